@@ -18,17 +18,19 @@ const LONG = [
   "test/sim/{bites,crashPoints}.test.ts",
   "test/workflow/kill.test.ts",
   "test/fiber/kill.test.ts",
+  "test/step/kills.test.ts",
   "test/stream/assistantKills.test.ts",
   "test/schedule/{manySchedules,realServer,cron}.test.ts",
   "test/queue/crashes.test.ts",
   "test/deploy/{backup,logins,diskFull,streamGroups}.test.ts",
   "test/nats/{natsGroups,natsStreamGroups}.test.ts",
-  "test/cli/{installation,backupRestore,exportImport}.test.ts",
+  "test/cli/{installation,backupRestore,backupChain,exportImport}.test.ts",
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
   "test/watchdog/holds.test.ts",
   "test/firstHour/firstHour.test.ts",
   "test/retention/realTrim.test.ts",
+  "test/system/followChanges.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

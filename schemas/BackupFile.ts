@@ -9,7 +9,8 @@
  *     letters.jsonl.gz  the same of the dead letters
  *
  * Frames are whole: content of the blob store is in the line. `inputs`, `events` and `letters` of
- * the manifest are numbers of lines. A reader refuses another `v`.
+ * the manifest are numbers of lines. An incremental backup has `v` 2 and `since`: its events are
+ * those after the other's, its inputs and letters are all. A reader refuses any other `v`.
  */
 import { agentId, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
@@ -17,6 +18,11 @@ import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
 const FORMAT = "agents.backup";
 export const BACKUP_VERSION = 1;
+/**
+ * Version of a backup that builds on another. Releases that know only 1 would restore a part of
+ * each agent.
+ */
+export const INCREMENT_VERSION = 2;
 
 /**
  * Written in this order: an input that completes meanwhile is in the journal, which has its key.
@@ -28,6 +34,20 @@ export interface BackupManifest extends Readonly<Record<BackupPart, number>> {
   readonly namespace: string;
   /** Start of the backup, ISO 8601. */
   readonly time: string;
+  /** Unique for this backup. This and the next two are absent in backups of older releases. */
+  readonly id?: string;
+  /** The journals' streams, and the last sequence of each whose event is in it. */
+  readonly streams?: ReadonlyArray<JournalStream>;
+  /** SHA-256 of each file, in hex. */
+  readonly sums?: Readonly<Record<BackupPart, string>>;
+  /** The backup that this one builds on: its folder, from this one, and its id. Absent: none. */
+  readonly since?: { readonly folder: string; readonly id: string };
+}
+
+/** `created`, ISO 8601, tells a stream from another of the same name. */
+export interface JournalStream {
+  readonly created: string;
+  readonly end: number;
 }
 
 export interface BackupEntry {
@@ -38,19 +58,27 @@ export interface BackupEntry {
 }
 
 export const encodeManifest = (manifest: BackupManifest): string =>
-  JSON.stringify({ format: FORMAT, v: BACKUP_VERSION, ...manifest }, undefined, 2);
+  JSON.stringify(
+    {
+      format: FORMAT,
+      v: manifest.since === undefined ? BACKUP_VERSION : INCREMENT_VERSION,
+      ...manifest,
+    },
+    undefined,
+    2,
+  );
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeManifest(text: string): BackupManifest {
   const found = parse(text);
   if (found["format"] !== FORMAT)
     throw new CorruptFrame({ message: 'manifest.json is not that of an "agents backup"' });
-  const { v, namespace, time, inputs, events, letters } = found;
+  const { v, namespace, time, inputs, events, letters, id, streams, sums, since } = found;
   const version = typeof v === "number" ? v : NaN;
-  if (version !== BACKUP_VERSION)
+  if (version !== BACKUP_VERSION && version !== INCREMENT_VERSION)
     throw new UnknownVersion({
       version,
-      message: `the backup is of version ${version}; this release reads ${BACKUP_VERSION}`,
+      message: `the backup is of version ${version}; this release reads ${BACKUP_VERSION} and ${INCREMENT_VERSION}`,
     });
   if (
     typeof namespace !== "string" ||
@@ -60,8 +88,29 @@ export function decodeManifest(text: string): BackupManifest {
     typeof letters !== "number"
   )
     throw new CorruptFrame({ message: "manifest.json lacks a field" });
-  return { namespace, time, inputs, events, letters };
+  if (version === INCREMENT_VERSION && !isSince(since))
+    throw new CorruptFrame({ message: "manifest.json does not say what it builds on" });
+  return {
+    namespace,
+    time,
+    inputs,
+    events,
+    letters,
+    ...(typeof id === "string" && { id }),
+    ...(Array.isArray(streams) && streams.every(isStream) && { streams }),
+    ...(isSums(sums) && { sums }),
+    ...(isSince(since) && { since }),
+  };
 }
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+const isStream = (value: unknown): value is JournalStream =>
+  isRecord(value) && typeof value["created"] === "string" && typeof value["end"] === "number";
+const isSums = (value: unknown): value is NonNullable<BackupManifest["sums"]> =>
+  isRecord(value) && BACKUP_PARTS.every((part) => typeof value[part] === "string");
+const isSince = (value: unknown): value is NonNullable<BackupManifest["since"]> =>
+  isRecord(value) && typeof value["folder"] === "string" && typeof value["id"] === "string";
 
 export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>
   JSON.stringify({

@@ -176,6 +176,19 @@ type CallHead =
    * the journal's sequence (`endLife`).
    */
   | { readonly kind: "erase" }
+  /**
+   * Puts the agent back to the snapshot in the body (`core/restore/restoreEvent`), once for each
+   * `key`, and only in the life that it is in. Answered `result` with the journal's sequence. Older
+   * hosts refuse it.
+   */
+  | {
+      readonly kind: "restore";
+      readonly key: string;
+      /** As `SnapshotHead.life`; 0: the first. */
+      readonly life: number;
+      /** As for `fetch`. */
+      readonly blob?: string;
+    }
   /** A sub-agent is requested, or has destroyed itself. Answered `result`. */
   | {
       readonly kind: "child";
@@ -199,7 +212,7 @@ export type SlotCall = Exclude<Call, { readonly kind: "usage" | "release" }>;
 /** The calls that the agent itself answers. */
 export type AgentCall = Exclude<
   Call,
-  { readonly kind: "erase" | "input" | "abort" | "cancel" | "usage" | "release" }
+  { readonly kind: "erase" | "restore" | "input" | "abort" | "cancel" | "usage" | "release" }
 >;
 
 export type CallReply =

@@ -40,7 +40,7 @@ export const DeliveryRecord = Schema.Struct({
   route: Schema.optionalKey(Schema.String),
   provider: Schema.optionalKey(Schema.String),
   method: Schema.optionalKey(Schema.String),
-  /** The caller's address. */
+  /** The caller's address, where no agent was found: a signature vouches for the others. */
   from: Schema.optionalKey(Schema.String),
   /** Bytes of the body. */
   bytes: Schema.optionalKey(Schema.Number),

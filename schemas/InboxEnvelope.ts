@@ -31,6 +31,11 @@ export const InboxHead = Schema.Struct({
   job: Schema.optionalKey(
     Schema.Struct({ kind: Schema.Literals(["queue", "schedule"]), key: Schema.String }),
   ),
+  /**
+   * Of an input from the dead letters whose steps were undone: the letter's sequence. Its steps
+   * have other idempotency keys. Absent: the usual ones.
+   */
+  redrive: Schema.optionalKey(Schema.Number),
   /** When the gateway accepted it, milliseconds since the epoch. */
   time: Schema.Number,
   provider: Schema.optionalKey(Schema.String),
@@ -65,6 +70,11 @@ export const InboxHead = Schema.Struct({
    * older releases.
    */
   delivery: Schema.optionalKey(Schema.String),
+  /**
+   * For a `webhook`: paths of fields of its body that are kept nowhere but here, until it is done
+   * (`core/redaction/FieldRedaction`). Absent: its route names none.
+   */
+  redact: Schema.optionalKey(Schema.Array(Schema.String)),
   /** W3C trace context of what caused the input. Absent: it is not traced. */
   traceparent: Schema.optionalKey(Schema.String),
   /**

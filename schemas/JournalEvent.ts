@@ -22,6 +22,8 @@ export const Cause = Schema.Struct({
   id: Schema.optionalKey(Schema.String),
   /** Inbox sequence of a durable input; absent for an input that only this event stores. */
   seq: Schema.optionalKey(Schema.Number),
+  /** As in its envelope (`InboxHead`). */
+  redrive: Schema.optionalKey(Schema.Number),
   /** Number of the run, from 1. Absent: 1. */
   attempt: Schema.optionalKey(Schema.Number),
   /** When the gateway accepted it, milliseconds since the epoch. */
@@ -60,14 +62,34 @@ export const StateChange = Schema.Union([
 ]);
 export type StateChange = typeof StateChange.Type;
 
+/** A recorded request (`core/step/AgentFetch`), without credentials. Bodies as in `Cause`. */
+export const StepRequest = Schema.Struct({
+  method: Schema.String,
+  url: Schema.String,
+  headers: Schema.Record(Schema.String, Schema.String),
+  body: Schema.optionalKey(Schema.String),
+  bodyBase64: Schema.optionalKey(Schema.String),
+});
+export type StepRequest = typeof StepRequest.Type;
+
 /** A step of a turn that is done (`core/step/AgentSteps`). */
 export const StepRecord = Schema.Struct({
   /** How many steps of its name its turn had begun, and the name: `1:charge`. */
   key: Schema.String,
   /** What it returned. Absent: `undefined`. */
   result: Schema.optionalKey(Schema.Unknown),
+  /** What was asked. Absent: it was not recorded, or the step is no `fetch`. */
+  request: Schema.optionalKey(StepRequest),
 });
 export type StepRecord = typeof StepRecord.Type;
+
+/** A step that the next attempt of its turn runs again. */
+export const StepAgain = Schema.Struct({
+  key: Schema.String,
+  /** Name and message of the error that it failed with. Absent: its answer was no success. */
+  error: Schema.optionalKey(Schema.String),
+});
+export type StepAgain = typeof StepAgain.Type;
 
 export const TurnRecord = Schema.Struct({
   cause: Cause,
@@ -91,11 +113,21 @@ export const TurnRecord = Schema.Struct({
    * none.
    */
   steps: Schema.optionalKey(Schema.Array(StepRecord)),
+  /** Steps that this attempt asked for and the next one runs again. Absent: none. */
+  again: Schema.optionalKey(Schema.Array(StepAgain)),
   /**
-   * The turn's host ended in the middle of the turn: this event takes back what earlier events
+   * The turn's host ended in the middle of the turn: this event undoes what earlier events
    * stored of it.
    */
   undone: Schema.optionalKey(Schema.Literal(true)),
+  /**
+   * An operator put the agent back: state, database and schedules are, with this event, what they
+   * were after event `seq`, written at `time` (milliseconds since the epoch). Absent `seq`: that
+   * event has another number here. Absent: it was not put back.
+   */
+  restored: Schema.optionalKey(
+    Schema.Struct({ seq: Schema.optionalKey(Schema.Number), time: Schema.Number }),
+  ),
 });
 export type TurnRecord = typeof TurnRecord.Type;
 

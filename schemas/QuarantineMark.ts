@@ -19,7 +19,7 @@ export const QuarantineMark = Schema.Struct({
   untilMs: Schema.Number,
   /** From 1: how often in a row, each time for longer. */
   times: Schema.Number,
-  /** Of the module's code. Absent: not known. Other code is given a try at once. */
+  /** Version of the module's code. Absent: not known. Other code is given a try at once. */
   version: Schema.optionalKey(Schema.String),
 });
 export type QuarantineMark = typeof QuarantineMark.Type;

@@ -14,7 +14,7 @@ export const ArchivePlace = Schema.Struct({
   segment: Schema.String,
   offset: Schema.Number,
   bytes: Schema.Number,
-  /** Of those bytes, in hex. */
+  /** SHA-256 of those bytes, in hex. */
   sha256: Schema.String,
 });
 export type ArchivePlace = typeof ArchivePlace.Type;
@@ -40,7 +40,7 @@ export const SnapshotHead = Schema.Struct({
     Schema.Array(Schema.Tuple([Schema.String, Schema.Array(Schema.Array(Schema.Unknown))])),
   ),
   /**
-   * The parts at the journal's end that the next owner takes back: sequence of the first, and the
+   * The parts at the journal's end that the next owner undoes: sequence of the first, and the
    * turns, as `[key, kind]`. Absent: none.
    */
   parts: Schema.optionalKey(

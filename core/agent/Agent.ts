@@ -32,7 +32,7 @@ import { readQueueOptions, type QueueOptions } from "../queue/QueueOptions.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import { retryCall, type RetryCallOptions } from "../retry/retryCall.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
-import type { Step, StepOptions } from "../step/Step.ts";
+import type { FetchOptions, Step, StepOptions } from "../step/Step.ts";
 import type { NaturalSchedule } from "../schedule/naturalSchedule.ts";
 import type {
   Schedule,
@@ -287,9 +287,24 @@ export class Agent<
   async step<A>(
     name: string,
     f: (step: Step) => A | Promise<A>,
-    options: StepOptions = {},
+    options: StepOptions<A> = {},
   ): Promise<A> {
     return this.#runtime.apis.steps.run(name, f, options);
+  }
+
+  /**
+   * In a turn that takes steps: a `fetch` that is one, named by its method and URL without the
+   * query. Its answer is read whole and kept with the turn, at most 8 MiB, without credentials in
+   * its headers, before the code after it goes on. Requests whose method is not safe carry
+   * `Idempotency-Key`. A request without an answer is tried again by `init.retry`; one whose answer
+   * has a status from 400 on is made again by the turn's next attempt. In any other turn, and in
+   * the function of a step: the plain `fetch`.
+   *
+   * Rejects as `fetch` and `step` do, with `StepTooLarge` for a larger body, and with
+   * `StepNotDurable` for `record: true` in a turn of another kind.
+   */
+  async fetch(input: Request | string | URL, init: FetchOptions = {}): Promise<Response> {
+    return this.#runtime.apis.fetch.run(input, init);
   }
 
   // Schedules and the queue

@@ -18,6 +18,7 @@ import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
 import { McpApi, type McpApiAgent } from "../mcp/McpApi.ts";
 import { ScheduleApi } from "../schedule/ScheduleApi.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import { AgentFetch } from "../step/AgentFetch.ts";
 import { AgentSteps, type StepsAgent } from "../step/AgentSteps.ts";
 import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
 import { StreamApi, type StreamsKept } from "../stream/StreamApi.ts";
@@ -41,7 +42,7 @@ export interface ApisAgent
   /** Throws in the function of a step. */
   assertMayWrite(): void;
   readonly options: AgentStaticOptions;
-  readonly parts: { readonly env: unknown };
+  readonly parts: StepsAgent["parts"] & { readonly env: unknown };
   readonly keeping: StreamsKept & { readonly budgets: Budgets };
   /** The user's object. */
   readonly agent: WorkflowOwner & {
@@ -53,6 +54,7 @@ export interface ApisAgent
 
 export class AgentApis {
   readonly #agent: ApisAgent;
+  #fetch: AgentFetch | undefined;
   #fibers: FiberApi | undefined;
   #mail: MailApi | undefined;
   #mcp: McpApi | undefined;
@@ -68,6 +70,9 @@ export class AgentApis {
 
   get budgets(): Budgets {
     return this.#agent.keeping.budgets;
+  }
+  get fetch(): AgentFetch {
+    return (this.#fetch ??= new AgentFetch(this.#agent, this.steps));
   }
   get fibers(): FiberApi {
     const agent = this.#agent;

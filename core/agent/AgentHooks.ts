@@ -157,7 +157,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
     _child: { readonly className: string; readonly name: string },
   ): Request | Response | void | Promise<Request | Response | void> {}
 
-  // Of the workflow hooks, one with two or more parameters receives `(workflowName, workflowId,
+  // A workflow hook with two or more parameters receives `(workflowName, workflowId,
   // value)`.
 
   /** Hook: an instance reported progress. */

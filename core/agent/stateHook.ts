@@ -1,7 +1,7 @@
 /**
- * Which method hears of a state change: `onStateChanged`, or its deprecated name `onStateUpdate`
- * (`protocol.md` §5). The nearest one of the class's ancestors counts; a class with both is an
- * error.
+ * Which method is called after a state change: `onStateChanged`, or its deprecated name
+ * `onStateUpdate` (`protocol.md` §5). The nearest one of the class's ancestors counts; a class with
+ * both is an error.
  */
 import type { LogShape } from "../telemetry/Log.ts";
 import { AgentHooks } from "./AgentHooks.ts";

@@ -1,6 +1,6 @@
 /**
- * What `this.spend` takes and gives: budgets of one agent by calendar period. Types and their
- * error.
+ * The parameters and results of `this.spend`: budgets of one agent by calendar period. Types and
+ * their error.
  */
 import * as Data from "effect/Data";
 

@@ -59,7 +59,7 @@ const BEGINS: Readonly<Record<Exclude<BudgetPeriod, "ever">, string>> = {
 };
 /** It is a label of a metric, and in each error. */
 const NAME_LENGTH_MAX = 64;
-/** Of an agent: a budget is named by its author, never after a user. */
+/** The most budgets of an agent: a budget is named by its author, never after a user. */
 const BUDGETS_MAX = 100;
 const KEY_LENGTH_MAX = 256; // it is in a row for as long as its period
 
@@ -90,7 +90,7 @@ export class Budgets {
   /** Those whose end ends their reservations. */
   private readonly open = new Set<Turn>();
   /**
-   * What is written is part of a commit that is being made, or is told as its turn's by the caller.
+   * What is written is part of a commit that is being made, or the caller reports it as its turn's.
    */
   private quiet = false;
 

@@ -49,7 +49,7 @@ export interface BusShape {
    * only where it listens `alone`: a host would else be sent each of its agents' states again.
    * `alone`: no other process listens on this subject, or none whose answer counts, so what this
    * one publishes or asks there is handed over without the broker, later than the call returns and
-   * in order. Such a subject has no `*`, and a `>` only at its end. The function it gives ends it:
+   * in order. Such a subject has no `*`, and a `>` only at its end. The returned function ends it:
    * what was on its way is still delivered, and then it resolves (at once while the broker is
    * away).
    */
@@ -72,7 +72,7 @@ export interface BusShape {
   readonly connected: () => boolean;
   /**
    * Calls `f` whenever the connection has come back: what others published meanwhile is lost. The
-   * function it gives ends that.
+   * returned function ends that.
    */
   readonly onReconnected: (f: () => void) => () => void;
 }

@@ -69,7 +69,7 @@ export interface CallOptions {
   readonly body?: Uint8Array;
   readonly deadlineMs: number;
   readonly repeatable: boolean;
-  /** Of the same call, made before; default none. */
+  /** Earlier attempts of the same call. Default: none. */
   readonly tries?: CallTries;
   /**
    * Cancels the call: it rejects with the reason, is not repeated, and its host is notified, where
@@ -86,7 +86,7 @@ export interface CallOptions {
 interface OfferInput {
   readonly body: Uint8Array;
   readonly deadlineMs: number;
-  /** Of the same call; this one is added. */
+  /** Attempts of the same call; this one is added. */
   readonly tries?: CallTries;
 }
 
@@ -337,7 +337,7 @@ export class CallClient {
     }
   }
 
-  /** Of the calls that are out to it from now on, until its owner is lost. */
+  /** Fires when its owner is lost, for the calls sent to it from now on. */
   private signalOf(shard: ShardId): AbortSignal {
     let controller = this.out.get(shard);
     if (controller === undefined) this.out.set(shard, (controller = new AbortController()));
@@ -352,7 +352,7 @@ export class CallClient {
     const data = encodeMessage(call, body);
     const { bus, blobs, time } = this.parts;
     if (data.length + SUSPECT_BYTES <= bus.payloadBytesMax) return { call, body, data };
-    if ((call.kind !== "fetch" && call.kind !== "message") || body === undefined)
+    if (!mayHaveBlob(call) || body === undefined)
       throw new RangeError(
         `A ${call.kind} of ${data.length} bytes is too large: the broker's limit is ${bus.payloadBytesMax}`,
       );
@@ -375,6 +375,10 @@ export class CallClient {
     return { reply, body: whole };
   }
 }
+
+type WithBlob = Extract<Call, { readonly blob?: string }>;
+const mayHaveBlob = (call: Call): call is WithBlob =>
+  call.kind === "fetch" || call.kind === "message" || call.kind === "restore";
 
 const unreachable = (id: AgentId, why: string): AgentUnreachable =>
   new AgentUnreachable({ message: `Agent ${id.class}/${id.name} can't be reached: ${why}` });

@@ -1,6 +1,6 @@
 /**
  * What may cross between agents as an argument or a result: JSON, as on the clients' wire. A `Date`
- * arrives as its ISO text (anything with `toJSON` as what that gives), `undefined` is left out of
+ * arrives as its ISO text (anything with `toJSON` as what that returns), `undefined` is left out of
  * objects and is null in arrays. What JSON would lose without a word (a `Map`, a function, bytes)
  * or can't say at all (a `bigint`, a cycle) is refused with where it stands, on the side whose
  * author can see it.

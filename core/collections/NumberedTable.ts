@@ -1,5 +1,5 @@
 /**
- * What is under way, by numbers that it gives out: ids for answers that come back with them. A
+ * What is under way, by numbers that it assigns: ids for answers that come back with them. A
  * number is never given twice. It takes memory for twice as many as were ever in it at once.
  *
  * A hot path, and no `Map` for the reason that `LinkedList` names. A number's place is its

@@ -2,6 +2,9 @@
  * A map and a set that are nothing while they are empty. An agent in memory has a score of them,
  * nearly all empty nearly always, and an empty `Map` keeps 180 bytes.
  */
+const NO_MAP = new Map<never, never>();
+const NO_SET = new Set<never>();
+
 export class SparseMap<K, V> {
   private map: Map<K, V> | undefined;
 
@@ -27,13 +30,13 @@ export class SparseMap<K, V> {
     this.map = undefined;
   }
   keys(): MapIterator<K> {
-    return (this.map ?? new Map<K, V>()).keys();
+    return (this.map ?? (NO_MAP as Map<K, V>)).keys();
   }
   values(): MapIterator<V> {
-    return (this.map ?? new Map<K, V>()).values();
+    return (this.map ?? (NO_MAP as Map<K, V>)).values();
   }
   [Symbol.iterator](): MapIterator<[K, V]> {
-    return (this.map ?? new Map<K, V>())[Symbol.iterator]();
+    return (this.map ?? (NO_MAP as Map<K, V>))[Symbol.iterator]();
   }
 }
 
@@ -59,6 +62,6 @@ export class SparseSet<A> {
     this.set = undefined;
   }
   [Symbol.iterator](): SetIterator<A> {
-    return (this.set ?? new Set<A>())[Symbol.iterator]();
+    return (this.set ?? (NO_SET as Set<A>))[Symbol.iterator]();
   }
 }

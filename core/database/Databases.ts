@@ -7,7 +7,7 @@
  *    delta; while it is in flight (frozen, not committed), later writes gather for the next. At
  *    most one delta is in flight.
  * 3. Applying the deltas of `freeze()` in order to an empty image, or to any `image()` between,
- *    gives byte-identical databases, whatever the SQL was.
+ *    produces byte-identical databases, whatever the SQL was.
  * 4. A local cache is used only if it was closed cleanly and every page read from it matches its
  *    checksum (I12); else `open` says it is empty and the caller replays. It is what the last
  *    `close` of this process left, or of a process before it; never of an earlier close, though the
@@ -15,7 +15,7 @@
  * 5. SQLite itself is opened at the first `query` or `transaction`, so an agent that uses no SQL
  *    costs no database.
  *
- * `services/sqlite` implements it on sqlite-wasm with a page VFS; `core` gives the pages meaning.
+ * `services/sqlite` implements it on sqlite-wasm with a page VFS; `core` knows what the pages mean.
  */
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";
@@ -87,11 +87,11 @@ export interface AgentDatabase {
   /** The frozen delta is journaled: its pages are now the committed image. */
   readonly committed: () => void;
   /**
-   * Replay: applies a journaled delta to the committed image. Only before the first `query`. Throws
-   * `CorruptFrame`.
+   * Replay: applies a journaled delta to the committed image. Not in a transaction, and not with
+   * uncommitted writes. Throws `CorruptFrame`.
    */
   readonly apply: (delta: Uint8Array) => void;
-  /** Replay: replaces the committed image (a snapshot's). Only before the first `query`. */
+  /** Replay: replaces the committed image (a snapshot's). Not where `apply` is not. */
   readonly restore: (image: Uint8Array) => void;
   /** A copy of the committed image, page 1 to the last; empty when there is no database. */
   readonly image: () => Uint8Array;

@@ -5,7 +5,7 @@
  *
  * 1. A webhook (or mail, or a workflow's signal) is what it was: dead inputs are remembered by
  *    delivery and not by key, so it runs again, with all its attempts. Nobody waits for its answer
- *    any more.
+ *    any more. Where steps of it were undone, the world has to take it for another one.
  * 2. A job's row is gone, and its trigger alone would run nothing: it goes as a `redrive`, which
  *    puts it where it was (`core/input/redriveJob`).
  */
@@ -18,9 +18,11 @@ import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
  * read.
  */
 export function inputAgain({ seq, data }: StoredDeadLetter): Uint8Array {
-  const { head, body } = decodeEnvelope(decodeDeadLetter(data).input);
+  const letter = decodeDeadLetter(data);
+  const { head, body } = decodeEnvelope(letter.input);
   const { reply: _gone, ...kept } = head;
-  if (head.kind !== "queue" && head.kind !== "schedule") return encodeEnvelope(kept, body);
+  if (head.kind !== "queue" && head.kind !== "schedule")
+    return encodeEnvelope(letter.head.undone ? { ...kept, redrive: seq } : kept, body);
   const job = { kind: head.kind, key: head.key };
   return encodeEnvelope({ ...kept, kind: "redrive", key: `redrive:${seq}`, job }, body);
 }

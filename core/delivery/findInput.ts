@@ -7,11 +7,11 @@ import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { JournalShape } from "../journal/Journal.ts";
-import { envelopeOf } from "../journal/pastWebhooks.ts";
+import { envelopeOf } from "../history/pastWebhooks.ts";
 
 export interface FoundInput {
   readonly id: AgentId;
-  /** Of the event that keeps the input in full. */
+  /** Sequence of the event that contains the whole input. */
   readonly seq: Sequence;
   readonly cause: Cause;
   readonly envelope: InboxEnvelope;
@@ -51,6 +51,6 @@ async function look(
   return undefined;
 }
 
-/** A cause that is told in full has the method; one that only names it has not. */
+/** A whole cause has the method. One that only names the input does not. */
 const wholeCause = ({ turns }: JournalHead, key: string): Cause | undefined =>
   turns.find(({ cause }) => cause.id === key && cause.method !== undefined)?.cause;

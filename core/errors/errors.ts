@@ -78,7 +78,7 @@ export class CeilingReached extends Data.TaggedError("CeilingReached")<{
   readonly option: string;
   /** The limit. */
   readonly max: number;
-  /** Of what, for people. */
+  /** What there is too much of, for people. */
   readonly of: string;
   readonly advice: string;
 }> {

@@ -79,7 +79,7 @@ export type FiberRecoveryResult =
 export interface FiberRecoveryContext {
   readonly id: string;
   readonly name: string;
-  /** Of one that `startFiber` began, like the next two. */
+  /** Set, like the next two, when `startFiber` began it. */
   readonly status?: FiberStatus;
   readonly idempotencyKey?: string;
   readonly metadata?: Record<string, unknown> | null;

@@ -109,7 +109,7 @@ export class FiberTable {
     return this.exists() && this.runtime.query(sql, []).rows.length > 0;
   }
 
-  /** Of those that are kept, newest first. */
+  /** Those that are kept, newest first. */
   list({ status, name, limit }: ListFibersOptions): ReadonlyArray<FiberRow> {
     const where = ["kept = 1"];
     const params: SqlValue[] = [];
@@ -238,7 +238,7 @@ function toRow(row: ReadonlyArray<SqlValue>): FiberRow {
   };
 }
 
-/** As `inspectFiber` gives it. */
+/** As `inspectFiber` returns it. */
 export function toInspection(row: FiberRow): FiberInspection {
   const snapshot = parse(row.snapshot);
   const metadata = metadataOf(row);

@@ -187,7 +187,7 @@ export class Fibers {
     cancel();
   }
 
-  /** What it writes is told as the fiber's own, in no input's name. */
+  /** What it writes has the fiber as its cause, not an input. */
   #execute<A>(fiber: Fiber, f: FiberFunction<A>): Promise<A> {
     const { id, name } = fiber;
     const cause = { kind: "background", type: `${CAUSE_TYPE}${name}`, id } as const;

@@ -47,7 +47,7 @@ export interface HttpResponse {
   readonly body: Uint8Array | string;
 }
 
-/** Reads on where a response's body is still being made; each read gives a piece, or the end. */
+/** Reads on where a response's body is still being made; each read returns a piece, or the end. */
 export type BodyReader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
 
 /** Tells the maker of a body that no more is wanted. What it throws then concerns nobody. */
@@ -70,7 +70,7 @@ export interface Exchange {
    */
   respond(response: HttpResponse): void;
   /**
-   * As `respond`, with a body that goes on: `body`, then what `rest` gives, read as fast as the
+   * As `respond`, with a body that goes on: `body`, then what `rest` returns, read as fast as the
    * caller takes it. The head goes out at once (uWebSockets.js: with the first piece). Cancelled
    * when the caller goes; when it rejects the connection is cut, for a body that just ended would
    * look whole.
@@ -159,9 +159,9 @@ export interface HttpServerOptions {
   /** 0: any free port. */
   readonly port: number;
   /**
-   * Others that say the same may listen on the port too, and the system divides the connections
-   * among them; whoever gives the port out has made sure that they are ours. Linux; node:http from
-   * Node 22.12 on. Default: a port is one's own.
+   * True: other processes that say the same may listen on the port too. The system divides the
+   * connections among them. Whoever assigns the port makes sure that they are ours
+   * (`services/workers/reservePort`). Linux; node:http from Node 22.12 on. Default: false.
    */
   readonly portShared?: boolean;
   readonly headerTimeoutMs: number;

@@ -13,7 +13,7 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 export class LazyBody {
-  /** Null: there is none, and reading it any number of times gives nothing. */
+  /** Null: there is none, and reading it any number of times returns nothing. */
   readonly source: Uint8Array | string | null;
   readonly #unlazy: () => RealBody;
   #real: RealBody | undefined;

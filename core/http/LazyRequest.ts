@@ -20,7 +20,7 @@ export interface LazyRequestInit {
   /** Null: a request without a body. */
   readonly body: Uint8Array | null;
   /**
-   * Of whoever sent it: fires when they leave. Absent: never fires.
+   * Fires when the sender leaves. Absent: never fires.
    */
   readonly abort?: Abort | undefined;
 }

@@ -18,7 +18,7 @@ const STATUS_MIN = 200;
 const STATUS_MAX = 599;
 const TEXT_TYPE = "text/plain;charset=UTF-8";
 
-/** Of whoever made it, or as it was given. */
+/** The headers of the code that made it, or as they were passed. */
 type GivenHeaders = Headers | HeaderPairs;
 
 export class LazyResponse {

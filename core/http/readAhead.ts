@@ -1,5 +1,5 @@
 /**
- * The beginning of a body, or all of it: what its stream gives at once, without waiting. Bodies
+ * The beginning of a body, or all of it: what its stream returns at once, without waiting. Bodies
  * made of bytes or text end there and are answered whole; one that is still being made (server-sent
  * events, a model's words) goes on as a stream. Needs no timer, so it is the same under virtual
  * time.
@@ -45,7 +45,7 @@ export async function readAhead({ reader, next }: PendingBody, bytesMax: number)
   return { bytes: joined(pieces), rest: { reader, next: undefined } };
 }
 
-/** What the promise gives if it settles within some promise jobs; else undefined. */
+/** The promise's value if it settles within some promise jobs; else undefined. */
 async function atOnce<A>(promise: Promise<A>): Promise<A | undefined> {
   let settled = false;
   const note = (): void => void (settled = true);

@@ -25,7 +25,7 @@ export type Handshake =
   | { readonly _tag: "WebSocket" }
   | { readonly _tag: "Malformed"; readonly why: string };
 
-// A constructor with a null-prototype prototype gives objects that stay in V8's fast mode, which
+// A constructor with a null-prototype prototype creates objects that stay in V8's fast mode, which
 // Object.create(null) does not, and on which a header named `__proto__` is an ordinary key.
 const NullPrototype = function () {} as unknown as { new (): HeaderRecord; prototype: object };
 NullPrototype.prototype = Object.create(null) as object;
@@ -90,7 +90,7 @@ export const handshake = (method: string, headers: HeaderRecord): Handshake => {
   return WEB_SOCKET;
 };
 
-/** What a caller that asks for a WebSocket in a wrong way is told, with 400. */
+/** The text of the 400 for a malformed WebSocket request. */
 export const badHandshake = (why: string): string => `Bad WebSocket handshake: it lacks ${why}\n`;
 
 /**

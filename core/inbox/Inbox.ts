@@ -56,7 +56,7 @@ export class LaneTaken extends Data.TaggedError("LaneTaken")<{ readonly shard: S
 }
 
 export interface ConsumeOptions {
-  /** Of the shard's lease (rule 3); without one it is earlier than every other. */
+  /** Epoch of the shard's lease (rule 3). Without one it is earlier than every other. */
   readonly epoch?: Epoch;
   /**
    * Taking over is given up as soon as it fires, with `BrokerUnavailable`; afterwards it means

@@ -9,8 +9,8 @@
  *    input that is running waits for that run, and then finds the key done.
  * 4. An input is acked and answered only after the event that finishes it is stored.
  * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
- *    its backoff. After the last failed attempt the input is stored as a dead letter, then
- *    journaled as dead, then acked.
+ *    its backoff. After the last failed attempt its steps are undone (`AgentTurns.undo`), the
+ *    input is stored as a dead letter, then journaled as dead, then acked.
  * 6. An input that was not stored first (`DirectInput`) is an input like the others, and is always
  *    held with its bytes.
  * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`):
@@ -25,17 +25,19 @@ import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
+import { hideFields } from "../redaction/FieldRedaction.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
-import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { Suspects } from "./Suspects.ts";
 import { deadKeys, isDead } from "./deadInputs.ts";
 import type { AgentInput } from "./AgentInput.ts";
 import { isReportedByGateway, type DirectEnd, type DirectInput } from "./DirectInput.ts";
+import { failureText } from "../errors/failureText.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
 import type { Unbegun } from "./Unbegun.ts";
 import { InputDoubts, type Trust } from "./InputDoubts.ts";
-import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
+import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
 import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
@@ -50,7 +52,7 @@ const REREAD_MS = 1000;
 
 /** The agent whose inputs these are. */
 export interface MailboxAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
-  readonly options: { readonly retry?: RetryOptions };
+  readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
   readonly suspects: Suspects;
   readonly lanes: EnvelopeAgent["lanes"] & {
     offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void;
@@ -71,7 +73,7 @@ export interface MailboxHost extends AnswerOutlet {
    * Stores a dead letter. `input`: its bytes, where the inbox does not have them. Rejects with
    * `BrokerUnavailable`.
    */
-  readonly deadLetter: (delivery: InputHandle, reason: string, input?: Uint8Array) => Promise<void>;
+  readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
   readonly unbegun: Pick<Unbegun, "knowsEndings">;
   readonly onTurn: () => void;
   readonly onDuplicate: () => void;
@@ -231,7 +233,7 @@ export class Mailbox {
       const owner = (this.entityBegun ??= this.agent.image.entity ?? head.entity);
       if (!isSameEntity(owner, head.entity)) return this.refuse(input, head, owner);
     }
-    const doneAt = this.doneAt(envelope);
+    const doneAt = this.agent.image.done.seqOfAny(head.key, head.alsoKeys);
     if (doneAt !== undefined) {
       input.ack();
       this.host.onDuplicate();
@@ -280,17 +282,6 @@ export class Mailbox {
     answered();
   }
 
-  private doneAt({ head }: InboxEnvelope): number | undefined {
-    const { done } = this.agent.image;
-    const seq = done.seqOf(head.key);
-    if (seq !== undefined || head.alsoKeys === undefined) return seq;
-    for (const key of head.alsoKeys) {
-      const found = done.seqOf(key);
-      if (found !== undefined) return found;
-    }
-    return undefined;
-  }
-
   private async runInput(input: AgentInput, envelope: InboxEnvelope): Promise<void> {
     const { agent } = this;
     const { head } = envelope;
@@ -300,17 +291,20 @@ export class Mailbox {
     const isKnown = begun !== undefined || this.host.unbegun.knowsEndings;
     const attempt = isKnown ? agent.suspects.next(head.key, begun?.attempts ?? 0) : 1;
     const retry = retryOf(agent);
+    const undoing = agent.image.undoing(head.key);
+    const hidden = hideFields(envelope, agent.options.redact);
     let turn = new Turn({
-      cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
+      cause: causeOfEnvelope(head, hidden.body, input.seq, attempt),
+      conceals: hidden.values,
       owner: agent,
       durable: true,
       ...(input.direct === undefined ? {} : { input: input.direct }),
     });
     // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
-    // Not after one that is known to have ended its process.
-    const isExact = attempt > retry.maxAttempts && agent.suspects.ended(head.key) === attempt - 1;
-    if (attempt > retry.maxAttempts + 1 || isExact) {
-      return this.finish(input, turn, envelope, { error: agent.suspects.exhausted(head.key) });
+    const isEnded = attempt > 1 && agent.suspects.ended(head.key) === attempt - 1;
+    if (attempt > lastAttempt(retry, { isUndoing: undoing !== undefined, isKnown: isEnded })) {
+      const error = undoing ?? agent.suspects.exhausted(head.key);
+      return this.finish(input, turn, envelope, { error });
     }
     const passed = this.doubts.pass(turn, head.time, attempt);
     const cleared = passed === undefined ? undefined : await passed;
@@ -323,13 +317,14 @@ export class Mailbox {
       if (agent.isLost) return;
       turn = turn.rest;
       const suppressed = await agent.handleError(turn, error);
-      failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+      failure = turn.conceal(failureText(error));
       if (suppressed) response = INTERNAL_ERROR;
     } finally {
       cleared?.();
     }
     if (agent.destroyed) return this.endDestroyed(input, head, response ?? INTERNAL_ERROR);
     if (agent.discarded) return;
+    if (undoing !== undefined) return this.finish(input, turn, envelope, { error: undoing });
     if (response !== undefined)
       return this.finish(input, turn, envelope, {
         response,
@@ -354,7 +349,11 @@ export class Mailbox {
     end: { readonly response?: ResponseParts; readonly error?: string },
   ): Promise<void> {
     const dead = end.response === undefined;
-    if (dead) await this.host.deadLetter(input, end.error ?? "it failed", input.encoded);
+    if (dead) {
+      const letter = await this.agent.undo(turn, end.error ?? "it failed");
+      const reason = turn.conceal(letter.reason);
+      await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
+    }
     turn.outcome = {
       done: dead ? deadKeys(input, head) : [head.key, ...(head.alsoKeys ?? [])],
       dead,
@@ -394,7 +393,7 @@ export class Mailbox {
   private async deadLetter(input: AgentInput, reason: string): Promise<void> {
     const { seq } = input;
     this.agent.log.error("an input can't be run; it goes to the dead letters", { seq, reason });
-    await this.host.deadLetter(input, reason);
+    await this.host.deadLetter(input, { reason, undone: false });
     input.ack();
   }
 }

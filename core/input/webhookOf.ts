@@ -11,7 +11,7 @@ export interface CurrentWebhook {
    * Path of its route as the module declares it; undefined for one that an older release stored.
    */
   readonly route: string | undefined;
-  /** Of its verifier, e.g. `github`. */
+  /** The verifier's provider, e.g. `github`. */
   readonly provider: string;
   /** False: its route is `unsigned()`, so anybody may have sent it. */
   readonly verified: boolean;

@@ -22,6 +22,12 @@ export interface Begun {
 /** Steps that are done, by key: JSON text of their results, undefined for `undefined`. */
 export type DoneSteps = Map<string, string | undefined>;
 
+/**
+ * The key of the record that a turn's undoing has begun (`core/step/undoTurn`). No step has it:
+ * theirs begin with a number.
+ */
+export const UNDOING = "undoing";
+
 export class AgentImage {
   readonly id: AgentId;
   /** Sequence of the last event applied; 0 when there is none. */
@@ -36,7 +42,7 @@ export class AgentImage {
   readonly begun = new SparseMap<string, Begun>();
   /** By the key of an input that is in `begun`. */
   readonly steps = new SparseMap<string, DoneSteps>();
-  /** What the next owner takes back first; undefined: nothing. */
+  /** The parts that the next owner undoes first. Undefined: none. */
   parts: OpenParts | undefined = undefined;
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;
@@ -54,6 +60,12 @@ export class AgentImage {
 
   constructor(id: AgentId) {
     this.id = id;
+  }
+
+  /** With what the turn of an input has failed, once its steps are being undone. */
+  undoing(input: string): string | undefined {
+    const text = this.steps.get(input)?.get(UNDOING);
+    return text === undefined ? undefined : (JSON.parse(text) as string);
   }
 
   /**

@@ -22,19 +22,22 @@ export type Read<E extends StoredEvent = StoredEvent> =
   /** The events between were trimmed, and no base of them can be read. */
   | { readonly _tag: "Lost"; readonly event: E; readonly after: number };
 
-/** Of one agent or many, whose events come in order. Holds a number for each. */
+/** Serves one agent or many, whose events come in order. Keeps a number for each. */
 export class Beginnings {
   private readonly snapshots: Pick<SnapshotsShape, "bases">;
+  private readonly known: (id: AgentId) => number;
   private readonly seqs = new Map<string, number>();
 
-  constructor(snapshots: Pick<SnapshotsShape, "bases">) {
+  /** `known`: up to which sequence an agent's events were read before. Default: none. */
+  constructor(snapshots: Pick<SnapshotsShape, "bases">, known: (id: AgentId) => number = () => 0) {
     this.snapshots = snapshots;
+    this.known = known;
   }
 
   /** What to read in the place of the agent's next event. Rejects with `BrokerUnavailable`. */
   async take<E extends StoredEvent>(id: AgentId, event: E): Promise<ReadonlyArray<Read<E>>> {
     const key = addressKey(id);
-    const seq = this.seqs.get(key) ?? 0;
+    const seq = this.seqs.get(key) ?? this.known(id);
     if (event.seq <= seq) return []; // rule 2
     const after = afterOf(event);
     this.seqs.set(key, event.seq);

@@ -4,7 +4,7 @@
  *
  * 1. A key is in the set from the event that did it until it is older than the retention or pushed
  *    out by the count limit, oldest first.
- * 2. Both limits depend only on the journal (event times), so replay gives the same set.
+ * 2. Both limits depend only on the journal (event times), so replay produces the same set.
  *
  * Fed by `applyEvent`; read by the mailbox before a durable input runs.
  */
@@ -18,7 +18,7 @@ export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
  */
 export const DONE_COUNT_MAX = 25_000;
 
-/** Of the keys of inputs that exhausted their attempts (`deadInputs`). */
+/** Prefix of the keys of inputs that exhausted their attempts (`deadInputs`). */
 export const DEAD_PREFIX = "dead:";
 
 interface Done {
@@ -41,6 +41,13 @@ export class DoneSet {
   /** Journal sequence of the event that did it; undefined when it is not known to be done. */
   seqOf(key: string): number | undefined {
     return this.entries.get(key)?.seq;
+  }
+
+  /** As `seqOf`, of the first of these that is done. */
+  seqOfAny(key: string, others: ReadonlyArray<string> = []): number | undefined {
+    let seq = this.seqOf(key);
+    for (const other of others) seq ??= this.seqOf(other);
+    return seq;
   }
 
   add(key: string, timeMs: number, seq: number): void {

@@ -5,7 +5,7 @@
  *    that both believe they own an agent at most one goes on (the journal is the fence).
  * 2. An event is stored whole or not at all, and is never changed. `trim` removes the oldest ones;
  *    the last one, which rule 1 compares with, always stays.
- * 3. `read` gives events in sequence order, without a gap, as they were appended.
+ * 3. `read` returns events in sequence order, without a gap, as they were appended.
  * 4. An ambiguous append (its ack was lost) is resolved by the adapter: it reads the last event
  *    back and compares. It never appends blindly a second time.
  *

@@ -25,7 +25,7 @@ export type FeedHandler = (id: AgentId, event: StoredEvent) => void | Promise<vo
 
 export interface JournalFeedShape {
   /**
-   * Resolves when the feed has begun; it goes on until `signal` fires. `onFailed` is told when it
+   * Resolves when the feed has begun; it goes on until `signal` fires. `onFailed` is called when it
    * can't (the handler threw, an event's bytes are lost), and nothing follows. Rejects with
    * `BrokerUnavailable`.
    */

@@ -6,9 +6,9 @@
  * 1. Only the unbroken end of the journal counts. Once an event that stands follows a part, the
  *    part stands too: pages can't be told apart by turn, and the later event may depend on it.
  * 2. An event that changes nothing of state and SQL (a step's result, a claim, an input that is
- *    done and wrote nothing) breaks nothing, unless it ends a turn that has a part there.
+ *    done and wrote nothing) does not break it, unless it ends a turn that has a part there.
  *
- * Part of `AgentImage`, changed by `applyEvent`. `undoParts` takes the parts back.
+ * Part of `AgentImage`, changed by `applyEvent`. `undoParts` undoes the parts.
  */
 import type { Cause, JournalHead } from "../../schemas/JournalEvent.ts";
 import type { SnapshotHead } from "../../schemas/Snapshot.ts";

@@ -20,7 +20,7 @@ export const BASES_KEPT = SNAPSHOTS_KEPT;
 
 /** An agent's bases, as stored. */
 export interface StoredBases {
-  /** Of the newest. What `putBase` has to name. */
+  /** Revision of the newest. `putBase` has to name it. */
   readonly revision: number;
   /** Newest first; undefined for one that can't be read. At least one element. */
   readonly copies: ReadonlyArray<Uint8Array | undefined>;

@@ -32,15 +32,14 @@ export function applyEvent(
     });
   if (head.kind === "destroyed") {
     image.state = undefined;
-    // Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is
-    // spent.
-    for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) forget(image, key);
+    forgetJobs(image);
     image.pages = 0;
     image.life = seq;
     image.entity = undefined;
   }
   for (const turn of head.turns) {
     if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
+    if (turn.restored !== undefined) forgetJobs(image);
     // Not of the input that ended its life. A fork's name is another than its history's entity has.
     const { entity } = turn.cause;
     if (entity !== undefined && image.entity === undefined && head.kind !== "destroyed")
@@ -65,15 +64,26 @@ export function applyEvent(
 /**
  * The input goes on. A run that has done a step has got on: if its host ends, it is not counted.
  */
-function begin(image: AgentImage, key: string, { cause, steps, error }: TurnRecord): void {
+function begin(image: AgentImage, key: string, record: TurnRecord): void {
+  const { cause, steps, again = [], error } = record;
   const { attempt = 1, seq = 0 } = cause;
   const attempts = steps === undefined || error !== undefined ? attempt : attempt - 1;
   image.begun.set(key, { attempts, inboxSeq: seq });
-  if (steps === undefined) return;
-  const done = image.steps.get(key) ?? new Map<string, string | undefined>();
-  image.steps.set(key, done);
-  for (const step of steps)
-    done.set(step.key, step.result === undefined ? undefined : JSON.stringify(step.result));
+  let done = image.steps.get(key);
+  if (steps !== undefined) {
+    if (done === undefined) image.steps.set(key, (done = new Map<string, string | undefined>()));
+    for (const step of steps)
+      done.set(step.key, step.result === undefined ? undefined : JSON.stringify(step.result));
+  }
+  for (const step of again) done?.delete(step.key);
+}
+
+/**
+ * Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is
+ * spent.
+ */
+function forgetJobs(image: AgentImage): void {
+  for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) forget(image, key);
 }
 
 /** The input is done or dead. */

@@ -18,11 +18,12 @@ export function causeOfEnvelope(
   attempt: number,
 ): Cause {
   return {
-    // An operator's redrive is told as what it puts back.
+    // An operator's redrive has the cause of the input that it puts back.
     kind: head.kind === "redrive" ? (head.job?.kind ?? "queue") : head.kind,
     id: head.key,
     // 0: it is not in the inbox.
     ...(seq === 0 ? {} : { seq }),
+    ...(head.redrive === undefined ? {} : { redrive: head.redrive }),
     ...(attempt === 1 ? {} : { attempt }),
     time: head.time,
     ...(head.provider === undefined ? {} : { provider: head.provider }),
@@ -35,7 +36,7 @@ export function causeOfEnvelope(
     ...(head.entity === undefined ? {} : { entity: head.entity }),
     ...(head.delivery === undefined ? {} : { delivery: head.delivery }),
     ...(head.traceparent === undefined ? {} : { traceparent: head.traceparent }),
-    ...bodyOf(body),
+    ...storedBody(body),
   };
 }
 
@@ -60,7 +61,7 @@ export const causeOfConnect = (id: string, url: string, timeMs: number): Cause =
 });
 
 /** Text where it is UTF-8, else base64; nothing for an empty body. */
-function bodyOf(body: Uint8Array): Pick<Cause, "body" | "bodyBase64"> {
+export function storedBody(body: Uint8Array): Pick<Cause, "body" | "bodyBase64"> {
   if (body.length === 0) return {};
   try {
     return { body: decoder.decode(body) };

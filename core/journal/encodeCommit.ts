@@ -2,7 +2,7 @@
  * One commit as a journal event: the frame to append, and its head as `applyEvent` takes it.
  *
  * A hot path, so the JSON is put together by hand: a state's text is spliced in as it is, not
- * parsed and written again. It must equal what `JSON.stringify` of the head gives; by test. For the
+ * parsed and written again. It must equal `JSON.stringify` of the head; a test says so. For the
  * same reason the head that the committer applies has no changes of state: the text that they lead
  * to is at hand.
  */
@@ -12,7 +12,9 @@ import {
   encodeEvent,
   type Cause,
   type JournalHead,
+  type StepAgain,
   type StepRecord,
+  type StepRequest,
 } from "../../schemas/JournalEvent.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { diffState } from "./stateChange.ts";
@@ -45,12 +47,16 @@ export interface CommitTurn {
   readonly told: boolean;
   /** Steps that this commit stores the results of. */
   readonly steps?: ReadonlyArray<DoneStep> | undefined;
+  /** `TurnRecord.again`, in the commit that ends the attempt. */
+  readonly again?: ReadonlyArray<StepAgain> | undefined;
 }
 
 /** A step that is done, and the JSON text of its result. */
 export interface DoneStep {
   readonly key: string;
   readonly text: string | undefined;
+  /** The request of a recorded `fetch`. */
+  readonly request?: StepRequest | undefined;
 }
 
 type Mutable<A> = { -readonly [K in keyof A]: A[K] };
@@ -58,7 +64,7 @@ type Told = Mutable<JournalHead["turns"][number]>;
 
 export interface Commit {
   readonly data: Uint8Array;
-  /** Of a commit of turns: without their changes of state, which `state` stands for. */
+  /** The head of a commit of turns, without their changes of state: `state` has those. */
   readonly head: JournalHead;
   /** JSON text after it; absent when it changes none. */
   readonly state?: { readonly text: string | undefined };
@@ -116,6 +122,10 @@ export function encodeCommit(options: {
       told.steps = record.steps.map(toldStep);
       json += `,"steps":[${record.steps.map(stepJson).join()}]`;
     }
+    if (record.again !== undefined) {
+      told.again = record.again;
+      json += `,"again":${JSON.stringify(record.again)}`;
+    }
     turnsJson += json + "}";
     turns.push(told);
   }
@@ -154,11 +164,17 @@ export function encodeCommit(options: {
   return state === undefined ? { data, head } : { data, head, state };
 }
 
-const toldStep = ({ key, text }: DoneStep): StepRecord =>
-  text === undefined ? { key } : { key, result: JSON.parse(text) as unknown };
+const toldStep = ({ key, text, request }: DoneStep): StepRecord => ({
+  key,
+  ...(text === undefined ? {} : { result: JSON.parse(text) as unknown }),
+  ...(request === undefined ? {} : { request }),
+});
 
-const stepJson = ({ key, text }: DoneStep): string =>
-  `{"key":${JSON.stringify(key)}${text === undefined ? "" : `,"result":${text}`}}`;
+const stepJson = ({ key, text, request }: DoneStep): string => {
+  const result = text === undefined ? "" : `,"result":${text}`;
+  const asked = request === undefined ? "" : `,"request":${JSON.stringify(request)}`;
+  return `{"key":${JSON.stringify(key)}${result}${asked}}`;
+};
 
 /** The event that ends an agent's life. The input of the turn that does it is done with it. */
 export function encodeDestroyed(options: {

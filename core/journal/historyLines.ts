@@ -23,8 +23,12 @@ export interface HistoryLine {
   readonly error?: string;
   /** Steps that are done with this event, and what they returned. */
   readonly steps?: TurnRecord["steps"];
+  /** Steps that the next attempt runs again, and how they failed. */
+  readonly again?: TurnRecord["again"];
   /** Takes back what earlier events stored of a turn whose host ended. */
   readonly undone?: true;
+  /** The agent is put back to what it was after an earlier event (`agents restore`). */
+  readonly restored?: TurnRecord["restored"];
   readonly host: string;
   readonly epoch: number;
 }
@@ -65,7 +69,7 @@ function lineOf(
     isLast,
   }: { turn: TurnRecord | undefined; state: string | undefined; isLast: boolean },
 ): HistoryLine {
-  // What belongs to the event and not to one turn is told with its last.
+  // What belongs to the event and not to one turn is in the line of its last turn.
   const whole = isLast ? head : undefined;
   return {
     seq,
@@ -82,7 +86,9 @@ function lineOf(
     ...(turn?.dead !== undefined && { dead: turn.dead }),
     ...(turn?.error !== undefined && { error: turn.error }),
     ...(turn?.steps !== undefined && { steps: turn.steps }),
+    ...(turn?.again !== undefined && { again: turn.again }),
     ...(turn?.undone !== undefined && { undone: turn.undone }),
+    ...(turn?.restored !== undefined && { restored: turn.restored }),
     host: head.host,
     epoch: head.epoch,
   };

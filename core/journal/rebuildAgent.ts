@@ -142,8 +142,8 @@ async function restoreSnapshot(
     try {
       snapshot = decodeSnapshot(data);
     } catch (error) {
-      // Of a later version, too: a flipped bit looks like one, and the journal has all that is in
-      // it.
+      // A later version is passed over, too: a flipped bit looks like one, and the journal has all
+      // that is in it.
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) continue;
       throw error;
     }

@@ -6,7 +6,8 @@
  * 1. The agent's name, and the epoch: those of other installations mean nothing here, and a higher
  *    one than the owner's would keep the owner out. The next activation claims the journal under
  *    its own (`activate`).
- * 2. The sequence of the event before it: here it is another.
+ * 2. The sequence of the event before it, and of the one that it put the agent back to: here they
+ *    are others.
  * 3. Sequences of inputs: another inbox counts anew, and one of its inputs must not be taken for
  *    one of these.
  */
@@ -27,14 +28,15 @@ export function transplant(data: Uint8Array, { id, epoch }: NewPlace): Uint8Arra
   return encodeEvent({ ...kept, agent: [id.class, id.name], epoch, turns }, delta);
 }
 
-/** Of an input that died, by its sequence (`Mailbox`). */
+/** The done key of an input that died, by its sequence (`Mailbox`). */
 const BY_SEQUENCE = /^dead:\d+$/;
 
-function withoutInbox({ cause, done, ...turn }: TurnRecord): TurnRecord {
+function withoutInbox({ cause, done, restored, ...turn }: TurnRecord): TurnRecord {
   const { seq: _elsewhere, ...kept } = cause;
   return {
     ...turn,
     cause: kept,
+    ...(restored === undefined ? {} : { restored: { time: restored.time } }),
     ...(done === undefined ? {} : { done: done.filter((key) => !BY_SEQUENCE.test(key)) }),
   };
 }

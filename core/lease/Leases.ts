@@ -3,7 +3,7 @@
  *
  * 1. At most one holder of a key at a time by the store's clock; a claim is a compare-and-set.
  * 2. `epoch` strictly increases over all claims of a key, for ever.
- * 3. A lease that is not renewed for `ttlMs` expires, and watchers are told.
+ * 3. A lease that is not renewed for `ttlMs` expires, and watchers are notified.
  * 4. A lease is advice: safety rests on the journal's compare-and-set, never on this.
  *
  * Adapters: `services/nats/NatsLeases` (KV bucket TTL with expiry markers),

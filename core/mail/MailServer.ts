@@ -2,8 +2,8 @@
  * The port of a server that takes mail. `services/smtp/SmtpListener` implements it; `services/mail`
  * decides what becomes of each message.
  *
- * 1. `Accepted` is told to the sender only as the answer to the whole message, which is why the
- *    handler gives it only for what is stored: from then on nobody else has it.
+ * 1. The sender receives `Accepted` only as the answer to the whole message, which is why the
+ *    handler returns it only for what is stored: from then on nobody else has it.
  * 2. A message past the size limit, or past the bytes that all connections may hold, is refused
  *    before it reaches the handler.
  */
@@ -46,7 +46,7 @@ export interface MailServerOptions {
   /** How the server calls itself; default: the machine's name. */
   readonly name?: string;
   readonly messageBytesMax: number;
-  /** Of all messages that are being taken at once. */
+  /** The most bytes of all messages that are being received at once. */
   readonly bytesInFlightMax: number;
   readonly recipientsMax: number;
   readonly connectionsMax: number;

@@ -28,7 +28,7 @@ export interface EmailContent {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** A message without what only its sending gives it. */
+/** A message without the headers that only sending adds. */
 export type MailDraft = Omit<OutgoingMail, "id" | "dateMs"> & { readonly id?: string };
 
 /** What may also be said of how it is sent. */

@@ -55,7 +55,7 @@ export async function mailHead(mail: MailInput, nowMs: number): Promise<InboxHea
   const { from, to, raw, secureRouted } = mail;
   const headers = readHeaders(raw);
   const messageId = headers.get("message-id") ?? "";
-  // Without an id of its own the whole message is what it is told by.
+  // A message without an id of its own is identified by its whole text.
   const content = messageId === "" ? raw : raw.subarray(bodyOffset(raw));
   const body = await sha256(content);
   const key = await sha256(new TextEncoder().encode(`${messageId}\n${to.toLowerCase()}\n${body}`));

@@ -28,7 +28,7 @@ export class Elicitations {
     this.runtime = runtime;
   }
 
-  /** What a server is told that it may ask; undefined: nothing. */
+  /** What a server may ask. Undefined: nothing. */
   get capability(): Readonly<Record<string, object>> | undefined {
     const { form, url } = this.handlers;
     if (form === undefined && url === undefined) return undefined;

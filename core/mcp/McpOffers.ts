@@ -1,6 +1,6 @@
 /**
  * What an agent's MCP servers offer, all of them together: the lists that agent code asks for, and
- * what clients are told. The part of `MCPClientManager` that only looks.
+ * what clients receive. The part of `MCPClientManager` that only looks.
  */
 import type { McpPrompt, McpResource, McpResourceTemplate, McpTool } from "./McpClients.ts";
 import type { McpServer, McpServerState } from "./McpServer.ts";
@@ -55,7 +55,7 @@ export class McpOffers {
     return this.offered(filter, ({ offer }) => offer.resourceTemplates);
   }
 
-  /** What clients are told. */
+  /** What clients receive. */
   getMcpServers(): McpServersState {
     const servers: McpServersState["servers"] = {};
     for (const { id, row, state, error, connection } of this.servers.values())

@@ -49,7 +49,7 @@ export class McpServerTable {
     this.query = query;
   }
 
-  /** Of a table that is there. */
+  /** Requires that the table exists. */
   all(): ReadonlyArray<McpServerRow> {
     this.made = true;
     return this.query(`SELECT ${COLUMNS} FROM ${MCP_TABLE} ORDER BY rowid`, []).rows.map(toRow);

@@ -88,7 +88,7 @@ export class StoredOAuthProvider implements OAuthProvider {
   private readonly storage: AgentStorage;
   private readonly clientName: string;
   private readonly time: TimeShape;
-  /** Of the authorization that is going on: names its verifier. */
+  /** Names the verifier of the authorization that is under way. */
   private nonce: string | undefined;
 
   /** `callbackUrl` empty: nobody can be sent back to the agent, and authorization fails. */

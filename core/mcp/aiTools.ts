@@ -23,7 +23,7 @@ export type AiToolSet = Record<string, AiTool>;
 export const aiToolName = (serverId: string, tool: string): string =>
   `tool_${serverId.replaceAll("-", "")}_${tool}`;
 
-/** A result with `isError` is thrown, with the text that the server gave: the model is told so. */
+/** A result with `isError` is thrown, with the server's text, so that the model sees it. */
 export function aiTool(
   tool: McpTool,
   call: (

@@ -4,7 +4,8 @@
  *
  * 1. Checked, then consumed and that stored, then exchanged: a callback that can't be verified
  *    changes nothing, and one that is seen twice is exchanged once.
- * 2. A callback whose state was used up by one that succeeded is told so: browsers repeat requests.
+ * 2. A callback whose state was used up by one that succeeded is answered so: browsers repeat
+ *    requests.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorText } from "./errorText.ts";

@@ -30,6 +30,7 @@ export type AgentMember =
   | "destroy"
   | "dynamicAgents"
   | "env"
+  | "fetch"
   | "getBudgets"
   | "getCallableMethods"
   | "getConnection"

@@ -93,7 +93,7 @@ export class OutgoingLane extends QueueLane {
     );
   }
 
-  /** Of a durable input's turn: the same when it runs again, so that the receiver can tell. */
+  /** The same id when a durable input's turn runs again, so that the receiver can tell. */
   #newId(): string {
     const turn = this.#agent.turn();
     const { id } = turn.cause;

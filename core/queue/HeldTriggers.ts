@@ -9,7 +9,7 @@ import type { InputHandle } from "../inbox/Inbox.ts";
 export class HeldTriggers {
   private readonly handles = new SparseMap<string, InputHandle[]>();
 
-  /** Of keys. */
+  /** Number of keys. */
   get size(): number {
     return this.handles.size;
   }

@@ -254,7 +254,7 @@ export class QueueLane {
     if (events !== undefined) this.agent.emit(`${events}:${type}`, payload);
   }
 
-  /** Of this activation: the next one meets the next suspect first. */
+  /** True once in an activation. The next activation begins with the next suspect. */
   private isFirst(): boolean {
     const first = !this.ranAny;
     this.ranAny = true;

@@ -29,7 +29,7 @@ export interface QueueItem<T = unknown> {
 
 export interface QueueRow {
   readonly id: string;
-  /** Of this push: an item that replaces another keeps its place and its id, not this. */
+  /** Identifies this push. An item that replaces another keeps its place and its id, not this. */
   readonly uid: string;
   readonly callback: string;
   /** JSON text; null when there is none. */

@@ -5,17 +5,19 @@
  *    so a trigger that comes again finds nothing to run.
  * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
  *    policy's backoff. Writes of a failed attempt stay, as in the reference.
- * 3. The last failed attempt goes to the dead letters and to `onError`, once, whose writes are part
- *    of the commit that settles the job; what it throws is swallowed.
+ * 3. After the last failed attempt the turn's steps are undone (`AgentTurns.undo`). The attempt
+ *    goes to the dead letters and to `onError`, once, whose writes are part of the commit that
+ *    settles the job; what it throws is swallowed.
  * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns
  *    back.
  * 5. A job that waited when its agent came to memory may be what killed the host before: it is
  *    journaled as begun before it runs (`Suspects`).
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
+import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
+import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 
@@ -37,7 +39,7 @@ export interface JobAgent extends AgentTurns {
 
 export interface Job {
   readonly kind: "queue" | "schedule";
-  /** Of this run. */
+  /** The key of this run. */
   readonly key: string;
   readonly callback: string;
   /** JSON text of the payload, for the journal. */
@@ -60,9 +62,6 @@ export interface Job {
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
 
-/** A job nobody knows the end of may have been at its last attempt: one more, marked, at most. */
-const UNKNOWN_ATTEMPTS = 1;
-
 /**
  * Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or
  * `BrokerUnavailable`.
@@ -70,16 +69,16 @@ const UNKNOWN_ATTEMPTS = 1;
 export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   const begun = agent.image.begun.get(job.key);
   const before = agent.suspects.next(job.key, begun?.attempts ?? 0) - 1;
-  // A run that is known to have ended its process is not one nobody knows the end of.
-  const unknown = before > 0 && agent.suspects.ended(job.key) === before ? 0 : UNKNOWN_ATTEMPTS;
+  const isKnown = before > 0 && agent.suspects.ended(job.key) === before;
+  const undoing = agent.image.undoing(job.key);
   for (let attempt = before + 1; ; attempt++) {
     const turn = new Turn({
       cause: causeOf(job, attempt, agent.time.nowMs()),
       owner: agent,
       durable: true,
     });
-    if (attempt > job.retry.maxAttempts + unknown) {
-      const error = new Error(agent.suspects.exhausted(job.key));
+    if (attempt > lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown })) {
+      const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
       await fail(agent, job, turn, error, attempt - 1);
       return agent.suspects.settled(job.key);
     }
@@ -94,16 +93,19 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       else job.onRetry(attempt);
       await agent.run(turn, async () => {
         await job.run();
-        job.settle();
+        if (undoing === undefined) job.settle();
       });
+      if (undoing !== undefined) throw errorOfFailure(undoing);
     } catch (error) {
       // As in `AgentSql`: damaged is this host's image, not the job.
       if (error instanceof LocalImageCorrupt) agent.abort(error.message);
       await agent.unlessDiscarded();
       const { rest } = turn;
+      if (undoing !== undefined)
+        return await fail(agent, job, rest, errorOfFailure(undoing), attempt);
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
         return await fail(agent, job, rest, error, attempt);
-      rest.outcome = { done: [], dead: false, error: describe(error) };
+      rest.outcome = { done: [], dead: false, error: failureText(error) };
       const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
       await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
       cleared?.();
@@ -125,13 +127,14 @@ async function fail(
   error: unknown,
   attempts: number,
 ): Promise<void> {
-  await job.deadLetter(describe(error));
+  const { reason } = await agent.undo(turn, failureText(error));
+  await job.deadLetter(reason);
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
   const { rest } = turn;
   await agent.run(rest, job.settle);
-  rest.outcome = { done: [job.key], dead: true, error: describe(error) };
+  rest.outcome = { done: [job.key], dead: true, error: failureText(error) };
   await end(agent, rest, "dead", { attempts: job.retry.maxAttempts });
 }
 
@@ -142,7 +145,7 @@ async function forget(agent: JobAgent, job: Job, turn: Turn): Promise<void> {
   await end(agent, turn);
 }
 
-/** `status` absent: the job is gone, and nobody is told. */
+/** `status` absent: the job is gone, and nothing is reported. */
 async function end(
   agent: JobAgent,
   turn: Turn,
@@ -165,6 +168,3 @@ const causeOf = (job: Job, attempt: number, time: number): Cause => ({
   ...(attempt === 1 ? {} : { attempt }),
   ...(job.payload === null ? {} : { body: job.payload }),
 });
-
-const describe = (error: unknown): string =>
-  error instanceof Error ? `${error.name}: ${error.message}` : String(error);

@@ -32,7 +32,7 @@ import { AgentSql } from "./AgentSql.ts";
 import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
-import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { Committer } from "../turn/Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
 import { emitEvent } from "../telemetry/emitEvent.ts";
@@ -52,6 +52,7 @@ import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import type { CeilingName } from "../turn/Ceilings.ts";
 import { Turn, type StepScope, type TurnContext } from "../turn/Turn.ts";
 import { StepWrites } from "../step/stepErrors.ts";
+import { undoTurn } from "../step/undoTurn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
@@ -172,6 +173,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return routeError(this, turn, error, of);
   }
 
+  undo(turn: Turn, failure: string): Promise<Undone> {
+    return undoTurn(this, turn, failure);
+  }
   /** Rejects with `AgentDiscarded` once it is. */
   async unlessDiscarded(): Promise<void> {
     if (this.discarded) throw new AgentDiscarded();
@@ -183,7 +187,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     await this.unlessDiscarded();
   }
 
-  /** The running turn wrote, past the agent's own SQL. */
   touch(): void {
     this.committer.touch(this.turn());
   }
@@ -384,7 +387,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   ceiling(name: CeilingName): number {
     return this.parts.ceiling(name);
   }
-  /** As `AgentTurns`. */
   assertRunning(): void {
     const { givenUp } = this.#current() ?? {};
     if (givenUp !== undefined) throw givenUp;

@@ -20,6 +20,7 @@ import type { CeilingName } from "../turn/Ceilings.ts";
 import type { TurnLimits } from "../turn/TurnLimits.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
+import type { RecordedSteps } from "../step/RecordedSteps.ts";
 import type { Unbegun } from "../input/Unbegun.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
@@ -41,6 +42,8 @@ export interface ActiveAgentParts<Self> {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
+  /** Results of steps of past turns that are run again. Undefined: it runs none. */
+  readonly recorded?: RecordedSteps | undefined;
   /** Where budgets are counted. Undefined: nowhere. */
   readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;
   /** Undefined: none can be connected to. */
@@ -49,7 +52,7 @@ export interface ActiveAgentParts<Self> {
   /** The host's. */
   readonly unbegun: Unbegun;
   readonly makeCommitter: (agent: Self) => Committer;
-  /** Of the host. */
+  /** Shared by all agents of the host. */
   readonly turnLimits: TurnLimits;
   /** What the agent costs. */
   readonly meter: Meter;

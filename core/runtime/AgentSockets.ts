@@ -52,7 +52,7 @@ export function closeAll(
  */
 export interface SocketsOwner {
   readonly id: AgentId;
-  /** Of its life; sockets of an earlier one are closed when they are met. */
+  /** Names the agent's current life. A socket of an earlier life is closed when it is found. */
   readonly image: Pick<AgentImage, "life" | "seq" | "state">;
   readonly committer: Pick<Committer, "afterCommit">;
 }

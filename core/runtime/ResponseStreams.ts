@@ -12,7 +12,7 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
-/** Of one piece: well below the broker's limit of a message. */
+/** The most bytes of one piece: well below the broker's limit of a message. */
 export const PIECE_BYTES_MAX = 256 * 1024;
 /** A pull is answered empty after this: the caller's own deadline is longer, and it pulls again. */
 const PULL_WAIT_MS = 15_000;
@@ -96,7 +96,7 @@ export class ResponseStreams {
     if (stream === undefined) return;
     this.forget(id);
     stream.turn.abort.fire(new DOMException(reason, "AbortError"));
-    // The stream's own code hears of it; what it throws then is nobody's.
+    // The stream's own code is notified. What it throws then is ignored.
     void this.agent
       .inTurn(stream.turn, () => stream.body.reader.cancel(reason))
       .catch(() => undefined);

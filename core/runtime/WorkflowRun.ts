@@ -61,7 +61,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#runtime = runtimeOf(ctx);
     this.#table = new RunTable(this.#runtime);
     this.#wakes = new Wakes(this.#runtime, WITHOUT_END);
-    // What it does inside is told by its agent's events, and by its journal.
+    // What it does inside is in its agent's events and in its journal.
     this.observability = undefined;
   }
 

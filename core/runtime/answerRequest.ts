@@ -23,8 +23,8 @@ export interface AskedRequest {
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
 /**
- * What `f` gives: an answer as it is, or a response, which may go on as a stream. A plain 500 where
- * it fails.
+ * What `f` returns: an answer as it is, or a response, which may go on as a stream. A plain 500
+ * where it fails.
  */
 export async function answerRequest(
   agent: ActiveAgent,

@@ -37,6 +37,7 @@ import type { Turn } from "../turn/Turn.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { sinceOf } from "../stream/KeptMessages.ts";
+import { hideInMessage } from "../redaction/FieldRedaction.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
 import { cancelRpc, handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
@@ -75,7 +76,7 @@ export async function handleCall(
 
 const NOTHING = (): void => undefined;
 
-/** Of users' code, for as long as that takes. */
+/** Calls that run users' code, for as long as that takes. */
 const runsCode = ({ kind }: AgentCall): boolean => kind === "rpc" || kind === "fetch";
 
 /** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
@@ -145,7 +146,7 @@ async function dispatch(
         },
       };
     default:
-      // Of a gateway of a later release: an answer, so that its caller need not wait for a
+      // A call of a newer gateway. It is answered, so that its caller need not wait for a
       // deadline.
       throw new Error(
         `this host knows no call "${String((call satisfies never as Call).kind)}": is it of an older release?`,
@@ -249,7 +250,7 @@ async function receive(
     kind,
     id: connection.id,
     time: agent.time.nowMs(),
-    ...(text ? { body: message as string } : {}),
+    ...(text ? { body: hideInMessage(message as string, agent.options.redact) } : {}),
   } as const;
   const turn = agent.newTurn(cause, { connection });
   if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);
@@ -289,7 +290,7 @@ async function readStream(
 }
 
 /**
- * A rejected update is told to its sender, in one of two fixed texts; the reason stays in the log.
+ * The sender of a rejected update receives one of two fixed texts. The reason stays in the log.
  */
 function setStateFromClient(agent: ActiveAgent, state: unknown, connection: Connection): void {
   try {

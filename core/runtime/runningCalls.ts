@@ -1,6 +1,6 @@
 /**
- * Calls whose code runs on an agent: who waits for one hears when a parent aborts the agent, though
- * the code that it asked for may never end. Fed by `handleCall`.
+ * Calls whose code runs on an agent: whoever waits for one is notified when a parent aborts the
+ * agent, though the code that it asked for may never end. Fed by `handleCall`.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
 import { LinkedList } from "../collections/LinkedList.ts";

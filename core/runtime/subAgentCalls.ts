@@ -78,7 +78,7 @@ export async function runEnd(agent: ActiveAgent): Promise<CallReply> {
   return { kind: "result" };
 }
 
-/** Of its parent. One that is not in memory has nothing to lose. */
+/** Called by its parent. An agent that is not in memory has nothing to lose. */
 export function abortFamily(agent: ActiveAgent | undefined, reason: string): CallAnswer {
   agent?.apis.subAgents.abortAll(reason);
   agent?.abort(reason);

@@ -43,8 +43,8 @@ export interface ScheduleSettings<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;
   /**
-   * The same call again gives the schedule that is there. Default: true for cron and interval, else
-   * false.
+   * The same call again returns the schedule that is there. Default: true for cron and interval,
+   * else false.
    */
   readonly idempotent?: boolean;
   /** IANA time zone of `cron`; default UTC. */

@@ -12,97 +12,165 @@
  *    steps applies once (`core/turn/Holds`).
  * 4. A step that still runs when its turn's attempt has failed, or whose result is being stored, is
  *    joined by the next attempt.
+ * 5. Of a past turn that is run again (`RecordedSteps`), no step runs: it has the result of then.
  *
- * `Agent.step` is the API; `Committer` stores the results, `applyEvent` keeps them.
+ * `Agent.step` and `AgentFetch` are the API; `Committer` stores the results, `applyEvent` keeps
+ * them.
  */
-import { TurnSteps } from "../turn/TurnSteps.ts";
-import type { AgentTurns } from "../turn/AgentTurns.ts";
-import { seenFrom, type StepScope, type Turn } from "../turn/Turn.ts";
+import type { StepRequest } from "../../schemas/JournalEvent.ts";
+import { errorOfFailure, failureText } from "../errors/failureText.ts";
+import type { DoneStep } from "../journal/encodeCommit.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
-import { assertWireValue } from "../call/wireValue.ts";
-import { backoffMs } from "../retry/retryPolicy.ts";
-import { isNonRetryable } from "../workflow/stepFacts.ts";
-import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import { firstOf, type Abortable } from "../http/AbortSource.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { StepScope, Turn } from "../turn/Turn.ts";
+import { TurnSteps } from "../turn/TurnSteps.ts";
+import type { RecordedSteps } from "./RecordedSteps.ts";
+import { runAttempts, type Attempted, type AttemptsAgent, type StepText } from "./runAttempts.ts";
 import type { Step, StepOptions } from "./Step.ts";
-import { checkStepName, resolveStepOptions, type ResolvedStepOptions } from "./stepOptions.ts";
-import { StepNotDurable, StepTimedOut, StepTooLarge, StepWrites } from "./stepErrors.ts";
+import { StepNotDurable, StepTooLarge } from "./stepErrors.ts";
 import { stepKey } from "./stepKey.ts";
+import { checkStepName, resolveStepOptions } from "./stepOptions.ts";
 
 /** A turn with more of them is a loop without an end, or work for a workflow. */
 const STEPS_MAX = 1000;
-/** UTF-16 units of JSON. As much as of a state: it is kept in memory until the turn ends. */
-const RESULT_CHARS_MAX = 16 * 1024 * 1024;
 /**
- * Of turns whose attempt has failed: results that nobody may ask for are forgotten, oldest first.
+ * The most results kept for turns whose attempt has failed. Nobody may ask for them again: the
+ * oldest are forgotten first.
  */
 const LEFT_MAX = 1000;
 
-export interface StepsAgent extends Pick<
-  AgentTurns,
-  "id" | "image" | "committer" | "log" | "sleep" | "time" | "turn" | "unlessDiscarded"
-> {
+export interface StepsAgent
+  extends AttemptsAgent, Pick<AgentTurns, "id" | "image" | "committer" | "turn"> {
   readonly options: { readonly retry?: RetryOptions };
-  /** Fires when the agent leaves memory. */
-  readonly leaving: Abortable;
+  /** The step whose function runs. */
+  readonly currentStep: StepScope | undefined;
+  readonly parts: { readonly recorded?: RecordedSteps | undefined };
   readonly keeping: { readonly streams: { storeSoon(): void } };
-  /** Runs `f` as part of a turn. */
-  inTurn<A>(turn: Turn, f: () => A): A;
 }
 
-/** JSON text; undefined for `undefined`. */
-type Text = string | undefined;
+type UndoFunction = (result: unknown, step: Step) => unknown;
+
+/** What a step does, with its options resolved. */
+export interface StepWork extends Attempted {
+  readonly name: string;
+  readonly undo?: UndoFunction;
+  /** Present if the step is a `fetch`. */
+  readonly asks?: {
+    readonly request: () => Promise<StepRequest>;
+    /** The request is stored with the answer. */
+    readonly record: boolean;
+    /** The answer is no success: the turn's next attempt asks again. */
+    readonly isAgain: (answer: StepText) => boolean;
+  };
+}
+
+interface Made {
+  readonly text: StepText;
+  readonly request: StepRequest | undefined;
+}
 
 export class AgentSteps {
   private readonly agent: StepsAgent;
   /** Rule 4, by input and step. */
-  private readonly running = new Map<string, Promise<Text>>();
+  private readonly running = new Map<string, Promise<Made>>();
 
   constructor(agent: StepsAgent) {
     this.agent = agent;
   }
 
   /** See `Agent.step`. */
-  async run<A>(name: string, f: (step: Step) => A | Promise<A>, options: StepOptions): Promise<A> {
+  async run<A>(
+    name: string,
+    f: (step: Step) => A | Promise<A>,
+    options: StepOptions<A>,
+  ): Promise<A> {
     checkStepName(name);
     if (typeof f !== "function")
       throw new TypeError(`step("${name}", f): the second argument is a function`);
+    const resolved = resolveStepOptions(name, this.agent.options.retry, options);
+    const { undo } = options;
+    const text = await this.take({
+      name,
+      f,
+      ...resolved,
+      ...(undo && { undo: undo as UndoFunction }),
+    });
+    // Each reader has a value of its own.
+    return (text === undefined ? undefined : JSON.parse(text)) as A;
+  }
+
+  /** The result of the next step of that name: as it was stored, or made now and stored. */
+  async take(work: StepWork): Promise<StepText> {
     const { agent } = this;
+    const { name, asks } = work;
     const turn = agent.turn();
     const { id: input, kind } = turn.cause;
     if (!turn.durable || input === undefined || turn.ended)
       throw new StepNotDurable({ step: name, turn: kind });
-    const resolved = resolveStepOptions(name, agent.options.retry, options);
     const steps = (turn.steps ??= new TurnSteps());
-    const key = steps.nextKey(name);
+    const id = steps.nextKey(name, agent.currentStep);
+    if (work.undo !== undefined)
+      steps.undos.set(id, { name, run: (key, result) => this.undo(turn.rest, work, key, result) });
     const done = agent.image.steps.get(input);
-    if (done?.has(key) === true) return read(done.get(key)) as A;
-    if ((done?.size ?? 0) >= STEPS_MAX)
-      throw new StepTooLarge({
-        step: name,
-        what: `a turn has at most ${STEPS_MAX} steps: use a workflow, or several queue items`,
-      });
+    const failure = agent.image.undoing(input);
+    let text: StepText;
+    if (done?.has(id) === true) text = done.get(id);
+    else if (failure !== undefined) throw errorOfFailure(failure);
+    else {
+      if ((done?.size ?? 0) >= STEPS_MAX)
+        throw new StepTooLarge({
+          step: name,
+          what: `a turn has at most ${STEPS_MAX} steps: use a workflow, or several queue items`,
+        });
+      try {
+        text = await this.make({ name, id, key: stepKey(agent.id, turn.cause, id), turn }, work);
+      } catch (error) {
+        steps.runAgain(id, turn.conceal(failureText(error)));
+        throw error;
+      }
+    }
+    if (asks?.isAgain(text) === true) steps.runAgain(id);
+    return text;
+  }
+
+  /** Makes the result of a step and stores it. Rejects as its function does. */
+  private async make(scope: Omit<StepScope, "begun">, work: StepWork): Promise<StepText> {
+    const { agent } = this;
+    const { turn, id } = scope;
+    const steps = turn.steps!;
     steps.running++;
     agent.committer.beginStep(turn);
     try {
-      const scope = { name, key: stepKey(agent.id, input, key), turn };
-      const running = `${input}\n${key}`;
-      const text = await this.join(running, () => this.attempts(scope, f, resolved));
+      const running = `${turn.cause.id}\n${id}`;
+      const { text, request } = await this.join(running, () => this.perform(scope, work));
       await agent.unlessDiscarded();
-      if (turn.ended) return read(text) as A;
+      if (turn.ended) return text;
       agent.keeping.streams.storeSoon();
-      steps.add({ key, text });
-      await agent.committer.storeSteps(turn);
+      await this.store(turn, { key: id, text, request });
       this.running.delete(running);
-      return read(text) as A;
+      return text;
     } finally {
       steps.running--;
       agent.committer.endStep(turn);
     }
   }
 
+  /** The undo of a step, as the step of that key (`undoTurn`). */
+  private undo(turn: Turn, work: StepWork, id: string, result: unknown): Promise<StepText> {
+    const name = `undo ${work.name}`;
+    const scope = { name, id, key: stepKey(this.agent.id, turn.cause, id), turn };
+    const { retry, timeoutMs, undo } = work;
+    const f = async (step: Step): Promise<void> => void (await undo!(result, step));
+    return this.make(scope, { name, f, retry, timeoutMs });
+  }
+
+  store(turn: Turn, step: DoneStep): Promise<void> {
+    turn.steps!.add(step);
+    return this.agent.committer.storeSteps(turn);
+  }
+
   /** Rule 4. */
-  private async join(key: string, begin: () => Promise<Text>): Promise<Text> {
+  private async join(key: string, begin: () => Promise<Made>): Promise<Made> {
     let running = this.running.get(key);
     if (running === undefined) {
       running = begin();
@@ -117,90 +185,14 @@ export class AgentSteps {
     }
   }
 
-  private async attempts(
-    scope: StepScope,
-    f: (step: Step) => unknown,
-    options: ResolvedStepOptions,
-  ): Promise<Text> {
+  private async perform(scope: Omit<StepScope, "begun">, work: StepWork): Promise<Made> {
     const { agent } = this;
-    const { retry } = options;
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return toText(scope.name, await this.attempt(scope, f, { attempt, ...options }));
-      } catch (error) {
-        await agent.unlessDiscarded();
-        if (attempt >= retry.maxAttempts || isFinal(error)) throw error;
-        agent.log.warn("a step failed; it is tried again", {
-          step: scope.name,
-          attempt,
-          error: error instanceof Error ? error.message : String(error),
-        });
-        await agent.sleep(backoffMs(retry, attempt, agent.time.random()));
-      }
-    }
-  }
-
-  /** A function that outlives its timeout goes on, unheard: JavaScript can't stop it. */
-  private attempt(
-    scope: StepScope,
-    f: (step: Step) => unknown,
-    { attempt, timeoutMs }: { readonly attempt: number; readonly timeoutMs: number },
-  ): Promise<unknown> {
-    const { time, leaving } = this.agent;
-    const { name, key } = scope;
-    const controller = new AbortController();
-    const { abort } = scope.turn;
-    const either = firstOf(leaving, abort);
-    const unheard = either.onFire(() => controller.abort(either.reason));
-    return new Promise((resolve, reject) => {
-      const cancel = time.after(timeoutMs, () => {
-        const late = new StepTimedOut({ step: name, timeoutMs });
-        reject(late);
-        controller.abort(late);
-      });
-      const run = async (): Promise<unknown> =>
-        f({ name, key, attempt, signal: controller.signal });
-      this.agent
-        .inTurn(seenFrom(scope), run)
-        .then(resolve, reject)
-        .finally(() => {
-          cancel();
-          unheard();
-        });
-    });
+    const { asks } = work;
+    const past = agent.parts.recorded?.of(scope.turn.cause.id!);
+    // Rule 5.
+    if (past !== undefined)
+      return { text: past.take(scope.id, await asks?.request()), request: undefined };
+    const request = asks?.record === true ? await asks.request() : undefined;
+    return { text: await runAttempts(agent, scope, work), request };
   }
 }
-
-/** Each reader has a value of its own. */
-const read = (text: Text): unknown => (text === undefined ? undefined : JSON.parse(text));
-
-/** Throws an error that names the step; no other attempt would differ. */
-function toText(name: string, value: unknown): Text {
-  if (value === undefined) return undefined;
-  try {
-    assertWireValue(value, `the result of step "${name}"`);
-  } catch (error) {
-    throw new NotStorable(error instanceof Error ? error.message : String(error));
-  }
-  const text = JSON.stringify(value) as Text;
-  if (text !== undefined && text.length > RESULT_CHARS_MAX)
-    throw new StepTooLarge({
-      step: name,
-      what: `its result is ${text.length} characters of JSON, at most ${RESULT_CHARS_MAX} are kept: return where it is, and not the thing itself`,
-    });
-  return text;
-}
-
-class NotStorable extends TypeError {
-  override readonly name = "TypeError";
-}
-
-const isFinal = (error: unknown): boolean =>
-  error instanceof NotStorable ||
-  error instanceof StepTooLarge ||
-  error instanceof StepWrites ||
-  (error instanceof Error && error.cause instanceof StepWrites) ||
-  error instanceof StepNotDurable ||
-  error instanceof AgentDiscarded ||
-  error instanceof AgentDestroyed ||
-  (error instanceof Error && isNonRetryable(error));

@@ -1,4 +1,7 @@
-/** What `this.step` takes and gives. `stepOptions` checks the options, `AgentSteps` runs steps. */
+/**
+ * The parameters of `this.step` and `this.fetch`. `stepOptions` checks the options, `AgentSteps`
+ * runs steps.
+ */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
 /** What the function of a step receives. */
@@ -16,9 +19,30 @@ export interface Step {
 }
 
 /** Options of `step`. */
-export interface StepOptions {
+export interface StepOptions<Result = unknown> extends AttemptOptions {
+  /**
+   * Undoes the step, if it is done, when its turn fails for good, before it is dead-lettered: the
+   * undos of a turn run in reverse order, each as a step of its own, with the step's `retry` and
+   * `timeout`. Like the function of a step it can't write to the agent.
+   */
+  readonly undo?: (result: Result, step: Step) => unknown;
+}
+
+/** How a step is tried. */
+export interface AttemptOptions {
   /** Over the class's `static options.retry`. Attempts in all, the first included: 3 by default. */
   readonly retry?: RetryOptions;
-  /** Of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes. */
+  /**
+   * The most time of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes.
+   */
   readonly timeout?: number | string;
+}
+
+/** Options of `fetch`: those of the platform, and these. */
+export interface FetchOptions extends RequestInit, AttemptOptions {
+  /**
+   * Keeps the request with its answer, without credentials: `agents rerun` compares it. Default:
+   * the class's `static options.record`.
+   */
+  readonly record?: boolean;
 }

@@ -1,13 +1,15 @@
 /**
  * A request that the function of a step makes: it carries the step's idempotency key, unless the
- * code has given it one.
+ * code has given it one, or its method changes nothing.
  */
 import type { StepScope } from "../turn/Turn.ts";
 
+/** Those of RFC 9110: they may be repeated. */
+const SAFE: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
 export const IDEMPOTENCY_KEY = "idempotency-key";
 
 export function requestOfStep(step: StepScope | undefined, request: Request): Request {
-  if (step !== undefined && !request.headers.has(IDEMPOTENCY_KEY))
+  if (step !== undefined && !SAFE.has(request.method) && !request.headers.has(IDEMPOTENCY_KEY))
     request.headers.set(IDEMPOTENCY_KEY, step.key);
   return request;
 }

@@ -3,13 +3,21 @@
  * in each attempt on each host, and no other step has it. Pure.
  */
 import type { AgentId } from "../../schemas/Address.ts";
+import type { Cause } from "../../schemas/JournalEvent.ts";
 
+/** A name is part of the journal and of every key. */
+export const STEP_NAME_CHARS_MAX = 256;
 /** Receivers of `Idempotency-Key` take at most 255 characters. */
 const KEY_CHARS_MAX = 255;
 /** Half of a character: it has no encoding. */
 const HALF = /\p{Surrogate}/gu;
 
-export function stepKey({ class: className, name }: AgentId, input: string, step: string): string {
+export function stepKey(
+  { class: className, name }: AgentId,
+  { id = "", redrive }: Pick<Cause, "id" | "redrive">,
+  step: string,
+): string {
+  const input = redrive === undefined ? id : `${id} redrive ${redrive}`;
   const parts = [className, name, input, step];
   const key = parts.map((part) => encodeURIComponent(part.replace(HALF, "\ufffd"))).join("/");
   if (key.length <= KEY_CHARS_MAX) return key;
@@ -18,7 +26,7 @@ export function stepKey({ class: className, name }: AgentId, input: string, step
 }
 
 /** 106 bits of two cyclic hashes (cyrb53) of different seeds: what was cut off tells keys apart. */
-function hashOf(text: string): string {
+export function hashOf(text: string): string {
   return cyrb53(text, 0).toString(36) + cyrb53(text, 1).toString(36);
 }
 

@@ -3,6 +3,7 @@ import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { durationMs } from "../workflow/stepConfig.ts";
 import type { StepOptions } from "./Step.ts";
+import { STEP_NAME_CHARS_MAX } from "./stepKey.ts";
 
 export interface ResolvedStepOptions {
   readonly retry: ResolvedRetry;
@@ -11,14 +12,12 @@ export interface ResolvedStepOptions {
 
 /** As of a workflow's step. */
 const TIMEOUT_MS_DEFAULT = 600_000;
-/** A name is part of the journal and of every key. */
-const NAME_CHARS_MAX = 256;
-const OPTIONS: ReadonlySet<string> = new Set<keyof StepOptions>(["retry", "timeout"]);
+const OPTIONS: ReadonlySet<string> = new Set<keyof StepOptions>(["retry", "timeout", "undo"]);
 
 export function checkStepName(name: unknown): asserts name is string {
-  if (typeof name === "string" && name !== "" && name.length <= NAME_CHARS_MAX) return;
+  if (typeof name === "string" && name !== "" && name.length <= STEP_NAME_CHARS_MAX) return;
   throw new TypeError(
-    `step(name, f): the name of a step is text of 1 to ${NAME_CHARS_MAX} characters`,
+    `step(name, f): the name of a step is text of 1 to ${STEP_NAME_CHARS_MAX} characters`,
   );
 }
 
@@ -28,14 +27,16 @@ export function checkStepName(name: unknown): asserts name is string {
 export function resolveStepOptions(
   name: string,
   classRetry: RetryOptions | undefined,
-  options: StepOptions,
+  options: StepOptions<never>,
 ): ResolvedStepOptions {
   for (const option of Object.keys(options))
     if (!OPTIONS.has(option))
       throw new TypeError(
         `step "${name}": there is no option "${option}"; there are ${[...OPTIONS].join(", ")}`,
       );
-  const { timeout } = options;
+  const { timeout, undo } = options;
+  if (undo !== undefined && typeof undo !== "function")
+    throw new TypeError(`step "${name}": undo is a function of the step's result`);
   const timeoutMs =
     timeout === undefined ? TIMEOUT_MS_DEFAULT : durationMs(timeout, `step "${name}": timeout`);
   try {

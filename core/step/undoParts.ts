@@ -1,5 +1,5 @@
 /**
- * The event that takes back the parts at a journal's end (`OpenParts`): the agent after it is the
+ * The event that undoes the parts at a journal's end (`OpenParts`): the agent after it is the
  * one before the first of them. `activate` appends it before any code of the agent runs, and the
  * inputs whose parts they were run again from their start. Results of their steps are kept, and so
  * is what was written to durable streams: readers have it.
@@ -14,8 +14,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { OpenParts } from "../journal/OpenParts.ts";
 import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
-import { ScheduleTable } from "../schedule/ScheduleTable.ts";
-import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
+import { copyAlarm } from "../stream/ExpiryAlarm.ts";
 import { copyStreams } from "../stream/StreamTable.ts";
 import { restoredRows } from "./restoredRows.ts";
 import { diffState } from "../journal/stateChange.ts";
@@ -72,14 +71,6 @@ export async function undoParts(options: UndoOptions): Promise<Undoing> {
   } finally {
     past.database.close();
   }
-}
-
-/** The schedule by which streams are removed when their time is over. */
-function copyAlarm(from: AgentDatabase, to: AgentDatabase): void {
-  const [there, here] = [new ScheduleTable(from), new ScheduleTable(to)];
-  for (const row of there.exists ? there.all() : [])
-    if (row.callback === EXPIRY_ALARM && !(here.exists && here.get(row.id)))
-      here.insert(row, false);
 }
 
 /** Puts the streams of the present image into the past database. */

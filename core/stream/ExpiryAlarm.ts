@@ -2,7 +2,8 @@
  * The one alarm of what an agent keeps for a time: a schedule that `getSchedules` does not show. It
  * wakes the agent when something may have expired, and is set again for what expires next.
  */
-import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import type { AgentDatabase } from "../database/Databases.ts";
+import { ScheduleTable, type SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { TimeShape } from "../time/Time.ts";
 
 /** The agent's method that the alarm calls. */
@@ -51,4 +52,12 @@ export class ExpiryAlarm {
       .all()
       .find(({ callback, dueMs }) => callback === EXPIRY_ALARM && (dueMs ?? 0) > time.nowMs());
   }
+}
+
+/** Adds the alarm of one database to another, whose alarms stay. */
+export function copyAlarm(from: AgentDatabase, to: AgentDatabase): void {
+  const [there, here] = [new ScheduleTable(from), new ScheduleTable(to)];
+  for (const row of there.exists ? there.all() : [])
+    if (row.callback === EXPIRY_ALARM && !(here.exists && here.get(row.id)))
+      here.insert(row, false);
 }

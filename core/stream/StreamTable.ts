@@ -6,6 +6,7 @@
  * A row of chunks holds those that one commit took, as a JSON array, under the number of its last
  * one. Chunks are numbered from 1 without a gap.
  */
+import { copyTable } from "../database/copyTable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 
@@ -13,7 +14,7 @@ export type StreamStatus = "open" | "ended" | "failed";
 
 export interface StreamRow {
   readonly key: string;
-  /** Of this stream: a later one under the same key has another. */
+  /** Identifies this stream. A later one under the same key has another. */
   readonly id: string;
   readonly status: StreamStatus;
   /** Number of its last chunk; 0: none. */
@@ -24,7 +25,7 @@ export interface StreamRow {
   readonly result: string | null;
   readonly error: string | null;
   readonly createdMs: number;
-  /** Of its last write. */
+  /** Time of its last write. */
   readonly updatedMs: number;
   /** It goes so long after its last write. */
   readonly keepMs: number;
@@ -162,18 +163,5 @@ export class StreamTable {
 
 /** Replaces the streams of one database by those of another. */
 export function copyStreams(from: StreamDatabase, to: StreamDatabase): void {
-  for (const [table, ddl] of [
-    [STREAMS, DDL],
-    [CHUNKS, CHUNKS_DDL],
-  ] as const) {
-    const { columns, rows } = tableExists(from, table)
-      ? from.query(`SELECT * FROM ${table}`, [])
-      : { columns: [], rows: [] };
-    if (rows.length === 0 && !tableExists(to, table)) continue;
-    to.query(ddl, []);
-    to.query(`DELETE FROM ${table}`, []);
-    const places = columns.map(() => "?").join(", ");
-    for (const row of rows)
-      to.query(`INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`, row);
-  }
+  for (const table of [STREAMS, CHUNKS]) copyTable(from, to, table);
 }

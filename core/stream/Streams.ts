@@ -31,7 +31,7 @@ const GATHER_SIZE = 16 * 1024;
  * UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit.
  */
 export const CHUNK_SIZE_MAX = 64 * 1024;
-/** Of an agent. The longest ended go first. */
+/** The most streams of an agent. Those that ended first go first. */
 const STREAMS_MAX = 1000;
 /** Rows that one look of a reader takes: a quarter of a MiB or so. */
 const LOOK_ROWS = 16;
@@ -257,7 +257,7 @@ export class Streams {
       }
       live.tabled = row;
     } catch (error) {
-      // A full database: the agent goes on, and whoever writes to the stream is told.
+      // A full database: the agent goes on, and whoever writes to the stream gets the error.
       this.agent.log.error("a stream can't be stored; it has failed", {
         stream: row?.key ?? removed[0]?.key,
         error: messageOf(error),
@@ -370,7 +370,7 @@ export class Streams {
     agent.committer.touch(turn);
   }
 
-  /** Of the function of a step: one of its own. What it wrote stands when the step is done. */
+  /** A step's function has a writer of its own. What it wrote stands when the step is done. */
   private writer(
     type = this.agent.currentStep && `streams of ${this.agent.currentStep.name}`,
   ): Turn {

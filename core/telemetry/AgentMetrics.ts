@@ -26,7 +26,10 @@ export interface AgentMetrics {
   readonly quarantines: () => void;
   /** A durable input was dropped because the agent had already done it. */
   readonly duplicates: () => void;
-  /** A webhook of one entity was refused by the agent of another, whose name `slug` gives both. */
+  /**
+   * A webhook of one entity was refused by the agent of another, for which `slug` returns the same
+   * name.
+   */
   readonly entityConflicts: () => void;
   /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
   readonly unhandledErrors: (of: string | undefined) => void;
@@ -42,13 +45,13 @@ export interface AgentMetrics {
   readonly ofClass: (name: string) => ClassMetrics;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
-  /** Of a host: agents of its shards that are quarantined. */
+  /** How many agents of the host's shards are quarantined. */
   readonly quarantined: (agents: () => number) => void;
-  /** Of a host: 1 is all that it may take. */
+  /** The memory that a host uses: 1 is all that it may take. */
   readonly memoryInUse: (share: () => number) => void;
   readonly connections: (sockets: () => number) => void;
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
-  /** Of a gateway or a host: what it knows of the hosts' leases. */
+  /** What a gateway or a host knows of the hosts' leases. */
   readonly shardsWithoutHost: (shards: () => number) => void;
   /** Delivery records that this process could not store. */
   readonly deliveryRecordsDropped: (records: () => number) => void;

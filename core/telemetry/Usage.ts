@@ -12,7 +12,7 @@ export interface Cost {
   /** Milliseconds in turns. */
   readonly turnMs: number;
   readonly commits: number;
-  /** Of journal events. */
+  /** Size of its journal events. */
   readonly bytes: number;
 }
 

@@ -14,6 +14,13 @@ import type { Committer } from "./Committer.ts";
 import type { Turn, TurnContext } from "./Turn.ts";
 import type { TurnEnd } from "./TurnEnd.ts";
 
+export interface Undone {
+  /** The failure, and which steps were undone or could not be. */
+  readonly reason: string;
+  /** Something was undone: an input that is sent again is another one for the world. */
+  readonly undone: boolean;
+}
+
 export interface AgentTurns extends Pick<
   AgentWork,
   "id" | "time" | "log" | "abort" | "waitUntil" | "emit"
@@ -34,6 +41,11 @@ export interface AgentTurns extends Pick<
   /** Routes an error of user code to `onError`. True when `onError` returned: it is suppressed. */
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean>;
   /**
+   * Undoes what steps of a turn that failed for good did; for the dead letter. Rejects with
+   * `AgentDiscarded`.
+   */
+  undo(turn: Turn, failure: string): Promise<Undone>;
+  /**
    * Called before a write. Throws `AgentDiscarded`, and `TurnTimedOut` where the code that runs is
    * of a turn that was given up.
    */
@@ -44,7 +56,7 @@ export interface AgentTurns extends Pick<
   mayBegin(): Promise<void>;
   /** Resolves after `ms`. Rejects with `AgentDiscarded` when the agent was discarded meanwhile. */
   sleep(ms: number): Promise<void>;
-  /** Of this agent; read anew each time, for few agents come near one. */
+  /** This agent's ceiling. Computed each time, since few agents come near one. */
   ceiling(name: CeilingName): number;
   /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
   assertMayWrite(): void;

@@ -7,7 +7,7 @@ import * as Context from "effect/Context";
 import type { Turn } from "./Turn.ts";
 
 export interface AmbientShape {
-  /** Runs `f` so that `current()` gives `turn` in it and in all that it awaits. */
+  /** Runs `f` so that `current()` returns `turn` in it and in all that it awaits. */
   readonly run: <A>(turn: Turn, f: () => A) => A;
   readonly current: () => Turn | undefined;
   /**

@@ -58,12 +58,13 @@ export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | unde
     return turn.steps === undefined ? undefined : takeSteps(turn);
   turn.announced = false;
   turn.state = undefined;
-  const record = { turn, state, sql, outcome, told: turn.told, steps: turn.steps?.take() };
+  const again = outcome === undefined ? undefined : turn.steps?.takeAgain();
+  const record = { turn, state, sql, outcome, told: turn.told, steps: turn.steps?.take(), again };
   turn.told = true;
   return record;
 }
 
-/** Of a turn that goes on: the results of its steps, and nothing that it wrote. */
+/** Takes the results of the steps of a turn that goes on, and nothing that it wrote. */
 export function takeSteps(turn: Turn): TurnRecord | undefined {
   const steps = turn.steps?.take();
   if (steps === undefined || steps.length === 0 || turn.ended) return undefined;

@@ -372,7 +372,7 @@ export class Committer {
     );
   }
 
-  /** Of an agent without a journal, for a batch that holds outputs back and nothing else. */
+  /** For an agent without a journal, and a batch that only holds outputs back. */
   private async look(): Promise<WriteFailure | undefined> {
     this.lookedMs = this.host.time.monotonicMs();
     return (await isStillEmpty(this.host)) ? undefined : { outcome: "Conflict", error: LATE };

@@ -2,27 +2,68 @@
  * The steps of one turn in memory: what `core/step/AgentSteps` knows of them while the turn runs,
  * and what `Committer` has to store.
  */
+import type { StepAgain } from "../../schemas/JournalEvent.ts";
 import type { DoneStep } from "../journal/encodeCommit.ts";
+
+/** How a step is undone (`core/step/undoTurn`). */
+export interface StepUndo {
+  readonly name: string;
+  /** Runs as the step of that record's key. Rejects when its attempts are spent. */
+  readonly run: (key: string, result: unknown) => Promise<unknown>;
+}
+
+/** A step within which others are begun. */
+export interface OuterStep {
+  readonly id: string;
+  readonly begun: Map<string, number>;
+}
 
 export class TurnSteps {
   /** Steps of each name that were begun in this run. */
   private readonly begun = new Map<string, number>();
   /** Steps whose functions run. */
   running = 0;
+  /** By key, in the order in which this run asked for them: how to undo them. */
+  readonly undos = new Map<string, StepUndo>();
+  /** Keys of the steps that this run asked for. */
+  readonly asked = new Set<string>();
   /** A step has ended in this run: a host that ends from now on does not use up an attempt. */
   private gotOn = false;
   private unstored: DoneStep[] = [];
+  /** By key: what the next attempt runs again, and how it failed, if it did. */
+  private readonly again = new Map<string, string | undefined>();
 
-  /** The key of the next step of that name: `1:charge`, `2:charge`. */
-  nextKey(name: string): string {
-    const nth = (this.begun.get(name) ?? 0) + 1;
-    this.begun.set(name, nth);
-    return `${nth}:${name}`;
+  /**
+   * The key of the next step of that name: `1:charge`, `2:charge`. Steps within the function of a
+   * step are counted within its attempt: `1:order>1:charge`.
+   */
+  nextKey(name: string, within: OuterStep | undefined): string {
+    const begun = within?.begun ?? this.begun;
+    const nth = (begun.get(name) ?? 0) + 1;
+    begun.set(name, nth);
+    const key = within === undefined ? `${nth}:${name}` : `${within.id}>${nth}:${name}`;
+    this.asked.add(key);
+    return key;
   }
 
   add(step: DoneStep): void {
     this.gotOn = true;
     this.unstored.push(step);
+  }
+
+  /** When this attempt fails, the next one runs the step again. `error`: how it failed, if so. */
+  runAgain(key: string, error?: string): void {
+    this.again.set(key, error);
+  }
+
+  /** For the turn in which the input goes on after this one was given up. */
+  successor(): TurnSteps {
+    const next = new TurnSteps();
+    for (const undo of this.undos) next.undos.set(...undo);
+    for (const key of this.asked) next.asked.add(key);
+    for (const step of this.again) next.again.set(...step);
+    next.gotOn = this.gotOn;
+    return next;
   }
 
   /** For the next event (`TurnRecord.steps`). */
@@ -31,5 +72,13 @@ export class TurnSteps {
     const taken = this.unstored;
     this.unstored = [];
     return taken;
+  }
+
+  /** For the event that ends the attempt (`TurnRecord.again`). */
+  takeAgain(): ReadonlyArray<StepAgain> | undefined {
+    if (this.again.size === 0) return undefined;
+    return Array.from(this.again, ([key, error]) =>
+      error === undefined ? { key } : { key, error },
+    );
   }
 }

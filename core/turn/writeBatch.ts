@@ -127,7 +127,7 @@ async function append(
     if (isOver()) return undefined;
     if (result._tag !== "Stored") return { outcome: result._tag, error: result };
   }
-  // Nobody is told of an owner's first event unless the lease was surely held when it was stored.
+  // An owner's first event is only reported if the lease was certainly held when it was stored.
   const isOurs = !isFirst || image.seq === 0 || host.isStillOurs();
   return isOurs === true || (await isOurs) ? undefined : { outcome: "Unknown", error: LOST };
 }

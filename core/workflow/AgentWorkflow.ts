@@ -90,9 +90,9 @@ export abstract class AgentWorkflow<
   }
 
   /**
-   * Waits for `approveWorkflow`, and gives its metadata. Rejects with `WorkflowRejectedError` after
-   * `rejectWorkflow`, which the agent's `onWorkflowError` has heard of then; with
-   * `WorkflowTimeoutError`.
+   * Waits for `approveWorkflow`, and resolves with its metadata. Rejects with
+   * `WorkflowRejectedError` after `rejectWorkflow`, which the agent's `onWorkflowError` has
+   * received by then; with `WorkflowTimeoutError`.
    */
   async waitForApproval<Metadata = unknown>(
     step: WorkflowStep,

@@ -6,7 +6,7 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import type { StoredError } from "./errors.ts";
 
-/** `report`: anything that is told to the agent. */
+/** `report`: anything that is reported to the agent. */
 export type StepKind = "do" | "sleep" | "waitForEvent" | "report";
 
 /** `waiting`: for an event, a time or an approval. `unknown`: never started. */
@@ -26,7 +26,7 @@ export interface RunRecord {
   readonly agent: readonly [className: string, name: string] | undefined;
   readonly params: unknown;
   readonly startedMs: number;
-  /** `waiting`, `paused` and `waitingForPause` are told from the rest, and not stored. */
+  /** `waiting`, `paused` and `waitingForPause` are derived from the rest, and not stored. */
   readonly status: "queued" | "running" | "errored" | "terminated" | "complete";
   readonly paused: boolean;
   /** 1, and one more with each restart: part of every key. */

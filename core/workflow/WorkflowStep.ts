@@ -9,7 +9,7 @@ export interface WorkflowEvent<Params = unknown> {
   readonly instanceId: string;
 }
 
-/** What `waitForEvent` gives. */
+/** What `waitForEvent` resolves with. */
 export interface WorkflowStepEvent<Payload = unknown> {
   readonly type: string;
   readonly payload: Payload;
@@ -18,7 +18,7 @@ export interface WorkflowStepEvent<Payload = unknown> {
 
 /** What a step's function is given. */
 export interface StepContext {
-  /** Of this step of this run of this instance, the same in every attempt: an idempotency key. */
+  /** An idempotency key: the same in every attempt of this step, in this run of this instance. */
   readonly key: string;
   /** From 1; those that a crash cut short count. */
   readonly attempt: number;
@@ -32,8 +32,8 @@ export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;
  */
 export interface WorkflowStep<State = unknown> {
   /**
-   * Runs `f`, once where nothing fails, and records its result, which is JSON: gives the recorded
-   * one ever after. Rejects with what the last attempt threw.
+   * Runs `f`, once where nothing fails, and records its result, which is JSON: resolves with the
+   * recorded one ever after. Rejects with what the last attempt threw.
    */
   do<T>(name: string, f: StepFunction<T>): Promise<T>;
   do<T>(name: string, config: StepConfig, f: StepFunction<T>): Promise<T>;

@@ -35,7 +35,7 @@ export interface WorkflowInfo {
 /** A page of tracked instances. */
 export interface WorkflowPage {
   readonly workflows: WorkflowInfo[];
-  /** Of all that match, whatever the page. */
+  /** Number of all that match, whatever the page. */
   readonly total: number;
   /** For the next page; null on the last. */
   readonly nextCursor: string | null;

@@ -1,6 +1,6 @@
 /**
  * Errors of workflows: those that a step's code throws to us, and those that we throw to `run`. A
- * recorded error is kept as name and message; `reviveError` gives the same error live and in
+ * recorded error is kept as name and message; `reviveError` returns the same error live and in
  * replay, so that a `catch` in `run` can't take another way after a crash.
  */
 

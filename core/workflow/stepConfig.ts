@@ -1,5 +1,5 @@
 /**
- * What `step.do` is told besides its name: retries and timeout, as the reference writes them, and
+ * The configuration of `step.do`: retries and timeout, as the reference writes them, and
  * spans of time. Pure.
  */
 
@@ -16,7 +16,7 @@ export interface StepConfig {
     /** How the delay grows with each failure. Default `exponential`. */
     readonly backoff?: Backoff;
   };
-  /** Of one attempt. Default 10 minutes. */
+  /** The most time of one attempt. Default 10 minutes. */
   readonly timeout?: WorkflowDuration;
 }
 

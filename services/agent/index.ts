@@ -44,7 +44,7 @@ export {
   StateTooLarge,
   TurnTimedOut,
 } from "../../core/errors/errors.ts";
-export type { Step, StepOptions } from "../../core/step/Step.ts";
+export type { FetchOptions, Step, StepOptions } from "../../core/step/Step.ts";
 export {
   StepNotDurable,
   StepTimedOut,

@@ -3,9 +3,13 @@
  * `agents`: joins the command line with the adapters and runs it. A command that runs agents starts
  * its first worker before anything else is imported: the two then import beside each other. A
  * worker is this program again, which learns its command line over its channel (`workerLink`).
+ *
+ * A command that runs no module comes from the bundle that `package/reading` makes: most of the
+ * time of such a command was the reading of files.
  */
+import { existsSync } from "node:fs";
 import { forkWorker, WORKER } from "../workers/forkWorker.ts";
-import { workerLink } from "../workers/workerLink.ts";
+import { packageManifest } from "./init/packageManifest.ts";
 
 const args = process.argv.slice(2);
 const script = process.argv[1]!;
@@ -18,16 +22,16 @@ const startsWorkers = (): boolean =>
   !args.some((arg) => ["-h", "--help", "-v", "--version"].includes(arg));
 
 let early = startsWorkers() ? forkWorker(script) : undefined;
-const link = args[0] === WORKER ? workerLink() : undefined;
+const link =
+  args[0] === WORKER ? (await import("../workers/workerLink.ts")).workerLink() : undefined;
 
-const [{ commandJoins, explain }, { runProgram }, { packageManifest }] = await Promise.all([
-  import("../wiring/joinCommands.ts"),
-  import("./program.ts"),
-  import("./init/packageManifest.ts"),
-]);
-const { maskCommandLine } = await import("./commandLineSecrets.ts");
-const { CliError, EXIT_FAILED } = await import("./terminal/CliError.ts");
-const { processTerminal } = await import("./terminal/Terminal.ts");
+/** As `package/reading` has them: commands whose process runs a module, or that are not bundled. */
+const NOT_BUNDLED = new Set(["init", "dev", "gateway", "host", "mail", "retention", "rerun", "console", "completion", WORKER]); // prettier-ignore
+const bundle = new URL("../../reading/commandLine.js", import.meta.url);
+const isBundled = !NOT_BUNDLED.has(args[0] === "help" ? (args[1] ?? "") : (args[0] ?? ""));
+const { commandLine } = (
+  isBundled && existsSync(bundle) ? await import(bundle.href) : await import("./commandLine.ts")
+) as typeof import("./commandLine.ts");
 
 /**
  * For output that is still on its way when a command has ended: the last lines, a server's last
@@ -35,28 +39,15 @@ const { processTerminal } = await import("./terminal/Terminal.ts");
  */
 const LAST_WORDS_MS = 500;
 
-const terminal = processTerminal();
-const joins = commandJoins({
+const { joins, run } = commandLine({
   link,
   startWorker: () => {
     const worker = early ?? forkWorker(script);
     early = undefined;
     return worker;
   },
+  version: packageManifest().version,
 });
-
-async function run(commandLine: ReadonlyArray<string>): Promise<void> {
-  const warning = maskCommandLine(commandLine);
-  // The control process has said so already.
-  if (warning !== undefined && link === undefined) terminal.err(warning);
-  try {
-    process.exitCode = await runProgram(commandLine, joins, terminal, packageManifest().version);
-  } catch (error) {
-    const message = explain(error);
-    if (message !== "") terminal.err(`agents: ${message}`);
-    process.exitCode = error instanceof CliError ? error.exitCode : EXIT_FAILED;
-  }
-}
 
 if (link === undefined) await run(args);
 else {

@@ -1,65 +1,14 @@
 /**
- * The command line: lists the commands by group, parses one command line and runs it. Each
- * command's options, help and body are in `commands/`. What commands need from the system is passed
- * as `Joins`.
+ * The command line: parses one and runs it. `commandList` has the commands by group; each one's
+ * options, help and body are in `commands/`, and only the one that is given is imported. What
+ * commands need from the system is passed as `Joins`.
  */
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Help } from "commander";
 import type { Joins } from "../wiring/Joins.ts";
-import { addBackup } from "./commands/backup.ts";
-import { addCall } from "./commands/call.ts";
-import { addConsole } from "./commands/console.ts";
-import { addDead } from "./commands/dead.ts";
-import { addDeliveries } from "./commands/deliveries.ts";
-import { addDev } from "./commands/dev.ts";
-import { addErase } from "./commands/erase.ts";
-import { addExport } from "./commands/export.ts";
-import { addFork } from "./commands/fork.ts";
-import { addGateway } from "./commands/gateway.ts";
-import { addHistory } from "./commands/history.ts";
-import { addHost } from "./commands/host.ts";
-import { addImport } from "./commands/import.ts";
-import { addInit } from "./commands/init.ts";
-import { addList } from "./commands/list.ts";
-import { addMail } from "./commands/mail.ts";
-import { addProvision } from "./commands/provision.ts";
-import { addRelease } from "./commands/release.ts";
-import { addRedeliver } from "./commands/redeliver.ts";
-import { addRerun } from "./commands/rerun.ts";
-import { addRestore } from "./commands/restore.ts";
-import { addRetention } from "./commands/retention.ts";
-import { addSchedules } from "./commands/schedules.ts";
-import { addSql } from "./commands/sql.ts";
-import { addTop } from "./commands/top.ts";
-import { addState } from "./commands/state.ts";
-import { addTail } from "./commands/tail.ts";
+import { COMMAND_GROUPS, COMMANDS } from "./commandList.ts";
 import type { CommandContext } from "./options/CommandContext.ts";
 import { EXIT_OK, EXIT_USAGE } from "./terminal/CliError.ts";
 import type { Terminal } from "./terminal/Terminal.ts";
-
-type AddCommand = (program: Command, context: CommandContext) => void;
-
-/** In the order of the help: first the groups, then each group's commands. */
-const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<AddCommand>]> = [
-  ["Starting:", [addInit]],
-  ["Serving:", [addDev, addGateway, addHost, addMail, addRetention, addProvision]],
-  [
-    "Looking:",
-    [
-      addList,
-      addHistory,
-      addDeliveries,
-      addState,
-      addTop,
-      addRerun,
-      addSql,
-      addSchedules,
-      addTail,
-      addConsole,
-    ],
-  ],
-  ["Acting:", [addCall, addErase, addDead, addRedeliver, addRelease]],
-  ["Saving:", [addExport, addImport, addFork, addBackup, addRestore]],
-];
 
 const INTRO = "Stateful agents for webhooks, WebSockets and schedules, on NATS JetStream.";
 
@@ -97,10 +46,7 @@ export async function runProgram(
       writeOut: (text) => terminal.out(text.trimEnd()),
       writeErr: (text) => terminal.err(text.trimEnd()),
     });
-  for (const [heading, commands] of GROUPS) {
-    program.commandsGroup(heading);
-    for (const add of commands) add(program, { joins, terminal, args });
-  }
+  await addCommands(program, { joins, terminal, args, commands: COMMANDS });
   try {
     await program.parseAsync(args as string[], { from: "user" });
     return EXIT_OK;
@@ -108,5 +54,27 @@ export async function runProgram(
     // Commander has already printed the help, the version or the error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE;
     throw error;
+  }
+}
+
+/** Adds the command that is given, and of the others what the list of commands shows. */
+async function addCommands(program: Command, context: CommandContext): Promise<void> {
+  const { args } = context;
+  const given = args[0] === "help" ? args[1] : args[0];
+  const takes = new Map<Command, string>();
+  const help = new Help();
+  program.configureHelp({
+    subcommandTerm: (command) =>
+      takes.has(command)
+        ? `${command.name()} ${takes.get(command)}`.trimEnd()
+        : help.subcommandTerm(command),
+  });
+  for (const [heading, commands] of COMMAND_GROUPS) {
+    program.commandsGroup(heading);
+    for (const listed of commands) {
+      if (listed.name === given) (await listed.load())(program, context);
+      else takes.set(program.command(listed.name), listed.takes);
+      program.commands.at(-1)!.summary(listed.summary);
+    }
   }
 }

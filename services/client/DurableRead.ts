@@ -20,7 +20,7 @@ export type Taken =
 
 export class DurableRead {
   readonly key: string;
-  /** Of the stream that the chunks so far are of. */
+  /** Id of the stream that the chunks so far belong to. */
   #stream: string | undefined;
   /** Number of the last chunk that was taken. */
   #last = 0;

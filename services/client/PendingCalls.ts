@@ -18,7 +18,7 @@ import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
  */
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
 
-/** Of a call or a reading. */
+/** Callbacks of a call or of the reading of a stream. */
 type Callbacks = Omit<FollowOptions, "onChunk"> & {
   readonly onChunk?: ((chunk: unknown, ...place: string[]) => void) | undefined;
 };

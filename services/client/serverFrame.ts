@@ -29,7 +29,7 @@ export type ServerFrame =
       /** It is of a durable stream; undefined of any other call. */
       readonly place: StreamPlace | undefined;
     }
-  /** Of a durable stream that this client reads. */
+  /** A frame of a durable stream that this client reads. */
   | {
       readonly _tag: "Stream";
       readonly id: string;

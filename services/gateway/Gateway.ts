@@ -32,7 +32,7 @@ import { serveCensus, SocketTable } from "./SocketTable.ts";
 import { decideUpgrade } from "./upgrade.ts";
 import { WebhookEndpoint } from "./WebhookEndpoint.ts";
 
-/** Of a plain request. Continues the caller's trace, if it sends one. */
+/** Begins the span of a plain request. Continues the caller's trace, if it sends one. */
 const beginSpan = (tracing: TracingShape, { method, target, headers }: HttpRequest): Span =>
   tracing.start(method, {
     kind: "server",

@@ -28,7 +28,7 @@ type IncomingExchange = Pick<Exchange, "request" | "body" | "respond">;
 export class IncomingWebhook {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
-  /** Of the delivery: `newDeliveryId`. */
+  /** The delivery's id (`newDeliveryId`). */
   readonly id: string;
   /** Undefined: it is not traced. */
   readonly span: Span | undefined;
@@ -80,10 +80,11 @@ export class IncomingWebhook {
     const { metrics, time } = this.services;
     const ms = time.monotonicMs() - this.startMs;
     metrics.webhooks(this.route.verifier.provider, response.status, ms / 1000);
-    const { address } = this; // unknown once the answer is sent
+    // Unknown once the answer is sent, and a call into the server: not for what is vouched for.
+    const from = this.input === undefined ? this.address : undefined;
     this.exchange.respond(response);
     if (this.span !== undefined) this.end(this.span, response.status, end);
-    const record = deliveryRecord(this, { http: response.status, ms, from: address, ...end });
+    const record = deliveryRecord(this, { http: response.status, ms, from, ...end });
     reportDelivery(this.services, record, end);
   }
 

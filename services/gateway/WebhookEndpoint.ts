@@ -277,7 +277,7 @@ const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target takes it" }
 const OVER_RATE = refused("its agent is over its rate");
 const TOO_BUSY = refused("the gateway is busy");
 
-/** Of a request that is not verified. The reasons are fixed texts, and contain no secret. */
+/** The end of a request that is not verified. The reasons are fixed texts without secrets. */
 function endOfVerdict(verdict: Exclude<Verdict, Verified>): DeliveryEnd {
   switch (verdict._tag) {
     case "Handshake":

@@ -42,7 +42,7 @@ type Mutable<A> = { -readonly [K in keyof A]: A[K] };
 /** The first record of a delivery. */
 export function deliveryRecord(
   { id, route, request, input, span }: Delivered,
-  end: Answered & { readonly from: string },
+  end: Answered & { readonly from: string | undefined },
 ): DeliveryRecord {
   // Field by field, and no spreads: a hot path.
   const record: Mutable<DeliveryRecord> = {
@@ -53,7 +53,6 @@ export function deliveryRecord(
     route: route.path,
     provider: route.verifier.provider,
     method: request.method,
-    from: end.from,
     bytes: request.body.length,
     http: end.http,
     ms: end.ms,
@@ -63,6 +62,7 @@ export function deliveryRecord(
     record.key = input.key;
     if (input.type !== undefined) record.type = input.type;
   }
+  if (end.from !== undefined) record.from = end.from;
   if (end.seq !== undefined) record.seq = end.seq;
   if (end.duplicateOf !== undefined) record.duplicateOf = end.duplicateOf;
   if (end.parts !== undefined) record.parts = end.parts;

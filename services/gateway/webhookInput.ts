@@ -45,7 +45,7 @@ const invalid = (body: string): PlainAnswer => ({
 });
 
 export interface InputParts {
-  readonly route: Pick<WebhookRoute, "path" | "verifier" | "redaction">;
+  readonly route: Pick<WebhookRoute, "path" | "verifier" | "redaction" | "redactedFields">;
   readonly request: WebhookRequest;
   /** The headers to store, without credentials (`headerRecord`). */
   readonly headers: Readonly<Record<string, string>>;
@@ -59,7 +59,7 @@ export interface InputParts {
   readonly eventType?: string | undefined;
   /** Id of the delivery, or of its part. */
   readonly delivery: string;
-  /** Of the request's span. Undefined: it is not traced. */
+  /** The request's span. Undefined: it is not traced. */
   readonly traceparent?: string | undefined;
   /** Where the gateway waits for the agent's answer. Undefined: nowhere. */
   readonly reply?: InboxHead["reply"];
@@ -82,6 +82,7 @@ export function webhookHead({ route, request, headers, ...parts }: InputParts): 
     ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
     ...(parts.entity === undefined ? {} : { entity: parts.entity }),
     delivery: parts.delivery,
+    ...(route.redactedFields === undefined ? {} : { redact: route.redactedFields }),
     ...(parts.traceparent === undefined ? {} : { traceparent: parts.traceparent }),
     ...(parts.reply === undefined ? {} : { reply: parts.reply }),
   };

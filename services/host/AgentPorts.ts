@@ -30,6 +30,7 @@ import { turnSecondsOf } from "../../core/turn/TurnLimits.ts";
 import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
 import { publishState, sendToGateway } from "./agentOutlet.ts";
+import type { Undone } from "../../core/turn/AgentTurns.ts";
 import { deadLetter } from "./deadLetter.ts";
 import type { HostServices } from "./HostServices.ts";
 import { reportTurn } from "./reportTurn.ts";
@@ -113,6 +114,9 @@ export class AgentPorts
   }
   get observability() {
     return this.services.observability;
+  }
+  get recorded() {
+    return this.services.module().recorded;
   }
   get outgoing() {
     return this.services.outgoing;
@@ -243,9 +247,9 @@ export class AgentPorts
     sendAnswer(this.services, subject, answer, body);
   }
 
-  async deadLetter({ seq }: InputHandle, reason: string, own?: Uint8Array): Promise<void> {
+  async deadLetter({ seq }: InputHandle, letter: Undone, own?: Uint8Array): Promise<void> {
     const input = own ?? (await this.read(seq)) ?? new Uint8Array(0);
-    await deadLetter(this.services, this.image.id, { seq, reason, input });
+    await deadLetter(this.services, this.image.id, { seq, ...letter, input });
   }
 
   onTurn(): void {

@@ -14,6 +14,7 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { AgentCall, SlotCall, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/AgentStaticOptions.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
@@ -30,26 +31,32 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
 import type { AgentSupervisor, Ownership } from "./AgentPorts.ts";
-import { EndedSockets } from "./EndedSockets.ts";
+import { EndedSockets } from "./slot/EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
+import { beginsTurn, restoreAgent } from "./restoreAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
-import { hibernateAgent, type HibernatingAgent } from "./hibernateAgent.ts";
-import { OutstandingInputs, type Delivered } from "./OutstandingInputs.ts";
+import { hibernateAgent, isIdle, type Live } from "./hibernateAgent.ts";
+import { OutstandingInputs, type Delivered } from "./slot/OutstandingInputs.ts";
 import type { WhyAside } from "./Quarantine.ts";
 import type { LeftBehind } from "./QuarantinedSlot.ts";
-import { UnknownAgentClass } from "./slotErrors.ts";
+import { reportUnstored, UnknownAgentClass } from "./slotErrors.ts";
+import { SlotStart, type StartingSlot } from "./SlotStart.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 
-/** Delay before a failed activation is retried for waiting inputs: the first, and the longest. */
-const REACTIVATE_MS_MIN = 200;
-const REACTIVATE_MS_MAX = 30_000;
-
 /** How often an agent that is to leave memory is checked for being idle. */
 const IDLE_POLL_MS = 5;
-/** An agent that is busy for longer after new code arrives keeps the old code until it is idle. */
+/**
+ * An agent that is busy for longer than this after new code arrives keeps the old code until it is
+ * idle.
+ */
 const RECYCLE_WAIT_MS = 5_000;
+/**
+ * Turns that run have this long to end before their agent is put back; then they are interrupted as
+ * if their host had ended. A stalled operator's command waits no longer than that.
+ */
+const SETTLE_MS = 10_000;
 const { hibernateAfterSeconds: HIBERNATE_S } = AGENT_STATIC_OPTIONS_DEFAULT;
 
 /** What all slots of a shard share. */
@@ -63,14 +70,11 @@ export interface SlotContext extends Ownership {
   readonly setAside: (id: AgentId, why: WhyAside) => void;
 }
 
-/** An agent in memory, and what the slot keeps for it. */
-type Live = HibernatingAgent & { readonly mailbox: Mailbox };
-
-export class AgentSlot implements AgentSupervisor {
+export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   readonly id: AgentId;
   private readonly context: SlotContext;
   private live: Live | undefined;
-  private activating: Promise<Live> | undefined;
+  private readonly starts: SlotStart<Live>;
   /** Stored inputs that were delivered and are not done. */
   readonly outstanding = new OutstandingInputs();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
@@ -80,17 +84,16 @@ export class AgentSlot implements AgentSupervisor {
     this.live?.agent.sockets.delete(key);
   });
   private readonly cancellable = new CancellableCalls();
-  /** No activation begins meanwhile: it would read what is about to be removed. */
-  private erasing = false;
-  private failures = 0;
+  /** No activation begins meanwhile: it would read what is about to be removed or put back. */
+  private closed = false;
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
   private suspicious: boolean;
-  private cancelRetry: (() => void) | undefined;
 
   constructor(id: AgentId, context: SlotContext) {
     this.id = id;
     this.context = context;
     this.suspicious = context.suspicious ?? false;
+    this.starts = new SlotStart(this, context.services);
   }
 
   /** The agent while it is in memory; otherwise undefined. */
@@ -102,20 +105,21 @@ export class AgentSlot implements AgentSupervisor {
   get empty(): boolean {
     return (
       this.live === undefined &&
-      this.activating === undefined &&
+      this.starts.pending === undefined &&
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
       this.ended.empty &&
-      !this.erasing
+      !this.closed
     );
   }
 
   deliver(delivery: Delivered): void {
     const handle = this.outstanding.add(delivery);
     if (handle === undefined) return;
-    if (this.live !== undefined) return this.live.mailbox.deliver(handle, delivery.data);
+    if (this.live !== undefined && !this.closed)
+      return this.live.mailbox.deliver(handle, delivery.data);
     this.outstanding.keepBytes(delivery);
-    this.wake();
+    this.starts.wake();
   }
 
   /**
@@ -123,7 +127,8 @@ export class AgentSlot implements AgentSupervisor {
    * `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a promise per call.
    */
   call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
-    if (call.kind === "erase") return this.erase();
+    if (call.kind === "erase") return this.whileClosed(() => this.erase());
+    if (call.kind === "restore") return this.restore(call, body);
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
     if (call.kind === "cancel") return this.cancellable.cancel(call.call);
     if (call.kind === "input") return this.runDirect(call.head, body);
@@ -134,9 +139,10 @@ export class AgentSlot implements AgentSupervisor {
   }
 
   private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
+    if (this.closed && beginsTurn(call)) return Promise.reject(new AgentDiscarded());
     return this.cancellable.run(call, async (abort) => {
       const props = "props" in call ? call.props : undefined;
-      const { agent } = this.live ?? (await this.activate(props, true));
+      const { agent } = this.live ?? (await this.starts.activate(props, true));
       const run = () => handleCall(agent, call, body, abort);
       return continueTrace(this.context.services.ambient, call, run);
     });
@@ -144,33 +150,64 @@ export class AgentSlot implements AgentSupervisor {
 
   private runDirect(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
     // Stored inputs wait for the agent to start, and run before this one.
-    if (this.cancelRetry !== undefined) return Promise.resolve({ reply: { kind: "notHere" } });
+    if (this.starts.waits || this.closed) return Promise.resolve({ reply: { kind: "notHere" } });
     const input = new DirectInput(this.id, { head, body });
     if (this.live !== undefined) return this.live.mailbox.give(input);
-    return this.activate(undefined, false).then(({ mailbox }) => mailbox.give(input));
+    return this.starts.activate(undefined, false).then(({ mailbox }) => mailbox.give(input));
   }
 
-  /**
-   * For `agents erase`. Answers with the sequence that `endLife` returns. A caller that arrives
-   * meanwhile is asked to retry.
-   */
-  private async erase(): Promise<CallAnswer> {
-    const { services, epoch, signal } = this.context;
-    this.erasing = true;
+  /** For an operator: nothing begins meanwhile, and callers are asked to retry. */
+  private async whileClosed(f: () => Promise<number>): Promise<CallAnswer> {
+    if (this.closed) throw new AgentDiscarded();
+    this.closed = true;
     try {
-      await this.activating?.catch(() => undefined);
-      this.outstanding.ackAll();
-      if (this.live !== undefined) this.evict(this.live.agent);
-      else services.databases.discard(this.id);
-      const sockets = [...this.sockets.values()];
-      this.sockets.clear();
-      const seq = await eraseAgent(services, this.id, { epoch, signal, sockets });
-      this.suspicious = false;
-      return { reply: { kind: "result", value: seq } };
+      await this.starts.pending?.catch(() => undefined);
+      return { reply: { kind: "result", value: await f() } };
     } finally {
-      this.erasing = false;
-      if (this.outstanding.size > 0 && !signal.aborted) this.wake();
+      this.closed = false;
+      if (this.hasInputs) this.starts.wake();
     }
+  }
+
+  /** For `agents erase`. Returns the sequence that `endLife` returns. */
+  private async erase(): Promise<number> {
+    const { services, epoch, signal } = this.context;
+    this.outstanding.ackAll();
+    if (this.live !== undefined) this.evict(this.live.agent);
+    else services.databases.discard(this.id);
+    const sockets = [...this.sockets.values()];
+    this.sockets.clear();
+    const seq = await eraseAgent(services, this.id, { epoch, signal, sockets });
+    this.suspicious = false;
+    return seq;
+  }
+
+  /** For `agents restore`. Answers with the event's sequence; the agent wakes on what it was. */
+  private async restore(
+    { key, life }: SlotCall & { readonly kind: "restore" },
+    body: Uint8Array,
+  ): Promise<CallAnswer> {
+    const answer = await this.whileClosed(async () => {
+      const to = decodeSnapshot(body);
+      await this.settle();
+      this.suspicious = false;
+      return restoreAgent(this.context, this.id, { key, life, to });
+    });
+    // What is due by the rows of then runs now, and sockets receive the state.
+    void this.starts.activate(undefined, true).then(
+      ({ agent }) => agent.keeping.tellAgain(),
+      () => undefined, // it handles its failure
+    );
+    return answer;
+  }
+
+  /** Begins nothing more. What runs may end, and is interrupted like by the end of its host. */
+  private async settle(): Promise<void> {
+    this.live?.mailbox.stop();
+    this.live?.agent.rest();
+    const live = await this.idle(SETTLE_MS);
+    if (live !== undefined) this.hibernateNow(live);
+    else if (this.live !== undefined) this.evict(this.live.agent);
   }
 
   /** Adds a socket that a census found, also to the agent in memory. */
@@ -196,7 +233,7 @@ export class AgentSlot implements AgentSupervisor {
   hibernate(nowMs: number, idleLimitMs = Infinity): boolean {
     this.ended.forget(nowMs);
     const { live } = this;
-    if (!live?.agent.idle || !live.mailbox.idle || live.agent.kept.size > 0) return false;
+    if (!isIdle(live) || live.agent.kept.size > 0) return false;
     const { hibernate = true, hibernateAfterSeconds: afterS = HIBERNATE_S } = live.agent.options;
     const afterMs = Math.min(afterS * 1000, idleLimitMs);
     if (!hibernate || nowMs - live.agent.lastActiveMs < afterMs) return false;
@@ -206,16 +243,13 @@ export class AgentSlot implements AgentSupervisor {
 
   /** Stops inputs that have not begun, waits for those that have, and then hibernates the agent. */
   async drain(slices: Pick<TimeSlices, "yield">): Promise<void> {
-    this.cancelRetry?.();
+    this.starts.cancel();
     this.live?.mailbox.stop();
     this.live?.agent.rest();
-    const { time } = this.context.services;
     for (;;) {
-      while (this.live !== undefined && !(this.live.agent.idle && this.live.mailbox.idle))
-        await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
-      if (this.live === undefined) return;
+      if ((await this.idle(Infinity)) === undefined) return;
       await slices.yield();
-      if (this.live?.agent.idle && this.live.mailbox.idle) return this.hibernateNow(this.live);
+      if (isIdle(this.live)) return this.hibernateNow(this.live);
     }
   }
 
@@ -224,17 +258,21 @@ export class AgentSlot implements AgentSupervisor {
    * wait.
    */
   async recycle(): Promise<void> {
-    const { time } = this.context.services;
-    const endMs = time.monotonicMs() + RECYCLE_WAIT_MS;
     const { live } = this;
-    while (live !== undefined && this.live === live && time.monotonicMs() < endMs) {
-      if (live.agent.idle && live.mailbox.idle) {
-        this.hibernateNow(live);
-        if (this.outstanding.size > 0) this.wake();
-        return;
-      }
+    if (live === undefined || (await this.idle(RECYCLE_WAIT_MS)) !== live) return;
+    this.hibernateNow(live);
+    if (this.outstanding.size > 0) this.starts.wake();
+  }
+
+  /** The agent once it is idle. Undefined: it is out of memory, or busy for longer than `ms`. */
+  private async idle(ms: number): Promise<Live | undefined> {
+    const { time } = this.context.services;
+    const endMs = time.monotonicMs() + ms;
+    while (this.live !== undefined && !isIdle(this.live)) {
+      if (time.monotonicMs() >= endMs) return undefined;
       await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
     }
+    return this.live;
   }
 
   /** Another slot takes the place of this one, which has no agent in memory. */
@@ -246,7 +284,7 @@ export class AgentSlot implements AgentSupervisor {
 
   /** The shard is lost: nothing is sent or acked any more. */
   discard(): void {
-    this.cancelRetry?.();
+    this.starts.cancel();
     this.live?.agent.discard();
     this.live = undefined;
     this.outstanding.clear();
@@ -261,51 +299,21 @@ export class AgentSlot implements AgentSupervisor {
     this.context.services.metrics.hibernations();
   }
 
-  /**
-   * Activates the agent for waiting inputs. Failures are retried with backoff while inputs wait.
-   */
-  private wake(): void {
-    if (this.live !== undefined || this.activating !== undefined || this.cancelRetry !== undefined)
-      return;
-    this.activate(undefined, false).catch(() => undefined); // it handles its failure
+  // StartingSlot
+
+  get isLive(): boolean {
+    return this.live !== undefined;
   }
 
-  private wakeFailed(error: unknown): void {
-    const { services, signal } = this.context;
-    if (signal.aborted || this.outstanding.size === 0) return;
-    if (this.cancelRetry !== undefined) return;
-    const delayMs = Math.min(REACTIVATE_MS_MIN * 2 ** this.failures++, REACTIVATE_MS_MAX);
-    services.log.warn("an agent could not be started; its inputs wait", {
-      ...this.id,
-      retryInMs: delayMs,
-      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    });
-    this.cancelRetry = services.time.after(delayMs, () => {
-      this.cancelRetry = undefined;
-      this.wake();
-    });
+  get hasInputs(): boolean {
+    return this.outstanding.size > 0 && !this.context.signal.aborted;
   }
 
-  private activate(props: unknown, urgent: boolean): Promise<Live> {
-    if (this.erasing) return Promise.reject(new AgentDiscarded());
-    return (this.activating ??= this.start(props, urgent).then(
-      (live) => {
-        this.activating = undefined;
-        // Its first input has evicted it already.
-        if (this.live === undefined && !this.context.signal.aborted && this.outstanding.size > 0)
-          this.wake();
-        return live;
-      },
-      (error: unknown) => {
-        this.activating = undefined;
-        // Inputs may have arrived while a call was starting the agent.
-        this.wakeFailed(error);
-        throw error;
-      },
-    ));
+  get refusal(): Error | undefined {
+    return this.closed ? new AgentDiscarded() : undefined;
   }
 
-  private async start(props: unknown, urgent: boolean): Promise<Live> {
+  async start(props: unknown, urgent: boolean): Promise<Live> {
     const { services, signal } = this.context;
     const agentClass = services.module().agents.get(this.id.class);
     if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
@@ -324,7 +332,6 @@ export class AgentSlot implements AgentSupervisor {
       }
       this.sockets.clear();
       services.metrics.activations(replayed.events);
-      this.failures = 0;
       const endedHost = services.isolation?.endedHost;
       const explained = endedHost !== undefined;
       if (explained && replayed.host === endedHost) agent.suspects.forgive();
@@ -357,11 +364,7 @@ export class AgentSlot implements AgentSupervisor {
   }
 
   onFailed(agent: ActiveAgent, outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
-    this.context.services.log.warn("an append was not stored; the agent is discarded", {
-      ...this.id,
-      outcome,
-      error: error instanceof Error ? error.stack : error,
-    });
+    reportUnstored(this.context.services, this.id, { outcome, error });
     // A defect of the runtime would recur on a retry, so calls are not retried.
     if (outcome === "Defect") agent.abort("its commit failed");
     else this.evict(agent);
@@ -392,6 +395,6 @@ export class AgentSlot implements AgentSupervisor {
       this.sockets.set(key, info);
     this.live = undefined;
     this.suspicious = true;
-    if (!this.context.signal.aborted && this.outstanding.size > 0) this.wake();
+    if (this.hasInputs) this.starts.wake();
   }
 }

@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect";
 import * as Option from "effect/Option";
 import { Ambient, type AmbientShape } from "../../core/turn/Ambient.ts";
+import type { RecordedSteps } from "../../core/step/RecordedSteps.ts";
 import type { Observability } from "../../core/telemetry/observability.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
@@ -73,6 +74,8 @@ export interface HostModule {
   readonly env: unknown;
   /** Tells this code from other code of the module. Absent: not known. */
   readonly version?: string | undefined;
+  /** Steps of past turns that are run again. Absent: there are none. */
+  readonly recorded?: RecordedSteps | undefined;
 }
 
 export interface HostServices {

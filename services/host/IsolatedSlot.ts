@@ -31,7 +31,7 @@ import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import type { Delivered } from "./OutstandingInputs.ts";
+import type { Delivered } from "./slot/OutstandingInputs.ts";
 import { QuarantinedSlot, type LeftBehind } from "./QuarantinedSlot.ts";
 import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
 

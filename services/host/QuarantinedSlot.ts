@@ -14,7 +14,7 @@ import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
-import type { Delivered } from "./OutstandingInputs.ts";
+import type { Delivered } from "./slot/OutstandingInputs.ts";
 
 /** Seconds. A caller that asks again sooner than the quarantine ends costs nothing. */
 const RETRY_AFTER_MAX = 300;

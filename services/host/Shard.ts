@@ -348,11 +348,11 @@ const hasBody = ({ kind }: CallReply): boolean =>
   kind === "response" || kind === "piece" || kind === "done" || kind === "forward";
 
 /**
- * Calls of stubs and `getAgentByName`. They are made by code of the installation, which may see the
- * error.
+ * Calls of stubs, `getAgentByName` and commands. They are made by code of the installation, which
+ * may see the error.
  */
 const isOfCode = ({ kind }: Call): boolean =>
-  kind === "rpc" || kind === "state" || kind === "child";
+  kind === "rpc" || kind === "state" || kind === "child" || kind === "restore";
 const HIDDEN = { name: "Error", message: "Internal Server Error" };
 
 const describe = (error: unknown): string =>

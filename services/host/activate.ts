@@ -86,7 +86,8 @@ export async function activate(
   return { agent, ports, replayed: rebuilt.replayed, cameBack };
 }
 
-async function rebuildAndClaim(
+/** Phases 1 to 4. Rejects as `activate` does; the caller closes the database. */
+export async function rebuildAndClaim(
   services: HostServices,
   id: AgentId,
   { epoch, signal }: Ownership,

@@ -3,6 +3,7 @@
  * leaves clean local files. A failing disk costs the files and nothing else, because the journal
  * holds every event. Called by `AgentSlot` for an idle agent.
  */
+import type { Mailbox } from "../../core/input/Mailbox.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { SnapshotPolicy } from "./SnapshotPolicy.ts";
@@ -13,6 +14,12 @@ export interface HibernatingAgent {
   /** As `Activated.cameBack`: an agent that was woken before is likely to be woken again. */
   readonly cameBack: boolean;
 }
+
+/** An agent in memory, and what its slot keeps for it. */
+export type Live = HibernatingAgent & { readonly mailbox: Mailbox };
+
+export const isIdle = (live: Live | undefined): live is Live =>
+  live !== undefined && live.agent.idle && live.mailbox.idle;
 
 /** Never throws. The agent is retired afterwards, or discarded where its files failed. */
 export function hibernateAgent(

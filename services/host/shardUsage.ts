@@ -3,7 +3,7 @@ import { costOf, type UsageReply } from "../../core/telemetry/Usage.ts";
 import type { AgentSlot } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 
-/** Of one shard: a reply stays far below the broker's payload limit, and nobody reads more. */
+/** The most agents of one shard in a reply, which stays far below the broker's payload limit. */
 const AGENTS_MAX = 50;
 /** Agents without a turn for longer are not busy. */
 const RECENT_MS = 60_000;

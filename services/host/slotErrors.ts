@@ -1,9 +1,11 @@
 /**
- * The error of an unknown class (`AgentSlot`), and which errors of a slot are worth a retry
- * (`Shard`).
+ * The error of an unknown class and how a slot's failures are told (`AgentSlot`), and which errors
+ * of a slot are worth a retry (`Shard`).
  */
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+import type { HostServices } from "./HostServices.ts";
 
 /** This host's module has no class of that name. */
 export class UnknownAgentClass extends Error {
@@ -16,3 +18,15 @@ export class UnknownAgentClass extends Error {
 /** Whether a retry, on this host or on another, may succeed. */
 export const isTransient = (error: unknown): boolean =>
   error instanceof AgentDiscarded || error instanceof BrokerUnavailable;
+
+/** An append was refused, or nobody knows of it. */
+export const reportUnstored = (
+  { log }: Pick<HostServices, "log">,
+  id: AgentId,
+  { outcome, error }: { readonly outcome: string; readonly error: unknown },
+): void =>
+  log.warn("an append was not stored; the agent is discarded", {
+    ...id,
+    outcome,
+    error: error instanceof Error ? error.stack : error,
+  });

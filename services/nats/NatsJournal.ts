@@ -65,7 +65,7 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
     },
     first: async (id) => {
       try {
-        // Of the leader: a replica that lags may have one whose blob was removed.
+        // Asks the leader: a replica that lags may have an event whose blob was removed.
         const query = { seq: 1, next_by_subj: nats.subjects.journal(id) };
         const found = await nats.reader.byLeader(streamOf(nats, id), query);
         return found && (await toEvent(blobs, found));

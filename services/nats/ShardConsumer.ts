@@ -5,7 +5,7 @@
  *    not enough: pull requests of a frozen host outlive it (measured on 2.15.1), and what it then
  *    pulls is lost until `ack_wait`. A work queue allows one consumer per subject, so the replaced
  *    owner cannot return (`consumerNotUnique`) and stands by until stopped. The name contains the
- *    epoch. An owner gives way to a later epoch, and deletes consumers of earlier ones even while
+ *    epoch. An owner stops for a later epoch, and deletes consumers of earlier ones even while
  *    it heals. A host that comes long after it lost its lease therefore takes nothing and keeps no
  *    successor out.
  * 2. Unacked messages stay in the stream; a new consumer delivers them all, at once and in order.

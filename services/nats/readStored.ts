@@ -9,40 +9,68 @@
  */
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import type { BackupEntry } from "../../schemas/BackupFile.ts";
+import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
 import { findClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import type { NatsShape } from "./client/Nats.ts";
+
+type What = "inbox" | "journal";
 
 /** Yields in stored order within each stream. Rejects with `BrokerUnavailable`. */
 export async function* readStored(
   nats: NatsShape,
   blobs: BlobsShape,
-  what: "inbox" | "journal",
+  what: What,
 ): AsyncGenerator<BackupEntry, void, void> {
-  const { subjects, api, reader } = nats;
+  for (const [group, { end }] of (await streamsOf(nats, what)).entries())
+    yield* readRange(nats, blobs, { what, group, fromSeq: 1, toSeq: end });
+}
+
+/** Each stream with the sequence of its last message. Rejects with `BrokerUnavailable`. */
+export async function streamsOf(
+  { subjects, api }: NatsShape,
+  what: What,
+): Promise<ReadonlyArray<JournalStream>> {
+  interface Info {
+    readonly created: string;
+    readonly state: { readonly last_seq: number };
+  }
+  try {
+    const infos = subjects.streamsOf(what).map((stream) => api.call<Info>(`STREAM.INFO.${stream}`));
+    return (await Promise.all(infos)).map(({ created, state }) => ({
+      created,
+      end: state.last_seq,
+    }));
+  } catch (error) {
+    throw unavailable(error);
+  }
+}
+
+/** The messages of one stream, in stored order. Rejects with `BrokerUnavailable`. */
+export async function* readRange(
+  { subjects, reader }: NatsShape,
+  blobs: BlobsShape,
+  at: {
+    readonly what: What;
+    readonly group: number;
+    readonly fromSeq: number;
+    readonly toSeq: number;
+  },
+): AsyncGenerator<BackupEntry, void, void> {
+  const { what, group, fromSeq, toSeq } = at;
+  const stream = subjects.streamOf(what, group);
   const subject = what === "inbox" ? `${subjects.namespace}.inbox.>` : subjects.journals();
   try {
-    for (const stream of subjects.streamsOf(what)) {
-      interface Info {
-        readonly state: { readonly last_seq: number };
-      }
-      const { state } = await api.call<Info>(`STREAM.INFO.${stream}`);
-      const range = { fromSeq: 1, toSeq: state.last_seq };
-      for await (const { subject: at, seq, storedMs, data: stored } of reader.messages(
-        stream,
-        subject,
-        range,
-      )) {
-        const data = await bytesOf(blobs, stored);
-        // An input that was processed since it was read is in the journal, and its body is gone.
-        const isDone =
-          data === stored &&
-          findClaimCheck(stored) !== undefined &&
-          what === "inbox" &&
-          (await reader.byLeader(stream, { seq })) === undefined;
-        if (!isDone) yield { id: subjects.addressOf(at), seq, storedMs, data };
-      }
+    const messages = reader.messages(stream, subject, { fromSeq, toSeq });
+    for await (const { subject: on, seq, storedMs, data: stored } of messages) {
+      const data = await bytesOf(blobs, stored);
+      // An input that was processed since it was read is in the journal, and its body is gone.
+      const isDone =
+        data === stored &&
+        findClaimCheck(stored) !== undefined &&
+        what === "inbox" &&
+        (await reader.byLeader(stream, { seq })) === undefined;
+      if (!isDone) yield { id: subjects.addressOf(on), seq, storedMs, data };
     }
   } catch (error) {
     throw unavailable(error);

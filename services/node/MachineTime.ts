@@ -1,7 +1,6 @@
 /** The machine's clock, timers and randomness as `core/time/Time`. Used by every process. */
 import { randomFillSync } from "node:crypto";
-import * as Layer from "effect/Layer";
-import { Time, type TimeShape } from "../../core/time/Time.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
 
 /** Node runs a longer timer at once, so a longer wait is made of several timers. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -41,5 +40,3 @@ export const machineTime: TimeShape = {
   id: idMaker(),
   random: () => Math.random(),
 };
-
-export const layer: Layer.Layer<Time> = Layer.succeed(Time, machineTime);

@@ -2,8 +2,7 @@
  * The log of a process: one JSON object per line, or a readable line on a terminal (`logLine`).
  * Written to standard error, so that a command's own output stays clean for scripts.
  */
-import * as Layer from "effect/Layer";
-import { Log, type LogFields, type LogShape } from "../../core/telemetry/Log.ts";
+import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { logLine, type LogLevel } from "./logLine.ts";
 import { machineTime } from "./MachineTime.ts";
@@ -42,6 +41,3 @@ export function processLog(options: ProcessLogOptions = {}): LogShape {
     };
   return { debug: at("debug", 0), info: at("info", 1), warn: at("warn", 2), error: at("error", 3) };
 }
-
-export const layer = (options: ProcessLogOptions = {}): Layer.Layer<Log> =>
-  Layer.succeed(Log, processLog(options));

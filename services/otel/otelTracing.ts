@@ -51,7 +51,7 @@ export function otelTracing(): TracingShape {
   };
 }
 
-/** Of a parent in another process, or none: what happens to be active is not the parent. */
+/** The context of a parent in another process, or none. What is active here is not the parent. */
 function contextOf(parent: string | undefined): Context {
   const root = trace.deleteSpan(context.active());
   const [, traceId, spanId, flags] = TRACEPARENT.exec(parent ?? "") ?? [];

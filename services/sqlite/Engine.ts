@@ -6,7 +6,7 @@
  * VFS and the authorizer, both installed once for all databases. Used by `Connection` and
  * `Statement`; nothing else reads or writes the heap.
  */
-import init, { type Sqlite3Static } from "@sqlite.org/sqlite-wasm";
+import type { Sqlite3Static } from "@sqlite.org/sqlite-wasm";
 import type { EngineExports } from "./EngineExports.ts";
 import { lasting, refusal, type Lasting } from "./authorize.ts";
 import type { PageFile } from "./PageFile.ts";
@@ -161,5 +161,7 @@ let loaded: Promise<Engine> | undefined;
 
 /** Loads the engine at the first call; later calls return the same one. */
 export function loadEngine(): Promise<Engine> {
-  return (loaded ??= init().then((sqlite3) => new Engine(sqlite3)));
+  return (loaded ??= import("@sqlite.org/sqlite-wasm")
+    .then(({ default: init }) => init())
+    .then((sqlite3) => new Engine(sqlite3)));
 }

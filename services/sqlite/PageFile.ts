@@ -47,6 +47,11 @@ export class PageFile {
     return (this.transaction ?? this.overlay ?? this.frozen ?? this.image).count;
   }
 
+  /** Nothing lies over the image. */
+  get settled(): boolean {
+    return !this.dirty && this.frozen === undefined;
+  }
+
   get dirty(): boolean {
     return this.overlay !== undefined || this.transaction !== undefined;
   }

@@ -203,11 +203,11 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     if (this.file?.failure !== undefined) throw this.file.failure;
   }
 
+  /** SQLite's cache has pages from before: the next query opens another connection. */
   private mustNotBeOpen(what: string): void {
-    if (this.connection !== undefined || this.dirty)
-      throw new Error(
-        `${what}: only before the first query, because SQLite has pages in its cache`,
-      );
+    if (this.file?.settled !== false) this.disconnectIfIdle();
+    if (this.connection !== undefined || this.file?.settled === false)
+      throw new Error(`${what}: not in a transaction, and not with uncommitted writes`);
   }
 }
 

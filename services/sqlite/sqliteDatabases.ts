@@ -11,7 +11,7 @@ import * as Layer from "effect/Layer";
 import {
   Databases, type DatabasesShape, type OpenedDatabase,
 } from "../../core/database/Databases.ts"; // prettier-ignore
-import { loadEngine } from "./Engine.ts";
+import { loadEngine, type Engine } from "./Engine.ts";
 import { ImageStore } from "./ImageStore.ts";
 import { SQLITE_HEAP_BYTES_MAX } from "./OpenConnections.ts";
 import { RESIDENT_BYTES_MAX } from "./PageImage.ts";
@@ -26,18 +26,31 @@ export interface SqliteDatabasesOptions {
    * Size of SQLite's heap past which idle connections are closed. Default 1 GiB, of at most 2 GiB.
    */
   readonly heapBytesMax?: number;
+  /** False: SQLite is not loaded, and a query throws. Pages are replayed all the same. */
+  readonly sql?: boolean;
 }
+
+/** Stands for the engine where it is not loaded. */
+const NO_ENGINE = new Proxy({} as Engine, {
+  get: () => {
+    throw new Error("these databases were opened without SQL");
+  },
+});
 
 /** The adapter as a plain object, and its end. Rejects only if the engine can't be loaded. */
 export async function openSqliteDatabases({
   folder,
   residentBytesMax = RESIDENT_BYTES_MAX,
   heapBytesMax = SQLITE_HEAP_BYTES_MAX,
+  sql = true,
 }: SqliteDatabasesOptions): Promise<{
   readonly databases: DatabasesShape;
   readonly close: () => void;
 }> {
-  const store = new ImageStore(await loadEngine(), folder, { residentBytesMax, heapBytesMax });
+  const store = new ImageStore(sql ? await loadEngine() : NO_ENGINE, folder, {
+    residentBytesMax,
+    heapBytesMax,
+  });
   return { databases: databasesOf(store), close: () => store.close() };
 }
 

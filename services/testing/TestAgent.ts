@@ -6,9 +6,12 @@
 import { makeStub, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { AgentStub } from "../../core/namespace/AgentStub.ts";
 import { historyLines, type HistoryLine } from "../../core/journal/historyLines.ts";
+import { pastTurns, type PastRecords } from "../../core/history/pastTurns.ts";
+import { envelopeOf } from "../../core/history/pastWebhooks.ts";
 import { QueueTable, toQueueItem, type QueueItem } from "../../core/queue/QueueTable.ts";
 import type { Schedule } from "../../core/schedule/Schedule.ts";
 import { ScheduleTable, toSchedule } from "../../core/schedule/ScheduleTable.ts";
+import { RecordedTurn } from "../../core/step/RecordedSteps.ts";
 import type { SqlValue } from "../../core/database/Databases.ts";
 import {
   rebuildAgent,
@@ -16,7 +19,8 @@ import {
   type Rebuilt,
 } from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { decodeEvent, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { TestDeadLetter } from "./deadLetters.ts";
 import type { Driver } from "./Driver.ts";
 import type { Sent } from "./TestOutgoing.ts";
@@ -42,6 +46,13 @@ export interface AgentLooks<State> {
   readonly sends: () => ReadonlyArray<Sent>;
   /** The agent's dead letters, the oldest first. */
   readonly deadLetters: () => Promise<ReadonlyArray<TestDeadLetter>>;
+  /**
+   * Runs the webhooks of a recorded history on this agent, one after the other, with what their
+   * steps and requests returned then: nothing of them is asked again. Takes the lines of
+   * `agents history <class> <name> --json`. Resolves to a line for each step and request that the
+   * history does not have.
+   */
+  readonly replay: (history: ReadonlyArray<HistoryLine>) => Promise<ReadonlyArray<string>>;
   /** Whether the agent is in memory. False while it hibernates, and after a crash. */
   readonly isActive: () => boolean;
 }
@@ -60,6 +71,10 @@ export interface TestAgentParts {
   readonly sends: () => ReadonlyArray<Sent>;
   readonly deadLetters: () => Promise<ReadonlyArray<TestDeadLetter>>;
   readonly isActive: () => boolean;
+  /** By the keys of past inputs: what their steps returned. */
+  readonly recorded: Map<string, RecordedTurn>;
+  /** Stores an input for the agent. */
+  readonly publish: (input: InboxEnvelope) => void;
 }
 
 export function makeTestAgent<A>(parts: TestAgentParts): TestAgent<A> {
@@ -111,7 +126,31 @@ function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
     sends: () => parts.sends().filter(isOwn),
     deadLetters: async () => (await parts.deadLetters()).filter(isOwn),
     isActive: parts.isActive,
+    replay: (history) => replay(parts, history),
   };
+}
+
+async function replay(
+  { driver, publish, recorded }: TestAgentParts,
+  history: ReadonlyArray<HistoryLine>,
+): Promise<ReadonlyArray<string>> {
+  async function* events(): AsyncGenerator<PastRecords> {
+    for (const { seq, state: _after, ...line } of history)
+      yield { seq, head: { turns: [line as TurnRecord] } };
+  }
+  const lines: string[] = [];
+  for await (const { turns } of pastTurns(events()))
+    for (const [key, { cause, steps }] of turns) {
+      const turn = new RecordedTurn(steps);
+      recorded.set(key, turn);
+      const { head, body } = envelopeOf(cause, { time: cause.time ?? 0 });
+      // The agent of the test may have another name.
+      const { entity: _then, ...kept } = head;
+      publish({ head: kept, body });
+      await driver.settled();
+      lines.push(...turn.differences.map((line) => `${key}: ${line}`));
+    }
+  return lines;
 }
 
 /** A stub whose calls move time while they wait. */

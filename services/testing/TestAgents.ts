@@ -9,8 +9,10 @@ import type { CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
+import type { RecordedTurn } from "../../core/step/RecordedSteps.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, agentId, camelCaseToKebabCase, type Sequence } from "../../schemas/Address.ts";
 import type { AgentConstructor, LoadedModule } from "../module/LoadedModule.ts";
 import { readModule } from "../module/readModule.ts";
@@ -81,7 +83,9 @@ export async function testAgents(options: TestAgentsOptions): Promise<TestAgents
   const url = (options.url ?? URL_DEFAULT).replace(/\/$/, "");
   const logs: LogLine[] = [];
   let outgoing: TestOutgoing | undefined;
+  const recorded = new Map<string, RecordedTurn>();
   const installation = await joinMemory({
+    recorded: { of: (input) => recorded.get(input) },
     module,
     env: options.env ?? {},
     seed: options.seed ?? 1,
@@ -90,12 +94,13 @@ export async function testAgents(options: TestAgentsOptions): Promise<TestAgents
     log: collecting(logs),
     outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, options.outgoing)),
   });
-  return new TestAgents({ installation, outgoing: outgoing!, logs, url });
+  return new TestAgents({ installation, outgoing: outgoing!, recorded, logs, url });
 }
 
 interface TestAgentsParts {
   readonly installation: MemoryInstallation;
   readonly outgoing: TestOutgoing;
+  readonly recorded: Map<string, RecordedTurn>;
   readonly logs: LogLine[];
   readonly url: string;
 }
@@ -242,6 +247,8 @@ export class TestAgents {
       calls: this.calls,
       sources: { journal: installation.journal, snapshots: installation.snapshots, databases },
       sends: () => this.sends(),
+      recorded: this.parts.recorded,
+      publish: ({ head, body }) => broker.inbox.publish(id, encodeEnvelope(head, body)),
       deadLetters: async () => {
         await this.driver.quiet();
         return broker.deadLetters.all().map(readDeadLetter);

@@ -12,6 +12,7 @@ import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Layer from "effect/Layer";
 import * as Scope from "effect/Scope";
+import type { RecordedSteps } from "../../core/step/RecordedSteps.ts";
 import { Ambient, type AmbientShape } from "../../core/turn/Ambient.ts";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
@@ -76,6 +77,8 @@ export interface JoinOptions {
   readonly startMs: number | undefined;
   readonly publicUrl: string;
   readonly log: LogShape;
+  /** As `HostModule`. */
+  readonly recorded?: RecordedSteps;
   /** Receives webhooks and mail. */
   readonly outgoing: (time: VirtualTime) => {
     readonly port: OutgoingShape;
@@ -201,6 +204,7 @@ export async function joinMemory(options: JoinOptions) {
           // `readModule` has checked that these are agent classes.
           agents: module.agents as ReadonlyMap<string, AgentClassType>,
           env,
+          recorded: options.recorded,
         }),
         metrics,
         calls,

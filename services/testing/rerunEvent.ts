@@ -6,9 +6,11 @@
  *    journal begins. Sequences are those of the new journal.
  * 2. Time moves until everything is done, retries included. The result is the agent at the event
  *    that ended its last input; what it queued and scheduled may have run since.
- * 3. Nothing leaves the process: what the agent sends is recorded and returned.
+ * 3. Nothing leaves the process: what the agent sends is recorded and returned, and steps have the
+ *    results of then (`RecordedSteps`). An input's attempts go on from those that had failed.
  */
-import type { PastEvent, Rerun } from "../../core/journal/Rerun.ts";
+import type { PastEvent, Rerun } from "../../core/history/Rerun.ts";
+import { RecordedTurn } from "../../core/step/RecordedSteps.ts";
 import { transplant } from "../../core/journal/transplant.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
@@ -40,6 +42,7 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
   const { id, inputs } = past;
   const [first] = inputs;
   let outgoing: TestOutgoing | undefined;
+  const recorded = new Map(inputs.map(({ head, steps }) => [head.key, new RecordedTurn(steps)]));
   const installation = await joinMemory({
     module,
     env,
@@ -47,6 +50,8 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
     startMs: first?.head.time,
     publicUrl: first?.head.url === undefined ? "http://localhost" : new URL(first.head.url).origin,
     log: SILENT,
+    // Rule 3: what the inputs queued has no results, and does not reach the world either.
+    recorded: { of: (input) => recorded.get(input) ?? new RecordedTurn([]) },
     outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined)),
   });
   const sent = outgoing!;
@@ -63,6 +68,7 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
     return {
       after: rebuilt,
       errors,
+      steps: [...recorded.values()].flatMap(({ differences }) => differences),
       sends: sent.sent.map(({ kind, method, url }) => ({ kind, method, url })),
       close: async () => {
         rebuilt.database.close();
@@ -78,25 +84,30 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
 /** Rule 1. */
 async function plant(
   { broker, snapshots }: MemoryInstallation,
-  { id, before }: PastEvent,
+  { id, before, inputs }: PastEvent,
 ): Promise<void> {
   if (before === undefined) return;
   const seq = broker.journal.append(id, transplant(before.event, { id, epoch: 0 as Epoch }), 0 as Sequence); // prettier-ignore
   if (seq === undefined) throw new Error("a journal that is empty refused an event");
   const { head, image } = decodeSnapshot(before.snapshot);
-  const { life: _elsewhere, ...kept } = head;
+  const { life: _elsewhere, steps: _results, parts: _open, ...kept } = head;
   const done = head.done.map(([key, timeMs]) => [key, timeMs, seq] as const);
-  await snapshots.put(id, encodeSnapshot({ ...kept, seq, epoch: 0, done, begun: [] }, image));
+  const begun = inputs
+    .filter(({ attempts }) => attempts > 0)
+    .map(({ head: { key }, attempts }) => [key, attempts, 0] as const);
+  await snapshots.put(id, encodeSnapshot({ ...kept, seq, epoch: 0, done, begun }, image));
 }
 
 /** Rule 2. */
 async function endOf(
   { journal }: MemoryInstallation,
-  { id, inputs }: PastEvent,
+  { id, before, inputs }: PastEvent,
 ): Promise<{ readonly seq: Sequence; readonly errors: ReadonlyArray<string> }> {
   const left = new Set(inputs.map(({ head }) => head.key));
   const errors = new Map<string, string>();
-  for await (const { seq, data } of journal.read(id, { fromSeq: FIRST }))
+  // Not what is told in the event that the journal begins with.
+  const fromSeq = (before === undefined ? FIRST : FIRST + 1) as Sequence;
+  for await (const { seq, data } of journal.read(id, { fromSeq }))
     for (const { cause, done = [], dead, error } of decodeEvent(data).head.turns) {
       const key = cause.id;
       if (key === undefined || !left.has(key)) continue;

@@ -15,7 +15,7 @@ const HEAP_FULL = 0.9;
 const STAYS_MS = 1_000;
 
 export interface MemorySeen {
-  /** Of the last beat. */
+  /** As of the last beat. */
   readonly heapMb: number;
   readonly beatRssMb: number;
   /** Now. */

@@ -9,8 +9,9 @@ import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
-import type { RerunEvent } from "../../core/journal/Rerun.ts";
+import type { RerunEvent } from "../../core/history/Rerun.ts";
 import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
+import type { ChangeSources } from "../../core/changes/changes.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
@@ -83,6 +84,8 @@ export interface ReadPorts {
    * `BrokerUnavailable`.
    */
   readonly stored: (part: BackupPart) => AsyncIterable<BackupEntry>;
+  /** The journals' streams, in stored order. */
+  readonly changes: Pick<ChangeSources, "streams" | "between" | "groupOf">;
   /** Removes what waits for an agent: inputs and timers. */
   readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
   /**
@@ -108,6 +111,11 @@ export interface ReadPorts {
     hosts: ReadonlyArray<string>,
   ) => Promise<ReadonlyArray<string>>;
   readonly close: () => Promise<void>;
+}
+
+export interface ReaderOptions {
+  /** False: databases are rebuilt and not queried, and SQLite is not loaded. Default true. */
+  readonly sql?: boolean;
 }
 
 /**
@@ -301,7 +309,7 @@ export interface ServedConsole {
 export interface Joins {
   readonly time: TimeShape;
   readonly log: (options: LogOptions) => LogShape;
-  readonly openReader: (target: Target) => Promise<ReadPorts>;
+  readonly openReader: (target: Target, options?: ReaderOptions) => Promise<ReadPorts>;
   /** Rejects with `ListenFailed`. */
   readonly serveConsole: (
     source: ConsoleSource,
@@ -315,6 +323,11 @@ export interface Joins {
    * import passes its hooks and takes several times as long.
    */
   readonly begin: (settings: BrokerSettings) => Promise<Begun>;
+  /** Temporary databases, for a command that needs no broker. */
+  readonly openDatabases: () => Promise<{
+    readonly databases: DatabasesShape;
+    readonly close: () => void;
+  }>;
   /** Resolves to a function that runs past events again on a module's code. */
   readonly rerunOn: (code: {
     readonly module: LoadedModule;

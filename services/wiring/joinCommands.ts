@@ -2,7 +2,6 @@
  * Joins the command line with the adapters: what `main.ts` passes to the commands. Adapters are
  * imported when a command needs them, so that `--help` is quick.
  */
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { processLog } from "../node/ProcessLog.ts";
 import type { WorkerLink } from "../workers/workerLink.ts";
@@ -27,11 +26,14 @@ export function commandJoins({
   return {
     time: machineTime,
     log: processLog,
-    openReader: async (target) => (await import("./joinReader.ts")).openReader(target),
+    openReader: async (target, options) =>
+      (await import("./joinReader.ts")).openReader(target, options),
     serveConsole: async (source, settings) =>
       (await import("./joinConsole.ts")).serveConsole(source, settings),
     provision: async (target, settings) =>
       (await import("./joinReader.ts")).provisionTarget(target, settings),
+    openDatabases: async () =>
+      (await import("../sqlite/sqliteDatabases.ts")).openSqliteDatabases({ folder: undefined }),
     rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
     openBroker,
     openLeases: async (settings) => (await import("./joinLeases.ts")).openLeases(settings),
@@ -60,7 +62,10 @@ export function commandJoins({
 
 /** The text for people: the message of an expected failure, the stack of a defect. */
 export function explain(error: unknown): string {
-  if (error instanceof BrokerUnavailable) return `The broker can't be reached: ${error.message}`;
-  if (error instanceof Error && "_tag" in error) return error.message;
+  if (error instanceof Error && "_tag" in error)
+    // By its tag: the port is not imported for a message.
+    return error._tag === "BrokerUnavailable"
+      ? `The broker can't be reached: ${error.message}`
+      : error.message;
   return error instanceof Error ? (error.stack ?? String(error)) : String(error);
 }

@@ -44,7 +44,7 @@ import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
-import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
+import { machineTime } from "../node/MachineTime.ts";
 import { memoryDefault, memoryInUse, rssBytesMax } from "../node/memoryInUse.ts";
 import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
@@ -169,7 +169,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     outgoingLayer,
     mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
     mailLayers(settings),
-    machineTimeLayer,
+    Layer.succeed(Time, machineTime),
     Layer.succeed(Log, log),
     httpServerLayer("auto", role === "gateway" || role === "dev" ? { log } : {}),
   );

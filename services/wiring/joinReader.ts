@@ -29,21 +29,24 @@ import { unavailable } from "../nats/client/JetStreamApi.ts";
 import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import { describeDurability, readDurability } from "../nats/setup/durability.ts";
-import { readStored } from "../nats/readStored.ts";
+import { readRange, readStored, streamsOf } from "../nats/readStored.ts";
 import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
-import type { ProvisionSettings, ReadPorts, Target } from "./Joins.ts";
+import type { ProvisionSettings, ReadPorts, ReaderOptions, Target } from "./Joins.ts";
 import { tellErased } from "./tellErased.ts";
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
-export async function openReader(target: Target): Promise<ReadPorts> {
+export async function openReader(
+  target: Target,
+  { sql = true }: ReaderOptions = {},
+): Promise<ReadPorts> {
   const scope = Effect.runSync(Scope.make());
   const close = () => Effect.runPromise(Scope.close(scope, Exit.void));
   const layer = Layer.mergeAll(
     natsLayer(natsOptions(target, "cli")),
-    sqliteDatabases({ folder: undefined }),
+    sqliteDatabases({ folder: undefined, sql }),
   );
   try {
     const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));
@@ -87,6 +90,11 @@ export async function openReader(target: Target): Promise<ReadPorts> {
           part === "letters"
             ? letters(deadLetters)
             : readStored(nats, blobs, part === "inputs" ? "inbox" : "journal"),
+        changes: {
+          streams: () => streamsOf(nats, "journal"),
+          between: (group, range) => readRange(nats, blobs, { what: "journal", group, ...range }),
+          groupOf: (id) => subjects.groupOf(id),
+        },
         purgeInputs: (id) => purgeInputs(nats, id),
         purge: (id, options) => purgeAgent(nats, id, options),
         awayCopies: () => findLaggingServers(nats),

@@ -9,7 +9,7 @@ import { reportReader, type WatchdogReport } from "../watchdog/reports.ts";
 import { readServing, type Serving } from "./messages.ts";
 import type { WorkerEnd, WorkerProcess } from "./WorkerProcess.ts";
 
-/** The only argument of a worker. What it does it is told over its channel. */
+/** The only argument of a worker. Its channel says what it does. */
 export const WORKER = "worker";
 
 /** How long what a process has reported can be on its way when it has ended. */

@@ -11,7 +11,7 @@ import type { AgentKey, IsolatedAsk, IsolatedReply } from "../../core/input/Isol
 export interface Begin {
   /** Its command line, without `node` and the script. */
   readonly args: ReadonlyArray<string>;
-  /** Of the control process's private port. */
+  /** Where the control process's private port listens. */
   readonly adminHostname: string;
   readonly adminPort: number;
   /** It takes the place of a worker that has ended. */

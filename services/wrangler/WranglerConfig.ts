@@ -29,7 +29,7 @@ export interface WranglerConfig {
   readonly vars: Readonly<Record<string, unknown>>;
   /** Names of agent and workflow classes by the name of their binding. */
   readonly bindings: ReadonlyMap<string, string>;
-  /** The name that `send_email` gives to the mail binding, beside `EMAIL`. */
+  /** The name of the mail binding by `send_email`, beside `EMAIL`. */
   readonly mailBindings: ReadonlyArray<string>;
   readonly assets?: AssetsConfig | undefined;
   /** One sentence for each thing that the file asks for and this system does not have. */

@@ -10,6 +10,7 @@ import { describeMachine } from "./rig/describeMachine.ts";
 import { peers } from "./peers.ts";
 import { printResult } from "./printResult.ts";
 import { crowd } from "./crowd.ts";
+import { flood } from "./flood.ts";
 import { growth } from "./growth.ts";
 import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
@@ -20,6 +21,7 @@ import { rare } from "./rare.ts";
 import { schedules } from "./schedules.ts";
 import { sockets } from "./sockets.ts";
 import { start } from "./start.ts";
+import { steps } from "./steps.ts";
 import { webhooks } from "./webhooks.ts";
 
 const BENCHES: ReadonlyArray<Bench> = [
@@ -30,9 +32,11 @@ const BENCHES: ReadonlyArray<Bench> = [
   sockets,
   rpc,
   requests,
+  steps,
   rare,
   schedules,
   crowd,
+  flood,
   memory,
   start,
   growth,

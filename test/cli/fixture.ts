@@ -5,7 +5,7 @@
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
-import type { AgentDatabase } from "../../core/database/Databases.ts";
+import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import type { Joins, Target } from "../../services/wiring/Joins.ts";
 import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
 import { runProgram } from "../../services/cli/program.ts";
@@ -32,6 +32,13 @@ export interface Ran {
 }
 
 export class CliFixture {
+  private readonly databases: DatabasesShape | undefined;
+
+  /** `databases`: in the place of the double. */
+  constructor(databases?: DatabasesShape) {
+    this.databases = databases;
+  }
+
   readonly broker = new MemoryBroker({ time: machineTime });
   readonly targets: Target[] = [];
   opened = 0;
@@ -46,7 +53,7 @@ export class CliFixture {
     className: string,
     name: string,
     turns: ReadonlyArray<Partial<TurnRecord>>,
-    more: Partial<JournalHead> & { readonly delta?: string } = {},
+    more: Partial<JournalHead> & { readonly delta?: string | Uint8Array } = {},
   ): Promise<number> {
     const id = agentId(className, name);
     const last = await this.journal.last(id);
@@ -63,10 +70,14 @@ export class CliFixture {
       turns: turns.map((turn) => ({ cause: { kind: "request" }, ...turn })),
       ...head,
     };
-    const stored = await this.journal.append(id, encodeEvent(event, Buffer.from(delta)), {
-      expectedSeq: last?.seq ?? (0 as Sequence),
-      signal: AbortSignal.timeout(1_000),
-    });
+    const stored = await this.journal.append(
+      id,
+      encodeEvent(event, typeof delta === "string" ? Buffer.from(delta) : delta),
+      {
+        expectedSeq: last?.seq ?? (0 as Sequence),
+        signal: AbortSignal.timeout(1_000),
+      },
+    );
     if (stored._tag !== "Stored") throw new Error(`not stored: ${stored._tag}`);
     return stored.seq;
   }
@@ -109,7 +120,7 @@ export class CliFixture {
         calls: { call: (...args) => this.answer(...args) },
         timers: makeMemoryTimers(this.broker.connect()),
         snapshots: makeMemorySnapshots(this.broker.connect()),
-        databases: {
+        databases: this.databases ?? {
           open: () => ({ database: doubleDatabase() }),
           discard: () => {},
           memoryBytes: () => 0,
@@ -128,6 +139,13 @@ export class CliFixture {
         stored: () => {
           throw new Error("not in these tests");
         },
+        changes: {
+          streams: () => Promise.reject(new Error("not in these tests")),
+          between: () => {
+            throw new Error("not in these tests");
+          },
+          groupOf: () => 0,
+        },
         purgeInputs: () => Promise.reject(new Error("not in these tests")),
         purge: () => Promise.reject(new Error("not in these tests")),
         awayCopies: () => Promise.reject(new Error("not in these tests")),
@@ -140,6 +158,7 @@ export class CliFixture {
     ],
     begin: () => Promise.reject(new Error("not in these tests")),
     serveConsole: () => Promise.reject(new Error("not in these tests")),
+    openDatabases: () => Promise.reject(new Error("not in these tests")),
     rerunOn: () => Promise.reject(new Error("not in these tests")),
     openBroker: () => Promise.reject(new Error("not in these tests")),
     openLeases: () => Promise.reject(new Error("not in these tests")),

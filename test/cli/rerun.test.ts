@@ -2,6 +2,8 @@
  * `agents rerun`, as people run it: an agent's past on the code that it ran on, and on the next
  * release.
  */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
@@ -31,11 +33,13 @@ const REFS = [
   "plain again",
 ];
 const ID = agentId("RepoAgent", "hello");
+const PAY = agentId("PayAgent", "acme");
 
 const folder = tempFolder("rerun");
 let nats: TestNats;
 let ports: ReadPorts;
 let host: AgentsProcess;
+let API = "";
 
 interface Line {
   readonly seq: number;
@@ -52,7 +56,17 @@ const linesOf = (out: string): Line[] =>
   out.trimEnd().split("\n").map((line) => JSON.parse(line) as Line); // prettier-ignore
 const inboxDepth = (): Promise<number> => (ports.inbox as InboxShape).depth();
 
-async function webhook(n: number, body: string | Uint8Array): Promise<void> {
+/** What `PayAgent` calls: refuses `retried` once and `died` always. */
+const asked: string[] = [];
+const api = createServer((request, response) => {
+  const path = request.url!.slice(1);
+  asked.push(path);
+  const nth = asked.filter((each) => each === path).length;
+  if (path === "died" || (path === "retried" && nth === 1)) response.statusCode = 503;
+  response.end(`${asked.length}`);
+});
+
+async function webhook(n: number, body: string | Uint8Array, id = ID): Promise<void> {
   const head = {
     key: `hook:${n}`,
     kind: "webhook" as const,
@@ -65,21 +79,25 @@ async function webhook(n: number, body: string | Uint8Array): Promise<void> {
   };
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
   const signal = AbortSignal.timeout(10_000);
-  await ports.inbox.publish(ID, encodeEnvelope(head, bytes), { signal });
+  await ports.inbox.publish(id, encodeEnvelope(head, bytes), { signal });
   await pollUntil("it is done", async () => (await inboxDepth()) === 0);
 }
 
 beforeAll(async () => {
   nats = await startNats();
+  await new Promise<void>((resolve) => api.listen(0, "127.0.0.1", resolve));
+  API = `http://127.0.0.1:${(api.address() as AddressInfo).port}`;
   expect(await agents(["provision", "--shards", "2"])).toMatchObject({ code: 0 });
   ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
   host = await AgentsProcess.start({
     args: ["host", NOW, "--nats", nats.url, "--data", folder.path],
+    env: { API },
   });
   await host.ready();
   for (const [n, ref] of REFS.entries()) await webhook(n, JSON.stringify({ ref }));
 }, 60_000);
 afterAll(async () => {
+  api.close();
   await host?.kill();
   await ports?.close();
   await nats?.stop();
@@ -108,11 +126,11 @@ test("on other code each webhook tells by itself what comes out otherwise", asyn
   const told = new Map(linesOf(again.out).map((line, n) => [REFS[n], line]));
   expect(told.get("plain")).toMatchObject({ outcome: "same" });
   expect(told.get("plain again")).toMatchObject({ outcome: "same" });
-  expect(told.get("twice")?.differences).toEqual(['table pushes: with {"id":3,"ref":"twice","at":0}']); // prettier-ignore
+  expect(told.get("twice")?.differences).toEqual(['pushes[3]: unset -> {"id":3,"ref":"twice","at":0}']); // prettier-ignore
   expect(told.get("planned")?.differences).toEqual([
     "state.count: 3 -> 2",
     'state.last: "planned" -> "twice"',
-    expect.stringMatching(/^table pushes: without \{"id":3,"ref":"planned"/),
+    expect.stringMatching(/^pushes\[\d+\]: \{"id":\d+,"ref":"planned".* -> unset$/),
     expect.stringMatching(/^schedules: without .*"delayInSeconds":3600/),
     expect.stringMatching(/^schedules: with .*"delayInSeconds":60/),
   ]);
@@ -136,6 +154,34 @@ test("on other code each webhook tells by itself what comes out otherwise", asyn
   });
 }, 60_000);
 
+test("webhooks that called the world run again with the answers of then, also those that were tried again or died", async () => {
+  for (const [n, ref] of ["paid", "retried", "died"].entries())
+    await webhook(n, JSON.stringify({ ref }), PAY);
+  const before = asked.length;
+  const same = await agents(["rerun", "PayAgent", "acme", NOW, "--json"], { API });
+  expect(same).toMatchObject({ code: 0, err: "" });
+  expect(linesOf(same.out)).toMatchObject([
+    { inputs: ["github push hook:0"], outcome: "same" },
+    { inputs: ["github push hook:1"], outcome: "same" },
+    { inputs: ["github push hook:2"], outcome: "same" },
+  ]);
+  const other = await agents(["rerun", "PayAgent", "acme", NEXT, "--json"], { API });
+  expect(other.code).toBe(1);
+  expect(linesOf(other.out)).toMatchObject([
+    {
+      outcome: "fails",
+      why: expect.stringContaining("a past turn does not reach the world"),
+      differences: expect.arrayContaining([
+        `fetch POST ${API}/paid: request.body.amount: 1 -> 2`,
+        "state.paid: 2 -> 0",
+      ]),
+    },
+    { outcome: "fails" },
+    { outcome: "differs" },
+  ]);
+  expect(asked.length).toBe(before);
+}, 60_000);
+
 test("takes settings from the environment, and a part of the past", async () => {
   const options = ["--last", "1", "--json"];
   const again = await agents(["rerun", "RepoAgent", "hello", NOW, ...options], { STEP: "10" });
@@ -147,6 +193,16 @@ test("takes settings from the environment, and a part of the past", async () => 
   const [from, to] = [all[2]!.seq, all[4]!.seq];
   const part = await agents(["rerun", "RepoAgent", "hello", NOW, "--from", `${from}`, "--to", `${to}`, "--json"]); // prettier-ignore
   expect(linesOf(part.out).map(({ seq }) => seq)).toEqual([2, 3, 4].map((n) => all[n]!.seq));
+}, 60_000);
+
+test("--failed runs only what failed or was tried again", async () => {
+  const broken = await agents(["rerun", "RepoAgent", "hello", NOW, "--failed", "--json"]);
+  expect(linesOf(broken.out)).toMatchObject([{ inputs: ["github push hook:3"], outcome: "same" }]);
+  const paid = await agents(["rerun", "PayAgent", "acme", NOW, "--failed", "--json"], { API });
+  expect(linesOf(paid.out).map(({ inputs }) => inputs)).toEqual([
+    ["github push hook:1"],
+    ["github push hook:2"],
+  ]);
 }, 60_000);
 
 test("says what is wrong", async () => {

@@ -69,6 +69,8 @@ declare global {
   class CaseAgent extends Agent {}
   class Desk extends Agent {}
   class OrgAgent extends Agent {}
+  class OrderAgent extends Agent<Env, { status: string }> {}
+  const [stock, payments, carrier, order]: any[];
   class ShopAgent extends Agent<Env, { sold: number }> { sell(count: number): number }
   function mayReach(token: string | undefined, className: string, name: string): boolean;
   function tokenOf(request: Request): string | undefined;

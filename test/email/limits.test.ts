@@ -8,11 +8,12 @@ import { Effect, Exit, Layer, Scope } from "effect";
 import { createTransport } from "nodemailer";
 import { afterEach, describe, expect, test } from "vitest";
 import { Log } from "../../core/telemetry/Log.ts";
+import { Time } from "../../core/time/Time.ts";
 import { MailTransport, NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { MailBounds } from "../../services/mail/MailServices.ts";
 import { runMail } from "../../services/mail/runMail.ts";
-import { layer as machineTimeLayer } from "../../services/node/MachineTime.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
 import { layer as listenerLayer } from "../../services/smtp/SmtpListener.ts";
 import { collectingLog } from "../kit/system.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -36,7 +37,7 @@ async function listen(
   open.push(() => Effect.runPromise(Scope.close(scope, Exit.void)));
   const layer = Layer.mergeAll(
     listenerLayer,
-    machineTimeLayer,
+    Layer.succeed(Time, machineTime),
     Layer.succeed(Log, log),
     Layer.succeed(MailTransport, NO_MAIL_TRANSPORT),
   );

@@ -27,6 +27,7 @@ const HEAD: JournalHead = {
       done: ["github:1", "dead:4711", "dead:letter", "dead:4711x"],
     },
     { cause: { kind: "request" }, begun: true },
+    { cause: { kind: "background", id: "restore:1" }, restored: { seq: 3, time: 11 } },
   ],
   pages: 3,
   schedules: { put: [{ id: "s" }], del: ["t"] },
@@ -54,6 +55,10 @@ describe("transplant", () => {
     const { seq: _seq, ...cause } = HEAD.turns[0]!.cause;
     expect(head.turns[0]!.cause).toEqual(cause);
     expect(head.turns[0]!.done).toEqual(["github:1", "dead:letter", "dead:4711x"]);
+  });
+
+  it("names no event of the other journal that the agent was put back to", () => {
+    expect(head.turns[2]!.restored).toEqual({ time: 11 });
   });
 });
 

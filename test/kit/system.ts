@@ -6,6 +6,7 @@ import { Effect, Exit, Layer, Scope } from "effect";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
+import { DeadLetters } from "../../core/dead/DeadLetters.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Leases } from "../../core/lease/Leases.ts";
@@ -198,8 +199,9 @@ export async function openInspector(options: SystemOptions) {
   const snapshots = await Effect.runPromise(Effect.provide(Snapshots, opened.context));
   const inbox = await Effect.runPromise(Effect.provide(Inbox, opened.context));
   const leases = await Effect.runPromise(Effect.provide(Leases, opened.context));
+  const deadLetters = await Effect.runPromise(Effect.provide(DeadLetters, opened.context));
   const quarantines = await Effect.runPromise(Effect.provide(Quarantines, opened.context));
-  return { journal, snapshots, inbox, leases, quarantines, close: opened.close };
+  return { journal, snapshots, inbox, leases, deadLetters, quarantines, close: opened.close };
 }
 
 /** One gateway and one host. */

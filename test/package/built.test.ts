@@ -1,8 +1,10 @@
 /** What `npm run build` makes of dist, and what package.json promises about an install. */
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const json = (path: string) => JSON.parse(readFileSync(ROOT + path, "utf8")) as Manifest;
@@ -46,4 +48,26 @@ it("every entry has declarations, which import only what a user's install has", 
     })
     .filter((name) => !known.has(name) && !builtinModules.includes(name.replace("node:", "")));
   expect(unknown).toEqual([]);
+});
+
+it("a command that runs no module reads few files, and one that does comes from no bundle", () => {
+  const read = (...args: string[]): string[] => {
+    const folder = tempFolder("coverage");
+    try {
+      const env = { ...process.env, NODE_V8_COVERAGE: folder.path };
+      execFileSync(process.execPath, [`${ROOT}dist/services/cli/main.js`, ...args], { env });
+      return readdirSync(folder.path).flatMap((file) => {
+        const text = readFileSync(`${folder.path}/${file}`, "utf8");
+        const { result } = JSON.parse(text) as { result: { readonly url: string }[] };
+        return result.map(({ url }) => url).filter((url) => url.startsWith("file:"));
+      });
+    } finally {
+      folder.remove();
+    }
+  };
+  const state = read("state", "--help");
+  expect(state.filter((url) => url.includes("/dist/reading/")).length).toBeGreaterThan(1);
+  expect(state.length).toBeLessThan(40);
+  const bundled = [...read("rerun", "--help"), ...read("dev", "--help")].filter((url) => url.includes("/dist/reading/")); // prettier-ignore
+  expect(bundled).toEqual([]);
 });

@@ -39,7 +39,9 @@ export type Event =
    */
   | { readonly on: "move" }
   /** Somebody else's event comes in between: the next append is refused. */
-  | { readonly on: "conflict" };
+  | { readonly on: "conflict" }
+  /** An operator puts the agent back to the nth moment that it lived. */
+  | { readonly on: "restore"; readonly nth: number };
 
 /** Milliseconds: on both sides of the time that a turn's writes gather. */
 const wait = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 30 }), fc.constant(70));
@@ -112,6 +114,7 @@ export const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ on: fc.constant("hibernate" as const) }) },
   { weight: 2, arbitrary: fc.record({ on: fc.constant("move" as const) }) },
   { weight: 1, arbitrary: fc.record({ on: fc.constant("conflict" as const) }) },
+  { weight: 2, arbitrary: fc.record({ on: fc.constant("restore" as const), nth: fc.nat(50) }) },
 );
 
 export const program = fc.array(event, { minLength: 5, maxLength: 50, size: "max" });

@@ -9,6 +9,7 @@ import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentContext } from "../../core/agent/AgentContext.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { runtimeOf } from "../../core/agent/RuntimeContext.ts";
 import { SILENT } from "../../core/telemetry/observability.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
@@ -62,7 +63,7 @@ export class ReplayRig {
   readonly broker: MemoryBroker;
   /** The live agent after each of its commits, by sequence. */
   readonly moments = new Map<number, Moment>();
-  readonly counts = { refused: 0, hibernations: 0, cached: 0, moves: 0, snapshots: 0 };
+  readonly counts = { refused: 0, hibernations: 0, cached: 0, moves: 0, snapshots: 0, restored: 0 };
   /** The agent in memory. */
   live: ActiveAgent | undefined;
   private services!: HostServices;
@@ -145,6 +146,8 @@ export class ReplayRig {
         return this.redeliver();
       case "conflict":
         return this.intrude();
+      case "restore":
+        return this.restore(event.nth);
     }
   }
 
@@ -242,6 +245,30 @@ export class ReplayRig {
       turns: [],
     } as const;
     this.broker.journal.append(ID, encodeEvent(head), last);
+  }
+
+  /** It goes on while other things happen; what it put back is compared with the moment itself. */
+  private async restore(nth: number): Promise<void> {
+    const lived = [...this.moments.values()];
+    const moment = lived[nth % Math.max(lived.length, 1)];
+    if (moment === undefined) return;
+    const { journal, databases, snapshots } = this.services;
+    const sources = { journal, databases, snapshots };
+    const { image, database } = await rebuildAgent(ID, { ...sources, atSeq: moment.seq });
+    const snapshot = image.encode(database.image());
+    database.close();
+    const key = `restore:${this.programs.size}:${this.time.id()}`;
+    this.slot
+      .call({ kind: "restore", key, life: 0 }, snapshot)
+      .then(({ reply }) => {
+        if (reply.kind !== "result") return;
+        const seq = Number(reply.value);
+        this.moments.set(seq, { ...moment, seq });
+        this.counts.restored++;
+      })
+      // Its host lost the shard meanwhile, or another restore is under way.
+      .catch(() => undefined);
+    await this.time.settle();
   }
 
   private committed(): void {

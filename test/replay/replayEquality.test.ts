@@ -41,6 +41,7 @@ const total = {
   cached: 0,
   refused: 0,
   moves: 0,
+  restored: 0,
 };
 
 beforeAll(async () => {
@@ -110,7 +111,7 @@ async function live(events: ReadonlyArray<Event>, seed: number): Promise<void> {
       }
       await atRest(rig);
       total.runs++;
-      for (const name of ["snapshots", "cached", "refused", "moves"] as const)
+      for (const name of ["snapshots", "cached", "refused", "moves", "restored"] as const)
         total[name] += rig.counts[name];
     });
   } finally {

@@ -6,6 +6,7 @@ export const CAUSE = {
   kind: "webhook",
   id: "github:1",
   seq: 7,
+  redrive: 3,
   attempt: 1,
   time: 1_700_000_000_000,
   provider: "github",
@@ -26,8 +27,18 @@ export const TURN = {
   sql: ["INSERT INTO marks VALUES (?)"],
   done: ["github:1"],
   error: "it failed",
-  steps: [{ key: "1:charge", result: { id: "ch_1" } }, { key: "2:charge" }],
+  steps: [
+    { key: "1:charge", result: { id: "ch_1" } },
+    { key: "2:charge" },
+    {
+      key: "1:POST example.com/",
+      result: { status: 200, headers: [] },
+      request: { method: "POST", url: "https://example.com/", headers: {}, body: "{}" },
+    },
+  ],
+  again: [{ key: "3:charge", error: "Error: no" }, { key: "4:charge" }],
   undone: true,
+  restored: { seq: 3, time: 1_700_000_000_000 },
 } as const;
 export const USUAL = {
   id: "event-1",

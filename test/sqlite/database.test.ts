@@ -421,11 +421,35 @@ describe("a freeze", () => {
 });
 
 describe("replay", () => {
-  it("is refused once the database was used, for SQLite has pages in its cache", () => {
+  it("is refused with uncommitted writes, frozen ones too, and in a transaction", () => {
     db.query("CREATE TABLE t (a)", []);
-    const { delta } = db.freeze()!;
-    expect(() => db.apply(delta)).toThrow("only before the first query");
-    expect(() => db.restore(new Uint8Array(0))).toThrow("only before the first query");
+    const refused = () => {
+      expect(() => db.apply(new Uint8Array(0))).toThrow("not with uncommitted writes");
+      expect(() => db.restore(new Uint8Array(0))).toThrow("not with uncommitted writes");
+    };
+    refused();
+    db.freeze();
+    refused();
+    db.committed();
+    db.transaction(refused);
+  });
+
+  it("is seen by the next query, whatever SQLite had in its cache", () => {
+    const other = databases.open(REPO).database;
+    const deltas = ["CREATE TABLE t (a)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"].map((sql) => {
+      other.query(sql, []);
+      return commit(other)!;
+    }); // prettier-ignore
+    const copy = databases.open(REPO).database;
+    const seen = deltas.map((delta) => {
+      copy.apply(delta);
+      return copy.query("SELECT count(*) FROM t", []).rows[0]![0];
+    });
+    copy.restore(new Uint8Array(0));
+    expect(seen).toEqual([0, 1, 2]);
+    expect(copy.query("SELECT count(*) FROM sqlite_master", []).rows).toEqual([[0]]);
+    other.close();
+    copy.close();
   });
 
   it("refuses an image that is not whole pages, and a delta for another image", () => {

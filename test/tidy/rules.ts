@@ -80,6 +80,14 @@ export const RULES: ReadonlyArray<Rule> = [
     check: testFolders,
   },
   { name: `comments end at ${COLUMNS_MAX} columns (rule 5)`, check: perFile(wideComments) },
+  {
+    name: "a comment begins with its subject (Voice)",
+    check: perFile(({ path, text }) =>
+      /^(?:core|schemas|services)\//.test(path)
+        ? places(text, /(?:\/\*\*|\/\/) Of [a-z]+ [^,\n]*\n/g, "begin with what it is of")
+        : [],
+    ),
+  },
   { name: "every file opens with what it owns (rule 13)", check: perFile(header) },
   { name: "each numeric constant carries its reason (rule 17)", check: perFile(constants) },
   { name: "time, randomness and ids come from the Time service (rule 24)", check: perFile(clock) },

@@ -2,6 +2,7 @@
  * Reads and writes the files of a backup (`schemas/BackupFile`) as streams, so that an installation
  * of any size needs little memory. Used by `commands/backup` and `commands/restore`.
  */
+import { createHash, type Hash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,6 +18,7 @@ import {
   type BackupManifest,
   type BackupPart,
 } from "../../../schemas/BackupFile.ts";
+import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { failed } from "../terminal/CliError.ts";
 
 /**
@@ -35,12 +37,12 @@ export async function makeFolder(folder: string): Promise<void> {
     throw failed(`${folder} is not empty: give a new folder for each backup.`);
 }
 
-/** Returns the number of lines written. */
+/** Returns the number of lines written, and the file's SHA-256. */
 export async function writePart(
   folder: string,
   part: BackupPart,
   entries: AsyncIterable<BackupEntry>,
-): Promise<number> {
+): Promise<{ readonly count: number; readonly sum: string }> {
   let count = 0;
   async function* lines(): AsyncGenerator<string, void, void> {
     for await (const entry of entries) {
@@ -48,13 +50,24 @@ export async function writePart(
       yield `${encodeEntry(entry)}\n`;
     }
   }
+  const hash = createHash("sha256");
   await pipeline(
     lines,
     createGzip(),
+    hashed(hash),
     createWriteStream(fileOf(folder, part), { mode: PRIVATE_FILE, flush: true }),
   );
-  return count;
+  return { count, sum: hash.digest("hex") };
 }
+
+/** A step of a pipeline: passes the bytes on, and hashes them. */
+const hashed = (hash: Hash) =>
+  async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
+    for await (const chunk of source) {
+      hash.update(chunk);
+      yield chunk;
+    }
+  };
 
 /** Written last: a folder without a manifest is not a backup. */
 export async function writeManifest(folder: string, manifest: BackupManifest): Promise<void> {
@@ -74,18 +87,24 @@ export async function readManifest(folder: string): Promise<BackupManifest> {
   return decodeManifest(text);
 }
 
-/** Rejects with the file's error, zlib's, or `CorruptFrame`. */
+/**
+ * `sum`: what the file's SHA-256 has to be, in hex; default: anything. Rejects with the file's
+ * error, zlib's, or `CorruptFrame`.
+ */
 export async function* readPart(
   folder: string,
   part: BackupPart,
+  sum?: string,
 ): AsyncGenerator<BackupEntry, void, void> {
   const gunzip = createGunzip();
+  const hash = createHash("sha256");
+  const file = createReadStream(fileOf(folder, part));
   // A failure ends the lines, and is thrown below.
-  const fed = pipeline(createReadStream(fileOf(folder, part)), gunzip).catch(
-    (error: unknown) => error,
-  );
+  const fed = pipeline(file, hashed(hash), gunzip).catch((error: unknown) => error);
   const lines = createInterface({ input: gunzip, crlfDelay: Infinity });
   for await (const line of lines) yield decodeEntry(line);
   const error = await fed;
   if (error !== undefined) throw error;
+  if (sum !== undefined && hash.digest("hex") !== sum)
+    throw new CorruptFrame({ message: `${fileOf(folder, part)} is not the file that was written` });
 }

@@ -35,10 +35,7 @@ export async function findAgent(
 /**
  * The class that somebody most likely meant who wrote one without agents. Undefined: none is near.
  */
-export async function nearestClass(
-  journal: JournalShape,
-  className: string,
-): Promise<string | undefined> {
+async function nearestClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const classes = new Set<string>();
   for await (const { id } of journal.list()) classes.add(id.class);
   return nearest(className, classes);
@@ -67,6 +64,19 @@ export async function resolveClass(journal: JournalShape, className: string): Pr
   const meant = (await findClass(journal, className)) ?? pascalCase(className);
   if (isClassName(meant)) return meant;
   throw usage(`"${className}" is no agent class: give its name (RepoAgent, repo-agent).`);
+}
+
+/**
+ * As `resolveClass`, for commands that only make sense with agents of the class. Throws `CliError`
+ * also where there are none and another class has nearly that name.
+ */
+export async function existingClass(journal: JournalShape, className: string): Promise<string> {
+  const stored = await findClass(journal, className);
+  if (stored !== undefined) return stored;
+  const meant = await nearestClass(journal, className);
+  if (meant !== undefined)
+    throw notFound(`There are no agents of class ${className}. Did you mean ${meant}?`);
+  return resolveClass(journal, className);
 }
 
 /** Cheap guesses come first. All classes are listed only when the guesses fail. */

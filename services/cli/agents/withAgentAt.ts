@@ -15,15 +15,19 @@ export interface AgentAt {
   readonly name: string;
   /** `--at`; undefined: now. */
   readonly at: string | undefined;
+  /** The option that `at` is of, for errors. Default: `--at`. */
+  readonly option?: string;
+  /** A point before its first event is no error: the agent is empty, at sequence 0. */
+  readonly orNone?: boolean;
 }
 
 /** Throws `CliError` where there is no such agent, or where it had no event at that point. */
 export async function withAgentAt<A>(
   ports: ReadPorts,
   wanted: AgentAt,
-  look: (id: AgentId, agent: Rebuilt) => A,
+  look: (id: AgentId, agent: Rebuilt) => A | Promise<A>,
 ): Promise<A> {
-  const point = readAt(wanted.at);
+  const point = readAt(wanted.at, wanted.option);
   const id = await findAgent(ports.journal, wanted.className, wanted.name);
   const agent = await rebuildAgent(id, {
     journal: ports.journal,
@@ -35,11 +39,11 @@ export async function withAgentAt<A>(
     throw error;
   });
   try {
-    if (agent.seq === 0)
+    if (agent.seq === 0 && wanted.orNone !== true)
       throw notFound(
         `${addressKey(id)} had no event ${describePoint(point)}. "agents history" shows where it begins.`,
       );
-    return look(id, agent);
+    return await look(id, agent);
   } finally {
     agent.database.close();
   }

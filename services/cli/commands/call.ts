@@ -14,7 +14,7 @@ import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { failed, usage } from "../terminal/CliError.ts";
@@ -42,7 +42,7 @@ const DAY_SECONDS = 86_400;
 
 export function addCall(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(program.command("call").summary("call a method of an agent"))
+  addTargetOptions(program.command("call"))
     .description(
       "Calls a public method of an agent, as another agent's stub would, and prints its result. Starts the agent if it is not in memory, and makes it if it is not there at all.",
     )
@@ -67,7 +67,7 @@ Examples:
   agents call Counter hits add -- -1`,
     )
     .action((className: string, name: string, method: string, args: string[], given: Given) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         call(ports, terminal, {
           className,
           name,

@@ -19,7 +19,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { deadDrop, deadList, deadRedrive } from "./dead.ts";
 import { history } from "./history.ts";
 import { list } from "./list.ts";
-import { listQuarantined } from "./listQuarantined.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
 import { release } from "./release.ts";
 import { schedules } from "./schedules.ts";
 import { sql } from "./sql.ts";
@@ -195,8 +195,7 @@ function sourceOf(
   const json = true;
   return {
     list: (wanted) => lines((capture) => list(ports, capture, { ...wanted, json })),
-    history: (wanted) =>
-      lines((capture) => history(ports, capture, { ...wanted, json, fromSeq: undefined })),
+    history: (wanted) => lines((capture) => history(ports, capture, { ...wanted, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
     sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),

@@ -14,13 +14,13 @@ import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
-import { findClass } from "../agents/findAgent.ts";
+import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../terminal/CliError.ts";
@@ -44,6 +44,9 @@ export interface DeadLetterLine {
 export interface DeadListOptions {
   readonly className: string | undefined;
   readonly json: boolean;
+  /** Only letters with larger numbers. */
+  readonly after?: number;
+  readonly limit?: number;
 }
 
 export interface DeadOptions {
@@ -55,7 +58,6 @@ export function addDead(program: Command, context: CommandContext): void {
   const { terminal } = context;
   const dead = program
     .command("dead")
-    .summary("inputs that exhausted their attempts: look, run again, drop")
     .description(
       "Dead letters: webhooks, queue items, schedules' runs and outgoing webhooks whose last attempt failed, with the error. They wait here until somebody decides.",
     )
@@ -76,7 +78,7 @@ Examples:
     part(name, summary, `${name} 7`)
       .argument("<id...>", "numbers, as agents dead list shows them", readIds)
       .action((ids: ReadonlyArray<number>, given: GivenTarget) =>
-        withPorts(context, given, (ports) =>
+        withoutSql(context, given, (ports) =>
           run(ports, terminal, { ids, json: given.json === true }),
         ),
       );
@@ -85,7 +87,7 @@ Examples:
   part("list", "which dead letters there are, the oldest first", "list repo-agent")
     .argument("[class]", CLASS_HELP)
     .action((className: string | undefined, given: GivenTarget) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         deadList(ports, terminal, { className, json: given.json === true }),
       ),
     );
@@ -105,12 +107,13 @@ function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArra
 export async function deadList(
   { deadLetters, journal }: ReadPorts,
   terminal: Terminal,
-  { className, json }: DeadListOptions,
+  { className, json, after = 0, limit = Infinity }: DeadListOptions,
 ): Promise<void> {
-  const stored =
-    className === undefined ? undefined : ((await findClass(journal, className)) ?? className);
+  const stored = className === undefined ? undefined : await existingClass(journal, className);
   let count = 0;
   for await (const letter of deadLetters.list(stored)) {
+    if (letter.seq <= after) continue;
+    if (count >= limit) break;
     count++;
     const line = read(letter);
     terminal.out(json ? JSON.stringify(withoutContent(line)) : describe(line));

@@ -20,11 +20,11 @@ import {
   type DeliveryStatus,
 } from "../../../schemas/DeliveryRecord.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { resolveClass } from "../agents/findAgent.ts";
+import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { readTime } from "../options/readTime.ts";
-import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import { notFound, usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -34,10 +34,10 @@ const LIMIT_DEFAULT = 50;
 
 /** The values that commander parses for the options that choose deliveries. */
 export interface GivenFilter {
-  readonly route?: string;
-  readonly status?: DeliveryStatus;
-  readonly agent?: string;
-  readonly since?: string;
+  readonly route?: string | undefined;
+  readonly status?: DeliveryStatus | undefined;
+  readonly agent?: string | undefined;
+  readonly since?: string | undefined;
 }
 interface Given extends GivenTarget, GivenFilter {
   readonly follow?: boolean;
@@ -53,9 +53,7 @@ export const agentOption = (): Option =>
 
 export function addDeliveries(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  const command = addTargetOptions(
-    program.command("deliveries").summary("requests to webhook routes, and what became of each"),
-  )
+  const command = addTargetOptions(program.command("deliveries"))
     .description(
       "Shows the delivery log: each request to a webhook route, whether it was refused, stored, answered, a duplicate, failed or dead. Kept for 14 days, and no more than 512 MiB.",
     )
@@ -84,7 +82,7 @@ Examples:
   agents deliveries show mwvbsxl7-70lqa00`,
     )
     .action((given: Given) =>
-      withPorts(context, given, async (ports) => {
+      withoutSql(context, given, async (ports) => {
         const filter = await filterOf(ports, given, joins.time.nowMs());
         await list(ports, terminal, { filter, json: given.json === true, limit: given.limit });
         if (given.follow === true)
@@ -96,9 +94,9 @@ Examples:
     .argument("<id>", "as agents deliveries and log lines show it")
     .addHelpText("after", "\nExample:\n  agents deliveries show mwvbsxl7-70lqa00")
     .action((id: string, given: GivenTarget) =>
-      // Of both commands: options that stand before "show" are the other one's.
-      withPorts(context, { ...command.opts<GivenTarget>(), ...given }, (ports) =>
-        show(ports, terminal, id, given.json === true),
+      // Options of both commands: those before "show" belong to the outer one.
+      withoutSql(context, { ...command.opts<GivenTarget>(), ...given }, (ports) =>
+        showDelivery(ports, terminal, id, given.json === true),
       ),
     );
 }
@@ -117,10 +115,28 @@ export async function filterOf(
   return {
     route,
     status,
-    className: className === undefined ? undefined : await resolveClass(journal, className),
+    className: className === undefined ? undefined : await existingClass(journal, className),
     name,
     sinceMs: since === undefined ? undefined : readTime(since, "--since", nowMs),
   };
+}
+
+/** What the console lists. Throws `CliError`. */
+export async function listDeliveries(
+  ports: ReadPorts,
+  terminal: Terminal,
+  {
+    given,
+    nowMs,
+    ...options
+  }: {
+    readonly given: GivenFilter;
+    readonly nowMs: number;
+    readonly limit: number;
+    readonly json: boolean;
+  },
+): Promise<void> {
+  await list(ports, terminal, { ...options, filter: await filterOf(ports, given, nowMs) });
 }
 
 async function list(
@@ -165,7 +181,7 @@ async function follow(
 }
 
 /** Throws `CliError` where the log has no such delivery. */
-async function show(
+export async function showDelivery(
   ports: ReadPorts,
   terminal: Terminal,
   id: string,

@@ -24,7 +24,6 @@ import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 export function addDev(program: Command, context: CommandContext): void {
   const command = program
     .command("dev")
-    .summary("run everything for one folder, and load the module again when it changes")
     .description(
       "Runs gateway and host, beside a nats-server of its own (or the one that --nats names). Reads .env files, makes up webhook secrets that are not set, and loads the module again when its files change.",
     )

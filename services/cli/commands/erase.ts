@@ -24,7 +24,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { isBelow } from "../../../schemas/AgentPath.ts";
 import type { Purged, ReadPorts } from "../../wiring/Joins.ts";
-import { address, resolveClass } from "../agents/findAgent.ts";
+import { address, existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import {
   addTargetOptions,
@@ -59,7 +59,7 @@ interface Given extends GivenTarget {
 
 export function addErase(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("erase").summary("remove an agent and all that is stored of it"))
+  addTargetOptions(program.command("erase"))
     .description(
       "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host ends its life first, and its sockets are closed.",
     )
@@ -103,7 +103,7 @@ export async function erase(
   time: Pick<TimeShape, "id" | "nowMs">,
   { className, name, yes, whileAway, json }: EraseOptions,
 ): Promise<void> {
-  const id = address(await resolveClass(ports.journal, className), name);
+  const id = address(await existingClass(ports.journal, className), name);
   const below = await subAgentsOf(ports, id);
   if (!yes)
     throw usage(

@@ -1,10 +1,11 @@
 /**
+ * `agents export --follow`: all changes as JSON lines (`agents/followChanges`).
  * `agents export <class> <name>`: prints an agent's whole journal as JSON lines
  * (`schemas/AgentFile`), for `agents import`. Everything else of the agent is rebuilt from it:
  * state, SQL, schedules, queue, history. The running agent is not involved. Where the journal was
  * trimmed, the first line is its base (`core/journal/eventOfBase`).
  */
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey } from "../../../schemas/Address.ts";
@@ -14,7 +15,9 @@ import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
+import { followChanges } from "../agents/followChanges.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
@@ -22,30 +25,67 @@ import {
   withPorts,
   type GivenTarget,
 } from "../options/targetOptions.ts";
-import { failed } from "../terminal/CliError.ts";
+import { failed, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export function addExport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("export").summary("copy an agent into a file"))
+  addTargetOptions(program.command("export"))
     .description(
-      "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. Reads the broker; the agent goes on meanwhile.",
+      "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. With --follow: each turn of all agents, of a class or of one, as a line of JSON, for other systems. Reads the broker; agents go on meanwhile.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
+    .argument("[class]", CLASS_HELP)
+    .argument("[name]", NAME_HELP)
+    .option("--follow", "print turns as they are stored, from the beginning on, until Ctrl-C")
+    .option("--from <position>", "with --follow: after the line with this position; or end")
+    .addOption(
+      new Option("--limit <count>", "with --follow: end after so many lines").argParser(
+        (text: string) => option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
     .addHelpText(
       "after",
       `
 Inputs that still wait for the agent, and its dead letters, are not in it.
 
-Example:
-  agents export RepoAgent octocat~hello-world > agent.jsonl`,
+With --follow each line is
+  {position, event, turn, class, name, changed, seq, time, cause, state?, sql?, schedules?, …}
+event and turn name the turn for good; state is the state after it, where it changed. Store the
+position of the last line that you have processed, and go on with --from: no turn is missed. Each
+agent's turns come in order. Name the archive where history is trimmed (--archive).
+
+Examples:
+  agents export RepoAgent octocat~hello-world > agent.jsonl
+  agents export --follow > changes.jsonl
+  agents export RepoAgent --follow --from "$(tail -1 changes.jsonl | jq -r .position)"`,
     )
-    .action((className: string, name: string, given: GivenTarget) =>
-      withPorts(context, given, (ports) =>
+    .action((className: string | undefined, name: string | undefined, given: Given) => {
+      if (given.follow === true)
+        return withPorts(context, given, (ports) =>
+          followChanges(ports, terminal, joins.time, {
+            className,
+            name,
+            from: given.from,
+            limit: given.limit,
+          }),
+        );
+      if (className === undefined || name === undefined)
+        throw usage(
+          "Name the agent: agents export <class> <name>. All of them: agents backup, or agents export --follow.",
+        );
+      if (given.from !== undefined || given.limit !== undefined)
+        throw usage("--from and --limit belong to --follow.");
+      return withPorts(context, given, (ports) =>
         exportAgent(ports, terminal, joins.time, { className, name }),
-      ),
-    );
+      );
+    });
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly follow?: boolean;
+  readonly from?: string;
+  readonly limit?: number;
 }
 
 /** Throws `CliError` where there is no such agent, or its journal is damaged. */

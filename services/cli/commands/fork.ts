@@ -54,9 +54,7 @@ interface Given extends GivenTarget {
 
 export function addFork(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program.command("fork").summary("make a second agent of a point in one's history"),
-  )
+  addTargetOptions(program.command("fork"))
     .description(
       "Makes an agent of a new name that is what the other was at that point: state, SQL, queue, schedules and history. The other goes on as it is. Its schedules are armed again, and what waits in its queue goes on: both agents do it.",
     )

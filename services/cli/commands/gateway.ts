@@ -9,7 +9,6 @@ import { roleCommand } from "../options/roleCommand.ts";
 
 export function addGateway(program: Command, context: CommandContext): void {
   roleCommand(program, context, "gateway", {
-    summary: "serve HTTP, WebSockets and webhooks",
     description:
       "Takes HTTP, WebSockets and webhooks, verifies and stores them, and passes them to the hosts. Runs no agent code. Any number of gateways can run.",
   })

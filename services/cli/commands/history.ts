@@ -3,22 +3,39 @@
  * alone (`core/journal/historyLines`).
  */
 import { Option, type Command } from "commander";
+import { differenceLine, type Difference } from "../../../core/history/agentDifferences.ts";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
+import { eventRows } from "../../../core/history/eventRows.ts";
+import { matchesTurn, type HistoryFilter } from "../../../core/history/historyFilter.ts";
 import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
+import type { StoredEvent } from "../../../core/journal/Journal.ts";
+import { WholeCauses } from "../../../core/history/WholeCauses.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import type { AgentId, Sequence } from "../../../schemas/Address.ts";
+import { Cause, decodeEvent } from "../../../schemas/JournalEvent.ts";
+import type { SnapshotHead } from "../../../schemas/Snapshot.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
+import { readTime } from "../options/readTime.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
+  withoutSql,
   withPorts,
   type GivenTarget,
 } from "../options/targetOptions.ts";
+import { usage } from "../terminal/CliError.ts";
+import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+
+export interface TurnLine extends HistoryLine {
+  /** Rows that the event changed, with its last turn; where they were asked for. */
+  readonly rows?: ReadonlyArray<Difference>;
+}
 
 export interface HistoryOptions {
   readonly className: string;
@@ -27,21 +44,49 @@ export interface HistoryOptions {
   /** Print only this many lines, the last ones. */
   readonly limit: number | undefined;
   /** Print only events from this sequence on. */
-  readonly fromSeq: number | undefined;
+  readonly fromSeq?: number | undefined;
+  /** Print only events up to this sequence. */
+  readonly toSeq?: number | undefined;
+  readonly filter?: HistoryFilter;
+  /** Print also the rows that each event changed, with their values. */
+  readonly rows?: boolean;
+  /** Go on with turns that come, until a signal. */
+  readonly follow?: { readonly time: Pick<TimeShape, "monotonicMs"> } | undefined;
 }
 
 /** The values that commander parses. */
 interface Given extends GivenTarget {
   readonly limit?: number;
   readonly from?: number;
+  readonly kind?: string;
+  readonly route?: string;
+  readonly delivery?: string;
+  readonly failed?: boolean;
+  readonly since?: string;
+  readonly until?: string;
+  readonly grep?: string;
+  readonly rows?: boolean;
+  readonly follow?: boolean;
 }
 
+/** What `--kind` takes. */
+const KINDS = [...Cause.fields.kind.literals, "claimed", "destroyed"];
+
 export function addHistory(program: Command, context: CommandContext): void {
-  const { terminal } = context;
-  addTargetOptions(program.command("history").summary("what happened to an agent, turn by turn"))
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("history"))
     .description("Shows an agent's journal: what came in, what changed, who did it.")
     .argument("<class>", CLASS_HELP)
     .argument("<name>", NAME_HELP)
+    .addOption(new Option("--kind <kind>", "only turns that this began").choices(KINDS))
+    .addOption(new Option("--route <path>", "only webhooks of this route: /webhooks/github"))
+    .addOption(new Option("--delivery <id>", "only what this delivery began"))
+    .addOption(new Option("--failed", "only turns that failed, or whose input is dead"))
+    .addOption(new Option("--since <time>", "only from then on: 15m, 2h, 7d, or a time"))
+    .addOption(new Option("--until <time>", "only up to then"))
+    .addOption(
+      new Option("--grep <text>", "only turns with this text, in input, state, SQL or error"),
+    ) // prettier-ignore
     .addOption(
       new Option("--limit <count>", "only the last so many turns").argParser((text: string) =>
         option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
@@ -52,61 +97,183 @@ export function addHistory(program: Command, context: CommandContext): void {
         option.readWhole(text, 0, Number.MAX_SAFE_INTEGER),
       ),
     )
+    .addOption(new Option("--rows", "also the rows that each turn's SQL changed, with values"))
+    .addOption(new Option("--follow", "go on with turns that come, until Ctrl-C"))
     .addHelpText(
       "after",
       `
 --json prints one object a line, oldest first:
-  {seq, time, cause, state?, sql?, schedules?, queue?, done?, host, epoch}
+  {seq, time, cause, state?, sql?, rows?, schedules?, queue?, done?, host, epoch}
 cause has kind, id, provider, type, headers and body of what came in; state is the state after
-the turn, where the turn changed it.
+the turn, where the turn changed it; rows is [{path, before?, after?}] with --rows.
 
 Examples:
   agents history repo-agent octocat~hello-world
-  agents history RepoAgent octocat~hello-world --limit 20
+  agents history RepoAgent octocat~hello-world --failed --since 2h
+  agents history RepoAgent octocat~hello-world --route /webhooks/github --grep "pull request" --rows
   agents history RepoAgent octocat~hello-world --json | jq 'select(.cause.type == "push")'`,
     )
     .action((className: string, name: string, given: Given) =>
-      withPorts(context, given, (ports) =>
+      (given.rows === true ? withPorts : withoutSql)(context, given, (ports) =>
         history(ports, terminal, {
           className,
           name,
           json: given.json === true,
           limit: given.limit,
           fromSeq: given.from,
+          filter: filterOf(given, joins.time.nowMs()),
+          rows: given.rows === true,
+          follow: given.follow === true ? { time: joins.time } : undefined,
         }),
       ),
     );
 }
 
-/** Prints turns, the oldest first. Throws `CliError` where there is no such agent. */
+/** Throws `CliError`. */
+function filterOf({ since, until, follow, ...given }: Given, nowMs: number): HistoryFilter {
+  if (until !== undefined && follow === true)
+    throw usage("--until and --follow exclude each other: turns that come are after every past time."); // prettier-ignore
+  const { kind, route, delivery, failed, grep } = given;
+  return {
+    kind,
+    route,
+    delivery,
+    failed,
+    text: grep,
+    sinceMs: since === undefined ? undefined : readTime(since, "--since", nowMs),
+    untilMs: until === undefined ? undefined : readTime(until, "--until", nowMs),
+  };
+}
+
+/**
+ * Prints turns, the oldest first. With `follow`, resolves at a signal. Throws `CliError` where
+ * there is no such agent.
+ */
 export async function history(
   ports: ReadPorts,
   terminal: Terminal,
   options: HistoryOptions,
 ): Promise<void> {
   const id = await findAgent(ports.journal, options.className, options.name);
-  const print = (line: HistoryLine): void =>
+  const print = (line: TurnLine): void =>
     terminal.out(options.json ? JSON.stringify(line) : describeLine(line));
-  const kept: HistoryLine[] = [];
-  let state: string | undefined;
-  // Always read from the first event: states are stored as changes of the previous one.
-  for await (const read of readFromBase(id, ports)) {
-    if (read._tag === "Base") {
-      const { head } = read.base;
-      state = "state" in head ? JSON.stringify(head.state) : undefined;
-      terminal.err(trimmedNote(head.seq, head.time));
-      continue;
+  const turns = new Turns(options);
+  const past = async (): Promise<void> => {
+    const kept: HistoryLine[] = [];
+    // Kept where only the last are wanted, and where their rows are looked up together.
+    const keeps = options.limit !== undefined || options.rows === true;
+    // Always read from the first event: states are stored as changes of the previous one.
+    for await (const read of readFromBase(id, ports, options.toSeq as Sequence | undefined)) {
+      if (read._tag === "Base") {
+        turns.begin(read.base.head);
+        terminal.err(trimmedNote(read.base.head.seq, read.base.head.time));
+        continue;
+      }
+      for (const line of turns.of(read.event)) {
+        if (!keeps) print(line);
+        else if (kept.push(line) > (options.limit ?? Infinity)) kept.shift();
+      }
     }
-    const { seq, data } = read.event;
-    const told = historyLines(seq, decodeEvent(data).head, state);
-    state = told.state;
-    if (seq < (options.fromSeq ?? 0)) continue;
-    for (const line of told.lines) {
-      if (options.limit === undefined) print(line);
-      else if (kept.push(line) > options.limit) kept.shift();
-    }
+    for (const line of options.rows === true ? await withRows(ports, id, kept) : kept) print(line);
+  };
+  if (options.follow === undefined) return past();
+  await followTurns(ports, terminal, {
+    id,
+    time: options.follow.time,
+    past,
+    next: async (event) => {
+      if (event.seq <= turns.seq) return;
+      const lines = turns.of(event);
+      for (const line of options.rows === true ? await withRows(ports, id, lines) : lines)
+        print(line);
+    },
+  });
+}
+
+/** Reads an agent's events in order, and tells the turns that are asked for. */
+class Turns {
+  /** The last event that was read. */
+  seq = 0;
+  private readonly wanted: Pick<HistoryOptions, "filter" | "fromSeq">;
+  private readonly causes = new WholeCauses();
+  private state: string | undefined;
+
+  constructor(wanted: Pick<HistoryOptions, "filter" | "fromSeq">) {
+    this.wanted = wanted;
   }
-  for (const line of kept) print(line);
+
+  /** The agent as it was when its history was trimmed. */
+  begin(head: SnapshotHead): void {
+    this.seq = head.seq;
+    this.state = "state" in head ? JSON.stringify(head.state) : undefined;
+  }
+
+  of({ seq, data }: StoredEvent): ReadonlyArray<HistoryLine> {
+    const { fromSeq = 0, filter = {} } = this.wanted;
+    const { head } = decodeEvent(data);
+    const causes = this.causes.of(head);
+    const { lines, state } = historyLines(seq, head, this.state);
+    this.state = state;
+    this.seq = seq;
+    if (seq < fromSeq) return [];
+    return lines.filter((line, n) => matchesTurn(line, causes[n] ?? {}, filter));
+  }
+}
+
+/** `lines`, each event's last with the rows that the event changed. */
+async function withRows(
+  ports: ReadPorts,
+  id: AgentId,
+  lines: ReadonlyArray<HistoryLine>,
+): Promise<ReadonlyArray<TurnLine>> {
+  const seqs = [...new Set(lines.map(({ seq }) => seq))];
+  const changed = new Map<number, TurnLine["rows"]>();
+  for await (const { seq, rows } of eventRows(id, seqs, ports)) changed.set(seq, rows);
+  return lines.map((line, n) => {
+    const rows = lines[n + 1]?.seq === line.seq ? undefined : changed.get(line.seq);
+    return rows === undefined ? line : { ...line, rows };
+  });
+}
+
+/** `next` is called for events that are stored from the call on, after `past` has settled. */
+async function followTurns(
+  { feed }: ReadPorts,
+  terminal: Terminal,
+  options: {
+    readonly id: AgentId;
+    readonly time: Pick<TimeShape, "monotonicMs">;
+    readonly past: () => Promise<void>;
+    readonly next: (event: StoredEvent) => Promise<void>;
+  },
+): Promise<void> {
+  const { id, past, next } = options;
+  const ended = new AbortController();
+  const signals = stopSignals(options.time);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      void signals.stopped.then(() => resolve());
+      let open: (read: Promise<void>) => void;
+      const read = new Promise<void>((settle) => (open = settle));
+      const handler = async (_id: AgentId, event: StoredEvent): Promise<void> => {
+        await read;
+        await next(event);
+      };
+      feed
+        .follow({ className: id.class, name: id.name }, handler, {
+          signal: ended.signal,
+          onFailed: reject,
+        })
+        .then(() => {
+          const reading = past();
+          open(reading);
+          return reading;
+        })
+        .then(() => terminal.err("Following. Ctrl-C ends it."), reject);
+    });
+  } finally {
+    ended.abort();
+    signals.release();
+  }
 }
 
 const trimmedNote = (seq: number, timeMs: number): string =>
@@ -116,7 +283,7 @@ const trimmedNote = (seq: number, timeMs: number): string =>
 const SHOWN_MAX = 200;
 
 /** A turn with its details, for people. `agents tail` also uses it. */
-export function describeLine(line: HistoryLine): string {
+export function describeLine(line: TurnLine): string {
   const { cause } = line;
   const what = [cause.kind, cause.provider, cause.type].filter((part) => part !== undefined);
   const attempt = cause.attempt === undefined ? "" : `, attempt ${cause.attempt}`;
@@ -125,10 +292,12 @@ export function describeLine(line: HistoryLine): string {
   return [
     `${line.seq}  ${line.time}  ${oneLine(what.join(" "))}${attempt}  (${line.host}, epoch ${line.epoch})`,
     ...detail("input", cause.id),
+    ...detail("delivery", cause.delivery),
     ...detail("state", line.state),
     ...(line.sql ?? []).flatMap((statement) =>
       detail("sql", statement.replace(/\s+/g, " ").trim()),
     ),
+    ...(line.rows ?? []).flatMap((row) => detail("row", differenceLine(row))),
     ...detail("schedules", line.schedules),
     ...detail("queue", line.queue),
     ...detail("error", line.error),

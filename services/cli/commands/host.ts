@@ -9,7 +9,6 @@ import { roleCommand } from "../options/roleCommand.ts";
 
 export function addHost(program: Command, context: CommandContext): void {
   const host = roleCommand(program, context, "host", {
-    summary: "run agents",
     description:
       "Runs agents: claims a share of them, takes over from hosts that end. Any number of hosts can run; each needs its own --data folder, which is only a cache.",
   })

@@ -49,7 +49,7 @@ interface Given extends GivenTarget {
 
 export function addImport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("import").summary("make an agent of a file of agents export"))
+  addTargetOptions(program.command("import"))
     .description(
       "Makes the agent of a file, in this installation or another: state, SQL, queue, schedules and history as they were. Refuses where the agent exists. Its schedules are armed again, and what waits in its queue goes on: where the agent that it was copied from lives too, both do it.",
     )

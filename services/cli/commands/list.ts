@@ -9,17 +9,16 @@ import { shardOf } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { findClass, nearestClass } from "../agents/findAgent.ts";
+import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
-import { notFound } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import { listQuarantined } from "./listQuarantined.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
 
 /**
  * Requests for last events in flight: enough to hide the broker's round trip without loading it.
@@ -53,7 +52,7 @@ interface Given extends GivenTarget {
 
 export function addList(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("list").summary("which agents exist, of one class or all"))
+  addTargetOptions(program.command("list"))
     .description(
       "Lists the agents that exist: their events, when the last was, and which host runs them.",
     )
@@ -71,7 +70,7 @@ Examples:
   agents list --quarantined`,
     )
     .action((className: string | undefined, given: Given) =>
-      withPorts(context, given, (ports) => {
+      withoutSql(context, given, (ports) => {
         const options = { className, json: given.json === true };
         return given.quarantined === true
           ? listQuarantined(ports, terminal, joins.time, options)
@@ -90,36 +89,38 @@ export async function list(
   options: ListOptions,
 ): Promise<void> {
   const { className, prefix = "", limit = Infinity } = options;
-  const stored = className === undefined ? undefined : await findClass(ports.journal, className);
-  const meant =
-    className !== undefined && stored === undefined
-      ? await nearestClass(ports.journal, className)
-      : undefined;
-  if (meant !== undefined)
-    throw notFound(`There are no agents of class ${className}. Did you mean ${meant}?`);
+  const stored =
+    className === undefined ? undefined : await existingClass(ports.journal, className);
   let count = 0;
-  if (className === undefined || stored !== undefined) {
-    const owners = await shardOwners(ports);
-    for await (const agent of listed(ports, { className: stored, prefix }, owners)) {
-      if (options.json) terminal.out(JSON.stringify(agent));
-      else terminal.out(line(agent));
-      count++;
-      if (count >= limit) break;
-    }
+  for await (const agent of listed(ports, entriesOf(ports, stored, prefix))) {
+    if (options.json) terminal.out(JSON.stringify(agent));
+    else terminal.out(line(agent));
+    count++;
+    if (count >= limit) break;
   }
   if (options.json) return;
-  const what = className === undefined ? "agents" : `agents of class ${stored ?? className}`;
+  const what =
+    className === undefined ? "agents" : `agents of class ${count === 0 ? className : stored}`;
   terminal.err(count === 0 ? `No ${what} yet.` : `${count} ${count === 1 ? "agent" : "agents"}`);
 }
 
-async function* listed(
+async function* entriesOf(
+  { journal }: ReadPorts,
+  className: string | undefined,
+  prefix: string,
+): AsyncGenerator<JournalEntry> {
+  for await (const entry of journal.list(className))
+    if (entry.id.name.startsWith(prefix)) yield entry;
+}
+
+/** What is listed of each entry, in their order. */
+export async function* listed(
   ports: ReadPorts,
-  { className, prefix }: { readonly className: string | undefined; readonly prefix: string },
-  owners: ReadonlyMap<string, string>,
+  entries: AsyncIterable<JournalEntry> | Iterable<JournalEntry>,
 ): AsyncGenerator<ListedAgent> {
+  const owners = await shardOwners(ports);
   const pending: Array<Promise<ListedAgent | undefined>> = [];
-  for await (const entry of ports.journal.list(className)) {
-    if (!entry.id.name.startsWith(prefix)) continue;
+  for await (const entry of entries) {
     pending.push(describe(ports, entry, owners));
     if (pending.length < LOOKUPS_MAX) continue;
     const next = await pending.shift();

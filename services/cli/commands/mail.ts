@@ -10,7 +10,6 @@ import { roleCommand } from "../options/roleCommand.ts";
 
 export function addMail(program: Command, context: CommandContext): void {
   const mail = roleCommand(program, context, "mail", {
-    summary: "take mail by SMTP",
     description:
       "Takes mail by SMTP, hands it to the module's email handler or routes, and stores it for agents before it says that it has it. Any number can run, behind one name or several MX records.",
   })

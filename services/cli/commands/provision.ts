@@ -26,7 +26,6 @@ interface Given extends GivenLogin, GivenProvision {
 
 export function addProvision(program: Command, { joins, terminal }: CommandContext): void {
   addLoginOptions(program.command("provision"))
-    .summary("create an installation's streams on a broker, or change their copies")
     .description(
       "Creates what an installation keeps in the broker: streams, leases, blobs. Safe to run again: it completes what is missing, and changes what is asked for: copies, place, the leases' TTL. Run it before processes of a new release.",
     )

@@ -1,7 +1,7 @@
 /**
- * `agents redeliver <id…>` and `--range`: gives past webhooks to their agents again, under new ids,
- * with the bytes as they came and the verification as it was recorded. The agent runs each like a
- * new webhook; nobody waits for its answer.
+ * `agents redeliver <id…>` and `--range`: delivers past webhooks to their agents again, under new
+ * ids, with the bytes as they came and the verification as it was recorded. The agent runs each
+ * like a new webhook; nobody waits for its answer.
  */
 import { Option, type Command } from "commander";
 import {
@@ -39,7 +39,7 @@ const RANGE_MAX = 10_000;
 
 export function addRedeliver(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("redeliver").summary("give past webhooks to their agents again"))
+  addTargetOptions(program.command("redeliver"))
     .description(
       "Gives webhooks that were accepted before to their agents again: the bytes as they came, under new ids, so that each takes effect once more. What was refused has no bytes, and can't be sent.",
     )
@@ -77,6 +77,17 @@ Examples:
         await redeliver(ports, terminal, joins.time, records, given);
       }),
     );
+}
+
+/** Throws `CliError` for an id that the log does not have, and where one could not be sent. */
+export async function redeliverNamed(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Joins["time"],
+  ids: ReadonlyArray<string>,
+  given: Pick<Given, "to" | "json">,
+): Promise<void> {
+  await redeliver(ports, terminal, time, await named(ports, ids), given);
 }
 
 /** Throws `CliError` for an id that the log does not have. */
@@ -121,7 +132,7 @@ async function redeliver(
   terminal: Terminal,
   time: Joins["time"],
   records: ReadonlyArray<DeliveryRecord>,
-  given: Given,
+  given: Pick<Given, "to" | "json" | "dryRun">,
 ): Promise<void> {
   const seed = time.id().toLowerCase().replace(/[^0-9a-z]/g, "").slice(0, 6); // prettier-ignore
   const wrong: string[] = [];

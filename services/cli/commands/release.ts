@@ -4,12 +4,12 @@
  */
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
-import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
 import { releasedMark } from "../../../core/quarantine/quarantineRule.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { addressKey, camelCaseToKebabCase, type AgentId } from "../../../schemas/Address.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
+import { isOfClass, quarantineLine } from "../agents/listQuarantined.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import {
   addTargetOptions,
@@ -32,7 +32,7 @@ export interface ReleaseOptions {
 
 export function addRelease(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("release").summary("let a quarantined agent run again"))
+  addTargetOptions(program.command("release"))
     .description(
       "Ends the quarantine of an agent whose turns kept ending their processes, or whose journal could not be read. What waits for it runs at once, so mend the cause first: a new version of the module releases it by itself.",
     )
@@ -93,22 +93,3 @@ const notQuarantined = (id: AgentId) =>
   failed(
     `${addressKey(id)} is not quarantined: it runs when something arrives for it. "agents list --quarantined" shows those that are.`,
   );
-
-/**
- * Whether a class that somebody typed is the agent's. A quarantined agent may have no journal: the
- * first of its inputs may be the one that kills.
- */
-export const isOfClass = (id: AgentId, className: string): boolean =>
-  id.class === className || camelCaseToKebabCase(id.class) === className;
-
-/** One line of `--json`. Times are ISO 8601. */
-export const quarantineLine = ({ id, mark }: MarkedAgent) => ({
-  class: id.class,
-  name: id.name,
-  kind: mark.kind,
-  reason: mark.reason,
-  since: new Date(mark.sinceMs).toISOString(),
-  until: new Date(mark.untilMs).toISOString(),
-  times: mark.times,
-  host: mark.host,
-});

@@ -10,9 +10,15 @@
  */
 import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
-import { compareAgents, type ComparedAgent } from "../../../core/journal/compareAgents.ts";
-import { isWebhook, pastWebhooks, type PastWebhooks } from "../../../core/journal/pastWebhooks.ts";
-import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
+import { compareAgents, type ComparedAgent } from "../../../core/history/compareAgents.ts";
+import {
+  isWebhook,
+  pastTurns,
+  type PastEnd,
+  type PastRecords,
+} from "../../../core/history/pastTurns.ts";
+import { pastWebhooks, type PastWebhooks } from "../../../core/history/pastWebhooks.ts";
+import type { PastEvent, Rerun, RerunEvent } from "../../../core/history/Rerun.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
@@ -40,6 +46,8 @@ export interface RerunOptions {
   readonly to: number | undefined;
   /** At most this many events with webhooks, the latest. */
   readonly last: number;
+  /** Only webhooks that failed, are dead or were tried again. */
+  readonly failed?: boolean;
   readonly json: boolean;
 }
 
@@ -59,6 +67,7 @@ interface Given extends GivenTarget {
   readonly last: number;
   readonly from?: number;
   readonly to?: number;
+  readonly failed?: boolean;
 }
 
 /** Each takes some tens of milliseconds, and a person waits for all of them. */
@@ -66,7 +75,7 @@ const RERUN_LAST_DEFAULT = 100;
 
 export function addRerun(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("rerun").summary("what other code makes of an agent's past"))
+  addTargetOptions(program.command("rerun"))
     .description(
       "Runs the webhooks of an agent's past again on the code of a module, each by itself, on the agent as it was then; and shows where state, tables or schedules come out otherwise. All in memory: the running agent is not asked, and nothing is sent.",
     )
@@ -88,12 +97,16 @@ export function addRerun(program: Command, context: CommandContext): void {
         option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
       ),
     )
+    .addOption(new Option("--failed", "only webhooks that failed, are dead, or were tried again"))
     .addHelpText(
       "after",
       `
-Each event begins as it really was, whatever the code made of those before. Time is that of the
-webhook; a fetch of the agent's fails, webhooks and mail that it sends are only listed. Not run
-again, and named: requests, calls and frames, whose bodies the journal does not keep.
+Each event begins as it really was, whatever the code made of those before; of a turn that was tried
+again, its last attempt. Time is that of the webhook. Steps, and requests by this.fetch, have the
+results of then: nothing is asked again. A step that was not there then, and a recorded request that
+is another, is shown and fails; so does any other fetch. Webhooks and mail that the agent sends are
+only listed. Not run again, and named: requests, calls and frames, whose bodies the journal does not
+keep.
 Exit code 1 when anything goes another way.
 
 --json prints one object a line:
@@ -101,7 +114,8 @@ Exit code 1 when anything goes another way.
 
 Examples:
   agents rerun RepoAgent octocat~hello-world
-  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000`,
+  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000
+  agents rerun RepoAgent octocat~hello-world src/fixed.ts --failed`,
     )
     .action((className: string, name: string, module: string | undefined, given: Given) =>
       withPorts(context, given, (ports) =>
@@ -112,6 +126,7 @@ Examples:
           from: given.from,
           to: given.to,
           last: given.last,
+          failed: given.failed === true,
           json: given.json === true,
         }),
       ),
@@ -133,9 +148,9 @@ export async function rerun(
   const { module, loaded } = await loadWithEnv(terminal, file);
   checkHasClass(module, id, shownPath(terminal.cwd, file));
   const run = await joins.rerunOn({ module, env: loaded.env });
-  const seqs = await webhooksOf(ports, id, options);
+  const ends = await webhooksOf(ports, id, options);
   const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };
-  for await (const event of pastWebhooks(id, seqs, ports)) {
+  for await (const event of pastWebhooks(id, ends, ports)) {
     const told = await runAgain(ports, run, event);
     counts[told.outcome]++;
     if (options.json) terminal.out(JSON.stringify(told));
@@ -152,23 +167,27 @@ function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
   throw failed(`${file} exports no agent class ${id.class}; it has ${classes || "none"}`);
 }
 
-/** Returns the sequences of the events that end a webhook's turn. */
+/** The events that end turns of webhooks. */
 async function webhooksOf(
   { journal }: ReadPorts,
   id: AgentId,
-  { from = 1, to, last }: RerunOptions,
-): Promise<ReadonlyArray<number>> {
-  const seqs: number[] = [];
+  { from = 1, to, last, failed: onlyFailed }: RerunOptions,
+): Promise<ReadonlyArray<PastEnd>> {
+  const ends: PastEnd[] = [];
   const range = {
-    fromSeq: Math.max(1, from) as Sequence,
+    fromSeq: 1 as Sequence,
     ...(to === undefined ? {} : { toSeq: to as Sequence }),
   };
-  for await (const { seq, data } of journal.read(id, range))
-    if (decodeEvent(data).head.turns.some(isWebhook)) {
-      seqs.push(seq);
-      if (seqs.length > last) seqs.shift();
-    }
-  return seqs;
+  async function* events(): AsyncGenerator<PastRecords> {
+    for await (const { seq, data } of journal.read(id, range))
+      yield { seq, head: decodeEvent(data).head };
+  }
+  for await (const end of pastTurns(events())) {
+    if (end.seq < from || (onlyFailed === true && !end.failed)) continue;
+    ends.push(end);
+    if (ends.length > last) ends.shift();
+  }
+  return ends;
 }
 
 /** Opens a database with the bytes of `image` for the duration of `look`. */
@@ -216,7 +235,7 @@ async function outcomeOf(
     return { outcome: "fails", why: error instanceof Error ? error.message : String(error) };
   }
   try {
-    const differences = compareAgents(recorded, again.after, recorded.began);
+    const differences = [...again.steps, ...compareAgents(recorded, again.after, recorded.began)];
     const sends = again.sends.length === 0 ? {} : { sends: again.sends };
     const [error] = again.errors;
     if (error !== undefined && recorded.errors.length === 0)

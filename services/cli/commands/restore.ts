@@ -1,214 +1,70 @@
 /**
- * `agents restore <folder>`: makes a backup's agents in an installation that is provisioned, empty
- * and without hosts. Its shards, stream groups and namespace may differ from those of the backup.
- *
- * 1. The backup is read whole before anything is written: one that is damaged or cut off changes
- *    nothing.
- * 2. Journals are written first, each agent's in order, then dead letters, then waiting inputs: no
- *    host can run an input before its agent is complete. Hosts are refused for the same reason.
- * 3. The timers of the agents' schedules are armed, and agents with schedules or queue items are
- *    activated.
+ * `agents restore <folder>` makes all agents of a backup (`agents/restoreBackup`); `agents restore
+ * <class> <name> --at …` puts one agent back to an earlier point (`agents/putBack`). The number of
+ * arguments says which is meant, and `--at` belongs to the second only.
  */
-import { resolve } from "node:path";
 import type { Command } from "commander";
-import { transplant } from "../../../core/journal/transplant.ts";
-import type { TimeShape } from "../../../core/time/Time.ts";
-import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
-import {
-  BACKUP_PARTS,
-  type BackupEntry,
-  type BackupManifest,
-} from "../../../schemas/BackupFile.ts";
-import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
-import { readManifest, readPart } from "../agents/backupFolder.ts";
-import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
+import { putBack } from "../agents/putBack.ts";
+import { restoreBackup } from "../agents/restoreBackup.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { CliError, failed } from "../terminal/CliError.ts";
-import type { Terminal } from "../terminal/Terminal.ts";
+import { usage } from "../terminal/CliError.ts";
 
-/**
- * Lines read ahead. Different agents' events are written concurrently; this many hide the round
- * trip.
- */
-const BATCH_LINES = 256;
-const FIRST_EPOCH = 0 as Epoch;
-
-export interface RestoreOptions {
-  readonly folder: string;
-  readonly json: boolean;
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly at?: string;
+  readonly yes?: boolean;
 }
 
 export function addRestore(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program.command("restore").summary("make all agents of a folder of agents backup"),
-  )
+  addTargetOptions(program.command("restore"))
     .description(
-      "Makes the agents of a backup in an installation that is provisioned, empty, and without hosts; its namespace, shards and stream groups may be others. Start the hosts when it is done.",
+      "With a class and a name: puts the agent's state, rows and schedules back as they were, while it works. With a folder: makes the agents of a backup in an installation that is provisioned, empty, and without hosts; its namespace, shards and stream groups may be others.",
     )
-    .argument("<folder>", "what agents backup has made")
+    .argument("<class-or-folder>", "agent class; or what agents backup has made")
+    .argument("[name]", "name of the agent, with a class")
+    .addOption(option.at())
+    .option("--yes", "put it back; without it, the difference is shown")
     .addHelpText(
       "after",
       `
-The backup is checked before anything is written.
+An agent is put back by one more event: its history stays, and the restore can be undone in the
+same way. Webhooks that it has done stay done, and what it has sent is not sent again. Jobs that
+have run since then, and were waiting at that point, run again. Turns that run have 10 s to end.
+
+A backup is checked before anything is written. Start the hosts when it is done.
+
+--json prints {class, name, at: {seq, time}, differences, restored} or what of a backup was made
 
 Examples:
+  agents restore RepoAgent octocat~hello-world --at 2026-03-01T09:30:00Z
+  agents restore RepoAgent octocat~hello-world --at 42 --yes
   agents provision --nats nats://new:4222 --replicas 3
   agents restore /backups/2026-03-01 --nats nats://new:4222`,
     )
-    .action((folder: string, given: GivenTarget) =>
-      withPorts(context, given, (ports) =>
-        restore(ports, terminal, joins.time, { folder, json: given.json === true }),
-      ),
-    );
-}
-
-/**
- * Throws `CliError` where the backup is damaged, the installation has agents or a host, or a write
- * fails.
- */
-export async function restore(
-  ports: ReadPorts,
-  terminal: Terminal,
-  time: Pick<TimeShape, "id" | "nowMs">,
-  { folder, json }: RestoreOptions,
-): Promise<void> {
-  const path = resolve(terminal.cwd, folder);
-  const manifest = await check(path);
-  await refuseUnlessEmpty(ports);
-  const { agents, busy, damaged } = await storeEvents(ports, path);
-  for await (const { id, data } of readPart(path, "letters")) await ports.deadLetters.put(id, data);
-  for await (const { id, data } of readPart(path, "inputs")) await storeInput(ports, id, data);
-  let timers = 0;
-  for (const id of busy.values()) {
-    timers += await armTimers(ports, id);
-    await wakeAgent(ports, time, id);
-  }
-  const { inputs, events, letters } = manifest;
-  const done = { agents, events, inputs, letters, timers, damaged };
-  if (json) terminal.out(JSON.stringify(done));
-  else
-    terminal.out(
-      `${agents} agents with ${events} events, ${inputs} inputs that wait, ${letters} dead letters, ${timers} timers: as of ${manifest.time}. Start the hosts.`,
-    );
-  if (damaged > 0)
-    terminal.err(
-      `${damaged} events were damaged when they were saved; their agents will not start.`,
-    );
-}
-
-/** Rule 1. Throws `CliError`. */
-async function check(path: string): Promise<BackupManifest> {
-  try {
-    const manifest = await readManifest(path);
-    for (const part of BACKUP_PARTS) {
-      let lines = 0;
-      for await (const _ of readPart(path, part)) lines++;
-      if (lines !== manifest[part])
-        throw new CorruptFrame({
-          message: `${manifest[part]} ${part} were saved, ${lines} are there`,
-        });
-    }
-    return manifest;
-  } catch (error) {
-    if (error instanceof CliError) throw error;
-    const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
-    if (!known && (error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw failed(`${path} can't be restored, nothing was written: ${(error as Error).message}`);
-  }
-}
-
-async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> {
-  for await (const { id } of journal.list())
-    throw failed(
-      `There are agents here (${addressKey(id)}): restore into an installation that is empty, another namespace or another broker.`,
-    );
-  const [host] = await leases.list("host.");
-  if (host !== undefined)
-    throw failed(`A host runs here (${host.value}): stop the hosts, restore, and start them.`);
-}
-
-interface Stored {
-  readonly agents: number;
-  /** Agents that have had schedules or queue items. */
-  readonly busy: ReadonlyMap<string, AgentId>;
-  readonly damaged: number;
-}
-
-async function storeEvents(ports: ReadPorts, path: string): Promise<Stored> {
-  const seqs = new Map<string, Sequence>();
-  const busy = new Map<string, AgentId>();
-  let damaged = 0;
-  const store = async (entries: ReadonlyArray<BackupEntry>): Promise<void> => {
-    for (const { id, data } of entries) {
-      const key = addressKey(id);
-      const event = readEvent(id, data);
-      if (event === undefined) damaged++;
-      else if (event.busy) busy.set(key, id);
-      const expectedSeq = seqs.get(key) ?? (0 as Sequence);
-      const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
-      const result = await ports.journal.append(id, event?.data ?? data, { expectedSeq, signal });
-      if (result._tag !== "Stored")
-        throw failed(
-          `${key} could not be stored (${result._tag}): the restore is not complete. Remove what is there, and begin again in an empty installation.`,
+    .action(async (first: string, name: string | undefined, given: Given) => {
+      const json = given.json === true;
+      const { at } = given;
+      if (name === undefined && (at !== undefined || given.yes === true))
+        throw usage(
+          `Give the agent's name too: agents restore ${first} <name> --at <point>. A backup's folder takes neither --at nor --yes.`,
         );
-      seqs.set(key, result.seq);
-    }
-  };
-  for await (const batch of batches(readPart(path, "events")))
-    await Promise.all([...byAgent(batch).values()].map(store));
-  return { agents: seqs.size, busy, damaged };
-}
-
-/**
- * Returns undefined for a damaged event: it is stored unchanged, and its agent is quarantined here
- * as it was before.
- */
-function readEvent(id: AgentId, data: Uint8Array): { data: Uint8Array; busy: boolean } | undefined {
-  try {
-    const { head } = decodeEvent(data);
-    return {
-      data: transplant(data, { id, epoch: FIRST_EPOCH }),
-      busy: head.schedules !== undefined || head.queue !== undefined,
-    };
-  } catch (error) {
-    if (error instanceof CorruptFrame) return undefined;
-    throw error;
-  }
-}
-
-async function* batches(
-  entries: AsyncIterable<BackupEntry>,
-): AsyncGenerator<ReadonlyArray<BackupEntry>, void, void> {
-  let batch: BackupEntry[] = [];
-  for await (const entry of entries) {
-    batch.push(entry);
-    if (batch.length < BATCH_LINES) continue;
-    yield batch;
-    batch = [];
-  }
-  yield batch;
-}
-
-function byAgent(entries: ReadonlyArray<BackupEntry>): ReadonlyMap<string, BackupEntry[]> {
-  const found = new Map<string, BackupEntry[]>();
-  for (const entry of entries) {
-    const key = addressKey(entry.id);
-    const before = found.get(key);
-    if (before === undefined) found.set(key, [entry]);
-    else before.push(entry);
-  }
-  return found;
-}
-
-async function storeInput({ inbox }: ReadPorts, id: AgentId, data: Uint8Array): Promise<void> {
-  const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
-  const stored = await inbox.publish(id, data, { signal });
-  if (stored._tag !== "Stored")
-    throw failed(
-      `An input of ${addressKey(id)} could not be stored: ${stored.message}. The restore is not complete.`,
-    );
+      if (name !== undefined && at === undefined)
+        throw usage(
+          `Say to which point: agents restore ${first} ${name} --at 42, or --at 2026-03-01T09:30:00Z. "agents history" shows them.`,
+        );
+      await withPorts(context, given, (ports) =>
+        name === undefined || at === undefined
+          ? restoreBackup(ports, terminal, joins.time, { folder: first, json })
+          : putBack(ports, terminal, joins.time, {
+              className: first,
+              name,
+              at,
+              yes: given.yes === true,
+              json,
+            }),
+      );
+    });
 }

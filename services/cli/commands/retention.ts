@@ -10,7 +10,6 @@ import { roleCommand } from "../options/roleCommand.ts";
 
 export function addRetention(program: Command, context: CommandContext): void {
   roleCommand(program, context, "retention", {
-    summary: "trim history to what classes keep",
     description:
       "Trims agents' journals to what their classes keep (static options = { history: { days: 30 } }) or --history says; without either, all of history is kept. One such process works at a time, any number may run. Agents go on meanwhile and keep state, SQL, schedules, queue and done inputs.",
   })

@@ -33,11 +33,7 @@ interface Given extends GivenTarget {
 
 export function addSchedules(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(
-    program
-      .command("schedules")
-      .summary("what an agent has scheduled, now or at any point of its history"),
-  )
+  addTargetOptions(program.command("schedules"))
     .description(
       "Lists an agent's schedules, the next first, from a copy rebuilt from its journal. An agent changes its own: see this.schedule, this.cancelSchedule and the table svc_agents_schedules.",
     )

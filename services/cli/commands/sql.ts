@@ -31,9 +31,7 @@ interface Given extends GivenTarget {
 
 export function addSql(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(
-    program.command("sql").summary("query an agent's database, now or at any point of its history"),
-  )
+  addTargetOptions(program.command("sql"))
     .description("Runs a query on a copy of an agent's database, rebuilt from its journal.")
     .argument("<class>", CLASS_HELP)
     .argument("<name>", NAME_HELP)

@@ -12,7 +12,7 @@ import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -28,9 +28,7 @@ interface Given extends GivenTarget {
 
 export function addState(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(
-    program.command("state").summary("an agent's state, now or at any point of its history"),
-  )
+  addTargetOptions(program.command("state"))
     .description(
       "Prints an agent's state, rebuilt from its journal. The running agent is not disturbed.",
     )
@@ -48,7 +46,7 @@ Examples:
   agents state repo-agent octocat~hello-world --at 2026-03-01T09:30:00Z --json`,
     )
     .action((className: string, name: string, given: Given) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         state(ports, terminal, { className, name, json: given.json === true, at: given.at }),
       ),
     );

@@ -6,31 +6,26 @@
  * for each agent. For an agent first seen in the middle of its life it is rebuilt from the journal.
  */
 import { Option, type Command } from "commander";
-import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
-import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import type { AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { address, resolveClass } from "../agents/findAgent.ts";
+import { address, existingClass } from "../agents/findAgent.ts";
+import { States } from "../agents/States.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { describeLine } from "./history.ts";
-
-/** Agents whose state is remembered. The state of others is rebuilt when they appear again. */
-const STATES_MAX = 1_000;
 
 export interface TailOptions {
   readonly className: string | undefined;
@@ -48,7 +43,7 @@ interface Given extends GivenTarget {
 
 export function addTail(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("tail").summary("watch turns as they are committed"))
+  addTargetOptions(program.command("tail"))
     .description(
       "Prints each turn as it is committed, of one agent, of a class or of all, until Ctrl-C. What happened before is in agents history.",
     )
@@ -70,7 +65,7 @@ Examples:
   agents tail --json | jq 'select(.error)'`,
     )
     .action((className: string | undefined, name: string | undefined, given: Given) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         tail(ports, terminal, {
           className,
           name,
@@ -120,47 +115,7 @@ async function filterOf(
   { className, name }: TailOptions,
 ): Promise<FeedFilter> {
   if (className === undefined) return {};
-  const stored = await resolveClass(journal, className);
+  const stored = await existingClass(journal, className);
   if (name === undefined) return { className: stored };
   return { className: stored, name: address(stored, name).name };
-}
-
-class States {
-  private readonly ports: ReadPorts;
-  private readonly known = new Map<string, string | undefined>();
-
-  constructor(ports: ReadPorts) {
-    this.ports = ports;
-  }
-
-  async tell(id: AgentId, { seq, data }: StoredEvent) {
-    const { head } = decodeEvent(data);
-    const key = addressKey(id);
-    const known = this.known.has(key);
-    const before =
-      known || !needsStateBefore(head) ? this.known.get(key) : await this.before(id, seq);
-    const { lines, state } = historyLines(seq, head, before);
-    // An unknown state stays unknown after an event that does not contain it.
-    if (known || head.turns.some((turn) => turn.state !== undefined)) this.remember(key, state);
-    return lines;
-  }
-
-  private remember(key: string, state: string | undefined): void {
-    this.known.delete(key);
-    this.known.set(key, state);
-    const [oldest] = this.known.keys();
-    if (this.known.size > STATES_MAX) this.known.delete(oldest!);
-  }
-
-  private async before(id: AgentId, seq: number): Promise<string | undefined> {
-    const { journal, snapshots, databases } = this.ports;
-    const { image, database } = await rebuildAgent(id, {
-      journal,
-      snapshots,
-      databases,
-      atSeq: seq - 1,
-    });
-    database.close();
-    return image.state;
-  }
 }

@@ -38,7 +38,7 @@ export interface Row {
   readonly turnMs: number;
   readonly commits: number;
   readonly bytes: number;
-  /** Of an agent, now. */
+  /** Inputs of an agent that wait now. */
   readonly waiting?: number;
 }
 
@@ -68,7 +68,7 @@ interface Given extends GivenTarget {
 
 export function addTop(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("top").summary("what classes and the busiest agents cost, live"))
+  addTargetOptions(program.command("top"))
     .description(
       "Shows turns, time in turns, commits and bytes a second of each class and of the busiest agents.",
     )

@@ -19,7 +19,7 @@ export interface Starter {
   readonly entity: string;
   readonly entityImports: ReadonlyArray<string>;
   readonly path: string;
-  /** Where the sender is told the URL and shows the secret. */
+  /** Where the sender's settings take the URL and show the secret. */
   readonly settings: string;
   /** An event for the test, and the name of the agent that receives it. */
   readonly sample: { readonly body: object; readonly event: string; readonly agentName: string };

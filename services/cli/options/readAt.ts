@@ -6,14 +6,17 @@ import { usage } from "../terminal/CliError.ts";
 
 export type Point = { readonly atSeq?: number; readonly atTimeMs?: number };
 
-/** Returns an empty point, which means now, for undefined. Throws `CliError` for any other text. */
-export function readAt(text: string | undefined): Point {
+/**
+ * Returns an empty point, which means now, for undefined. Throws `CliError` for any other text;
+ * `option` is named in its message.
+ */
+export function readAt(text: string | undefined, option = "--at"): Point {
   if (text === undefined) return {};
   if (/^\d+$/.test(text)) return { atSeq: Number(text) };
   const atTimeMs = /^\d{4}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(atTimeMs))
     throw usage(
-      `--at ${text}: give a journal sequence (--at 42) or a time (--at 2026-03-01T09:30:00Z)`,
+      `${option} ${text}: give a journal sequence (${option} 42) or a time (${option} 2026-03-01T09:30:00Z)`,
     );
   return { atTimeMs };
 }

@@ -13,24 +13,15 @@ import type { CommandContext } from "./CommandContext.ts";
 import * as option from "./options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "./servingOptions.ts";
 
-export interface RoleHelp {
-  readonly summary: string;
-  readonly description: string;
-}
-
-/**
- * Adds the command to the program. The summary is one line in the list of commands; the description
- * is shown in the command's own help.
- */
+/** Adds the command to the program. The description is shown in its own help. */
 export function roleCommand(
   program: Command,
   context: CommandContext,
   role: Exclude<Role, "dev">,
-  { summary, description }: RoleHelp,
+  { description }: { readonly description: string },
 ): Command {
   const { joins, terminal, args } = context;
   return addLoginOptions(program.command(role))
-    .summary(summary)
     .description(description)
     .argument("[module]", MODULE_HELP)
     .addOption(option.nats())

@@ -5,7 +5,7 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReaderOptions, ReadPorts } from "../../wiring/Joins.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { findTarget } from "./findTarget.ts";
@@ -43,8 +43,9 @@ export async function withPorts(
   { joins, terminal }: CommandContext,
   given: GivenTarget,
   use: (ports: ReadPorts) => Promise<void>,
+  options: ReaderOptions = {},
 ): Promise<void> {
-  const ports = await joins.openReader({
+  const target = {
     ...findTarget({
       nats: given.nats,
       login: loginOf(given, terminal.cwd),
@@ -53,10 +54,18 @@ export async function withPorts(
       cwd: terminal.cwd,
     }),
     ...(given.archive === undefined ? {} : { archive: given.archive }),
-  });
+  };
+  const ports = await joins.openReader(target, options);
   try {
     await use(ports);
   } finally {
     await ports.close();
   }
 }
+
+/** As `withPorts`, for commands that query no database: SQLite is not loaded. */
+export const withoutSql = (
+  context: CommandContext,
+  given: GivenTarget,
+  use: (ports: ReadPorts) => Promise<void>,
+): Promise<void> => withPorts(context, given, use, { sql: false });

@@ -1,4 +1,7 @@
-/** Where each provider is told a webhook's URL: what `agents dev --tunnel` prints beside it. */
+/**
+ * The page of each provider that takes a webhook's URL: what `agents dev --tunnel` prints beside
+ * it.
+ */
 
 /** By the provider's name in its row of `services/webhooks/providers`. */
 const SETTINGS_PAGES: Readonly<Record<string, string>> = {

@@ -2,8 +2,6 @@
  * The error that commands fail with, and its exit codes. The codes are part of the interface,
  * because scripts depend on them. `main` maps every other error to 1.
  */
-import * as Data from "effect/Data";
-
 /** Done. */
 export const EXIT_OK = 0;
 /** The command was understood and tried, and failed. */
@@ -18,10 +16,15 @@ export const EXIT_NOT_FOUND = 3;
 export const EXIT_FORCED = 130;
 
 /** `message` says what happened, to what, and what to do next. It is all that people see. */
-export class CliError extends Data.TaggedError("CliError")<{
-  readonly message: string;
+export class CliError extends Error {
+  readonly _tag = "CliError";
   readonly exitCode: number;
-}> {}
+
+  constructor({ message, exitCode }: { readonly message: string; readonly exitCode: number }) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
 
 export const failed = (message: string): CliError =>
   new CliError({ message, exitCode: EXIT_FAILED });

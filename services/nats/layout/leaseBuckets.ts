@@ -31,7 +31,7 @@ const bucket = (name: string, keys: string): LeaseBucket => {
 };
 
 export class LeaseBuckets {
-  /** Of shards and hosts. */
+  /** Leases of shards and hosts. */
   readonly owners: LeaseBucket;
   readonly gateways: LeaseBucket;
 

@@ -66,7 +66,7 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
       cwd: folder.path,
       args: [
         ...(options.nodeArgs ?? []),
-        ...profileArgs(options.profile, name),
+        ...profileArgs(options.profile),
         COMMAND, role, options.module, "--nats", nats.url, "--data", join(folder.path, name),
         "--admin-port", String(adminPort), "--log-level", "warn",
         // One client calls as fast as it is answered: that is what is measured.
@@ -112,14 +112,9 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
   };
 }
 
-const profileArgs = (folder: string | undefined, name: string): string[] =>
-  folder === undefined
-    ? []
-    : [
-        "--cpu-prof",
-        `--cpu-prof-dir=${folder}`,
-        `--cpu-prof-name=${name}-${Date.now()}.cpuprofile`,
-      ];
+/** One profile a thread; a control process and its workers have the same arguments. */
+const profileArgs = (folder: string | undefined): string[] =>
+  folder === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${folder}`];
 
 /** What the server at `url` says that it is. */
 export async function serverVersion(url: string): Promise<string> {

@@ -36,11 +36,7 @@ export async function startOurs(form: Form, options: BenchOptions): Promise<Subj
       args: [
         ...(options.profile === undefined
           ? []
-          : [
-              "--cpu-prof",
-              `--cpu-prof-dir=${options.profile}`,
-              `--cpu-prof-name=${role}-${Date.now()}.cpuprofile`,
-            ]),
+          : ["--cpu-prof", `--cpu-prof-dir=${options.profile}`]),
         // As `npm start`, the image and the units run it.
         "--max-semi-space-size=64",
         COMMAND,

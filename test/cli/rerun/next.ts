@@ -1,5 +1,5 @@
 /** The next release of `now.ts`: each ref is handled otherwise in one way. */
-import { RepoAgent as Now } from "./now.ts";
+import { PayAgent as NowPay, RepoAgent as Now } from "./now.ts";
 
 export class RepoAgent extends Now {
   override async take(ref: string): Promise<void> {
@@ -10,5 +10,11 @@ export class RepoAgent extends Now {
     if (ref === "planned") return void (await this.schedule(60, "remind", ref));
     await super.take(ref);
     if (ref === "twice") this.sql`INSERT INTO pushes (ref, at) VALUES (${ref}, ${0})`;
+  }
+}
+
+export class PayAgent extends NowPay {
+  override amountOf(found: string): number {
+    return super.amountOf(found) + 1;
   }
 }

@@ -32,3 +32,29 @@ export class RepoAgent extends Agent<{ STEP?: string }, Tally> {
     this.setState({ ...this.state, last: "reminded" });
   }
 }
+
+/** Its turns call the world, in several commits and attempts. */
+export class PayAgent extends Agent<{ API: string }, { paid: number; tries: number }> {
+  static override options = { retry: { maxAttempts: 2, baseDelayMs: 10 }, record: true };
+  override initialState = { paid: 0, tries: 0 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    const { ref } = (await request.json()) as { ref: string };
+    this.setState({ ...this.state, tries: this.state.tries + 1 });
+    const found = await this.step("look", () => this.look(ref));
+    const response = await this.fetch(`${this.env.API}/${ref}`, {
+      method: "POST",
+      body: JSON.stringify({ amount: this.amountOf(found) }),
+    });
+    if (!response.ok) throw new Error(`it answered ${response.status}`);
+    this.setState({ ...this.state, paid: this.state.paid + Number(await response.text()) });
+    return new Response("OK");
+  }
+
+  async look(ref: string): Promise<string> {
+    return (await fetch(`${this.env.API}/look-${ref}`)).text();
+  }
+  amountOf(found: string): number {
+    return Number(found);
+  }
+}

@@ -1,16 +1,18 @@
 /**
  * An agent's past webhooks as events that can be run again (`Rerun`): what it was before each, what
- * came in, and what it was after. Feeds `agents rerun`.
+ * came in, what its steps returned, and what it was after. Feeds `agents rerun`.
  *
  * 1. One pass over the journal: the agent is rebuilt before the first, and each event applied to
  *    it.
- * 2. An event that can't be run again is given all the same, and why: a turn that committed in
- *    parts, or was tried again, has no state of its own; and of a request, a call or a frame that
- *    shares the commit the journal keeps no body.
+ * 2. A turn of several events, or attempts, is its last run (`pastTurns`), on the agent as it was
+ *    when that began to write.
+ * 3. An event that can't be run again is given all the same, and why: of a request, a call or a
+ *    frame that shares the commit the journal keeps no body, and what other turns wrote meanwhile
+ *    is not the turn's own.
  */
-import type { AgentImage } from "./AgentImage.ts";
-import type { JournalShape } from "./Journal.ts";
-import type { PastEvent } from "./Rerun.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
+import type { JournalShape } from "../journal/Journal.ts";
+import type { PastEvent, PastInput } from "./Rerun.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import {
@@ -19,12 +21,13 @@ import {
   type Cause,
   type JournalHead,
 } from "../../schemas/JournalEvent.ts";
-import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuildAgent.ts";
+import { isOver, isWebhook, type PastEnd, type PastTurn } from "./pastTurns.ts";
+import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
 
 export interface Moment {
   /** Undefined: unset. */
   readonly state: unknown;
-  /** Its database, as `AgentDatabase.image` gives it. */
+  /** Its database, as `AgentDatabase.image` returns it. */
   readonly image: Uint8Array;
 }
 
@@ -33,47 +36,60 @@ export interface PastWebhooks {
   readonly head: JournalHead;
   /** What began the turns that are to run again. */
   readonly causes: ReadonlyArray<Cause>;
-  /** Rule 2; undefined: it can be run again. */
+  /** Rule 3; undefined: it can be run again. */
   readonly obstacle: string | undefined;
   readonly past: PastEvent;
   readonly before: Moment;
   readonly after: Moment;
 }
 
-export const isWebhook = ({ cause }: { readonly cause: Cause }): boolean =>
-  cause.kind === "webhook";
+interface Beginning {
+  readonly before: Moment;
+  readonly snapshot: PastEvent["before"];
+}
 
-/** `seqs`: of events that hold a webhook's turn, ascending. Rejects as `rebuildAgent`. */
+/** `ends`: ascending. Rejects as `rebuildAgent`. */
 export async function* pastWebhooks(
   id: AgentId,
-  seqs: ReadonlyArray<number>,
+  ends: ReadonlyArray<PastEnd>,
   sources: Pick<RebuildSources, "journal" | "snapshots" | "databases">,
 ): AsyncGenerator<PastWebhooks> {
-  if (seqs.length === 0) return;
+  if (ends.length === 0) return;
   const { journal } = sources;
-  const wanted = new Set(seqs);
-  const { image, database } = await rebuildAgent(id, { ...sources, atSeq: seqs[0]! - 1 });
+  const wanted = new Map(ends.map((end) => [end.seq, end]));
+  const begun = new Map<number, Beginning | undefined>(ends.map(({ from }) => [from, undefined]));
+  const first = Math.min(...begun.keys());
+  const { image, database } = await rebuildAgent(id, { ...sources, atSeq: first - 1 });
   const moment = (): Moment => ({
     state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
     image: database.image(),
   });
   try {
     let event = await eventAt(journal, image);
-    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: seqs.at(-1) as Sequence };
+    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: ends.at(-1)!.seq as Sequence };
     for await (const { seq, data } of journal.read(id, range)) {
       const stored = decodeEvent(data);
       const { head } = stored;
-      const isWanted = wanted.has(seq);
-      const before = isWanted ? moment() : undefined;
-      const snapshot = before && event && { event, snapshot: image.encode(before.image) };
-      const obstacle = isWanted ? obstacleOf(head, image.begun) : undefined;
+      if (begun.has(seq)) {
+        const before = moment();
+        const snapshot = event && { event, snapshot: image.encode(before.image) };
+        begun.set(seq, { before, snapshot });
+      }
       replayEvent(image, database, seq, stored);
       event = head.kind === "destroyed" ? undefined : data;
-      if (before === undefined) continue;
-      const causes = head.turns.filter(isWebhook).map(({ cause }) => cause);
-      const inputs = causes.map((cause) => envelopeOf(cause, head));
-      const past = { id, before: snapshot, inputs };
-      yield { seq, head, causes, obstacle, past, before, after: moment() };
+      const end = wanted.get(seq);
+      if (end === undefined) continue;
+      const { before, snapshot } = begun.get(end.from)!;
+      const turns = [...end.turns.values()];
+      yield {
+        seq,
+        head,
+        causes: turns.map(({ cause }) => cause),
+        obstacle: obstacleOf(head, end),
+        past: { id, before: snapshot, inputs: turns.map((turn) => inputOf(turn, head)) },
+        before,
+        after: moment(),
+      };
     }
   } finally {
     database.close();
@@ -96,21 +112,23 @@ async function eventAt(
   return encodeEvent({ id: `base-${seq}`, agent, kind: "claimed", host: "", epoch, time: timeMs, turns: [] }); // prettier-ignore
 }
 
-/** Rule 2. */
-function obstacleOf(
-  { turns }: JournalHead,
-  begun: { readonly has: (key: string) => boolean },
-): string | undefined {
-  for (const { cause, done = [], dead, begun: goesOn } of turns) {
-    if (cause.kind === "start") continue;
-    if (cause.kind !== "webhook") return `it shares its commit with a ${cause.kind}`;
-    const key = cause.id;
-    const ends = key !== undefined && (done.includes(key) || dead === true);
-    if (goesOn === true || !ends || begun.has(key))
-      return "its turn committed in parts, or was tried again";
+/** Rule 3. */
+function obstacleOf({ turns }: JournalHead, { others }: PastEnd): string | undefined {
+  for (const turn of turns) {
+    const { kind } = turn.cause;
+    if (kind === "start" || (isWebhook(turn) && isOver(turn))) continue;
+    // Results of a step of a turn that goes on change nothing.
+    if (isWebhook(turn) && turn.state === undefined && turn.sql === undefined) continue;
+    return `it shares its commit with a ${kind}${isWebhook(turn) ? " that went on" : ""}`;
   }
-  return undefined;
+  return others.length === 0 ? undefined : `while it ran, a ${others[0]} wrote`;
 }
+
+const inputOf = ({ cause, attempts, steps }: PastTurn, head: JournalHead): PastInput => ({
+  ...envelopeOf(cause, head),
+  attempts,
+  steps,
+});
 
 /** The input that an event keeps in full, with the bytes of its body. */
 export function envelopeOf(cause: Cause, { time }: Pick<JournalHead, "time">): InboxEnvelope {

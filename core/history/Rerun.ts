@@ -1,12 +1,13 @@
 /**
- * The port by which a past event is run again on other code: what an agent was before it and what
- * came in then go in, what that code makes of them comes out. Nothing of it is stored, and nothing
- * leaves the process.
+ * The port by which a past event is run again on other code: what an agent was before it, what came
+ * in then, and what its steps returned go in; what that code makes of them comes out. Nothing of it
+ * is stored, and nothing leaves the process.
  *
  * Used by `agents rerun`; the adapter is `services/testing/rerunEvent`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { StepRecord } from "../../schemas/JournalEvent.ts";
 import type { ComparedAgent } from "./compareAgents.ts";
 
 export interface PastEvent {
@@ -17,7 +18,19 @@ export interface PastEvent {
    */
   readonly before: { readonly event: Uint8Array; readonly snapshot: Uint8Array } | undefined;
   /** What came in, in order. */
-  readonly inputs: ReadonlyArray<InboxEnvelope>;
+  readonly inputs: ReadonlyArray<PastInput>;
+}
+
+/** A step of a past turn: done, or failed. */
+export interface RecordedStep extends StepRecord {
+  readonly error?: string;
+}
+
+export interface PastInput extends InboxEnvelope {
+  /** Attempts of it that had failed before. */
+  readonly attempts: number;
+  /** What its steps had returned by its end: they have the same results now. */
+  readonly steps: ReadonlyArray<RecordedStep>;
 }
 
 export interface RerunSend {
@@ -29,7 +42,9 @@ export interface RerunSend {
 export interface Rerun {
   /** The agent when the last input was done: before anything that it queued or scheduled ran. */
   readonly after: ComparedAgent;
-  /** Of each input's last attempt, as the journal would tell it. */
+  /** Steps and requests that the past turns did not have (`RecordedTurn.differences`). */
+  readonly steps: ReadonlyArray<string>;
+  /** The error of each input's last attempt, as the journal would record it. */
   readonly errors: ReadonlyArray<string>;
   /** What it wanted to send. A webhook or mail was taken for sent, a `fetch` failed. */
   readonly sends: ReadonlyArray<RerunSend>;

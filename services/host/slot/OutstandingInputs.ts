@@ -2,9 +2,9 @@
  * The inputs of one agent that were delivered and not acked, in stored order. They outlive the
  * agent in memory: when it is discarded, they begin again on the next one (`AgentSlot`, rule 2).
  */
-import { SparseMap } from "../../core/collections/sparse.ts";
-import type { Delivery, InputHandle } from "../../core/inbox/Inbox.ts";
-import type { Mailbox } from "../../core/input/Mailbox.ts";
+import { SparseMap } from "../../../core/collections/sparse.ts";
+import type { Delivery, InputHandle } from "../../../core/inbox/Inbox.ts";
+import type { Mailbox } from "../../../core/input/Mailbox.ts";
 
 /** An input that its consumer or another slot delivers. Without its bytes it is read again. */
 export type Delivered = InputHandle & Pick<Partial<Delivery>, "data">;

@@ -1,6 +1,6 @@
 /** What `agents rerun` tells of two agents that should be one. */
 import { beforeAll, expect, test } from "vitest";
-import { compareAgents, type ComparedAgent } from "../../core/journal/compareAgents.ts";
+import { compareAgents, type ComparedAgent } from "../../core/history/compareAgents.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -47,16 +47,17 @@ test("each path of the state, whatever its names", () => {
   expect(compare({}, { state: {} })).toEqual(["state: unset -> {}"]);
 });
 
-test("each row that is too many or missing, as often as it is; tables that came and went", () => {
-  const was = databaseOf('CREATE TABLE "a b" (x)', 'INSERT INTO "a b" VALUES (1), (1), (2)', "CREATE TABLE old (x)"); // prettier-ignore
-  const is = databaseOf('CREATE TABLE "a b" (x)', `INSERT INTO "a b" VALUES (1), (3), (x'0a')`, "CREATE TABLE new (x)", "INSERT INTO new VALUES (1)"); // prettier-ignore
+test("each row that came, went or changed, by its key; tables that came and went", () => {
+  const was = databaseOf('CREATE TABLE "a b" (x)', 'INSERT INTO "a b" VALUES (1), (1), (2)', "CREATE TABLE old (x)", "CREATE TABLE keyed (id TEXT PRIMARY KEY, x)", "INSERT INTO keyed VALUES ('k', 1), ('gone', 2)"); // prettier-ignore
+  const is = databaseOf('CREATE TABLE "a b" (x)', `INSERT INTO "a b" VALUES (1), (3), (x'0a')`, "CREATE TABLE new (x)", "INSERT INTO new VALUES (1)", "CREATE TABLE keyed (id TEXT PRIMARY KEY, x)", "INSERT INTO keyed VALUES ('k', 9)"); // prettier-ignore
   expect(compare({ database: was }, { database: is })).toEqual([
-    'table a b: without {"x":1}',
-    'table a b: without {"x":2}',
-    'table a b: with {"x":3}',
-    'table a b: with {"x":"1 bytes 0a"}',
-    "table old: gone",
-    "table new: new, with 1 row",
+    '["a b"][2].x: 1 -> 3',
+    '["a b"][3].x: 2 -> "1 bytes 0a"',
+    'keyed["k"].x: 1 -> 9',
+    'keyed["gone"]: {"id":"gone","x":2} -> unset',
+    'table:old: "CREATE TABLE old (x)" -> unset',
+    'table:new: unset -> "CREATE TABLE new (x)"',
+    'new[1]: unset -> {"x":1}',
   ]);
 });
 

@@ -1,9 +1,10 @@
 /** `agents list --quarantined`: the agents that are set aside, why, and until when. */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
+import { camelCaseToKebabCase, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import { isOfClass, quarantineLine } from "./release.ts";
 
 export async function listQuarantined(
   ports: Pick<ReadPorts, "quarantines">,
@@ -25,3 +26,22 @@ export async function listQuarantined(
   const agents = `${found.length} ${found.length === 1 ? "agent is" : "agents are"} quarantined`;
   terminal.err(found.length === 0 ? "No agent is quarantined." : agents);
 }
+
+/**
+ * Whether a class that somebody typed is the agent's. A quarantined agent may have no journal: the
+ * first of its inputs may be the one that kills.
+ */
+export const isOfClass = (id: AgentId, className: string): boolean =>
+  id.class === className || camelCaseToKebabCase(id.class) === className;
+
+/** One line of `--json`. Times are ISO 8601. */
+export const quarantineLine = ({ id, mark }: MarkedAgent) => ({
+  class: id.class,
+  name: id.name,
+  kind: mark.kind,
+  reason: mark.reason,
+  since: new Date(mark.sinceMs).toISOString(),
+  until: new Date(mark.untilMs).toISOString(),
+  times: mark.times,
+  host: mark.host,
+});

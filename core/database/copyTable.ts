@@ -1,0 +1,22 @@
+/**
+ * Replaces a table of one database by that of another, with its rows; drops it where the other has
+ * none. For the library's own tables: without indexes and triggers.
+ */
+import type { SqlResult, SqlValue } from "./Databases.ts";
+import { tableExists } from "./tableExists.ts";
+
+interface Queried {
+  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
+}
+
+export function copyTable(from: Queried, to: Queried, table: string): void {
+  if (tableExists(to, table)) to.query(`DROP TABLE ${table}`, []);
+  const ddl = from.query("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", [table])
+    .rows[0]?.[0];
+  if (typeof ddl !== "string") return;
+  to.query(ddl, []);
+  const { columns, rows } = from.query(`SELECT * FROM ${table}`, []);
+  const places = columns.map(() => "?").join(", ");
+  for (const row of rows)
+    to.query(`INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`, row);
+}

@@ -1,0 +1,124 @@
+/**
+ * Finds the turns of webhooks in a journal: where each ended, where its last run began to write,
+ * and what its steps returned. Feeds `pastWebhooks`.
+ *
+ * 1. A turn that was tried again is its last run: what failed attempts wrote was there before it.
+ * 2. A turn that committed in parts begins before the first of them. Parts that were undone are
+ *    none.
+ */
+import type { Cause, JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
+import type { RecordedStep } from "./Rerun.ts";
+
+export interface PastTurn {
+  readonly cause: Cause;
+  /** Sequence of the first event that its last run wrote with; of its end if it wrote with that. */
+  readonly from: number;
+  /** Attempts that had failed before. */
+  readonly attempts: number;
+  readonly steps: ReadonlyArray<RecordedStep>;
+}
+
+/** An event in which turns of webhooks ended. */
+export interface PastEnd {
+  readonly seq: number;
+  /** The first of its turns'. */
+  readonly from: number;
+  /** By the key of the input. */
+  readonly turns: ReadonlyMap<string, PastTurn>;
+  /** Kinds of other turns that wrote since `from`. */
+  readonly others: ReadonlyArray<string>;
+  /** An attempt of one of them failed, or more. */
+  readonly failed: boolean;
+}
+
+interface Open {
+  /** As the first event of a run tells it; later ones only name it. */
+  cause: Cause;
+  readonly steps: Map<string, RecordedStep>;
+  /** Undefined: its present run has not written. */
+  from: number | undefined;
+  /** Other turns that wrote since then: their kinds, by key. */
+  readonly others: Map<string, string>;
+}
+
+export const isWebhook = ({ cause }: TurnRecord): boolean => cause.kind === "webhook";
+
+/** True: the turn is done or dead with this event. */
+export const isOver = ({ cause, done = [], dead }: TurnRecord): boolean =>
+  dead === true || (cause.id !== undefined && done.includes(cause.id));
+
+/** An event, as far as it is looked at. */
+export interface PastRecords {
+  readonly seq: number;
+  readonly head: Pick<JournalHead, "pages" | "turns">;
+}
+
+/** `events`: from the agent's first one on, in order. Rejects as these do. */
+export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGenerator<PastEnd> {
+  const open = new Map<string, Open>();
+  for await (const { seq, head } of events) {
+    const ended = new Map<string, PastTurn>();
+    const others = new Map<string, string>();
+    let failed = false;
+    noteWriters(open, head);
+    for (const record of head.turns) {
+      const key = record.cause.id;
+      if (!isWebhook(record) || key === undefined) continue;
+      const turn = open.get(key) ?? newTurn(record.cause);
+      open.set(key, turn);
+      follow(turn, seq, head, record);
+      if (!isOver(record)) continue;
+      open.delete(key);
+      failed ||=
+        record.dead === true || record.error !== undefined || (record.cause.attempt ?? 1) > 1;
+      const { from = seq, cause, steps } = turn;
+      const attempts = (record.cause.attempt ?? 1) - 1;
+      ended.set(key, { cause, from, attempts, steps: [...steps.values()] });
+      for (const other of turn.others) others.set(...other);
+    }
+    if (ended.size === 0) continue;
+    const from = Math.min(...Array.from(ended.values(), (turn) => turn.from));
+    for (const key of ended.keys()) others.delete(key);
+    yield { seq, from, turns: ended, others: [...new Set(others.values())], failed };
+  }
+}
+
+/** Turns whose parts are open are written upon by the others of this event. */
+function noteWriters(open: ReadonlyMap<string, Open>, head: PastRecords["head"]): void {
+  for (const [key, { from, others }] of open)
+    if (from !== undefined)
+      for (const record of head.turns) {
+        const { kind, id = kind } = record.cause;
+        if (id !== key && !isOver(record) && writes(head, record)) others.set(id, kind);
+      }
+}
+
+const newTurn = (cause: Cause): Open => ({
+  cause,
+  steps: new Map(),
+  from: undefined,
+  others: new Map(),
+});
+
+function follow(turn: Open, seq: number, head: PastRecords["head"], record: TurnRecord): void {
+  const { cause, steps = [], again = [], error, undone } = record;
+  if (cause.time !== undefined) turn.cause = cause;
+  for (const step of steps) turn.steps.set(step.key, step);
+  if (undone === true) {
+    turn.from = undefined;
+    turn.others.clear();
+  } else if (writes(head, record)) turn.from ??= seq;
+  if (isOver(record)) {
+    for (const { key, error: failure } of again)
+      if (failure !== undefined) turn.steps.set(key, { key, error: failure });
+  } else if (error !== undefined) {
+    // Rule 1.
+    for (const { key } of again) turn.steps.delete(key);
+    turn.from = undefined;
+    turn.others.clear();
+  }
+}
+
+/** Pages can't be told apart by turn: a turn that an event with pages names may have written. */
+const writes = ({ pages }: PastRecords["head"], { state, sql, steps }: TurnRecord): boolean =>
+  state !== undefined || sql !== undefined || (pages !== undefined && steps === undefined);

@@ -1,0 +1,85 @@
+/**
+ * `this.fetch`: in a durable turn, a `fetch` that is a step, named by its method and URL. The
+ * answer is journaled before code sees it, so code sees the same one in each run. In any other
+ * turn, and in the function of a step, it is a plain `fetch`.
+ *
+ * 1. The answer that code sees is the one that is stored, in the first run, too: read whole, and
+ *    without credentials in its headers.
+ * 2. An answer with a status from 400 on is kept until the turn's attempt fails; the next attempt
+ *    asks again, with the same idempotency key.
+ */
+import { LazyRequest } from "../http/LazyRequest.ts";
+import type { StepScope } from "../turn/Turn.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import type { AgentSteps } from "./AgentSteps.ts";
+import { StepNotDurable } from "./stepErrors.ts";
+import type { FetchOptions } from "./Step.ts";
+import {
+  answerOf,
+  readBody,
+  stepNameOf,
+  storeAnswer,
+  storeRequest,
+  type StoredAnswer,
+} from "./storedAnswer.ts";
+import { resolveStepOptions } from "./stepOptions.ts";
+
+/** Rule 2. */
+const FAILURES_MIN = 400;
+
+export interface FetchAgent extends Pick<AgentTurns, "turn"> {
+  readonly options: { readonly retry?: RetryOptions; readonly record?: boolean };
+  /** The step whose function runs. */
+  readonly currentStep: StepScope | undefined;
+}
+
+export class AgentFetch {
+  private readonly agent: FetchAgent;
+  private readonly steps: Pick<AgentSteps, "take">;
+
+  constructor(agent: FetchAgent, steps: Pick<AgentSteps, "take">) {
+    this.agent = agent;
+    this.steps = steps;
+  }
+
+  /** See `Agent.fetch`. */
+  async run(input: Request | string | URL, init: FetchOptions): Promise<Response> {
+    const { agent } = this;
+    const { record, retry, timeout, ...plain } = init;
+    const { durable, cause } = agent.turn();
+    if (!durable || agent.currentStep !== undefined) {
+      if (record === true && !durable)
+        throw new StepNotDurable({ step: `fetch ${urlOf(input)}`, turn: cause.kind });
+      return fetch(input, plain);
+    }
+    const asked = new Request(LazyRequest.unwrap(input), plain);
+    const name = stepNameOf(asked);
+    let read: Promise<Uint8Array<ArrayBuffer>> | undefined;
+    const body = (): Promise<Uint8Array<ArrayBuffer>> =>
+      (read ??= readBody(name, "request", asked.body));
+    const options = { ...(retry && { retry }), ...(timeout !== undefined && { timeout }) };
+    const text = await this.steps.take({
+      name,
+      ...resolveStepOptions(name, agent.options.retry, options),
+      f: async ({ signal }) => {
+        const bytes = await body();
+        const request = new Request(asked, {
+          signal: AbortSignal.any([asked.signal, signal]),
+          ...(asked.body === null ? {} : { body: bytes }),
+        });
+        return storeAnswer(name, asked, await fetch(request));
+      },
+      isFinal: () => asked.signal.aborted,
+      asks: {
+        request: async () => storeRequest(asked, await body()),
+        record: record ?? agent.options.record ?? false,
+        isAgain: (answer) => (JSON.parse(answer!) as StoredAnswer).status >= FAILURES_MIN,
+      },
+    });
+    return answerOf(JSON.parse(text!) as StoredAnswer, asked.url);
+  }
+}
+
+const urlOf = (input: Request | string | URL): string =>
+  input instanceof Request ? input.url : String(input);

@@ -1,0 +1,93 @@
+/**
+ * The steps of past turns that are run again on other code: each has the result of then, and none
+ * reaches the world. `AgentSteps` asks; the journal's events are the recording
+ * (`core/history/pastWebhooks`).
+ *
+ * 1. A step has the result of the one with its key.
+ * 2. A recorded `fetch` has the answer of an equal request of its name, whichever came first. One
+ *    that is equal to none is a difference, and fails.
+ * 3. Requests that were not recorded are equal if their keys are.
+ * 4. A step that failed then fails again, with the same error.
+ */
+import * as Data from "effect/Data";
+import type { StepRequest } from "../../schemas/JournalEvent.ts";
+import { errorOfFailure } from "../errors/failureText.ts";
+import type { RecordedStep } from "../history/Rerun.ts";
+import { differenceLine, stateDifferences } from "../history/agentDifferences.ts";
+import type { StepText } from "./runAttempts.ts";
+
+/** The code asks for a step, or makes a request, that the past turn did not. */
+export class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
+  readonly what: string;
+}> {
+  override get message(): string {
+    return `${this.what}: the turn of then has no result of it, and a past turn does not reach the world`;
+  }
+}
+
+export interface RecordedSteps {
+  /** By the key of an input. Undefined: it is no past one, and its steps run. */
+  readonly of: (input: string) => RecordedTurn | undefined;
+}
+
+export class RecordedTurn {
+  /** What was asked for and has no result: a line for each. */
+  readonly differences: string[] = [];
+  private readonly steps: ReadonlyMap<string, RecordedStep>;
+  private readonly taken = new Set<string>();
+
+  constructor(steps: ReadonlyArray<RecordedStep>) {
+    this.steps = new Map(steps.map((step) => [step.key, step]));
+  }
+
+  /** `request`: of a `fetch`. Throws what the step failed with, or `StepNotRecorded`. */
+  take(key: string, request: StepRequest | undefined): StepText {
+    const found = this.find(key, request);
+    if (found === undefined) {
+      const what = request === undefined ? stepOf(key) : `fetch ${request.method} ${request.url}`; // prettier-ignore
+      const then = request && this.steps.get(key)?.request;
+      const lines = then === undefined ? ["it was not there then"] : requestDifferences(then, request!); // prettier-ignore
+      for (const line of lines) this.differences.push(`${what}: ${line}`);
+      throw new StepNotRecorded({ what });
+    }
+    this.taken.add(found.key);
+    if (found.error !== undefined) throw errorOfFailure(found.error);
+    return found.result === undefined ? undefined : JSON.stringify(found.result);
+  }
+
+  private find(key: string, request: StepRequest | undefined): RecordedStep | undefined {
+    const same = this.steps.get(key);
+    if (request === undefined || (same !== undefined && same.request === undefined)) return same;
+    const equal = (step: RecordedStep | undefined): boolean =>
+      step?.request !== undefined && requestDifferences(step.request, request).length === 0;
+    if (equal(same) && !this.taken.has(key)) return same;
+    const name = nameOf(key);
+    const others = [...this.steps.values()].filter((step) => nameOf(step.key) === name);
+    return others.find((step) => !this.taken.has(step.key) && equal(step)) ?? (equal(same) ? same : undefined); // prettier-ignore
+  }
+}
+
+const nameOf = (key: string): string => key.slice(key.indexOf(":") + 1);
+const stepOf = (key: string): string =>
+  key.startsWith("undo ") ? `the undo of step "${nameOf(key)}"` : `step "${nameOf(key)}"`;
+
+/** A line for each difference; none: they are equal. */
+function requestDifferences(was: StepRequest, is: StepRequest): ReadonlyArray<string> {
+  const parts = ({ url, headers, body, bodyBase64 }: StepRequest): unknown => ({
+    url,
+    headers,
+    body: bodyBase64 ?? json(body),
+  });
+  return Array.from(stateDifferences(parts(was), parts(is), "request"), (one) =>
+    differenceLine(one),
+  );
+}
+
+function json(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Undoes the steps of a turn that failed for good: the `undo` functions of those that are done run
+ * in reverse order, before the input is dead-lettered. `Mailbox` and `runJob` call it.
+ *
+ * 1. Each undo is a step of its own, `undo 1:charge`: journaled, tried again by its step's policy,
+ *    with an idempotency key of its own, and not run again once it has ended.
+ * 2. That undoing has begun is journaled before the first one, with the failure (`UNDOING`). When
+ *    the host ends meanwhile, the turn runs again from its start, to know its undos: its done steps
+ *    have their results, no other step runs, and however the code ends, the turn has failed. A turn
+ *    whose host dies so again and again is given up (`lastAttempt`).
+ * 3. One whose attempts are spent has failed, and the next one runs. The dead letter names both.
+ */
+import { UNDOING } from "../journal/AgentImage.ts";
+import type { DoneStep } from "../journal/encodeCommit.ts";
+import { failureText } from "../errors/failureText.ts";
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
+import { TurnSteps } from "../turn/TurnSteps.ts";
+
+export interface UndoingAgent extends Pick<AgentTurns, "image" | "unlessDiscarded"> {
+  readonly apis: { readonly steps: { store(turn: Turn, step: DoneStep): Promise<void> } };
+}
+
+/** As `AgentTurns.undo`. */
+export async function undoTurn(agent: UndoingAgent, turn: Turn, failure: string): Promise<Undone> {
+  const done = agent.image.steps.get(turn.cause.id ?? "");
+  const steps = (turn.steps ??= new TurnSteps());
+  const undos = [...steps.undos].filter(([key]) => done?.has(key)).toReversed();
+  if (done === undefined || (undos.length === 0 && !done.has(UNDOING)))
+    return { reason: failure, undone: false };
+  const store = (step: DoneStep): Promise<void> => agent.apis.steps.store(turn, step);
+  if (!done.has(UNDOING)) await store({ key: UNDOING, text: JSON.stringify(failure) });
+  const undone: string[] = [];
+  const failed: string[] = [];
+  for (const [key, { name, run }] of undos) {
+    const own = `undo ${key}`;
+    const text = done.get(key);
+    if (!done.has(own))
+      try {
+        await run(own, text === undefined ? undefined : JSON.parse(text));
+      } catch (error) {
+        await agent.unlessDiscarded();
+        await store({ key: own, text: JSON.stringify(failureText(error)) });
+      }
+    const error = done.get(own);
+    if (error === undefined) undone.push(name);
+    else failed.push(`the undo of ${name} failed: ${JSON.parse(error) as string}`);
+  }
+  const lost = [...done.keys()].filter((key) => /^\d/.test(key) && !steps.asked.has(key));
+  const told = [
+    ...(undone.length === 0 ? [] : [`undone: ${undone.join(", ")}`]),
+    ...failed,
+    ...(lost.length === 0 ? [] : [`done, and not asked for by its last run: ${lost.join(", ")}`]),
+  ];
+  return { reason: `${failure} (${told.join("; ")})`, undone: true };
+}

@@ -1,0 +1,163 @@
+/**
+ * `agents export --follow`: prints each turn of all agents as a line of JSON, from a position on
+ * and then as turns are stored (`core/changes/changes`). For other systems, which keep the position
+ * of the last line that they have processed.
+ *
+ * 1. The lines of one event are printed together. Only the last has the position after the event;
+ *    `event` and `turn` tell a line that comes twice.
+ * 2. A broker that goes away costs time: the reading begins again at the last event.
+ */
+import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
+import { changes, type Change, type ChangesWanted } from "../../../core/changes/changes.ts";
+import {
+  decodePosition,
+  encodePosition,
+  type ChangePosition,
+} from "../../../core/changes/ChangePosition.ts";
+import type { HistoryLine } from "../../../core/journal/historyLines.ts";
+import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { addressKey } from "../../../schemas/Address.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { failed, usage } from "../terminal/CliError.ts";
+import { stopSignals } from "../terminal/stopSignals.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+import { address, resolveClass } from "./findAgent.ts";
+import { States } from "./States.ts";
+
+/** Pause before a broker that is away is asked again. */
+const AGAIN_MS = 1_000;
+const WHAT_CHANGED = ["state", "sql", "schedules", "queue"] as const;
+
+export interface FollowOptions {
+  readonly className: string | undefined;
+  readonly name: string | undefined;
+  /** A line's position, or `end`. Undefined: from the beginning. */
+  readonly from: string | undefined;
+  /** End after this many lines. Undefined: at a signal. */
+  readonly limit: number | undefined;
+}
+
+/**
+ * Resolves at a signal or after `limit` lines. Throws `CliError` for a position that is none of
+ * this installation's, for a damaged event, and where the archive is away.
+ */
+export async function followChanges(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: TimeShape,
+  options: FollowOptions,
+): Promise<void> {
+  let position = await startOf(ports, options.from);
+  const ended = new AbortController();
+  const signals = stopSignals(time);
+  void signals.stopped.then(() => ended.abort());
+  const { signal } = ended;
+  const sources = { ...ports.changes, journal: ports.journal, time };
+  const wanted = { ...(await filterOf(ports, options)), signal };
+  const printer = new Printer(ports, terminal, options.limit);
+  let isAway = false;
+  try {
+    while (!signal.aborted) {
+      try {
+        for await (const change of changes(sources, position, wanted)) {
+          isAway = false;
+          if (await printer.print(change)) return;
+          position = change.after;
+        }
+      } catch (error) {
+        if (!(error instanceof BrokerUnavailable)) throw toCliError(error, position);
+        if (!isAway) terminal.err(`The broker is away (${error.message}); waiting for it.`);
+        isAway = true;
+        await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
+      }
+    }
+  } finally {
+    signals.release();
+  }
+}
+
+async function startOf(
+  { changes: { streams } }: ReadPorts,
+  from: string | undefined,
+): Promise<ChangePosition> {
+  const last = (await streams()).map(({ end }) => end);
+  if (from === undefined) return { seqs: last.map(() => 0) };
+  if (from === "end") return { seqs: last };
+  const position = decodePosition(from);
+  if (position?.seqs.length !== last.length)
+    throw usage(
+      `--from ${from}: give the "position" of a line that this installation has printed, or end.`,
+    );
+  return position;
+}
+
+async function filterOf(
+  { journal }: ReadPorts,
+  { className, name }: FollowOptions,
+): Promise<Omit<ChangesWanted, "signal">> {
+  if (className === undefined) return {};
+  const stored = await resolveClass(journal, className);
+  return { className: stored, ...(name !== undefined && { name: address(stored, name).name }) };
+}
+
+class Printer {
+  private readonly ports: ReadPorts;
+  private readonly terminal: Terminal;
+  private readonly states: States;
+  private left: number;
+
+  constructor(ports: ReadPorts, terminal: Terminal, limit = Infinity) {
+    this.ports = ports;
+    this.terminal = terminal;
+    this.states = new States(ports);
+    this.left = limit;
+  }
+
+  /** True: no more is wanted. */
+  async print(change: Change): Promise<boolean> {
+    const { id, event, before, after } = change;
+    const { head } = decodeEvent(event.data);
+    this.noteGap(change, head.after ?? 0);
+    const lines = await this.states.tell(id, event);
+    for (const [turn, line] of lines.entries()) {
+      const isLast = turn === lines.length - 1;
+      const told = {
+        position: encodePosition(isLast ? after : before),
+        event: head.id,
+        turn,
+        class: id.class,
+        name: id.name,
+        changed: WHAT_CHANGED.filter((what) => line[what] !== undefined),
+        ...(line satisfies HistoryLine),
+      };
+      this.terminal.out(JSON.stringify(told));
+      if (--this.left <= 0) return true;
+    }
+    return false;
+  }
+
+  /** Events were trimmed, and no archive that was named has them. */
+  private noteGap({ id, before }: Change, after: number): void {
+    const { catchUp, seqs } = before;
+    const key = addressKey(id);
+    const group = this.ports.changes.groupOf(id);
+    const last = catchUp?.agent === key ? catchUp.seq : (seqs[group] ?? 0);
+    if (catchUp === undefined || after <= last) return;
+    this.terminal.err(
+      `${key}: the history up to event ${after} was trimmed. Where it was archived, name the archive (--archive).`,
+    );
+  }
+}
+
+function toCliError(error: unknown, position: ChangePosition): unknown {
+  const known =
+    error instanceof CorruptFrame ||
+    error instanceof UnknownVersion ||
+    error instanceof ArchiveUnavailable;
+  return known
+    ? failed(`${error.message}. All before it was printed: --from ${encodePosition(position)}`)
+    : error;
+}

@@ -1,0 +1,126 @@
+/**
+ * `agents restore <class> <name> --at …`: shows what would change, and with `--yes` has the agent's
+ * host put it back (`services/host/restoreAgent`). The point is rebuilt here, since it may lie in
+ * an archive that hosts do not read.
+ */
+import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { compareAgents } from "../../../core/history/compareAgents.ts";
+import { keepSent } from "../../../core/restore/keepSent.ts";
+import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { failed, notFound, usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+import { wakeAgent } from "./wakeAgent.ts";
+import { withAgentAt } from "./withAgentAt.ts";
+
+/** Longer than turns have to end, and a host takes to die and another to take over. */
+const RESTORE_TIMEOUT_MS = 45_000;
+
+export interface PutBackOptions {
+  readonly className: string;
+  readonly name: string;
+  readonly at: string;
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
+/** Of the point, and what an agent at it differs in. */
+interface Planned {
+  readonly id: AgentId;
+  readonly seq: number;
+  readonly time: string;
+  /** The agent now. */
+  readonly nowSeq: number;
+  readonly life: number;
+  /** A snapshot of the point. */
+  readonly snapshot: Uint8Array;
+  readonly differences: ReadonlyArray<string>;
+}
+
+/**
+ * Throws `CliError` without `yes`, where there is no such agent or point, and where no host put it
+ * back. `--json` prints `{class, name, at: {seq, time}, differences, restored}`, the last null
+ * without `yes`, else the event's sequence.
+ */
+export async function putBack(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  options: PutBackOptions,
+): Promise<void> {
+  const { yes, json } = options;
+  const plan = await planOf(ports, options);
+  const { id, differences } = plan;
+  const point = `event ${plan.seq}, ${plan.time}`;
+  if (plan.seq === plan.nowSeq)
+    throw failed(`${addressKey(id)} is at that point: event ${plan.seq} is its last.`);
+  if (!json) {
+    terminal.err(`${addressKey(id)}: from event ${plan.nowSeq} back to ${point}`);
+    for (const line of differences) terminal.out(line);
+    if (differences.length === 0) terminal.err("State and rows are the same.");
+  }
+  const restored = yes ? await restore(ports, plan, `restore:${time.id()}`) : null;
+  if (json) {
+    const { class: className, name } = id;
+    const { seq, time: when } = plan;
+    const told = { class: className, name, at: { seq, time: when }, differences, restored };
+    terminal.out(JSON.stringify(told));
+  }
+  if (restored === null)
+    throw usage(
+      `Nothing was changed. Add --yes to put it back to ${point}; what it does until then is put back, too.`,
+    );
+  await wakeAgent(ports, time, id);
+  if (json) return;
+  terminal.err(
+    `${addressKey(id)} is as it was after ${point}; that is event ${restored} now. To undo it: agents restore ${id.class} ${id.name} --at ${restored - 1} --yes`,
+  );
+}
+
+async function planOf(ports: ReadPorts, options: PutBackOptions): Promise<Planned> {
+  const { journal, snapshots, databases } = ports;
+  return withAgentAt(ports, options, async (id, then) => {
+    const now = await rebuildAgent(id, { journal, snapshots, databases });
+    try {
+      if (then.seq > now.seq) throw notFound(`${addressKey(id)} has no event ${then.seq}.`);
+      const snapshot = then.image.encode(then.database.image());
+      keepSent(now.database, then.database);
+      return {
+        id,
+        seq: then.seq,
+        time: new Date(then.time).toISOString(),
+        nowSeq: now.seq,
+        life: now.image.life,
+        snapshot,
+        differences: compareAgents(now, then, EMPTY),
+      };
+    } finally {
+      now.database.close();
+    }
+  });
+}
+
+/** Nothing was there before: all that both have is compared. */
+const EMPTY = { query: () => ({ columns: [], rows: [], wrote: false, rowsWritten: 0 }) };
+
+/** Returns the event's sequence. Throws `CliError`. */
+async function restore(
+  { calls }: ReadPorts,
+  { id, life, snapshot }: Planned,
+  key: string,
+): Promise<number> {
+  const bounds = { body: snapshot, deadlineMs: RESTORE_TIMEOUT_MS, repeatable: true };
+  try {
+    const { reply } = await calls.call(id, { kind: "restore", key, life }, bounds);
+    if (reply.kind === "result") return Number(reply.value);
+    const why = reply.kind === "error" ? reply.message : reply.kind;
+    throw failed(`${addressKey(id)} was not put back: ${why}. Its host's log says more.`);
+  } catch (error) {
+    if (!(error instanceof AgentUnreachable)) throw error;
+    throw failed(
+      `${error.message}. Its host puts it back: start one (agents host). "agents history" shows whether it was done.`,
+    );
+  }
+}

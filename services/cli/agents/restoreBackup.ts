@@ -1,0 +1,178 @@
+/**
+ * `agents restore <folder>`: makes a backup's agents in an installation that is provisioned, empty
+ * and without hosts. Its shards, stream groups and namespace may differ from those of the backup.
+ *
+ * 1. The backup is read whole before anything is written: one that is damaged or cut off changes
+ *    nothing.
+ * 2. Journals are written first, each agent's in order, then dead letters, then waiting inputs: no
+ *    host can run an input before its agent is complete. Hosts are refused for the same reason.
+ * 3. The timers of the agents' schedules are armed, and agents with schedules or queue items are
+ *    activated.
+ */
+import { resolve } from "node:path";
+import { transplant } from "../../../core/journal/transplant.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
+import type { BackupEntry } from "../../../schemas/BackupFile.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { chainEvents, checkChain, type BackupChain } from "./backupChain.ts";
+import { readPart } from "./backupFolder.ts";
+import { armTimers, wakeAgent } from "./wakeAgent.ts";
+import { CliError, failed } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+/**
+ * Lines read ahead. Different agents' events are written concurrently; this many hide the round
+ * trip.
+ */
+const BATCH_LINES = 256;
+const FIRST_EPOCH = 0 as Epoch;
+
+export interface RestoreBackupOptions {
+  readonly folder: string;
+  readonly json: boolean;
+}
+
+/**
+ * Throws `CliError` where the backup is damaged, the installation has agents or a host, or a write
+ * fails.
+ */
+export async function restoreBackup(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  { folder, json }: RestoreBackupOptions,
+): Promise<void> {
+  const path = resolve(terminal.cwd, folder);
+  const chain = await check(path);
+  await refuseUnlessEmpty(ports);
+  const { agents, busy, damaged, events } = await storeEvents(ports, chain);
+  for await (const { id, data } of readPart(path, "letters")) await ports.deadLetters.put(id, data);
+  for await (const { id, data } of readPart(path, "inputs")) await storeInput(ports, id, data);
+  let timers = 0;
+  for (const id of busy.values()) {
+    timers += await armTimers(ports, id);
+    await wakeAgent(ports, time, id);
+  }
+  const { manifest } = chain.links.at(-1)!;
+  const { inputs, letters } = manifest;
+  const done = { agents, events, inputs, letters, timers, damaged };
+  if (json) terminal.out(JSON.stringify(done));
+  else
+    terminal.out(
+      `${agents} agents with ${events} events, ${inputs} inputs that wait, ${letters} dead letters, ${timers} timers: as of ${manifest.time}. Start the hosts.`,
+    );
+  if (damaged > 0)
+    terminal.err(
+      `${damaged} events were damaged when they were saved; their agents will not start.`,
+    );
+}
+
+/** Rule 1. Throws `CliError`. */
+async function check(path: string): Promise<BackupChain> {
+  try {
+    return await checkChain(path);
+  } catch (error) {
+    if (error instanceof CliError) throw error;
+    const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
+    if (!known && (error as NodeJS.ErrnoException).code === undefined) throw error;
+    throw failed(`${path} can't be restored, nothing was written: ${(error as Error).message}`);
+  }
+}
+
+async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> {
+  for await (const { id } of journal.list())
+    throw failed(
+      `There are agents here (${addressKey(id)}): restore into an installation that is empty, another namespace or another broker.`,
+    );
+  const [host] = await leases.list("host.");
+  if (host !== undefined)
+    throw failed(`A host runs here (${host.value}): stop the hosts, restore, and start them.`);
+}
+
+interface Stored {
+  readonly agents: number;
+  /** Agents that have had schedules or queue items. */
+  readonly busy: ReadonlyMap<string, AgentId>;
+  readonly damaged: number;
+  readonly events: number;
+}
+
+async function storeEvents(ports: ReadPorts, chain: BackupChain): Promise<Stored> {
+  const seqs = new Map<string, Sequence>();
+  const busy = new Map<string, AgentId>();
+  let damaged = 0;
+  let events = 0;
+  const store = async (entries: ReadonlyArray<BackupEntry>): Promise<void> => {
+    for (const { id, data } of entries) {
+      const key = addressKey(id);
+      const event = readEvent(id, data);
+      if (event === undefined) damaged++;
+      else if (event.busy) busy.set(key, id);
+      const expectedSeq = seqs.get(key) ?? (0 as Sequence);
+      const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
+      const result = await ports.journal.append(id, event?.data ?? data, { expectedSeq, signal });
+      if (result._tag !== "Stored")
+        throw failed(
+          `${key} could not be stored (${result._tag}): the restore is not complete. Remove what is there, and begin again in an empty installation.`,
+        );
+      seqs.set(key, result.seq);
+      events++;
+    }
+  };
+  for await (const batch of batches(chainEvents(chain)))
+    await Promise.all([...byAgent(batch).values()].map(store));
+  return { agents: seqs.size, busy, damaged, events };
+}
+
+/**
+ * Returns undefined for a damaged event: it is stored unchanged, and its agent is quarantined here
+ * as it was before.
+ */
+function readEvent(id: AgentId, data: Uint8Array): { data: Uint8Array; busy: boolean } | undefined {
+  try {
+    const { head } = decodeEvent(data);
+    return {
+      data: transplant(data, { id, epoch: FIRST_EPOCH }),
+      busy: head.schedules !== undefined || head.queue !== undefined,
+    };
+  } catch (error) {
+    if (error instanceof CorruptFrame) return undefined;
+    throw error;
+  }
+}
+
+async function* batches(
+  entries: AsyncIterable<BackupEntry>,
+): AsyncGenerator<ReadonlyArray<BackupEntry>, void, void> {
+  let batch: BackupEntry[] = [];
+  for await (const entry of entries) {
+    batch.push(entry);
+    if (batch.length < BATCH_LINES) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
+}
+
+function byAgent(entries: ReadonlyArray<BackupEntry>): ReadonlyMap<string, BackupEntry[]> {
+  const found = new Map<string, BackupEntry[]>();
+  for (const entry of entries) {
+    const key = addressKey(entry.id);
+    const before = found.get(key);
+    if (before === undefined) found.set(key, [entry]);
+    else before.push(entry);
+  }
+  return found;
+}
+
+async function storeInput({ inbox }: ReadPorts, id: AgentId, data: Uint8Array): Promise<void> {
+  const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
+  const stored = await inbox.publish(id, data, { signal });
+  if (stored._tag !== "Stored")
+    throw failed(
+      `An input of ${addressKey(id)} could not be stored: ${stored.message}. The restore is not complete.`,
+    );
+}

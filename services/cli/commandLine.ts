@@ -1,0 +1,45 @@
+/**
+ * The command line joined with the adapters: what `main` runs, in this process. A file of its own,
+ * because `package/reading` bundles it for commands that run no module.
+ */
+import { commandJoins, explain, type CommandJoins } from "../wiring/joinCommands.ts";
+import type { Joins } from "../wiring/Joins.ts";
+import type { WorkerLink } from "../workers/workerLink.ts";
+import { maskCommandLine } from "./commandLineSecrets.ts";
+import { runProgram } from "./program.ts";
+import { CliError, EXIT_FAILED } from "./terminal/CliError.ts";
+import { processTerminal } from "./terminal/Terminal.ts";
+
+export interface CommandLine {
+  readonly joins: CommandJoins;
+  /** Runs a command, tells what is wrong, and sets the process's exit code. Never rejects. */
+  readonly run: (args: ReadonlyArray<string>) => Promise<void>;
+}
+
+/** `link`: of a worker. */
+export function commandLine({
+  link,
+  startWorker,
+  version,
+}: Pick<Joins, "startWorker"> & {
+  readonly link: WorkerLink | undefined;
+  readonly version: string;
+}): CommandLine {
+  const terminal = processTerminal();
+  const joins = commandJoins({ link, startWorker });
+  return {
+    joins,
+    run: async (args) => {
+      const warning = maskCommandLine(args);
+      // The control process has said so already.
+      if (warning !== undefined && link === undefined) terminal.err(warning);
+      try {
+        process.exitCode = await runProgram(args, joins, terminal, version);
+      } catch (error) {
+        const message = explain(error);
+        if (message !== "") terminal.err(`agents: ${message}`);
+        process.exitCode = error instanceof CliError ? error.exitCode : EXIT_FAILED;
+      }
+    },
+  };
+}

@@ -1,0 +1,150 @@
+/**
+ * `agents diff <class> <name> --from … [--to …]`: prints in which ways an agent at one point of its
+ * history differs from itself at another: state, tables and rows. Both are rebuilt from the
+ * journal.
+ */
+import { Option, type Command } from "commander";
+import {
+  differenceLine,
+  readTables,
+  stateDifferences,
+  tableDifferences,
+  type Difference,
+  type Tables,
+} from "../../../core/history/agentDifferences.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { withAgentAt } from "../agents/withAgentAt.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import { readTime } from "../options/readTime.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+export interface DiffOptions {
+  readonly className: string;
+  readonly name: string;
+  /** A sequence or a time, as `--at` takes it. */
+  readonly from: string;
+  /** Undefined: now. */
+  readonly to: string | undefined;
+  readonly json: boolean;
+}
+
+/** The object of `--json`. */
+export interface AgentDiff {
+  readonly class: string;
+  readonly name: string;
+  readonly from: Moment;
+  readonly to: Moment;
+  readonly state: ReadonlyArray<Difference>;
+  readonly rows: ReadonlyArray<Difference>;
+}
+
+/** Time as ISO 8601. */
+interface Moment {
+  /** 0: before its first event, with the time of none. */
+  readonly seq: number;
+  readonly time?: string;
+}
+
+/** Rows of one table that are compared, some 100 MB; of a larger one only the number is. */
+const ROWS_MAX = 100_000;
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly from: string;
+  readonly to?: string;
+}
+
+export function addDiff(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("diff"))
+    .description(
+      "Shows which fields of the state and which rows of its tables differ between two points of an agent's history. The running agent is not disturbed.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addOption(
+      new Option(
+        "--from <point>",
+        "a journal sequence, a time (ISO 8601), or how long ago: 42, 2026-03-01T09:30:00Z, 2h",
+      ).makeOptionMandatory(),
+    )
+    .addOption(new Option("--to <point>", "likewise (default: now)"))
+    .addHelpText(
+      "after",
+      `
+A point is the agent after its last event up to there; before its first it had nothing. Rows are named by their primary key, or by
+their rowid. Of a table with more than ${ROWS_MAX.toLocaleString("en")} rows only the number is compared.
+
+--json prints {class, name, from: {seq, time?}, to: {seq, time}, state: [{path, before?, after?}],
+rows: [{path, before?, after?}]}; before is absent for what is new, after for what is gone.
+
+Examples:
+  agents diff RepoAgent octocat~hello-world --from 41 --to 42
+  agents diff repo-agent octocat~hello-world --from 2h`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(context, given, (ports) => {
+        const nowMs = joins.time.nowMs();
+        return diff(ports, terminal, {
+          className,
+          name,
+          from: pointOf(given.from, "--from", nowMs),
+          to: given.to === undefined ? undefined : pointOf(given.to, "--to", nowMs),
+          json: given.json === true,
+        });
+      }),
+    );
+}
+
+/** Throws `CliError` where there is no such agent, or its history was trimmed at a point. */
+export async function diff(
+  ports: ReadPorts,
+  terminal: Terminal,
+  { className, name, from, to, json }: DiffOptions,
+): Promise<void> {
+  const at = (point: string | undefined, option: string): Promise<Read> =>
+    withAgentAt(ports, { className, name, at: point, option, orNone: true }, (id, agent) => ({
+      class: id.class,
+      moment: {
+        seq: agent.seq,
+        ...(agent.seq > 0 && { time: new Date(agent.time).toISOString() }),
+      },
+      state: agent.state,
+      tables: readTables(agent.database, ROWS_MAX),
+    }));
+  const was = await at(from, "--from");
+  const is = await at(to, "--to");
+  const state = [...stateDifferences(was.state, is.state)];
+  const rows = [...tableDifferences(was.tables, is.tables)];
+  if (json) {
+    const found: AgentDiff = { class: was.class, name, from: was.moment, to: is.moment, state, rows }; // prettier-ignore
+    terminal.out(JSON.stringify(found));
+    return;
+  }
+  for (const one of [...state, ...rows]) terminal.out(oneLine(differenceLine(one)));
+  const moment = ({ seq, time }: Moment): string =>
+    seq === 0 ? "before its first event" : `event ${seq}, ${time}`;
+  const many = state.length + rows.length;
+  terminal.err(
+    `${many === 0 ? "no difference" : `${many} ${many === 1 ? "difference" : "differences"}`} from ${moment(was.moment)}, to ${moment(is.moment)}`,
+  );
+}
+
+interface Read {
+  readonly class: string;
+  readonly moment: Moment;
+  readonly state: unknown;
+  readonly tables: Tables;
+}
+
+/** A whole number is a sequence. Throws `CliError`. */
+const pointOf = (text: string, option: string, nowMs: number): string =>
+  /^\d+$/.test(text) ? text : new Date(readTime(text, option, nowMs)).toISOString();

@@ -1,0 +1,158 @@
+/**
+ * `agents why <class> <name> <path>`: prints the turns that wrote a field of an agent's state, or a
+ * row of one of its tables, from its journal alone (`core/history/fieldHistory`).
+ *
+ * A path is as `agents diff`, `agents rerun` and the console print it. `state.…` is the state's,
+ * and `table:events[42]` a row of that table. Without either, a path that begins like a row of a
+ * table that the agent has is a row, and any other path is the state's; one that could be both is
+ * refused.
+ */
+import { Option, type Command } from "commander";
+import { differenceLine } from "../../../core/history/agentDifferences.ts";
+import { fieldHistory, type Field, type FieldWrite } from "../../../core/history/fieldHistory.ts";
+import { bracketValues, fieldName, readPath } from "../../../core/history/FieldPath.ts";
+import { keyColumns, tablesOf } from "../../../core/history/tableRows.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { findAgent } from "../agents/findAgent.ts";
+import { withAgentAt } from "../agents/withAgentAt.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+export interface WhyOptions {
+  readonly className: string;
+  readonly name: string;
+  readonly path: string;
+  /** At most so many writes, the last ones. Undefined: all. */
+  readonly limit: number | undefined;
+  readonly json: boolean;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly limit?: number;
+}
+
+export function addWhy(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(program.command("why"))
+    .description(
+      "Shows the turns that wrote a field of an agent's state, or a row of its tables, the newest first: what began each, its delivery, and the value before and after. Read from the journal; the running agent is not disturbed.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument(
+      "<path>",
+      "state.pr.title, pr.title, items[3]; or a row by its primary key or rowid: events[42], events[42].title",
+    )
+    .addOption(
+      new Option("--limit <count>", "only the last so many").argParser((text: string) =>
+        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+A path that could be a field or a row: state.events[42] is the field, table:events[42] the row.
+A text key stands in quotes where it looks like a number; columns of a key have commas between:
+  members["ann"], members["ann",7].role
+
+--json prints one object a line, newest first:
+  {seq, time, causes: [{kind, id?, delivery?, provider?, route?, type?, attempt?, traceparent?, …}],
+   before?, after?}
+before is absent where there was no such value, after where it is gone.
+
+Examples:
+  agents why RepoAgent octocat~hello-world state.open
+  agents why repo-agent octocat~hello-world "events[42].title" --json`,
+    )
+    .action((className: string, name: string, path: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        why(ports, terminal, {
+          className,
+          name,
+          path,
+          limit: given.limit,
+          json: given.json === true,
+        }),
+      ),
+    );
+}
+
+/** Throws `CliError` where there is no such agent, or the path is none or could mean two things. */
+export async function why(
+  ports: ReadPorts,
+  terminal: Terminal,
+  { className, name, path, limit, json }: WhyOptions,
+): Promise<void> {
+  const id = await findAgent(ports.journal, className, name);
+  const field = await fieldOf(ports, { className, name, path });
+  const found: FieldWrite[] = [];
+  for await (const write of fieldHistory(id, field, ports)) {
+    found.push(write);
+    if (limit !== undefined && found.length > limit) found.shift();
+  }
+  if (found.length === 0 && !json) terminal.err(`No turn wrote ${path}: it has never been there.`);
+  for (const write of found.toReversed())
+    terminal.out(json ? JSON.stringify(write) : describe(write));
+}
+
+/** Throws `CliError`. */
+async function fieldOf(
+  ports: ReadPorts,
+  { className, name, path }: Pick<WhyOptions, "className" | "name" | "path">,
+): Promise<Field> {
+  const isRow = path.startsWith("table:");
+  const parts = readPath(isRow ? path.slice("table:".length) : path);
+  if (parts === undefined)
+    throw usage(
+      `"${path}" is no path: give one as in state.pr.title, items[3], events[42].title or state["odd.name"].`,
+    );
+  const [first, second, ...below] = parts;
+  const root = fieldName(first!);
+  const row: Field | undefined =
+    second !== undefined && "inBrackets" in second
+      ? { kind: "row", table: root, key: bracketValues(second.inBrackets), names: below.map(fieldName) } // prettier-ignore
+      : undefined;
+  if (isRow && row === undefined)
+    throw usage(`"${path}" names no row: give its key in brackets, as in table:events[42].`);
+  if (isRow) return row!;
+  if (root === "state") return { kind: "state", names: parts.slice(1).map(fieldName) };
+  const field: Field = { kind: "state", names: parts.map(fieldName) };
+  if (row?.kind !== "row") return field;
+  return withAgentAt(ports, { className, name, at: undefined }, (_id, { state, database }) => {
+    const isField = typeof state === "object" && state !== null && Object.hasOwn(state, root);
+    if (!tablesOf(database).has(root)) return field;
+    if (isField)
+      throw usage(
+        `"${path}" could be a field of the state or a row: give state.${path} or table:${path}.`,
+      );
+    const columns = keyColumns(database, root);
+    if (columns.length !== row.key.length)
+      throw usage(
+        `Rows of ${root} are named by ${columns.join(" and ")}: give ${columns.length === 1 ? "one value" : `${columns.length} values with commas between`} in the brackets.`,
+      );
+    return row;
+  });
+}
+
+function describe({ seq, time, causes, ...change }: FieldWrite): string {
+  const by = causes.map(({ kind, provider, type, attempt, id, delivery }) =>
+    [
+      [kind, provider, type].filter((part) => part !== undefined).join(" "),
+      ...(attempt === undefined ? [] : [`attempt ${attempt}`]),
+      ...(delivery === undefined ? (id === undefined ? [] : [id]) : [`delivery ${delivery}`]),
+    ].join("  "),
+  );
+  const value = differenceLine({ path: "", ...change }).slice(": ".length);
+  return `${seq}  ${time}  ${oneLine(by.join(", "))}\n    ${oneLine(value)}`;
+}

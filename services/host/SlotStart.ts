@@ -1,0 +1,90 @@
+/**
+ * Starts the agent of a slot: one activation at a time, and again with backoff where one failed
+ * while inputs wait. `AgentSlot` says when, and what a start is.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { HostServices } from "./HostServices.ts";
+
+/** Delay before a failed activation is retried for waiting inputs: the first, and the longest. */
+const RETRY_MS_MIN = 200;
+const RETRY_MS_MAX = 30_000;
+
+/** The slot that starts it. */
+export interface StartingSlot<Live> {
+  readonly id: AgentId;
+  readonly isLive: boolean;
+  /** Inputs wait, and it is still to run them here. */
+  readonly hasInputs: boolean;
+  /** Why nothing may start now; undefined: it may. */
+  readonly refusal: Error | undefined;
+  start(props: unknown, urgent: boolean): Promise<Live>;
+}
+
+export class SlotStart<Live> {
+  private readonly slot: StartingSlot<Live>;
+  private readonly services: Pick<HostServices, "log" | "time">;
+  private activating: Promise<Live> | undefined;
+  private failures = 0;
+  private cancelRetry: (() => void) | undefined;
+
+  constructor(slot: StartingSlot<Live>, services: Pick<HostServices, "log" | "time">) {
+    this.slot = slot;
+    this.services = services;
+  }
+
+  /** The activation under way. */
+  get pending(): Promise<Live> | undefined {
+    return this.activating;
+  }
+
+  /** The last one failed, and the next waits. */
+  get waits(): boolean {
+    return this.cancelRetry !== undefined;
+  }
+
+  /** Nothing is tried again. */
+  cancel(): void {
+    this.cancelRetry?.();
+  }
+
+  /** Activates the agent for waiting inputs. */
+  wake(): void {
+    if (this.slot.isLive || this.activating !== undefined || this.waits) return;
+    this.activate(undefined, false).catch(() => undefined); // it handles its failure
+  }
+
+  activate(props: unknown, urgent: boolean): Promise<Live> {
+    const { refusal } = this.slot;
+    if (refusal !== undefined) return Promise.reject(refusal);
+    return (this.activating ??= this.slot.start(props, urgent).then(
+      (live) => {
+        this.activating = undefined;
+        this.failures = 0;
+        // Its first input has evicted it already.
+        if (!this.slot.isLive && this.slot.hasInputs) this.wake();
+        return live;
+      },
+      (error: unknown) => {
+        this.activating = undefined;
+        // Inputs may have arrived while a call was starting the agent.
+        this.failed(error);
+        throw error;
+      },
+    ));
+  }
+
+  private failed(error: unknown): void {
+    const { log, time } = this.services;
+    if (!this.slot.hasInputs || this.waits) return;
+    const delayMs = Math.min(RETRY_MS_MIN * 2 ** this.failures++, RETRY_MS_MAX);
+    log.warn("an agent could not be started; its inputs wait", {
+      ...this.slot.id,
+      retryInMs: delayMs,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+    this.cancelRetry = time.after(delayMs, () => {
+      this.cancelRetry = undefined;
+      this.wake();
+    });
+  }
+}

@@ -1,0 +1,45 @@
+/** Completion scripts, as the shells that are here read them. */
+import { spawnSync } from "node:child_process";
+import { expect, it } from "vitest";
+import { COMMANDS } from "../../services/cli/commandList.ts";
+import { CliFixture } from "./fixture.ts";
+
+const cli = new CliFixture();
+const scriptFor = async (shell: string) => (await cli.run(["completion", shell])).out;
+
+/** What Tab offers after a command line. */
+async function offered(line: string): Promise<string[]> {
+  const words = line.split(" ");
+  const script = `${await scriptFor("bash")}
+COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}
+_agents; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout, stderr, status } = spawnSync("bash", ["-c", script], { encoding: "utf8" });
+  expect([status, stderr]).toEqual([0, ""]);
+  return stdout.trim().split("\n");
+}
+
+it("bash completes commands, their parts, and the options of the one that is typed", async () => {
+  expect(await offered("agents hi")).toEqual(["history"]);
+  expect(await offered("agents ")).toEqual([...COMMANDS.map(({ name }) => name), "--help"]);
+  expect(await offered("agents dead re")).toEqual(["redrive"]);
+  expect(await offered("agents history RepoAgent x --fo")).toEqual(["--follow"]);
+  expect(await offered("agents dead list --js")).toEqual(["--json"]);
+});
+
+it("zsh and fish get every command with what it does; another shell is refused", async () => {
+  for (const shell of ["zsh", "fish"]) {
+    const script = await scriptFor(shell);
+    for (const { name } of COMMANDS) expect(script).toMatch(new RegExp(`\\b${name}\\b`));
+    expect(script).toContain("an agent’s state, now or at any point of its history");
+  }
+  expect(await cli.run(["completion", "tcsh"])).toMatchObject({ code: 2 });
+});
+
+it("the list of commands says what each command's own help says of its arguments", async () => {
+  const without = (usage: string) => usage.replace(" [options]", "").replace(" [command]", "");
+  for (const { name, takes } of COMMANDS) {
+    const { out } = await cli.run([name, "--help"]);
+    const usage = /^Usage: agents (.*)$/m.exec(out)?.[1] ?? "";
+    expect(without(usage)).toBe(without(`${name} ${takes}`).trim());
+  }
+});

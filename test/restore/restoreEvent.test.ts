@@ -1,0 +1,83 @@
+/** What the event that puts an agent back changes, and what it leaves as it is. */
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { decodeSnapshot } from "../../schemas/Snapshot.ts";
+import type { AgentDatabase } from "../../core/database/Databases.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { replayEvent } from "../../core/journal/rebuildAgent.ts";
+import { restoreEvent } from "../../core/restore/restoreEvent.ts";
+import { QueueTable } from "../../core/queue/QueueTable.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+
+const ID = agentId("Ledger", "one");
+let opened: Awaited<ReturnType<typeof openSqliteDatabases>>;
+beforeAll(async () => {
+  opened = await openSqliteDatabases({ folder: undefined });
+});
+afterAll(() => opened.close());
+
+function commit(database: AgentDatabase): Uint8Array {
+  if (database.freeze() !== undefined) database.committed();
+  return database.image();
+}
+
+function fill(database: AgentDatabase, when: string): void {
+  database.query("CREATE TABLE IF NOT EXISTS notes (text TEXT)", []);
+  database.query("INSERT INTO notes VALUES (?)", [when]);
+  const row = { uid: when, callback: "work", payload: null, retryOptions: "{}", createdAt: 1 };
+  for (const table of ["svc_agents_queue", "svc_agents_outgoing", "svc_agents_mail"])
+    new QueueTable(database, table).push({ ...row, id: when });
+}
+
+function restored() {
+  const { databases } = opened;
+  const past = databases.open(ID).database;
+  fill(past, "then");
+  const then = new AgentImage(ID);
+  [then.seq, then.state, then.timeMs] = [3 as Sequence, '{"n":1}', 100];
+  const to = decodeSnapshot(then.encode(commit(past)));
+  past.query("DELETE FROM svc_agents_queue", []);
+  past.query("DELETE FROM svc_agents_outgoing", []);
+  fill(past, "now");
+  const image = new AgentImage(ID);
+  [image.seq, image.state, image.timeMs] = [9 as Sequence, '{"n":7}', 900];
+  image.done.add("github:1", 900, 8);
+  image.begun.set("github:2", { attempts: 1, inboxSeq: 4 });
+  image.begun.set("queue:now", { attempts: 2, inboxSeq: 0 });
+  const before = commit(past);
+  const time = { id: () => "event", nowMs: () => 1_000 };
+  const { data } = restoreEvent({
+    image, database: past, databases, to, key: "restore:1", host: "h", epoch: 2 as Epoch, time,
+  }); // prettier-ignore
+  past.close();
+  const after = databases.open(ID).database;
+  after.restore(before);
+  const event = decodeEvent(data);
+  replayEvent(image, after, 10 as Sequence, event);
+  const ids = (table: string) =>
+    after.query(`SELECT id FROM ${table} ORDER BY id`, []).rows.map(([id]) => id);
+  return { image, after, ids, head: event.head };
+}
+
+it("puts state, rows and queue back", () => {
+  const { image, after, ids, head } = restored();
+  expect(image.state).toBe('{"n":1}');
+  expect(after.query("SELECT text FROM notes", []).rows).toEqual([["then"]]);
+  expect(ids("svc_agents_queue")).toEqual(["then"]);
+  expect(head.queue).toMatchObject({ put: [{ id: "then" }], del: ["now"] });
+  expect(head.turns[0]!.restored).toEqual({ seq: 3, time: 100 });
+});
+
+it("leaves what was sent, and what waits to be, as it is", () => {
+  const { ids } = restored();
+  expect(ids("svc_agents_outgoing")).toEqual(["now"]);
+  expect(ids("svc_agents_mail")).toEqual(["now", "then"]);
+});
+
+it("leaves inputs done and begun, and begins jobs anew", () => {
+  const { image } = restored();
+  expect(image.done.seqOf("github:1")).toBe(8);
+  expect(image.done.seqOf("restore:1")).toBe(10);
+  expect([...image.begun.keys()]).toEqual(["github:2"]);
+});

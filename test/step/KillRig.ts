@@ -1,0 +1,276 @@
+/**
+ * Turns with steps on real processes: a nats-server, a gateway, two hosts, and the world that the
+ * steps call. The host that reaches an agent's point is killed there, with all other agents that it
+ * has; what has to hold is checked when all inputs are done.
+ */
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { agentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { sign } from "../../services/webhooks/sign.ts";
+import { Installation, SECRET } from "../faults/Installation.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { POINTS, UNDO_POINTS, type Input, type Point, type Row } from "./killModule.ts";
+import { startWorld, type World } from "./World.ts";
+
+const MODULE = fileURLToPath(new URL("./killModule.ts", import.meta.url));
+/** A busy machine stalls its hosts for a second or two. */
+const LEASE_TTL_MS = 3_000;
+/** Each kill costs a take-over; usual are 5 s. */
+const DONE_TIMEOUT_MS = 300_000;
+/** Other turns of each agent. */
+const OTHERS = 4;
+/** What a turn writes. */
+const WRITES = 3;
+
+interface Told {
+  readonly count: number;
+  readonly rows: ReadonlyArray<Row>;
+}
+
+export class KillRig {
+  kills = 0;
+  private readonly folder = tempFolder("kills");
+  private readonly installation: Installation;
+  private readonly world: World;
+  private readonly hosts = new Map<string, AgentsProcess>();
+  private inputs = 0;
+
+  private constructor(installation: Installation, world: World) {
+    this.installation = installation;
+    this.world = world;
+  }
+
+  static async start(): Promise<KillRig> {
+    let rig: KillRig | undefined;
+    const world = await startWorld(async (agent, step, via) => rig?.asked(agent, step, via));
+    const installation = await Installation.start({
+      shards: 8,
+      leaseTtlMs: LEASE_TTL_MS,
+      module: MODULE,
+    });
+    rig = new KillRig(installation, world);
+    for (const name of ["a", "b"]) await rig.startHost(name);
+    await installation.shared(2);
+    return rig;
+  }
+
+  async stop(): Promise<void> {
+    await this.installation.stop();
+    await this.world.stop();
+    this.folder.remove();
+  }
+
+  /** One agent for each point, all at once. Resolves to what did not hold. */
+  async round(round: number): Promise<string[]> {
+    const agents = [...POINTS, ...UNDO_POINTS].map(
+      (point, n) =>
+        ({
+          name: `${point.replace(/ /g, "-")}-${round}`,
+          point,
+          run: isUndo(point) ? "fail" : (n + round) % 2 === 0 ? ("webhook" as const) : "queue",
+        }) satisfies { name: string; point: Point; run: Input["run"] },
+    );
+    for (const { name, point } of agents) writeFileSync(join(this.folder.path, name), point);
+    const sent = agents.flatMap(({ name, run }) => {
+      const others = Array.from({ length: OTHERS }, () => this.send({ agent: name, run: "count" }));
+      return [this.send({ agent: name, run }), ...others];
+    });
+    await this.killAsReached(agents.length);
+    await Promise.all(sent);
+    const wrong = await Promise.all(
+      agents.map(({ name, point }) => (isUndo(point) ? this.undoChecks(name) : this.checks(name))),
+    );
+    return wrong.flat();
+  }
+
+  /** Until so many agents were killed where they were to be. */
+  private async killAsReached(count: number): Promise<void> {
+    const until = this.kills + count;
+    await pollUntil(
+      "each agent was killed at its point",
+      async () => {
+        for (const file of readdirSync(this.folder.path)) {
+          if (!file.endsWith(".reached")) continue;
+          const via = readFileSync(join(this.folder.path, file), "utf8");
+          if (via !== "") await this.kill(file.slice(0, -".reached".length), via);
+        }
+        return this.kills >= until || { done: false, saw: readdirSync(this.folder.path) };
+      },
+      { timeoutMs: DONE_TIMEOUT_MS },
+    );
+  }
+
+  private async kill(agent: string, via: string): Promise<void> {
+    rmSync(join(this.folder.path, agent), { force: true });
+    await this.hosts.get(via)!.kill();
+    rmSync(join(this.folder.path, `${agent}.reached`), { force: true });
+    this.kills++;
+    await this.startHost(via);
+  }
+
+  /** The world was asked: it answers nothing where the host is to be killed now. */
+  private async asked(agent: string, step: string, via: string): Promise<void> {
+    const armed = join(this.folder.path, agent);
+    try {
+      if (readFileSync(armed, "utf8") !== (`${step} asked` satisfies string as Point)) return;
+    } catch {
+      return;
+    }
+    writeFileSync(`${armed}.reached`, via);
+    await new Promise(() => undefined);
+  }
+
+  private async startHost(name: string): Promise<void> {
+    const env = { VIA: name, KILLS: this.folder.path, WORLD: this.world.url };
+    this.hosts.set(name, await this.installation.startHost(name, [], env));
+  }
+
+  /** As a provider: again, with the same id, until it is taken. */
+  private async send(input: Input): Promise<void> {
+    const text = JSON.stringify(input);
+    const headers = { ...sign.github(text, SECRET, { id: `${++this.inputs}` }) };
+    await pollUntil(
+      `${text} is taken`,
+      async () => {
+        const url = `${this.installation.gateway.url}/webhooks/orders`;
+        const response = await fetch(url, { method: "POST", headers, body: text });
+        return response.ok || { done: false, saw: response.status };
+      },
+      { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 200 },
+    );
+  }
+
+  private async checks(name: string): Promise<string[]> {
+    const { count, rows } = await this.told(name, ({ what }) => what.startsWith("after"));
+    const wrong: string[] = [];
+    const own = rows.filter(({ run }) => run !== "other");
+    const results = await this.results(name);
+    const [first, second, third] = ["first", "second", "third"].map((step) => results.get(step));
+    const whats = own.map(({ what }) => what);
+    const one = ["before", `between ${first?.[0]}`, `after ${second?.[0]}, ${third?.[0]}`];
+    if (JSON.stringify(whats) !== JSON.stringify(one))
+      wrong.push(`its rows are ${JSON.stringify(whats)}, not ${JSON.stringify(one)}`);
+    if (new Set(own.map(({ run }) => run)).size !== 1) wrong.push("its rows are of several runs");
+    if (rows.length !== WRITES + OTHERS || count !== rows.length)
+      wrong.push(`it has ${rows.length} rows, and its state counts ${count} writes`);
+    wrong.push(...this.callChecks(name, "first", results, ""));
+    wrong.push(...this.callChecks(name, "second", results, first?.[0]));
+    wrong.push(...this.callChecks(name, "third", results, second?.[0]));
+    return wrong.map((each) => `${name}: ${each}`);
+  }
+
+  private async undoChecks(name: string): Promise<string[]> {
+    const { count, rows } = await this.told(name, () => true);
+    const letters = await this.letters(name);
+    const results = await this.results(name);
+    const wrong: string[] = [];
+    const reason = "Error: it fails for good (undone: second, first)";
+    if (letters.some((letter) => letter !== reason))
+      wrong.push(`its dead letter says ${letters[0]}`);
+    const own = rows.filter(({ run }) => run !== "other");
+    // Each attempt wrote once, and stays.
+    if (new Set(own.map(({ run }) => run)).size !== own.length) wrong.push("a part applied twice");
+    if (rows.length - own.length !== OTHERS || count !== rows.length)
+      wrong.push(`it has ${rows.length} rows, and its state counts ${count} writes`);
+    wrong.push(...this.callChecks(name, "first", results, ""));
+    wrong.push(...this.callChecks(name, "second", results, ""));
+    wrong.push(...this.callChecks(name, "undo-second", results, results.get("second")?.[0]));
+    wrong.push(...this.callChecks(name, "undo-first", results, results.get("first")?.[0]));
+    const order = this.world.calls.filter((call) => call.agent === name).map(({ step }) => step);
+    if (order.lastIndexOf("undo-second") > order.indexOf("undo-first"))
+      wrong.push("the first step was undone before the second");
+    return wrong.map((each) => `${name}: ${each}`);
+  }
+
+  /** `told`: what each call of the step has to carry. */
+  private callChecks(
+    agent: string,
+    step: string,
+    results: ReadonlyMap<string, ReadonlyArray<unknown>>,
+    told: unknown,
+  ): string[] {
+    const calls = this.world.calls.filter((call) => call.agent === agent && call.step === step);
+    const keys = new Set(calls.map(({ key }) => key));
+    const stored = results.get(step) ?? [];
+    const wrong: string[] = [];
+    if (keys.size !== 1 || keys.has(""))
+      wrong.push(`${step} was called under the keys ${[...keys].join(", ")}`);
+    if (stored.length !== 1) wrong.push(`the journal has ${stored.length} results of ${step}`);
+    // An undo has no result.
+    if (!step.startsWith("undo") && calls.at(-1)?.token !== stored[0])
+      wrong.push(`${step} was called after it was stored`);
+    if (calls.some(({ body }) => body !== told)) wrong.push(`${step} was given another result`);
+    return wrong;
+  }
+
+  /** When its inputs are done. */
+  private told(name: string, isEnd: (row: Row) => boolean): Promise<Told> {
+    const url = `${this.installation.gateway.url}/agents/order/${name}`;
+    return pollUntil(
+      `${name} is done`,
+      async () => {
+        const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
+        const told = (await response.json()) as Told;
+        const others = told.rows.filter(({ run }) => run === "other").length;
+        const done = others >= OTHERS && told.rows.some(isEnd);
+        return done ? { done, value: told } : { done, saw: told };
+      },
+      { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 100 },
+    );
+  }
+
+  /** The reasons of its dead letters, when there is one. */
+  private letters(name: string): Promise<ReadonlyArray<string>> {
+    return pollUntil(
+      `${name} has a dead letter`,
+      async () => {
+        const reasons: string[] = [];
+        for await (const { id, data } of this.installation.inspector.deadLetters.list("Order"))
+          if (id.name === name) reasons.push(decodeDeadLetter(data).head.reason);
+        return reasons.length > 0 ? { done: true, value: reasons } : { done: false, saw: reasons };
+      },
+      { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 500 },
+    );
+  }
+
+  /** What the journal has of each step, by the name that the world has for it. */
+  private async results(name: string): Promise<ReadonlyMap<string, ReadonlyArray<unknown>>> {
+    const results = new Map<string, unknown[]>();
+    const { journal } = this.installation.inspector;
+    for await (const { data } of journal.read(agentId("Order", name), { fromSeq: 1 as Sequence }))
+      for (const { steps = [] } of decodeEvent(data).head.turns)
+        for (const { key, result } of steps) {
+          const isFetch = key.startsWith("1:POST ");
+          const step = isFetch ? key.slice(key.lastIndexOf("/") + 1) : key.replace(/^undo 1:/, "undo-").replace(/^1:/, ""); // prettier-ignore
+          const made = isFetch ? (result as { readonly body: string }).body : result;
+          results.set(step, [...(results.get(step) ?? []), made]);
+        }
+    return results;
+  }
+}
+
+const isUndo = (point: Point): boolean => point.startsWith("undo");
+
+/** So many rounds, one after the other. What did not hold. */
+export async function killSteps(
+  times: number,
+  say: (line: string) => void,
+): Promise<{ readonly kills: number; readonly wrong: string[] }> {
+  const rig = await KillRig.start();
+  const wrong: string[] = [];
+  try {
+    for (let round = 1; round <= times; round++) {
+      const found = await rig.round(round);
+      wrong.push(...found);
+      say(`round ${round}: ${rig.kills} kills, ${found.length === 0 ? "all held" : found.join("; ")}`); // prettier-ignore
+    }
+    return { kills: rig.kills, wrong };
+  } finally {
+    await rig.stop();
+  }
+}

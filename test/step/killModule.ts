@@ -1,0 +1,147 @@
+/**
+ * The module that the processes of the kill test run: turns with three steps, which write before,
+ * between and after them, and turns that fail for good, whose steps are undone. At each named point
+ * the host can be stopped, to be killed there.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Agent, type Step } from "agents";
+import { body, github, slug, webhook } from "agents/webhooks";
+
+/** Where the host can be killed, in the order of a turn. The world has the points of `asked`. */
+export const POINTS = [
+  "before the first step",
+  "first begins",
+  "first asked",
+  "first answered",
+  "after the first result",
+  "between two steps",
+  "second begins",
+  "second asked",
+  "second answered",
+  "after the second result",
+  "third asked",
+  "after the third result",
+  "after the last write",
+] as const;
+/** The same for a turn that fails for good: its steps are undone. */
+export const UNDO_POINTS = [
+  "undo-second begins",
+  "undo-second asked",
+  "undo-second answered",
+  "undo-first begins",
+  "undo-first asked",
+  "undo-first answered",
+] as const;
+export type Point = (typeof POINTS)[number] | (typeof UNDO_POINTS)[number];
+
+export interface Input {
+  readonly agent: string;
+  /**
+   * The work: as a webhook, or as an item of the queue. `fail`: an item that fails for good.
+   * `count`: another turn that writes.
+   */
+  readonly run: "webhook" | "queue" | "fail" | "count";
+}
+
+export interface Row {
+  readonly run: string;
+  readonly what: string;
+}
+
+type Asked = "first" | "second" | "undo-first" | "undo-second";
+
+interface State {
+  readonly count: number;
+}
+
+/** Host, folder of the kills, and address of the world. */
+const { VIA = "", KILLS = "", WORLD = "" } = process.env;
+
+export class Order extends Agent<unknown, State> {
+  // Deaths of hosts count as attempts until a step is done.
+  static override options = {
+    http: "open",
+    retry: { maxAttempts: 100, baseDelayMs: 50, maxDelayMs: 50 },
+  };
+  override initialState: State = { count: 0 };
+
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS rows (n INTEGER PRIMARY KEY, run TEXT, what TEXT)`;
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET")
+      return Response.json({ ...this.state, rows: this.sql<Row>`SELECT run, what FROM rows ORDER BY n` }); // prettier-ignore
+    const { run } = (await request.json()) as Input;
+    if (run === "count") this.write("other", "count");
+    else if (run === "queue") await this.queue("work");
+    else if (run === "fail") await this.queue("fail", undefined, { retry: { maxAttempts: 8 } });
+    else await this.work();
+    return new Response("OK");
+  }
+
+  async work(): Promise<void> {
+    const run = crypto.randomUUID();
+    this.write(run, "before");
+    this.at("before the first step");
+    const first = await this.step("first", (step) => this.ask("first", step));
+    this.at("after the first result");
+    this.write(run, `between ${first}`);
+    this.at("between two steps");
+    const second = await this.step("second", (step) => this.ask("second", step, first));
+    this.at("after the second result");
+    const third = await this.fetch(this.urlOf("third"), { method: "POST", body: second });
+    this.at("after the third result");
+    this.write(run, `after ${second}, ${await third.text()}`);
+    this.at("after the last write");
+  }
+
+  async fail(): Promise<void> {
+    this.write(crypto.randomUUID(), "before");
+    for (const name of ["first", "second"] as const)
+      await this.step(name, (step) => this.ask(name, step), {
+        undo: (token, step) => this.ask(`undo-${name}`, step, token),
+      });
+    throw new Error("it fails for good");
+  }
+
+  private urlOf(name: string): string {
+    return `${WORLD}/${this.name}/${name}?via=${VIA}`;
+  }
+
+  private async ask(name: Asked, step: Step, told = ""): Promise<string> {
+    this.at(`${name} begins`);
+    const response = await fetch(this.urlOf(name), {
+      method: "POST",
+      body: told,
+      signal: step.signal,
+    });
+    const token = await response.text();
+    this.at(`${name} answered`);
+    return token;
+  }
+
+  private write(run: string, what: string): void {
+    this.setState({ count: this.state.count + 1 });
+    this.sql`INSERT INTO rows (run, what) VALUES (${run}, ${what})`;
+  }
+
+  /** Stops the whole host, where its agent is to be killed here: it is killed within moments. */
+  private at(point: Point): void {
+    const armed = join(KILLS, this.name);
+    if (!existsSync(armed) || readFileSync(armed, "utf8") !== point) return;
+    writeFileSync(`${armed}.reached`, VIA);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+  }
+}
+
+export default {
+  webhooks: [
+    webhook("/webhooks/orders", {
+      agent: Order,
+      verify: github({ secret: "SECRET" }),
+      entity: body("agent", slug),
+    }),
+  ],
+};

@@ -1,0 +1,221 @@
+/** What `undo` promises, in one process and in virtual time. */
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { Agent } from "agents";
+import { body, github, slug, webhook } from "agents/webhooks";
+import { testAgents, type TestAgents } from "agents/testing";
+import { makeLatch, type Latch } from "../system/kit.ts";
+
+const SECRET = "s3cret";
+
+/** Of one test: what was called, and under which keys; what fails; what waits. */
+let calls: string[] = [];
+let keys = new Map<string, Set<string>>();
+let fails = (_call: string, _nth: number): boolean => false;
+let latches: Record<string, Latch> = {};
+
+class Shop extends Agent<{}, { count: number }> {
+  static override options = { http: "open", retry: { maxAttempts: 2, baseDelayMs: 10, maxDelayMs: 10 } }; // prettier-ignore
+  override initialState = { count: 0 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    const { queued } = (await request.json()) as { queued?: boolean };
+    if (queued === true) await this.queue("order");
+    else await this.order();
+    return new Response("OK");
+  }
+
+  async order(): Promise<void> {
+    this.count();
+    await this.paid("reserve");
+    this.count();
+    await this.paid("charge");
+    await this.step("send", (step) => this.call("send", step.key), { retry: { maxAttempts: 1 } });
+    if (fails("the end", 0)) throw new Error("the end failed");
+    this.count();
+  }
+
+  private async paid(name: string): Promise<void> {
+    await this.step(name, (step) => this.call(name, step.key), {
+      undo: (result, step) => this.call(`undo ${result}`, step.key),
+    });
+  }
+
+  private async call(name: string, key: string): Promise<string> {
+    calls.push(name);
+    keys.set(name, (keys.get(name) ?? new Set()).add(key));
+    await latches[name]?.opened;
+    if (fails(name, calls.filter((call) => call === name).length)) throw new Error(`${name} failed`); // prettier-ignore
+    return `the ${name}`;
+  }
+
+  private count(): void {
+    this.setState({ count: this.state.count + 1 });
+  }
+}
+
+let test: TestAgents;
+beforeEach(async () => {
+  [calls, keys, latches] = [[], new Map(), {}];
+  fails = (call) => call === "send";
+  test = await testAgents({
+    agents: [Shop],
+    webhooks: [
+      webhook("/orders", {
+        agent: Shop,
+        verify: github({ secret: "SECRET" }),
+        entity: body("for", slug),
+      }),
+    ],
+    env: { SECRET },
+  });
+});
+afterEach(() => test.close());
+
+const agent = () => test.agent(Shop, "a");
+const send = async (queued = false): Promise<void> => {
+  const text = JSON.stringify({ for: "a", queued });
+  await test.webhook("/orders", text, test.sign.github(text, SECRET, { id: "1" }));
+  await test.settled();
+};
+const until = async (isSo: () => boolean): Promise<void> => {
+  while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
+};
+const UNDONE = ["undo the charge", "undo the reserve"];
+
+it.each([false, true])(
+  "a turn that fails for good undoes its steps, the last one first (a job: %s)",
+  async (queued) => {
+    await send(queued);
+    expect(calls).toEqual(["reserve", "charge", "send", "send", ...UNDONE]);
+    const [letter, ...others] = await agent().deadLetters();
+    expect(letter?.reason).toBe("Error: send failed (undone: charge, reserve)");
+    expect(others).toEqual([]);
+  },
+);
+
+it("a turn that ends well undoes nothing", async () => {
+  fails = (call, nth) => call === "send" && nth === 1;
+  await send();
+  expect(calls).toEqual(["reserve", "charge", "send", "send"]);
+  expect((await agent().state())?.count).toBe(5);
+});
+
+it("an undo that fails is tried again, then named, and the others run", async () => {
+  fails = (call) => call === "send" || call === "undo the charge";
+  await send();
+  expect(calls.slice(4)).toEqual(["undo the charge", "undo the charge", "undo the reserve"]);
+  expect((await agent().deadLetters())[0]?.reason).toBe(
+    "Error: send failed (undone: reserve; the undo of charge failed: Error: undo the charge failed)",
+  );
+});
+
+it.each(
+  UNDONE.flatMap(
+    (call) =>
+      [
+        [call, false],
+        [call, true],
+      ] as const,
+  ),
+)(
+  "a host that ends in %s leaves each undone once, or under one key (a job: %s)",
+  async (call, queued) => {
+    latches[call] = makeLatch();
+    void send(queued).catch(() => undefined);
+    await until(() => calls.includes(call));
+    await test.crash();
+    delete latches[call];
+    await test.revive();
+    await test.settled();
+    const own = UNDONE.indexOf(call);
+    expect(calls).toEqual(["reserve", "charge", "send", "send", ...UNDONE.slice(0, own + 1), ...UNDONE.slice(own)]); // prettier-ignore
+    for (const name of [...UNDONE, "send", "charge"]) expect(keys.get(name)?.size).toBe(1);
+    expect((await agent().deadLetters()).map(({ reason }) => reason)).toEqual([
+      "Error: send failed (undone: charge, reserve)",
+    ]);
+    // Two attempts, each with two writes.
+    expect((await agent().state())?.count).toBe(4);
+  },
+);
+
+it("once undoing has begun the turn has failed, though its steps would succeed by now", async () => {
+  latches["undo the charge"] = makeLatch();
+  void send().catch(() => undefined);
+  await until(() => calls.includes("undo the charge"));
+  await test.crash();
+  delete latches["undo the charge"];
+  fails = () => false;
+  await test.revive();
+  await test.settled();
+  expect(calls.filter((call) => call === "send").length).toBe(2);
+  expect((await agent().deadLetters()).length).toBe(1);
+});
+
+it.each([false, true])(
+  "once undoing has begun the turn has failed, though its code ends well by now (a job: %s)",
+  async (queued) => {
+    fails = (call) => call === "the end";
+    latches["undo the charge"] = makeLatch();
+    void send(queued).catch(() => undefined);
+    await until(() => calls.includes("undo the charge"));
+    await test.crash();
+    delete latches["undo the charge"];
+    fails = () => false;
+    await test.revive();
+    await test.settled();
+    expect((await agent().deadLetters()).map(({ reason }) => reason)).toEqual([
+      "Error: the end failed (undone: charge, reserve)",
+    ]);
+    expect(await agent().queue()).toEqual([]);
+  },
+);
+
+it.each([false, true])(
+  "hosts that end in one undo again and again leave it undone all the same (a job: %s)",
+  async (queued) => {
+    latches["undo the charge"] = makeLatch();
+    void send(queued).catch(() => undefined);
+    for (let deaths = 1; deaths <= 6; deaths++) {
+      await until(() => calls.filter((call) => call === "undo the charge").length === deaths);
+      await test.crash();
+      await test.revive();
+    }
+    await until(() => calls.filter((call) => call === "undo the charge").length === 7);
+    latches["undo the charge"].open();
+    await test.settled();
+    expect((await agent().deadLetters()).map(({ reason }) => reason)).toEqual([
+      "Error: send failed (undone: charge, reserve)",
+    ]);
+    expect(keys.get("undo the charge")?.size).toBe(1);
+  },
+);
+
+it("a redrive of what was undone has idempotency keys of its own", async () => {
+  await send();
+  fails = () => false;
+  const [letter] = await agent().deadLetters();
+  await test.redrive(letter!);
+  expect(calls.slice(6)).toEqual(["reserve", "charge", "send"]);
+  expect(keys.get("charge")?.size).toBe(2);
+});
+
+it("an undo can't write to its agent, and one that is no function is refused", async () => {
+  class Careless extends Agent<{}, { count: number }> {
+    static override options = { http: "open", retry: { maxAttempts: 1 } };
+    override initialState = { count: 0 };
+    async go(): Promise<void> {
+      await this.step("a", () => 1, { undo: () => this.setState({ count: 5 }) });
+      await this.step("b", () => 1, { undo: 3 as never });
+    }
+    async begin(): Promise<void> {
+      await this.queue("go");
+    }
+  }
+  await using other = await testAgents({ agents: [Careless] });
+  const careless = other.agent(Careless, "a");
+  await careless.begin();
+  await other.settled();
+  const [letter] = await careless.deadLetters();
+  expect(letter?.reason).toContain('step "b": undo is a function');
+  expect(letter?.reason).toContain("the undo of a failed: StepWrites");
+});
