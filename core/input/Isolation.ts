@@ -44,6 +44,13 @@ export interface AgentKey {
   readonly name: string;
 }
 
+/** Who owns the agent's shard, in whose name its process writes. */
+export interface IsolatedOwner {
+  readonly epoch: Epoch;
+  /** Its id in events. */
+  readonly host: string;
+}
+
 export interface Isolation {
   /**
    * The host whose place this one takes, where it is known for certain which agent has ended it,
@@ -52,7 +59,7 @@ export interface Isolation {
   readonly endedHost: string | undefined;
   readonly holds: (id: AgentId) => boolean;
   /** Never rejects. Waits for the agent's process to start. */
-  readonly ask: (id: AgentId, epoch: Epoch, ask: IsolatedAsk) => Promise<IsolatedReply>;
+  readonly ask: (id: AgentId, owner: IsolatedOwner, ask: IsolatedAsk) => Promise<IsolatedReply>;
   /** Called when an agent may run among the others again: the host drains it and says `left`. */
   readonly onReturn: (f: (id: AgentId) => void) => void;
   /** The agent runs among the others again. */
@@ -65,5 +72,10 @@ export interface Isolation {
 
 /** Receives the owner's requests, each with a function that answers it. */
 export type OnAsk = (
-  f: (id: AgentId, epoch: Epoch, ask: IsolatedAsk, answer: (reply: IsolatedReply) => void) => void,
+  f: (
+    id: AgentId,
+    owner: IsolatedOwner,
+    ask: IsolatedAsk,
+    answer: (reply: IsolatedReply) => void,
+  ) => void,
 ) => void;

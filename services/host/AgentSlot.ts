@@ -47,10 +47,7 @@ import { SparseMap } from "../../core/collections/sparse.ts";
 
 /** How often an agent that is to leave memory is checked for being idle. */
 const IDLE_POLL_MS = 5;
-/**
- * An agent that is busy for longer than this after new code arrives keeps the old code until it is
- * idle.
- */
+/** An agent that is busy for longer after new code arrives keeps the old code until it is idle. */
 const RECYCLE_WAIT_MS = 5_000;
 /**
  * Turns that run have this long to end before their agent is put back; then they are interrupted as
@@ -68,6 +65,8 @@ export interface SlotContext extends Ownership {
   readonly suspicious?: boolean;
   /** Puts a quarantined agent's slot in the place of this one. */
   readonly setAside: (id: AgentId, why: WhyAside) => void;
+  /** Adds the agent's open sockets to its slot again. Default: nothing is known of them. */
+  readonly takeCensus?: (id: AgentId) => Promise<void>;
 }
 
 export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {

@@ -357,7 +357,7 @@ export class Host {
     );
     this.owned.set(shard, owned);
     try {
-      await owned.start([...this.view.live("gateway.")]);
+      await owned.start(() => [...this.view.live("gateway.")]);
       log.debug("shard claimed", { shard, epoch: claim.lease.epoch });
     } catch (error) {
       const isGivenUp = this.leaving.has(shard) || this.owned.get(shard) !== owned;

@@ -8,7 +8,9 @@
  *    inputs that it had are passed again to the next one, in stored order.
  * 3. Nothing is held but sequence numbers: bytes are read when an input is passed. At most
  *    `PASSED_MAX` are under way.
- * 4. A direct input is left to its gateway, which stores it.
+ * 4. A process that ended has taken its sockets with it. Their gateways are asked for them again,
+ *    and the next process gets them.
+ * 5. A direct input is left to its gateway, which stores it.
  */
 import {
   decodeMessage,
@@ -33,7 +35,12 @@ import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { Delivered } from "./slot/OutstandingInputs.ts";
 import { QuarantinedSlot, type LeftBehind } from "./QuarantinedSlot.ts";
-import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
+import type {
+  IsolatedAsk,
+  IsolatedOwner,
+  IsolatedReply,
+  Isolation,
+} from "../../core/input/Isolation.ts";
 
 /** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
 const PASSED_MAX = 16;
@@ -51,6 +58,8 @@ export class IsolatedSlot {
   private readonly passed = new Set<Sequence>();
   private readonly sockets = new SparseMap<string, SocketInfo>();
   private successor: Promise<AgentSlot> | undefined;
+  /** Rule 4. */
+  private counting = false;
   /** Nothing is passed any more. */
   private over = false;
 
@@ -75,7 +84,7 @@ export class IsolatedSlot {
   /** Rejects with `AgentDiscarded`, `CallInterrupted` or the agent's error. */
   async call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (this.successor !== undefined) return (await this.successor).call(call, body);
-    // Rule 4.
+    // Rule 5.
     if (call.kind === "input") return { reply: { kind: "notHere" } };
     if (call.kind === "close") this.sockets.delete(socketKey(call));
     const reply = await this.ask({ kind: "call", data: toText(encodeMessage(call, body)) });
@@ -184,8 +193,18 @@ export class IsolatedSlot {
     }
   }
 
+  private get owner(): IsolatedOwner {
+    const { epoch, services } = this.context;
+    return { epoch, host: services.config.hostId };
+  }
+
   private async ask(ask: IsolatedAsk): Promise<IsolatedReply> {
-    const reply = await this.isolation.ask(this.id, this.context.epoch, ask);
+    const reply = await this.isolation.ask(this.id, this.owner, ask);
+    // Once for all that the process had.
+    if (reply.kind === "ended" && !this.over && !this.counting) {
+      this.counting = true;
+      void this.context.takeCensus?.(this.id).finally(() => (this.counting = false));
+    }
     if (reply.kind === "condemned" && !this.over)
       this.context.setAside(this.id, { kind: reply.why, reason: reply.reason });
     return reply;

@@ -16,7 +16,7 @@
  *    has them run in that order.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import type { AgentId, ShardId } from "../../schemas/Address.ts";
+import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import {
   ANSWER_BLOBS,
   CALL_BLOBS,
@@ -89,12 +89,18 @@ export class Shard {
   }
 
   /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then releases the shard. */
-  async start(gateways: ReadonlyArray<string>): Promise<void> {
+  async start(gateways: () => ReadonlyArray<string>): Promise<void> {
     const { bus, calls, inbox, config } = this.services;
     const found = (id: AgentId, socket: SocketInfo): void => this.slots.of(id).addSocket(socket);
     const { signal } = this.lost;
+    const { shard } = this;
+    this.slots.takeCensus = (of) =>
+      takeCensus(this.services, {
+        shard, gateways: gateways(), signal,
+        found: (id, socket) => addressKey(id) === addressKey(of) && found(id, socket),
+      }); // prettier-ignore
     await this.slots.quarantine.load();
-    await takeCensus(this.services, { shard: this.shard, gateways, found, signal });
+    await takeCensus(this.services, { shard, gateways: gateways(), found, signal });
     // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
     // the next owner runs, and nothing would end it.
     if (this.lost.signal.aborted) return;

@@ -25,6 +25,8 @@ export interface SlotsOptions extends Ownership {
 
 export class Slots {
   readonly quarantine: Quarantine;
+  /** Asks gateways for the agent's sockets again, and adds them to its slot. Set by `Shard`. */
+  takeCensus: (id: AgentId) => Promise<void> = () => Promise.resolve();
   private readonly all = new Map<string, Slot>();
   private readonly services: HostServices;
   private readonly context: SlotContext;
@@ -37,6 +39,7 @@ export class Slots {
       ...ownership,
       makeRoom: roomMaker(services, this.all, isHeld),
       setAside: (id, why) => this.setAside(id, why),
+      takeCensus: (id) => this.takeCensus(id),
     };
   }
 

@@ -2,7 +2,7 @@
  * Serves one isolated agent in a process of its own: runs what the owner of its shard passes
  * (`IsolatedSlot`) in an ordinary `AgentSlot`. The process claims no shard and consumes no inbox.
  *
- * 1. Writes carry the owner's epoch, so that a later owner's claim fences them off.
+ * 1. Writes carry the owner's epoch and host id, so that a later owner's claim fences them off.
  * 2. Whether the lease is still held is checked by the owner, which answers the calls.
  * 3. What an owner of another epoch passes begins on a fresh slot.
  * 4. Where the agent's journal is damaged, everything is answered `condemned`: the owner
@@ -16,7 +16,12 @@ import { encodeError } from "../../core/call/remoteError.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { AgentSlot } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import type { IsolatedAsk, IsolatedReply, OnAsk } from "../../core/input/Isolation.ts";
+import type {
+  IsolatedAsk,
+  IsolatedOwner,
+  IsolatedReply,
+  OnAsk,
+} from "../../core/input/Isolation.ts";
 import { isTransient } from "./slotErrors.ts";
 
 /** An agent leaves memory at most this much later than its class allows. */
@@ -42,7 +47,7 @@ class IsolatedAgent {
   constructor(services: HostServices, onAsk: OnAsk) {
     this.services = services;
     this.slices = new TimeSlices(services.time);
-    onAsk((id, epoch, ask, answer) => this.receive(id, epoch, ask, answer));
+    onAsk((id, owner, ask, answer) => this.receive(id, owner, ask, answer));
     const again = (): void => {
       this.cancelSweep = services.time.after(SWEEP_MS, () => {
         this.slot?.hibernate(services.time.monotonicMs());
@@ -63,11 +68,11 @@ class IsolatedAgent {
 
   private receive(
     id: AgentId,
-    epoch: Epoch,
+    owner: IsolatedOwner,
     ask: IsolatedAsk,
     send: (reply: IsolatedReply) => void,
   ): void {
-    const slot = this.slotOf(id, epoch);
+    const slot = this.slotOf(id, owner);
     const answer = (reply: IsolatedReply): void => {
       if (this.open.delete(answer)) send(reply);
     };
@@ -106,14 +111,15 @@ class IsolatedAgent {
     );
   }
 
-  private slotOf(id: AgentId, epoch: Epoch): AgentSlot {
+  private slotOf(id: AgentId, { epoch, host }: IsolatedOwner): AgentSlot {
     if (this.slot === undefined || this.epoch !== epoch) {
       // Rule 3.
       this.lost.abort();
       this.slot?.discard();
       this.lost = new AbortController();
       this.epoch = epoch;
-      const { services } = this;
+      const { config } = this.services;
+      const services = { ...this.services, config: { ...config, hostId: host } };
       // Rule 2.
       const ownership = { epoch, signal: this.lost.signal, isStillOurs: () => true as const };
       this.slot = new AgentSlot(id, {

@@ -23,7 +23,7 @@ const CENSUS_RETRIES_MAX = 60;
 export interface Census {
   readonly shard: ShardId;
   readonly gateways: ReadonlyArray<string>;
-  readonly found: (id: AgentId, socket: SocketInfo) => void;
+  readonly found: (id: AgentId, socket: SocketInfo) => unknown;
   /** Fires when the shard is lost. */
   readonly signal: AbortSignal;
 }

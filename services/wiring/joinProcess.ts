@@ -98,7 +98,9 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       Effect.tryPromise({ try: () => opening, catch: (error) => error }),
       (opened) => Effect.promise(opened.stop),
     );
-    const folder = runsAgents(settings.role) ? yield* hostFolder(settings.dataFolder) : undefined;
+    // A file of a process that was ended in this epoch would be taken for the agent's last image.
+    const keepsImages = runsAgents(settings.role) && settings.isolated === undefined;
+    const folder = keepsImages ? yield* hostFolder(settings.dataFolder) : undefined;
     const otel = yield* startTracing(settings);
     const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
     const context =

@@ -2,10 +2,11 @@
  * The port `Isolation` in a worker: passes what is for isolated agents to the control process,
  * which has their processes (`IsolationWard`). Fed by `workerLink`.
  */
-import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import type {
   AgentKey,
   IsolatedAsk,
+  IsolatedOwner,
   IsolatedReply,
   Isolation,
 } from "../../core/input/Isolation.ts";
@@ -28,13 +29,13 @@ export class ChannelIsolation implements Isolation {
     return this.held.size > 0 && this.held.has(nameOf(id));
   }
 
-  ask(id: AgentId, epoch: Epoch, ask: IsolatedAsk): Promise<IsolatedReply> {
+  ask(id: AgentId, owner: IsolatedOwner, ask: IsolatedAsk): Promise<IsolatedReply> {
     if (this.isClosed) return Promise.resolve({ kind: "ended" });
     const n = ++this.last;
     return new Promise((resolve) => {
       this.waiting.set(n, resolve);
       const agent = { class: id.class, name: id.name };
-      this.send({ isolate: { n, agent, epoch, ask } });
+      this.send({ isolate: { n, agent, owner, ask } });
     });
   }
 

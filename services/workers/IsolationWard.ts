@@ -26,7 +26,8 @@ import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
 /** Rule 2. */
 const PAUSE_MS_MIN = 100;
-const PAUSE_MS_MAX = 30_000;
+/** A start takes a second. An agent that goes on and on is quarantined. */
+const PAUSE_MS_MAX = 5_000;
 /** Rule 3. Longer than the pauses between the attempts of one input. */
 const CLEAN_MS = 20_000;
 /** Rule 3: each time that the agent ends a worker again. */
@@ -241,8 +242,8 @@ export class IsolationWard {
   }
 
   private pass(ward: Ward, n: number): void {
-    const { agent, epoch, ask } = ward.asked.get(n)!.request;
-    ward.process?.send({ isolate: { n, agent, epoch, ask } });
+    const { agent, owner, ask } = ward.asked.get(n)!.request;
+    ward.process?.send({ isolate: { n, agent, owner, ask } });
   }
 
   private processEnded(ward: Ward, how: string): void {

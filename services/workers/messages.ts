@@ -3,9 +3,13 @@
  * send anything there, too: whoever receives a message reads it with the functions below, and
  * ignores what is none of these.
  */
-import type { Epoch } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
-import type { AgentKey, IsolatedAsk, IsolatedReply } from "../../core/input/Isolation.ts";
+import type {
+  AgentKey,
+  IsolatedAsk,
+  IsolatedOwner,
+  IsolatedReply,
+} from "../../core/input/Isolation.ts";
 
 /** What a worker begins with. It has imported its code by then, and waits for this. */
 export interface Begin {
@@ -56,7 +60,7 @@ export type LeaseAnswer =
 export interface IsolateRequest {
   readonly n: number;
   readonly agent: AgentKey;
-  readonly epoch: Epoch;
+  readonly owner: IsolatedOwner;
   readonly ask: IsolatedAsk;
 }
 

@@ -81,8 +81,8 @@ export function workerLink(): WorkerLink | undefined {
     },
     isolation,
     onIsolated: (f) => {
-      onIsolate = ({ n, agent, epoch, ask }) =>
-        f(agent as AgentId, epoch, ask, (reply) => send({ isolateAnswer: { n, reply } }));
+      onIsolate = ({ n, agent, owner, ask }) =>
+        f(agent as AgentId, owner, ask, (reply) => send({ isolateAnswer: { n, reply } }));
     },
     stopped,
   };

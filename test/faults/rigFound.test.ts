@@ -51,7 +51,7 @@ test("a call that a host hears past its lease is not asked again, unless it may 
   } as object as HostServices; // prettier-ignore
   const lease = { epoch: 1 as Epoch } as Lease;
   const shard = new Shard(services, number, lease, time.monotonicMs());
-  await shard.start([]);
+  await shard.start(() => []);
   const blobs = makeMemoryBlobs(connection);
   const calls = new CallClient({ bus, blobs, time, subjects, shards: subjects.layout.shards });
   const ask = async (repeatable: boolean): Promise<string> => {
@@ -85,7 +85,7 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   } as object as HostServices; // prettier-ignore
   const lease = { epoch: 1 as Epoch } as Lease;
   const shard = new Shard(services, number, lease, time.monotonicMs() + TTL_MS);
-  const started = shard.start(["gateway"]);
+  const started = shard.start(() => ["gateway"]);
   // One piece from the broker brings both: the census's answer, and what makes the host give the
   // shard away.
   answer({ _tag: "Reply", data: encodeMessage({ sockets: [] }) });

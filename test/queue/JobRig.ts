@@ -106,7 +106,7 @@ export class JobRig {
       }).pipe(Effect.provide(layer), Effect.scoped),
     );
     this.shard = new Shard(services, SHARD, { key: "shard.0", value: hostId, epoch }, Infinity);
-    await this.shard.start([]);
+    await this.shard.start(() => []);
     await this.settled();
   }
 

@@ -3,6 +3,7 @@
  * known of them. `faults` break it and mend it, `workload` uses it, `simulate` puts all of it
  * together.
  */
+import { decodeQuarantineMark } from "../../schemas/QuarantineMark.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
@@ -94,7 +95,7 @@ export class Installation {
     const name = `${at.name}.${++at.count}`;
     this.weather.trace.add(`${name} starts`);
     this.observed.disruptions++;
-    at.control ??= new SimControl(this, at.name);
+    at.control ??= new SimControl(this, at.name, at.count);
     at.now = await startHost(this, name, disk, at.control);
   }
 
@@ -102,6 +103,14 @@ export class Installation {
     const name = `${at.name}-${++at.count}`;
     this.weather.trace.add(`${name} starts`);
     at.now = startGateway(this, name);
+  }
+
+  /** The operator releases agents that were set aside for what ended processes. */
+  releaseQuarantined(): void {
+    for (const { id, data } of this.broker.quarantines.values()) {
+      const { kind, untilMs } = decodeQuarantineMark(data);
+      if (kind === "kills" && untilMs > this.time.nowMs()) this.hostsAlive[0]?.release(id);
+    }
   }
 
   get hostsAlive(): ReadonlyArray<SimHost> {
@@ -126,7 +135,7 @@ export class Installation {
     process.kill();
   }
 
-  /** The worker of a machine, or the process of an isolated agent, is ended; the machine lives on. */
+  /** The worker of a machine, or the process of an isolated agent, is ended. The machine stays. */
   endWorker(process: SimProcess): void {
     if (!process.alive) return;
     this.weather.trace.add(`${process.name} is ended`);

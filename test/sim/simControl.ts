@@ -1,7 +1,7 @@
 /**
- * The control process of a simulated machine, as far as the machine's worker and its isolated agents
- * are concerned: the real ward and the real channels between the three, and what the watchdog knows
- * of turns that ended a process. It dies with the machine.
+ * The control process of a simulated machine, as far as the machine's worker and its isolated
+ * agents are concerned: the real ward and the real channels between the three, and what the
+ * watchdog knows of turns that ended a process. It dies with the machine.
  */
 import type { LastEnding, LastEndings } from "../../core/input/Unbegun.ts";
 import type { AgentKey, Isolation } from "../../core/input/Isolation.ts";
@@ -37,9 +37,10 @@ export class SimControl {
   private endedHost: string | undefined;
   private isolated = 0;
 
-  constructor(installation: Installation, name: string) {
+  /** `number`: of the machine's first process since it began. */
+  constructor(installation: Installation, name: string, number: number) {
     this.installation = installation;
-    this.name = name;
+    this.name = `${name}.from-${number}`;
     const { noted } = this;
     this.endings = {
       get any() {

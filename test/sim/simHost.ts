@@ -60,6 +60,8 @@ const DRAIN_TIMEOUT_MS = 1_000;
 /** Small, so that large images of a run live in their files. */
 const RESIDENT_BYTES_MAX = 16 * 1024;
 const SWEEP_MS = 500;
+/** Longer than an answer takes while all is well. */
+const RELEASE_MS = 1_000;
 
 export interface SimHost {
   readonly process: SimProcess;
@@ -69,6 +71,8 @@ export interface SimHost {
   readonly agents: () => ReadonlyArray<ActiveAgent>;
   /** Shards that it serves now. */
   readonly shards: () => ReadonlyArray<number>;
+  /** As `agents release`, by a client of this host. */
+  readonly release: (id: AgentId) => void;
   /** Ends in order: hands everything over. Virtual time has to pass. */
   readonly stop: () => Promise<void>;
 }
@@ -92,7 +96,7 @@ export async function startHost(
   control: SimControl,
 ): Promise<SimHost> {
   const made = await startProcess(installation, name, { folder, control, isAlone: false });
-  const { process, ports, agents, services } = made;
+  const { process, ports, agents, services, calls } = made;
   const scope = Effect.runSync(Scope.make());
   let host: Host | undefined;
   void Effect.runPromise(Host.make(services).pipe(Scope.provide(scope))).then((started) => {
@@ -107,6 +111,11 @@ export async function startHost(
       return [...agents];
     },
     shards: () => host?.shardsOwned ?? [],
+    release: (id) =>
+      // It is asked again for as long as it is quarantined.
+      void calls
+        .call(id, { kind: "release" }, { deadlineMs: RELEASE_MS, repeatable: true })
+        .catch(() => undefined),
     stop: () => Effect.runPromise(Scope.close(scope, Exit.void)),
   };
 }
@@ -121,8 +130,8 @@ export async function startIsolated(
   const { process, services } = await startProcess(installation, name, options);
   let ask: (request: IsolateRequest) => void = () => undefined;
   const onAsk: OnAsk = (f) => {
-    ask = ({ n, agent, epoch, ask: asked }) =>
-      f(agent as AgentId, epoch, asked, (reply) => {
+    ask = ({ n, agent, owner, ask: asked }) =>
+      f(agent as AgentId, owner, asked, (reply) => {
         if (process.alive) control.answered(n, reply);
       });
   };
@@ -287,7 +296,7 @@ async function startProcess(
       ...memory,
     }).pipe(Effect.provide(context)),
   );
-  return { process, ports, agents, services };
+  return { process, ports, agents, services, calls };
 }
 
 /** A dead process closes no file in order: what lies on its disk stays as it is. */

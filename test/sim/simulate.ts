@@ -186,6 +186,7 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   const pass = async (ms: number, over: () => boolean): Promise<void> => {
     for (let passed = 0; passed < ms && !over(); passed += TICK_MS) {
       faults.restartLater();
+      if (weather.calm) installation.releaseQuarantined();
       await time.advance(TICK_MS);
     }
   };

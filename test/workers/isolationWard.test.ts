@@ -47,8 +47,10 @@ let replies: IsolatedReply[];
 
 const owner = { returns: (agent: AgentKey) => void returned.push(agent) };
 const ask = (agent = BAD, of = 0): void =>
-  ward.ask(of, { n: 1, agent, epoch: 1 as Epoch, ask: { kind: "call", data: "" } }, (reply) =>
-    replies.push(reply),
+  ward.ask(
+    of,
+    { n: 1, agent, owner: { epoch: 1 as Epoch, host: "h" }, ask: { kind: "call", data: "" } },
+    (reply) => replies.push(reply),
   );
 const serve = async (process = processes.at(-1)!): Promise<void> => {
   process.serve({ admin: "" });

@@ -18,6 +18,7 @@ import { checkMailIsAppliedOnce, checkMailSentIsStored } from "./mail.ts";
 import { checkControlsHold } from "./controls.ts";
 import { checkCallsApplyOnce } from "./calls.ts";
 import { checkMarchesArrive } from "./marches.ts";
+import { checkStopsHarmNobody } from "./stops.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
 
@@ -47,6 +48,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I18: checkTrimmingLosesNothing,
   I19: ({ lostInArchive }) => lostInArchive,
   I20: checkCallsApplyOnce,
+  I21: checkStopsHarmNobody,
   defect: ({ observed }) => observed.defects,
 };
 

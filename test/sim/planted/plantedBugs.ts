@@ -24,6 +24,7 @@ import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
 import { LEASE_BUGS } from "./plantedLeaseBugs.ts";
 import { CALL_BUGS } from "./plantedCallBugs.ts";
 import { MARCH_BUGS } from "./plantedMarchBugs.ts";
+import { STOP_BUGS } from "./plantedStopBugs.ts";
 import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "../sendEarly.ts";
 import { Board, type SubjectEnv } from "../subjects.ts";
 
@@ -269,6 +270,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   ...ERRAND_BUGS,
   ...MARCH_BUGS,
+  ...STOP_BUGS,
   ...CALL_BUGS,
   ...LEASE_BUGS,
   {

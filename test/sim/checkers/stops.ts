@@ -1,0 +1,59 @@
+/** I21: what becomes of turns when the watchdog ends a process in mid-turn. */
+import type { Violations } from "../../kit/checkers.ts";
+import type { Observed, Run, Stopped } from "../rig/Observed.ts";
+import type { RunHistory } from "../rig/RunHistory.ts";
+import { MAX_ATTEMPTS } from "../subjects.ts";
+
+/** `CLEAN_MS` of `IsolationWard`: an agent that has ended a worker is isolated at least so long. */
+const ISOLATED_MS = 20_000;
+/** Their code neither fails nor waits for anybody. */
+const NEVER_FAIL = new Set(["mark", "slow", "split"]);
+
+/**
+ * I21: the attempt that ends a process counts at the first death; the culprit's later attempts end
+ * no process of others; an innocent turn that was interrupted spends no attempt.
+ */
+export const checkStopsHarmNobody = ({ observed }: RunHistory): Violations => [
+  ...checkCulprits(observed.stopped),
+  ...checkInnocents(observed),
+];
+
+function checkCulprits(stopped: ReadonlyArray<Stopped>): Violations {
+  const wrong: string[] = [];
+  for (const [at, second] of stopped.entries()) {
+    const before = stopped.slice(0, at).filter(({ machine }) => machine === second.machine);
+    const worker = before.findLast(({ name, isWorker }) => isWorker && name === second.name);
+    if (second.isWorker && worker !== undefined && second.atMs - worker.atMs < ISOLATED_MS)
+      wrong.push(`${second.name} ended ${worker.host} and then ${second.host}, with all in it`);
+    const same = before.findLast(({ key }) => key === second.key);
+    if (same !== undefined && same.attempt < MAX_ATTEMPTS && second.attempt <= same.attempt)
+      wrong.push(`${second.key} ended processes at attempts ${same.attempt}, ${second.attempt}`);
+  }
+  return wrong;
+}
+
+function checkInnocents({ stopped, runs }: Observed): Violations {
+  const wrong: string[] = [];
+  for (const { host, key: culprit, isWorker, atMs } of stopped) {
+    if (!isWorker) continue;
+    const last = new Map<string, Run>();
+    for (const run of runs) {
+      const { key } = run;
+      if (key === culprit || !NEVER_FAIL.has(run.op)) continue;
+      const before = last.get(key);
+      if (run.atMs <= atMs) last.set(key, run);
+      else if (before !== undefined) {
+        last.delete(key);
+        if (before.host === host && run.host === nextOf(host) && run.attempt > before.attempt)
+          wrong.push(
+            `${key} was interrupted by ${culprit}, and ran again as attempt ${run.attempt}, not ${before.attempt}`,
+          );
+      }
+    }
+  }
+  return wrong;
+}
+
+/** The worker that takes the place of one: `host-0.4` that of `host-0.3`. */
+const nextOf = (host: string): string =>
+  host.replace(/\d+$/, (number) => String(Number(number) + 1));
