@@ -38,6 +38,9 @@ export interface ConsoleSource {
   readonly dead: () => Promise<unknown>;
   readonly redrive: (id: number) => Promise<unknown>;
   readonly drop: (id: number) => Promise<unknown>;
+  /** Agents that are set aside, as `agents list --quarantined --json` has them. */
+  readonly quarantined: () => Promise<unknown>;
+  readonly release: (agent: Omit<PointOf, "at">) => Promise<unknown>;
   /** Each process that holds shards, with their number. */
   readonly hosts: () => Promise<unknown>;
 }

@@ -47,10 +47,15 @@ export function retryOf({
   }
 }
 
-/** Milliseconds to wait after failed attempt `attempt` (1-based); `random` is uniform in [0, 1). */
-/** The last attempt allowed of an input whose hosts died: it may have been at its last one. */
-export const lastAttempt = ({ maxAttempts }: ResolvedRetry, isUndoing: boolean): number =>
-  maxAttempts + (isUndoing ? UNDOING_DEATHS_MAX : 1);
+/**
+ * The last attempt allowed of an input whose hosts died: it may have been at its last one, unless
+ * `isKnown` says that the attempt before ended its process.
+ */
+export const lastAttempt = (
+  { maxAttempts }: ResolvedRetry,
+  { isUndoing, isKnown }: { readonly isUndoing: boolean; readonly isKnown: boolean },
+): number => maxAttempts + (isUndoing ? UNDOING_DEATHS_MAX : isKnown ? 0 : 1);
 
+/** Milliseconds to wait after failed attempt `attempt` (1-based); `random` is uniform in [0, 1). */
 export const backoffMs = (retry: ResolvedRetry, attempt: number, random: number): number =>
   Math.floor(random * Math.min(retry.baseDelayMs * 2 ** attempt, retry.maxDelayMs));

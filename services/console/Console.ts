@@ -102,6 +102,7 @@ export class Console {
         }),
       );
     if (what === "hosts" && path.length === 1) return get(source.hosts);
+    if (what === "quarantined" && path.length === 1) return get(source.quarantined);
     if (what === "dead" && path.length === 1) return get(source.dead);
     if (what === "dead" && path.length === 3 && /^\d+$/.test(one!)) {
       if (two === "redrive") return post(() => source.redrive(Number(one)));
@@ -114,6 +115,7 @@ export class Console {
       return get(() => source.history({ ...point, limit }));
     }
     if (three === "state") return get(() => source.state(point));
+    if (three === "release") return post(() => source.release(point));
     if (three === "schedules") return get(() => source.schedules(point));
     if (three === "sql") return get(() => source.sql({ ...point, query: given("query") ?? "" }));
     return undefined;

@@ -45,6 +45,10 @@ export const page = (nonce: string): string => `<!doctype html>
   <input id="class" placeholder="class" aria-label="Class">
   <input id="prefix" placeholder="name begins with" aria-label="Name begins with">
   <ul id="agents"></ul>
+  <div id="aside" hidden>
+  <h2>Quarantined</h2>
+  <ul id="quarantined"></ul>
+  </div>
   <h2>Dead letters</h2>
   <ul id="dead"></ul>
 </section>

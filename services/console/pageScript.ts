@@ -75,6 +75,20 @@ const showHosts = guarded(async () => {
   const hosts = await ask("hosts");
   $("hosts").textContent = hosts.map((one) => one.host + ": " + one.shards + " shards").join(" \\u00b7 ") || "no host runs";
 });
+const showQuarantined = guarded(async () => {
+  const found = await ask("quarantined");
+  $("aside").hidden = found.length === 0;
+  fill($("quarantined"), found.map((one) => {
+    const item = element("li", one.class + " " + one.name);
+    item.append(element("small", one.reason, { className: "bad", title: one.reason }));
+    item.append(element("button", "release", { className: "act", onclick: guarded(async () => {
+      if (!confirm("Release " + one.name + "? What waits for it runs at once.")) return;
+      await ask(pathOf(one) + "/release", { method: "POST" });
+      await showQuarantined();
+    }) }));
+    return item;
+  }));
+});
 const showDead = guarded(async () => {
   const letters = await ask("dead");
   fill($("dead"), letters.length === 0 ? [element("li", "none")] : letters.map((letter) => {
@@ -194,7 +208,7 @@ const showAt = guarded(async (seq) => {
 $("class").oninput = $("prefix").oninput = showAgents;
 $("field").oninput = drawTurns;
 function begin() {
-  if (token !== null) { showAgents(); showHosts(); showDead(); }
+  if (token !== null) { showAgents(); showHosts(); showQuarantined(); showDead(); }
 }
 function enter() {
   useToken($("token").value.trim());

@@ -19,6 +19,8 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { deadDrop, deadList, deadRedrive } from "./dead.ts";
 import { history } from "./history.ts";
 import { list } from "./list.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
+import { release } from "./release.ts";
 import { schedules } from "./schedules.ts";
 import { sql } from "./sql.ts";
 import { state } from "./state.ts";
@@ -89,8 +91,9 @@ The API, with "Authorization: Bearer <token>"; GET gives what the reading comman
   GET  /api/agents/<class>/<name>/history?limit=
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
-  GET  /api/dead, /api/hosts
+  GET  /api/dead, /api/quarantined, /api/hosts
   POST /api/dead/<id>/redrive|drop
+  POST /api/agents/<class>/<name>/release
 
 Examples:
   agents console
@@ -123,7 +126,7 @@ export async function console(
     throw usage(`The console's token is too short: ${TOKEN_MIN} characters at least`);
   const { time } = joins;
   const token = given.token ?? randomBytes(TOKEN_BYTES).toString("base64url");
-  const source = sourceOf(ports, terminal);
+  const source = sourceOf(ports, terminal, time);
   const server = await joins.serveConsole(source, { hostname, port, publicHost, token, time, log });
   const signals = stopSignals(joins.time);
   try {
@@ -167,7 +170,11 @@ export function givenToken(
 }
 
 /** Runs the reading commands with `--json` and parses what they print. */
-function sourceOf(ports: ReadPorts, terminal: Terminal): ConsoleSource {
+function sourceOf(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "nowMs">,
+): ConsoleSource {
   const lines = async (run: (capture: Terminal) => Promise<void>): Promise<unknown[]> => {
     const found: unknown[] = [];
     const capture: Terminal = {
@@ -195,6 +202,9 @@ function sourceOf(ports: ReadPorts, terminal: Terminal): ConsoleSource {
     dead: () => lines((capture) => deadList(ports, capture, { className: undefined, json })),
     redrive: (id) => lines((capture) => deadRedrive(ports, capture, { ids: [id], json })),
     drop: (id) => lines((capture) => deadDrop(ports, capture, { ids: [id], json })),
+    quarantined: () =>
+      lines((capture) => listQuarantined(ports, capture, time, { className: undefined, json })),
+    release: (agent) => first((capture) => release(ports, capture, time, { ...agent, json })),
     hosts: async () => {
       const shards = new Map<string, number>();
       for (const { value } of await ports.leases.list("shard."))
