@@ -332,8 +332,8 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       this.sockets.clear();
       services.metrics.activations(replayed.events);
       const endedHost = services.isolation?.endedHost;
-      const explained = endedHost !== undefined;
-      if (explained && replayed.host === endedHost) agent.suspects.forgive();
+      const isExplained = endedHost !== undefined && replayed.host === endedHost;
+      const explained = isExplained && agent.suspects.forgive();
       const live: Live = {
         agent,
         mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious, explained }),

@@ -59,7 +59,7 @@ export class IsolatedSlot {
   private readonly sockets = new SparseMap<string, SocketInfo>();
   private successor: Promise<AgentSlot> | undefined;
   /** Rule 4. */
-  private counting = false;
+  private counting: "no" | "once" | "again" = "no";
   /** Nothing is passed any more. */
   private over = false;
 
@@ -193,6 +193,18 @@ export class IsolatedSlot {
     }
   }
 
+  /** Rule 4. Once more where a process ends meanwhile: it may have had what was found. */
+  private async countSockets(): Promise<void> {
+    const isUnderWay = this.counting !== "no";
+    this.counting = isUnderWay ? "again" : "once";
+    while (!isUnderWay && this.counting !== "no" && !this.over) {
+      this.counting = "once";
+      // The broker is away: gateways announce their sockets when it is back.
+      await this.context.takeCensus?.(this.id).catch(() => undefined);
+      if (this.counting === "once") this.counting = "no";
+    }
+  }
+
   private get owner(): IsolatedOwner {
     const { epoch, services } = this.context;
     return { epoch, host: services.config.hostId };
@@ -200,11 +212,7 @@ export class IsolatedSlot {
 
   private async ask(ask: IsolatedAsk): Promise<IsolatedReply> {
     const reply = await this.isolation.ask(this.id, this.owner, ask);
-    // Once for all that the process had.
-    if (reply.kind === "ended" && !this.over && !this.counting) {
-      this.counting = true;
-      void this.context.takeCensus?.(this.id).finally(() => (this.counting = false));
-    }
+    if (reply.kind === "ended") void this.countSockets();
     if (reply.kind === "condemned" && !this.over)
       this.context.setAside(this.id, { kind: reply.why, reason: reply.reason });
     return reply;

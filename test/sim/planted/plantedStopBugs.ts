@@ -21,6 +21,6 @@ export const STOP_BUGS: ReadonlyArray<PlantedBug> = [
     name: "a turn spends an attempt when another's ends its process",
     caughtBy: 18,
     breaks: ["I21"],
-    install: () => patch(Suspects.prototype, "forgive", () => () => undefined),
+    install: () => patch(Suspects.prototype, "forgive", () => () => false),
   },
 ];
