@@ -25,8 +25,10 @@ function checkCulprits(stopped: ReadonlyArray<Stopped>): Violations {
     const worker = before.findLast(({ name, isWorker }) => isWorker && name === second.name);
     if (second.isWorker && worker !== undefined && second.atMs - worker.atMs < ISOLATED_MS)
       wrong.push(`${second.name} ended ${worker.host} and then ${second.host}, with all in it`);
-    const same = before.findLast(({ key }) => key === second.key);
-    if (same !== undefined && same.attempt < MAX_ATTEMPTS && second.attempt <= same.attempt)
+    // A copy that comes when the one before is dead begins anew: here, or on another machine.
+    const same = stopped.slice(0, at).findLast(({ key }) => key === second.key);
+    const isCounted = same?.machine === second.machine && same.attempt < MAX_ATTEMPTS;
+    if (isCounted && second.attempt <= same.attempt)
       wrong.push(`${second.key} ended processes at attempts ${same.attempt}, ${second.attempt}`);
   }
   return wrong;
