@@ -14,6 +14,8 @@ export interface Begin {
   readonly adminPort: number;
   /** It takes the place of a worker that has ended. */
   readonly again: boolean;
+  /** For `dev`: the URL that opens the console, with its token. */
+  readonly console?: string | undefined;
 }
 
 /** The broker that the control process has started, or was told of. */

@@ -24,6 +24,8 @@ export interface ServeWorkersOptions extends ServingOptions {
   readonly count: number;
   /** The control process's command line, from which each worker's is built. */
   readonly args: ReadonlyArray<string>;
+  /** The URL that opens the console, for the user of `dev`. */
+  readonly console?: string | undefined;
 }
 
 /**
@@ -67,7 +69,7 @@ export async function serveWorkers(
       const started = joins.startWorker();
       leases?.serve(worker, started, () => !stopping);
       const begin = { args: workerArguments(options.args, worker, port), adminHostname, adminPort };
-      started.send({ begin: { ...begin, again } });
+      started.send({ begin: { ...begin, again, console: options.console } });
       // A broker that can't be opened ends all: below.
       void broker?.then(({ url, summary }) => started.send({ broker: { url, summary } }), skip);
       if (role === "dev") void started.serving.then((serving) => (port = serving.port));
