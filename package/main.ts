@@ -1,8 +1,8 @@
 /**
  * What `npm run build` does after tsc: removes what tsc wrote for sources that are gone, gathers
- * the declarations (`declarations`), copies what the package brings along (`vendor`) and bundles
- * what commands that only read need (`reading`) and the console's page (`page`). The last three are left as they are while tsc's
- * output and the lock file are what they were.
+ * the declarations (`declarations`), copies what the package brings along (`vendor`), and bundles
+ * what commands that only read need (`reading`) and the console's page (`page`). All but the first
+ * are left as they are while their inputs are what they were.
  */
 import { chmodSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

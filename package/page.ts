@@ -1,7 +1,7 @@
 /**
- * Bundles the console's page (`services/consolePage`) with React into `dist/console`: one script and
- * one style, which `services/console/page` puts into its document. Left as it is while the sources
- * and the lock file are older.
+ * Bundles the console's page (`services/consolePage`) with React into `dist/console`: one script
+ * and one style, which `services/console/page` puts into its document. Left as it is while the
+ * sources and the lock file are older.
  */
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";

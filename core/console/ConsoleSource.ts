@@ -97,8 +97,8 @@ export interface ConsoleSource {
   /** Each process that holds shards, with their number. */
   readonly hosts: () => Promise<unknown>;
   /**
-   * Calls `tell` with what happens from now on, until the returned function is called: of one agent,
-   * or of all.
+   * Calls `tell` with what happens from now on, until the returned function is called: to one
+   * agent, or to all.
    */
   readonly follow: (wanted: AgentOf | undefined, tell: (news: ConsoleNews) => void) => () => void;
 }

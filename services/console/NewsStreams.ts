@@ -18,8 +18,8 @@ const PAGES_MAX = 64;
 const NAMED_MAX = 500;
 /** Rule 2. */
 const PAUSE_MS = 200;
-/** Rule 3: less than proxies wait. */
-const QUIET_MS = 15_000;
+/** Rule 3: less than proxies wait, and than the ten seconds of uWebSockets.js. */
+const QUIET_MS = 5_000;
 
 /** One line. Empty: rule 3. */
 interface NewsLine {

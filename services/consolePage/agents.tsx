@@ -13,6 +13,7 @@ interface Listed {
   readonly owner?: string;
 }
 
+/** Some screens; each agent costs the broker a look-up. */
 const PAGE = 100;
 
 export const Agents = ({ place }: { readonly place: Place }) => {

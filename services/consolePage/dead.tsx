@@ -14,6 +14,7 @@ interface Letter {
   readonly cause?: { readonly kind: string; readonly type?: string; readonly delivery?: string };
 }
 
+/** As many as the console gives at once. */
 const PAGE = 500;
 
 export const DeadLetters = () => {

@@ -117,6 +117,7 @@ const Hour = ({ list }: { readonly list: ReadonlyArray<Delivery> }) => {
       </p>
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
         role="img"
         aria-label="Deliveries a minute"
         className="plot"

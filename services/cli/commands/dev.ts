@@ -87,7 +87,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       await refuseSecond(terminal, options.dataFolder);
       const tunnel = await openTunnelIfAsked(context, given, options);
       const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
-      const { openInBrowser, serveDevConsole } = await import("../serving/devConsole.ts");
+      const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
       const served = await serveDevConsole(joins, terminal, {
         dataFolder: options.dataFolder,
         port: given.consolePort,

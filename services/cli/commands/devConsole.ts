@@ -11,7 +11,7 @@ import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/Consol
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import type { Joins, ReadPorts, ServedConsole } from "../../wiring/Joins.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import { findDev } from "./devFile.ts";
+import { findDev } from "../serving/devFile.ts";
 
 /** Too many to guess. */
 const TOKEN_BYTES = 24;
@@ -92,8 +92,8 @@ function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: De
     const { natsUrl, namespace } = found.dev;
     const target = { natsUrl, namespace };
     const [{ consoleSource }, { rerunProcess }, ports] = await Promise.all([
-      import("../console/consoleSource.ts"),
-      import("../console/rerunProcess.ts"),
+      import("./consoleSource.ts"),
+      import("./rerunProcess.ts"),
       joins.openReader(target),
     ]);
     const rerun = rerunProcess(joins, target);
