@@ -162,6 +162,11 @@ type CallHead =
    */
   | { readonly kind: "usage" }
   /**
+   * Ends the agent's quarantine. Answered `result` with its `QuarantineMark`, or with null where it
+   * is not quarantined. Older hosts refuse it.
+   */
+  | { readonly kind: "release" }
+  /**
    * A durable input that is not stored (`core/input/DirectInput`), with its own body. Answered
    * `done` or `stored`. After any other reply, or none, the caller stores it in the inbox.
    */
@@ -201,13 +206,13 @@ type CallHead =
   /** Requests the current state. Starts the agent, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
 
-/** The calls that are about one agent. */
-export type SlotCall = Exclude<Call, { readonly kind: "usage" }>;
+/** The calls that an agent's slot answers; the shard answers the others. */
+export type SlotCall = Exclude<Call, { readonly kind: "usage" | "release" }>;
 
 /** The calls that the agent itself answers. */
 export type AgentCall = Exclude<
   Call,
-  { readonly kind: "erase" | "restore" | "input" | "abort" | "cancel" | "usage" }
+  { readonly kind: "erase" | "restore" | "input" | "abort" | "cancel" | "usage" | "release" }
 >;
 
 export type CallReply =

@@ -70,6 +70,11 @@ export const InboxHead = Schema.Struct({
    * older releases.
    */
   delivery: Schema.optionalKey(Schema.String),
+  /**
+   * For a `webhook`: paths of fields of its body that are kept nowhere but here, until it is done
+   * (`core/redaction/FieldRedaction`). Absent: its route names none.
+   */
+  redact: Schema.optionalKey(Schema.Array(Schema.String)),
   /** W3C trace context of what caused the input. Absent: it is not traced. */
   traceparent: Schema.optionalKey(Schema.String),
   /**

@@ -173,6 +173,15 @@ export class Subjects {
   base(id: AgentId): string {
     return `${this.namespace}.snapshot.${this.shardToken(id)}+base.${this.tail(id)}`;
   }
+  /** The agent's quarantine mark (`core/quarantine`). `+quarantine` is no class, as `+base`. */
+  quarantine(id: AgentId): string {
+    return `${this.namespace}.snapshot.${this.shardToken(id)}+quarantine.${this.tail(id)}`;
+  }
+  /** The marks of all agents. */
+  get quarantines(): string {
+    const any = this.layout.streamGroups === 1 ? "" : "*.";
+    return `${this.namespace}.snapshot.${any}+quarantine.>`;
+  }
   dead(id: AgentId): string {
     return `${this.namespace}.dead.${this.tail(id)}`;
   }

@@ -72,6 +72,12 @@ export interface AgentStaticOptions {
    * rerun`. Default false: answers only.
    */
   readonly record?: boolean;
+  /**
+   * Paths of fields of webhooks' bodies, and of sockets' messages, that are `REDACTED` in all that
+   * is kept of them: `["customer.email", "card.*"]`, in addition to those of a route. The agent's
+   * code sees them. What it writes to state or SQL is kept as it is. Default: none.
+   */
+  readonly redact?: ReadonlyArray<string>;
   /** Whether `sendWebhook` can reach private, loopback and link-local addresses. Default false. */
   readonly allowPrivateHosts?: boolean;
   /** Bytes of JSON past which `setState` throws `StateTooLarge`. Default 16 MiB. */

@@ -83,6 +83,9 @@ export interface ConsoleSource {
   readonly letter: (id: number) => Promise<unknown>;
   readonly redrive: (id: number) => Promise<unknown>;
   readonly drop: (id: number) => Promise<unknown>;
+  /** Agents that are set aside, as `agents list --quarantined --json` has them. */
+  readonly quarantined: () => Promise<unknown>;
+  readonly release: (agent: AgentOf) => Promise<unknown>;
   readonly fork: (wanted: PointOf & { readonly newName: string }) => Promise<unknown>;
   /** What a module makes of the webhooks of an agent's past. `module`: as `overview` lists it. */
   readonly rerun: (

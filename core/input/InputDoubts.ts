@@ -4,9 +4,10 @@
  * then count even when its host dies.
  *
  * 1. The first stored input that begins after a wake decides. When it is older than
- *    `SUSPECT_AGE_MS`, or memory was full just now, every input that was stored before this wake is
- *    in doubt. Each of them is announced, not only the first: an older one that finishes just
- *    before the death would hide the one that killed.
+ *    `SUSPECT_AGE_MS` and the last process's end is not explained, or an input evicted the agent
+ *    just now, every input that was stored before this wake is in doubt. Each of them is announced,
+ *    not only the first: an older one that finishes just before the death would hide the one that
+ *    killed.
  * 2. Inputs that begin together are announced in one commit, and begin in their order when it is
  *    stored. Nothing overtakes them.
  * 3. An input that was begun before begins when those before it have begun, and nothing begins
@@ -29,9 +30,20 @@ export interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
   readonly suspects: Pick<Suspects, "announceInput">;
 }
 
+/** What an agent's owner knows of the inputs that wait when the agent wakes. */
+export interface Trust {
+  /** An input just made the agent leave memory, or ended its process: all are in doubt. */
+  readonly suspicious?: boolean;
+  /**
+   * It is known what ended the last process, and that was none of these: an input that is old is
+   * not in doubt for that.
+   */
+  readonly explained?: boolean;
+}
+
 export class InputDoubts {
   private readonly agent: DoubtsAgent;
-  private readonly suspicious: boolean;
+  private readonly trust: Trust;
   /** Rule 1; undefined until an input was asked about. */
   private doubtful: boolean | undefined;
   /** Settles when the last announcement is stored. */
@@ -39,13 +51,9 @@ export class InputDoubts {
   /** Key of the input of rule 3. */
   private alone: string | undefined;
 
-  /**
-   * `suspicious`: an input just made the agent leave memory; inputs are in doubt whatever their
-   * age.
-   */
-  constructor(agent: DoubtsAgent, suspicious: boolean) {
+  constructor(agent: DoubtsAgent, trust: Trust) {
     this.agent = agent;
-    this.suspicious = suspicious;
+    this.trust = trust;
   }
 
   /** Rule 3: nothing may begin until `over`. */
@@ -84,7 +92,8 @@ export class InputDoubts {
   private isInDoubt(storedMs: number): boolean {
     const { startedMs, time } = this.agent;
     if (this.doubtful !== undefined) return this.doubtful && storedMs <= startedMs;
-    this.doubtful = this.suspicious || time.nowMs() - storedMs > SUSPECT_AGE_MS;
+    const { suspicious = false, explained = false } = this.trust;
+    this.doubtful = suspicious || (!explained && time.nowMs() - storedMs > SUSPECT_AGE_MS);
     return this.doubtful;
   }
 }

@@ -25,6 +25,7 @@ import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
+import { hideFields } from "../redaction/FieldRedaction.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -34,8 +35,9 @@ import type { AgentInput } from "./AgentInput.ts";
 import { isReportedByGateway, type DirectEnd, type DirectInput } from "./DirectInput.ts";
 import { failureText } from "../errors/failureText.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
-import { InputDoubts } from "./InputDoubts.ts";
-import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
+import type { Unbegun } from "./Unbegun.ts";
+import { InputDoubts, type Trust } from "./InputDoubts.ts";
+import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
 import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
@@ -50,7 +52,7 @@ const REREAD_MS = 1000;
 
 /** The agent whose inputs these are. */
 export interface MailboxAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
-  readonly options: { readonly retry?: RetryOptions };
+  readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
   readonly suspects: Suspects;
   readonly lanes: EnvelopeAgent["lanes"] & {
     offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void;
@@ -72,6 +74,7 @@ export interface MailboxHost extends AnswerOutlet {
    * `BrokerUnavailable`.
    */
   readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
+  readonly unbegun: Pick<Unbegun, "knowsEndings">;
   readonly onTurn: () => void;
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
@@ -103,11 +106,10 @@ export class Mailbox {
    */
   private readonly resting = new SparseMap<string, number>();
 
-  /** `suspicious`: an input threw the agent out of memory just now. */
-  constructor(agent: MailboxAgent, host: MailboxHost, { suspicious = false } = {}) {
+  constructor(agent: MailboxAgent, host: MailboxHost, trust: Trust = {}) {
     this.agent = agent;
     this.host = host;
-    this.doubts = new InputDoubts(agent, suspicious);
+    this.doubts = new InputDoubts(agent, trust);
   }
 
   get idle(): boolean {
@@ -286,17 +288,21 @@ export class Mailbox {
     // By key: two copies that are tried in turn share their attempts, or neither would ever spend
     // them.
     const begun = agent.image.begun.get(head.key);
-    const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
+    const isKnown = begun !== undefined || this.host.unbegun.knowsEndings;
+    const attempt = isKnown ? agent.suspects.next(head.key, begun?.attempts ?? 0) : 1;
     const retry = retryOf(agent);
     const undoing = agent.image.undoing(head.key);
+    const hidden = hideFields(envelope, agent.options.redact);
     let turn = new Turn({
-      cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
+      cause: causeOfEnvelope(head, hidden.body, input.seq, attempt),
+      conceals: hidden.values,
       owner: agent,
       durable: true,
       ...(input.direct === undefined ? {} : { input: input.direct }),
     });
     // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
-    if (attempt > retry.maxAttempts + 1) {
+    const isEnded = attempt > 1 && agent.suspects.ended(head.key) === attempt - 1;
+    if (attempt > lastAttempt(retry, { isUndoing: undoing !== undefined, isKnown: isEnded })) {
       const error = undoing ?? agent.suspects.exhausted(head.key);
       return this.finish(input, turn, envelope, { error });
     }
@@ -311,7 +317,7 @@ export class Mailbox {
       if (agent.isLost) return;
       turn = turn.rest;
       const suppressed = await agent.handleError(turn, error);
-      failure = failureText(error);
+      failure = turn.conceal(failureText(error));
       if (suppressed) response = INTERNAL_ERROR;
     } finally {
       cleared?.();
@@ -345,7 +351,8 @@ export class Mailbox {
     const dead = end.response === undefined;
     if (dead) {
       const letter = await this.agent.undo(turn, end.error ?? "it failed");
-      await this.host.deadLetter(input, letter, input.encoded);
+      const reason = turn.conceal(letter.reason);
+      await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
     }
     turn.outcome = {
       done: dead ? deadKeys(input, head) : [head.key, ...(head.alsoKeys ?? [])],
@@ -353,6 +360,7 @@ export class Mailbox {
       error: end.error,
     };
     const seq = await this.commitEnd(turn);
+    if (dead && this.host.unbegun.knowsEndings) this.agent.suspects.settled(head.key);
     input.ack();
     const { error, response = INTERNAL_ERROR } = end;
     if (!dead && isReportedByGateway(input, head, this.agent.time.nowMs()))
@@ -383,10 +391,8 @@ export class Mailbox {
   }
 
   private async deadLetter(input: AgentInput, reason: string): Promise<void> {
-    this.agent.log.error("an input can't be run; it goes to the dead letters", {
-      seq: input.seq,
-      reason,
-    });
+    const { seq } = input;
+    this.agent.log.error("an input can't be run; it goes to the dead letters", { seq, reason });
     await this.host.deadLetter(input, { reason, undone: false });
     input.ack();
   }

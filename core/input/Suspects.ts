@@ -8,6 +8,8 @@
  * 2. Such a job and an input that was begun before do not run beside each other either. The second
  *    waits, but not for ever: an input may wait for a job, and a job for an input.
  * 3. An attempt that was journaled and lost its agent before it ran is not spent (`Unbegun`).
+ *    An attempt that is known to have ended its process is spent, even where nothing of it was
+ *    journaled; those that it interrupted are not.
  * 4. A call that was under way when its host was lost runs beside none of these, and beside no
  *    other such call. It does not wait here: its caller asks again. A call that ends this host then
  *    takes only itself down, since the others were not under way.
@@ -22,7 +24,10 @@ const APART_MS_MAX = 10_000;
 const NOTHING = (): void => undefined;
 
 /** The agent that the suspects run on. */
-export type SuspectsAgent = Pick<AgentTurns, "id" | "time" | "committer" | "unlessDiscarded">;
+export type SuspectsAgent = Pick<
+  AgentTurns,
+  "id" | "time" | "image" | "committer" | "unlessDiscarded"
+>;
 
 export class Suspects {
   private readonly agent: SuspectsAgent;
@@ -56,7 +61,29 @@ export class Suspects {
 
   /** Rule 3. The number of the next attempt of a key that the journal has as begun so often. */
   next(key: string, journaled: number): number {
+    const ended = this.ended(key);
+    if (ended > journaled) return ended + 1;
     return journaled + (this.unbegun.take(this.agent.id, key, journaled) ? 0 : 1);
+  }
+
+  /** The number of the last attempt that is known to have ended its process; 0: none. */
+  ended(key: string): number {
+    return this.unbegun.endedAt(this.agent.id, key);
+  }
+
+  /**
+   * The agent's last host was ended by another agent, which is known for certain. What was begun
+   * there begins anew with the same number, unless it ended that host itself.
+   */
+  forgive(): void {
+    const { id, image } = this.agent;
+    for (const [key, { attempts }] of image.begun)
+      if (this.ended(key) < attempts) this.unbegun.announced(id, key, attempts);
+  }
+
+  /** An input or job is dead, and that is stored. */
+  settled(key: string): void {
+    this.unbegun.settled(this.agent.id, key);
   }
 
   /** The error of an input or job whose last attempt did not end, and which has none left. */

@@ -15,12 +15,25 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 
-/**
- * Why the process ended in which an attempt of this key ran, e.g. `a turn held …, at
- * agents.ts:7:3`. Undefined: not known. `services/watchdog/Endings` keeps it across the process's
- * end.
- */
-export type LastEnding = (id: AgentId, key: string) => string | undefined;
+/** What is known of the process that ended while an attempt of an input ran. */
+export interface LastEnding {
+  /** E.g. `its turn held …, in agents.ts:7:3`. */
+  readonly reason: string;
+  /** The number of the attempt that ended it, from 1. It counts, whatever was journaled. */
+  readonly attempt: number;
+}
+
+/** `services/watchdog/Endings` keeps them across the processes' ends. */
+export interface LastEndings {
+  /** False: this process need not ask for any input's. */
+  readonly any: boolean;
+  /** Undefined: not known. */
+  readonly of: (id: AgentId, key: string) => LastEnding | undefined;
+  /** The input is dead. When an operator sends it again, its attempts begin anew. */
+  readonly forget: (id: AgentId, key: string) => void;
+}
+
+const NOTHING_KNOWN: LastEndings = { any: false, of: () => undefined, forget: () => undefined };
 
 /**
  * Keys that another host takes over never come back: past this bound the oldest are forgotten, and
@@ -31,16 +44,31 @@ const HELD_MAX = 10_000;
 export class Unbegun {
   /** Announced attempt by agent and key, oldest first. */
   private readonly attempts = new Map<string, number>();
-  private readonly lastEnding: LastEnding;
+  private readonly endings: LastEndings;
 
   /** Default: nothing is known of how processes ended. */
-  constructor(lastEnding: LastEnding = () => undefined) {
-    this.lastEnding = lastEnding;
+  constructor(endings = NOTHING_KNOWN) {
+    this.endings = endings;
+  }
+
+  /** Whether the attempts of inputs that the journal does not know may be counted. */
+  get knowsEndings(): boolean {
+    return this.endings.any;
+  }
+
+  /** The number of the last attempt of which it is known that it ended its process; 0: none. */
+  endedAt(id: AgentId, key: string): number {
+    return this.endings.any ? (this.endings.of(id, key)?.attempt ?? 0) : 0;
+  }
+
+  /** The input is dead, and that is stored. */
+  settled(id: AgentId, key: string): void {
+    if (this.endings.any) this.endings.forget(id, key);
   }
 
   /** The error of an input whose last attempt did not end, and which has none left. */
   exhausted(id: AgentId, key: string): string {
-    const why = this.lastEnding(id, key);
+    const why = this.endings.of(id, key)?.reason;
     const text = "its attempts are exhausted; the last one did not end";
     return why === undefined ? text : `${text}: ${why}`;
   }

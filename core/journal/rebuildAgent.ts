@@ -46,11 +46,18 @@ export interface RebuildSources {
   readonly trustsCache?: boolean;
 }
 
+export interface Replayed {
+  readonly events: number;
+  readonly bytes: number;
+  /** The host that wrote the last one. Absent without any. */
+  readonly host?: string;
+}
+
 export interface Rebuilt {
   readonly image: AgentImage;
   readonly database: AgentDatabase;
   /** Events and bytes replayed from the journal, for the metrics. */
-  readonly replayed: { readonly events: number; readonly bytes: number };
+  readonly replayed: Replayed;
   /** Convenience for readers: `image`'s sequence, time and state. */
   readonly seq: Sequence;
   readonly time: number;
@@ -82,7 +89,7 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
       image = isNew ? new AgentImage(id) : await restoreSnapshot(id, database, sources);
     }
     const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
-    let replayed: Rebuilt["replayed"] | Gap = NOTHING;
+    let replayed: Replayed | Gap = NOTHING;
     if (!isWhole) replayed = await replayTail(image, database, { ...sources, last });
     if ("after" in replayed) {
       image = await restoreBase(id, database, sources, replayed);
@@ -153,7 +160,7 @@ async function restoreSnapshot(
   return new AgentImage(id);
 }
 
-const NOTHING = { events: 0, bytes: 0 };
+const NOTHING: Replayed = { events: 0, bytes: 0 };
 
 /** An event names one before it that is neither in the image nor in the journal. */
 type Gap = Pick<HistoryTrimmed, "seq" | "after" | "timeMs">;
@@ -195,11 +202,13 @@ async function replayTail(
   image: AgentImage,
   database: AgentDatabase,
   { journal, atSeq, atTimeMs, last }: RebuildSources & { readonly last: StoredEvent | undefined },
-): Promise<Rebuilt["replayed"] | Gap> {
+): Promise<Replayed | Gap> {
   if (last !== undefined && isNext(image, last)) {
-    replayEvent(image, database, last.seq, decodeEvent(last.data));
-    return { events: 1, bytes: last.data.length };
+    const event = decodeEvent(last.data);
+    replayEvent(image, database, last.seq, event);
+    return { events: 1, bytes: last.data.length, host: event.head.host };
   }
+  let host: string | undefined;
   let events = 0;
   let bytes = 0;
   const toSeq = atSeq ?? last?.seq;
@@ -213,10 +222,11 @@ async function replayTail(
     if (after !== undefined && after > image.seq) return { seq: stored.seq, after, timeMs: time };
     if (atTimeMs !== undefined && time > atTimeMs) break;
     replayEvent(image, database, stored.seq, event);
+    ({ host } = event.head);
     events++;
     bytes += stored.data.length;
   }
-  if (image.seq > 0) return { events, bytes };
+  if (image.seq > 0) return { events, bytes, ...(host !== undefined && { host }) };
   return (await trimmedBefore(image.id, journal)) ?? NOTHING;
 }
 

@@ -17,7 +17,7 @@ import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
+import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 
@@ -26,6 +26,10 @@ export interface JobAgent extends AgentTurns {
   readonly suspects: {
     /** The number of the next attempt of a key that the journal has as begun so often. */
     next(key: string, journaled: number): number;
+    /** The number of the last attempt that is known to have ended its process; 0: none. */
+    ended(key: string): number;
+    /** A job is dead, and that is stored. */
+    settled(key: string): void;
     /** The error of a job whose last attempt did not end, and which has none left. */
     exhausted(key: string): string;
     /** Rule 5. Call what it resolves to when the attempt is over. */
@@ -58,16 +62,14 @@ export interface Job {
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
 
-/** A job nobody knows the end of may have been at its last attempt: one more, marked, at most. */
-const UNKNOWN_ATTEMPTS = 1;
-
 /**
  * Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or
  * `BrokerUnavailable`.
  */
 export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   const begun = agent.image.begun.get(job.key);
-  const before = begun === undefined ? 0 : agent.suspects.next(job.key, begun.attempts) - 1;
+  const before = agent.suspects.next(job.key, begun?.attempts ?? 0) - 1;
+  const isKnown = before > 0 && agent.suspects.ended(job.key) === before;
   const undoing = agent.image.undoing(job.key);
   for (let attempt = before + 1; ; attempt++) {
     const turn = new Turn({
@@ -75,9 +77,10 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       owner: agent,
       durable: true,
     });
-    if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS) {
+    if (attempt > lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown })) {
       const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
-      return fail(agent, job, turn, error, attempt - 1);
+      await fail(agent, job, turn, error, attempt - 1);
+      return agent.suspects.settled(job.key);
     }
     const cleared =
       job.suspect && attempt === before + 1

@@ -13,6 +13,8 @@
 export interface RedactNames {
   readonly headers?: ReadonlyArray<string>;
   readonly query?: ReadonlyArray<string>;
+  /** Paths of fields of the body, which the agent sees: `customer.email`, `card.*`. */
+  readonly body?: ReadonlyArray<string>;
 }
 
 const HEADERS = [

@@ -5,6 +5,9 @@
 import type { LogShape } from "../telemetry/Log.ts";
 import { RETRY_DEFAULT, type RetryOptions } from "./RetryOptions.ts";
 
+/** As of a workflow's step: an undo that kills its host each time is given up. */
+const UNDOING_DEATHS_MAX = 20;
+
 export interface ResolvedRetry {
   readonly maxAttempts: number;
   readonly baseDelayMs: number;
@@ -43,6 +46,15 @@ export function retryOf({
     return resolveRetry();
   }
 }
+
+/**
+ * The last attempt allowed of an input whose hosts died: it may have been at its last one, unless
+ * `isKnown` says that the attempt before ended its process.
+ */
+export const lastAttempt = (
+  { maxAttempts }: ResolvedRetry,
+  { isUndoing, isKnown }: { readonly isUndoing: boolean; readonly isKnown: boolean },
+): number => maxAttempts + (isUndoing ? UNDOING_DEATHS_MAX : isKnown ? 0 : 1);
 
 /** Milliseconds to wait after failed attempt `attempt` (1-based); `random` is uniform in [0, 1). */
 export const backoffMs = (retry: ResolvedRetry, attempt: number, random: number): number =>

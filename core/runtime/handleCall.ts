@@ -37,6 +37,7 @@ import type { Turn } from "../turn/Turn.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { sinceOf } from "../stream/KeptMessages.ts";
+import { hideInMessage } from "../redaction/FieldRedaction.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
 import { cancelRpc, handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
@@ -249,7 +250,7 @@ async function receive(
     kind,
     id: connection.id,
     time: agent.time.nowMs(),
-    ...(text ? { body: message as string } : {}),
+    ...(text ? { body: hideInMessage(message as string, agent.options.redact) } : {}),
   } as const;
   const turn = agent.newTurn(cause, { connection });
   if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);

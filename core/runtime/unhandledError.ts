@@ -37,7 +37,7 @@ export function unhandledError(
       ...(attempt !== undefined && { attempt }),
       ...(delivery !== undefined && { delivery }),
       failsItsTurn: turn.running,
-      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      error: turn.conceal(error instanceof Error ? (error.stack ?? error.message) : String(error)),
     });
   }
   if (agent.discarded) return;

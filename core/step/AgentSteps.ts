@@ -125,7 +125,7 @@ export class AgentSteps {
       try {
         text = await this.make({ name, id, key: stepKey(agent.id, turn.cause, id), turn }, work);
       } catch (error) {
-        steps.runAgain(id, failureText(error));
+        steps.runAgain(id, turn.conceal(failureText(error)));
         throw error;
       }
     }

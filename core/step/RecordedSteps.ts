@@ -44,7 +44,7 @@ export class RecordedTurn {
   take(key: string, request: StepRequest | undefined): StepText {
     const found = this.find(key, request);
     if (found === undefined) {
-      const what = request === undefined ? `step "${nameOf(key)}"` : `fetch ${request.method} ${request.url}`; // prettier-ignore
+      const what = request === undefined ? stepOf(key) : `fetch ${request.method} ${request.url}`; // prettier-ignore
       const then = request && this.steps.get(key)?.request;
       const lines = then === undefined ? ["it was not there then"] : requestDifferences(then, request!); // prettier-ignore
       for (const line of lines) this.differences.push(`${what}: ${line}`);
@@ -68,6 +68,8 @@ export class RecordedTurn {
 }
 
 const nameOf = (key: string): string => key.slice(key.indexOf(":") + 1);
+const stepOf = (key: string): string =>
+  key.startsWith("undo ") ? `the undo of step "${nameOf(key)}"` : `step "${nameOf(key)}"`;
 
 /** A line for each difference; none: they are equal. */
 function requestDifferences(was: StepRequest, is: StepRequest): ReadonlyArray<string> {

@@ -6,7 +6,8 @@
  *    with an idempotency key of its own, and not run again once it has ended.
  * 2. That undoing has begun is journaled before the first one, with the failure (`UNDOING`). When
  *    the host ends meanwhile, the turn runs again from its start, to know its undos: its done steps
- *    have their results, no other step runs, and however the code ends, the turn has failed.
+ *    have their results, no other step runs, and however the code ends, the turn has failed. A turn
+ *    whose host dies so again and again is given up (`lastAttempt`).
  * 3. One whose attempts are spent has failed, and the next one runs. The dead letter names both.
  */
 import { UNDOING } from "../journal/AgentImage.ts";

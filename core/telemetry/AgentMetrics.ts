@@ -22,7 +22,7 @@ export interface AgentMetrics {
   readonly hibernations: () => void;
   readonly snapshots: () => void;
   readonly deadLetters: () => void;
-  /** An agent whose journal can't be read was set aside. */
+  /** An agent was quarantined. */
   readonly quarantines: () => void;
   /** A durable input was dropped because the agent had already done it. */
   readonly duplicates: () => void;
@@ -45,6 +45,8 @@ export interface AgentMetrics {
   readonly ofClass: (name: string) => ClassMetrics;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
+  /** How many agents of the host's shards are quarantined. */
+  readonly quarantined: (agents: () => number) => void;
   /** The memory that a host uses: 1 is all that it may take. */
   readonly memoryInUse: (share: () => number) => void;
   readonly connections: (sockets: () => number) => void;
@@ -122,7 +124,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     hibernations: count("hibernations", "Agents that left memory when idle"),
     snapshots: count("snapshots", "Snapshots stored"),
     deadLetters: count("dead_letters", "Inputs that exhausted their attempts"),
-    quarantines: count("quarantines", "Agents set aside because their journal can't be read"),
+    quarantines: count("quarantines", "Agents quarantined: set aside, with their inputs stored"),
     duplicates: count("duplicate_inputs", "Inputs dropped because they had been done before"),
     entityConflicts: count(
       "entity_conflicts",
@@ -153,6 +155,8 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     refusedInputs: (of) => refusedInputs(of, "")(),
     turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
+    quarantined: (read) =>
+      metrics.gaugeFrom("agents_quarantined", "Agents that are quarantined now", read),
     memoryInUse: (read) =>
       metrics.gaugeFrom(
         "agents_memory_in_use",

@@ -5,6 +5,7 @@
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../connection/Connection.ts";
 import type { Sequence } from "../../schemas/Address.ts";
+import { conceal } from "../redaction/FieldRedaction.ts";
 import { AbortSource } from "../http/AbortSource.ts";
 import type { TurnTimedOut } from "../errors/errors.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
@@ -57,6 +58,8 @@ export class Turn {
   connection: Connection | undefined;
   request: Request | undefined;
   email: AgentEmail | undefined;
+  /** Values of its input that no text may have (`FieldRedaction`). Undefined: none. */
+  private readonly conceals: ReadonlyArray<string> | undefined;
   ended = false;
   /** Why its code may write no more: it did not end in time (`TurnLimits`, rule 3). */
   givenUp: TurnTimedOut | undefined;
@@ -105,12 +108,14 @@ export class Turn {
       readonly owner: object;
       readonly durable?: boolean;
       readonly input?: UnstoredInput;
+      readonly conceals?: ReadonlyArray<string> | undefined;
     },
   ) {
     this.cause = options.cause;
     this.owner = options.owner;
     this.durable = options.durable ?? false;
     this.input = options.input;
+    this.conceals = options.conceals;
     this.direct = options.input !== undefined;
     this.connection = options.connection;
     this.request = options.request;
@@ -138,8 +143,8 @@ export class Turn {
   get rest(): Turn {
     if (this.givenUp === undefined) return this;
     if (this.#successor === undefined) {
-      const { cause, owner, durable, connection, request, email, input } = this;
-      const context = { connection, request, ...(input !== undefined && { input }) };
+      const { cause, owner, durable, connection, request, email, input, conceals } = this;
+      const context = { connection, request, conceals, ...(input !== undefined && { input }) };
       const successor = (this.#successor = new Turn({ cause, owner, durable, ...context }));
       successor.email = email;
       successor.steps = this.steps?.successor();
@@ -147,6 +152,26 @@ export class Turn {
       successor.mailsSent = this.mailsSent;
     }
     return this.#successor.rest;
+  }
+
+  /** Whether anything of its input is hidden. */
+  get hides(): boolean {
+    return this.conceals !== undefined && this.conceals.length > 0;
+  }
+
+  /** The text without what is hidden of its input. */
+  conceal(text: string): string {
+    return this.conceals === undefined ? text : conceal(text, this.conceals);
+  }
+
+  /** The error without it; itself where nothing is hidden. */
+  concealError(error: unknown): unknown {
+    if (!this.hides || error === undefined) return error;
+    if (!(error instanceof Error)) return this.conceal(String(error));
+    const concealed = new Error(this.conceal(error.message));
+    concealed.name = error.name;
+    if (error.stack !== undefined) concealed.stack = this.conceal(error.stack);
+    return concealed;
   }
 
   /** Its input lies nowhere but in this process. */

@@ -214,6 +214,8 @@ export interface WebhookRoute extends WebhookTarget {
    * own.
    */
   readonly redaction: Redaction;
+  /** Paths of fields of the body that are not kept once the agent has it. Absent: none. */
+  readonly redactedFields?: ReadonlyArray<string>;
 }
 
 /** Whether the route accepts a method. If not, it answers 405 before the body is read. */

@@ -21,7 +21,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
     "Starting:",
     [
       command("init [options] [folder]", "write a new project", async () =>
-        (await import("./commands/init.ts")).addInit), // prettier-ignore
+        (await import("./init/init.ts")).addInit), // prettier-ignore
     ],
   ],
   [
@@ -59,6 +59,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
       command("erase [options] <class> <name>", "remove an agent and all that is stored of it", async () => (await import("./commands/erase.ts")).addErase),
       command("dead", "inputs that exhausted their attempts: look, run again, drop", async () => (await import("./commands/dead.ts")).addDead),
       command("redeliver [options] [id...]", "give past webhooks to their agents again", async () => (await import("./commands/redeliver.ts")).addRedeliver),
+      command("release [options] <class> <name>", "let a quarantined agent run again", async () => (await import("./commands/release.ts")).addRelease),
     ],
   ],
   [

@@ -126,6 +126,7 @@ export class Console {
     if (path.length === 1) {
       if (what === "overview") return get(source.overview);
       if (what === "hosts") return get(source.hosts);
+      if (what === "quarantined") return get(source.quarantined);
       if (what === "agents")
         return get(() =>
           source.list({
@@ -194,6 +195,8 @@ export class Console {
         return get(() => source.why({ ...point, path: given("path") ?? "", limit: limit ?? TURNS_DEFAULT })); // prettier-ignore
       case "diff":
         return get(() => source.diff({ ...point, from: from ?? "0", to }));
+      case "release":
+        return post(() => source.release(point));
       case "fork":
         return post(() => source.fork({ ...point, newName: given("to") ?? "" }));
       case "rerun":

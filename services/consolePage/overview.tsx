@@ -2,6 +2,7 @@
 import { withQuery } from "./api.ts";
 import { useAsk, useNewsCount } from "./hooks.ts";
 import { Answer, Heading, Link, Table } from "./parts.tsx";
+import { Quarantine } from "./quarantine.tsx";
 import type { Delivery } from "./deliveries.tsx";
 
 interface OverviewNow {
@@ -72,6 +73,7 @@ export const Overview = () => {
           );
         }}
       </Answer>
+      <Quarantine version={news} />
       <h2>Deliveries of the last hour</h2>
       <Answer of={deliveries}>{(list) => <Hour list={list} />}</Answer>
     </>

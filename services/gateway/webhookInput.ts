@@ -45,7 +45,7 @@ const invalid = (body: string): PlainAnswer => ({
 });
 
 export interface InputParts {
-  readonly route: Pick<WebhookRoute, "path" | "verifier" | "redaction">;
+  readonly route: Pick<WebhookRoute, "path" | "verifier" | "redaction" | "redactedFields">;
   readonly request: WebhookRequest;
   /** The headers to store, without credentials (`headerRecord`). */
   readonly headers: Readonly<Record<string, string>>;
@@ -82,6 +82,7 @@ export function webhookHead({ route, request, headers, ...parts }: InputParts): 
     ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
     ...(parts.entity === undefined ? {} : { entity: parts.entity }),
     delivery: parts.delivery,
+    ...(route.redactedFields === undefined ? {} : { redact: route.redactedFields }),
     ...(parts.traceparent === undefined ? {} : { traceparent: parts.traceparent }),
     ...(parts.reply === undefined ? {} : { reply: parts.reply }),
   };

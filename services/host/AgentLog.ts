@@ -8,6 +8,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
+import { REDACTED } from "../../core/redaction/FieldRedaction.ts";
 import { traceIdOf } from "../../core/telemetry/Tracing.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -42,8 +43,9 @@ export class AgentLog implements LogShape {
     const { log, ambient } = this.#services;
     return (message, fields = {}) => {
       const turn = ambient.current();
-      const own = this.#withoutStackAgain(turn, fields);
-      log[level](message, { ...this.#id, ...turnFields(turn), ...own });
+      const own = concealed(turn, this.#withoutStackAgain(turn, fields));
+      const text = turn === undefined ? message : turn.conceal(message);
+      log[level](text, { ...this.#id, ...turnFields(turn), ...own });
     };
   }
 
@@ -71,4 +73,21 @@ function turnFields(turn: Turn | undefined): LogFields {
     ...(delivery !== undefined && { delivery }),
     ...(traceparent !== undefined && { trace: traceIdOf(traceparent) }),
   };
+}
+
+/** The fields without what the turn's input hides. */
+function concealed(turn: Turn | undefined, fields: LogFields): LogFields {
+  if (turn?.hides !== true) return fields;
+  const shown = Object.entries(fields).map(([name, value]) => [name, concealedValue(turn, value)]);
+  return Object.fromEntries(shown) as LogFields;
+}
+
+function concealedValue(turn: Turn, value: unknown): unknown {
+  if (typeof value === "string") return turn.conceal(value);
+  try {
+    return value === undefined ? value : JSON.parse(turn.conceal(JSON.stringify(value)));
+  } catch {
+    // A number was one of the values, or it is no JSON: nobody can say what is in it.
+    return REDACTED;
+  }
 }

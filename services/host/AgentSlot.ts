@@ -5,8 +5,8 @@
  * 1. At most one activation and one `ActiveAgent` exist at a time.
  * 2. An input that was delivered and not acked is never forgotten. When the agent is discarded
  *    while the shard is still owned, its inputs begin again on a fresh agent, in stored order.
- * 3. A damaged journal quarantines the agent: nothing runs and nothing is acked until an operator
- *    acts. Its inputs stay stored, and other agents are not affected (I12).
+ * 3. A damaged journal quarantines the agent (`Quarantine`). Its inputs stay stored, and other
+ *    agents are not affected (I12).
  *
  * Owned by `Shard`.
  */
@@ -17,7 +17,6 @@ import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/AgentStaticOptions.ts";
-import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
@@ -32,14 +31,16 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
 import type { AgentSupervisor, Ownership } from "./AgentPorts.ts";
-import { EndedSockets } from "./EndedSockets.ts";
+import { EndedSockets } from "./slot/EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import { beginsTurn, restoreAgent } from "./restoreAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
 import { hibernateAgent, isIdle, type Live } from "./hibernateAgent.ts";
-import { OutstandingInputs } from "./OutstandingInputs.ts";
-import { reportQuarantine, reportUnstored, UnknownAgentClass } from "./slotErrors.ts";
+import { OutstandingInputs, type Delivered } from "./slot/OutstandingInputs.ts";
+import type { WhyAside } from "./Quarantine.ts";
+import type { LeftBehind } from "./QuarantinedSlot.ts";
+import { reportUnstored, UnknownAgentClass } from "./slotErrors.ts";
 import { SlotStart, type StartingSlot } from "./SlotStart.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
@@ -63,6 +64,10 @@ export interface SlotContext extends Ownership {
   readonly services: HostServices;
   /** Called before an agent wakes. Default: memory is not checked. */
   readonly makeRoom?: MakeRoom | undefined;
+  /** An input of the agent has ended its process. Default false. */
+  readonly suspicious?: boolean;
+  /** Puts a quarantined agent's slot in the place of this one. */
+  readonly setAside: (id: AgentId, why: WhyAside) => void;
 }
 
 export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
@@ -79,15 +84,15 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     this.live?.agent.sockets.delete(key);
   });
   private readonly cancellable = new CancellableCalls();
-  private quarantined: string | undefined;
   /** No activation begins meanwhile: it would read what is about to be removed or put back. */
   private closed = false;
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
-  private suspicious = false;
+  private suspicious: boolean;
 
   constructor(id: AgentId, context: SlotContext) {
     this.id = id;
     this.context = context;
+    this.suspicious = context.suspicious ?? false;
     this.starts = new SlotStart(this, context.services);
   }
 
@@ -104,12 +109,11 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
       this.ended.empty &&
-      this.quarantined === undefined &&
       !this.closed
     );
   }
 
-  deliver(delivery: Delivery): void {
+  deliver(delivery: Delivered): void {
     const handle = this.outstanding.add(delivery);
     if (handle === undefined) return;
     if (this.live !== undefined && !this.closed)
@@ -119,9 +123,8 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   /**
-   * Answers a call. Rejects with `AgentDiscarded`, `BrokerUnavailable`, `CorruptFrame`
-   * (quarantined), `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a
-   * promise per call.
+   * Answers a call. Rejects with `AgentDiscarded`, `BrokerUnavailable`, `CorruptFrame`,
+   * `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a promise per call.
    */
   call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.whileClosed(() => this.erase());
@@ -175,7 +178,6 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     const sockets = [...this.sockets.values()];
     this.sockets.clear();
     const seq = await eraseAgent(services, this.id, { epoch, signal, sockets });
-    this.quarantined = undefined;
     this.suspicious = false;
     return seq;
   }
@@ -273,6 +275,13 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     return this.live;
   }
 
+  /** Another slot takes the place of this one, which has no agent in memory. */
+  leave(): LeftBehind {
+    const left = { inputs: [...this.outstanding.values()], sockets: [...this.sockets.values()] };
+    this.discard();
+    return left;
+  }
+
   /** The shard is lost: nothing is sent or acked any more. */
   discard(): void {
     this.starts.cancel();
@@ -296,17 +305,12 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     return this.live !== undefined;
   }
 
-  /** Of a slot whose shard is owned, and whose journal can be read. */
   get hasInputs(): boolean {
-    const { signal } = this.context;
-    return this.outstanding.size > 0 && !signal.aborted && this.quarantined === undefined;
+    return this.outstanding.size > 0 && !this.context.signal.aborted;
   }
 
   get refusal(): Error | undefined {
-    if (this.closed) return new AgentDiscarded();
-    return this.quarantined === undefined
-      ? undefined
-      : new CorruptFrame({ message: this.quarantined });
+    return this.closed ? new AgentDiscarded() : undefined;
   }
 
   async start(props: unknown, urgent: boolean): Promise<Live> {
@@ -328,9 +332,12 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       }
       this.sockets.clear();
       services.metrics.activations(replayed.events);
+      const endedHost = services.isolation?.endedHost;
+      const explained = endedHost !== undefined;
+      if (explained && replayed.host === endedHost) agent.suspects.forgive();
       const live: Live = {
         agent,
-        mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious }),
+        mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious, explained }),
         snapshots: new SnapshotPolicy(agent, services),
         cameBack,
       };
@@ -339,7 +346,8 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       agent.lanes.start();
       return live;
     } catch (error) {
-      if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);
+      if (error instanceof CorruptFrame || error instanceof UnknownVersion)
+        this.context.setAside(this.id, { kind: "journal", reason: error.message });
       throw error;
     }
   }
@@ -387,11 +395,6 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       this.sockets.set(key, info);
     this.live = undefined;
     this.suspicious = true;
-    if (!this.context.signal.aborted && this.outstanding.size > 0) this.starts.wake();
-  }
-
-  private quarantine(error: CorruptFrame | UnknownVersion): void {
-    this.quarantined = error.message;
-    reportQuarantine(this.context.services, this.id, error);
+    if (this.hasInputs) this.starts.wake();
   }
 }

@@ -24,9 +24,10 @@ import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/
 import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
-import { fairShare } from "./fairShare.ts";
+import { fairShare } from "./load/fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
-import { idleLimitMs } from "./idleLimit.ts";
+import { idleLimitMs } from "./load/idleLimit.ts";
+import { serveReturns } from "./IsolatedSlot.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
@@ -40,7 +41,7 @@ const MEMORY_CHECK_MS = 100;
  */
 const SNAPSHOTS_WAIT_MS = 2_000;
 /**
- * Shards started at once. Each start is five requests to the broker in sequence, and a dead host's
+ * Shards started at once. Each start is seven requests to the broker in sequence, and a dead host's
  * shards become free all at once.
  */
 const CLAIMS_AT_ONCE = 32;
@@ -127,6 +128,7 @@ export class Host {
   private async start(): Promise<void> {
     const { leases, bus, config } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
+    serveReturns(this.services, (shard) => this.owned.get(shard));
     this.timers.add(serveStateRequests(this.services));
     this.timers.add(serveErasures(this.services));
     this.timers.add(bus.onReconnected(() => this.resendStates()));

@@ -16,6 +16,7 @@ import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
+import { Quarantines, type QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import {
   MailTransport,
@@ -31,14 +32,15 @@ import { slicesOf } from "../../core/time/TimeSlices.ts";
 import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
-import { Unbegun, type LastEnding } from "../../core/input/Unbegun.ts";
+import { Unbegun, type LastEndings } from "../../core/input/Unbegun.ts";
 import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import { Usage } from "../../core/telemetry/Usage.ts";
 import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
-import { PrioritySemaphore } from "./PrioritySemaphore.ts";
+import type { Isolation } from "../../core/input/Isolation.ts";
+import { PrioritySemaphore } from "./load/PrioritySemaphore.ts";
 
 /**
  * Enough to keep the broker busy: a rebuild is a few round trips and holds at most a batch of
@@ -70,6 +72,8 @@ export interface HostConfig {
 export interface HostModule {
   readonly agents: ReadonlyMap<string, AgentClassType>;
   readonly env: unknown;
+  /** Tells this code from other code of the module. Absent: not known. */
+  readonly version?: string | undefined;
   /** Steps of past turns that are run again. Absent: there are none. */
   readonly recorded?: RecordedSteps | undefined;
 }
@@ -101,6 +105,7 @@ export interface HostServices {
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
+  readonly quarantines: QuarantinesShape;
   readonly snapshots: SnapshotsShape;
   readonly blobs: BlobsShape;
   readonly bus: BusShape;
@@ -117,6 +122,10 @@ export interface HostServices {
   readonly mail?: MailTransportShape;
   /** Snapshots that are being stored. A stopping host waits up to two seconds for them. */
   readonly storing: Set<Promise<void>>;
+  /** Agents of this host's shards that are quarantined, by `addressKey`. */
+  readonly quarantined: Set<string>;
+  /** Absent in a host that isolates no agent. */
+  readonly isolation?: Isolation | undefined;
   /** What the agents here cost. */
   readonly usage: Usage;
   /** The turns that run here. */
@@ -138,12 +147,12 @@ export interface HostServices {
 
 /** Completes what the process decides with the ports from the context. */
 export const hostServices = ({
-  lastEnding,
+  endings,
   ...own
 }: Pick<
   HostServices,
-  "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse"
-> & { readonly lastEnding?: LastEnding }) =>
+  "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse" | "isolation"
+> & { readonly endings?: LastEndings }) =>
   Effect.gen(function* () {
     const time = yield* Time;
     const log = yield* Log;
@@ -152,6 +161,7 @@ export const hostServices = ({
       journal: yield* Journal,
       inbox: yield* Inbox,
       leases: yield* Leases,
+      quarantines: yield* Quarantines,
       snapshots: yield* Snapshots,
       blobs: yield* Blobs,
       bus: yield* Bus,
@@ -166,9 +176,10 @@ export const hostServices = ({
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
+      quarantined: new Set(),
       usage: new Usage(own.metrics.ofClass),
       turnLimits: new TurnLimits(own.metrics.turnsGivenUp),
-      unbegun: new Unbegun(lastEnding),
+      unbegun: new Unbegun(endings),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,
       ambient: yield* Ambient,

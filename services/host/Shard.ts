@@ -16,7 +16,7 @@
  *    has them run in that order.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
+import type { AgentId, ShardId } from "../../schemas/Address.ts";
 import {
   ANSWER_BLOBS,
   CALL_BLOBS,
@@ -24,8 +24,7 @@ import {
   encodeMessage,
   type Call,
   type CallReply,
-  type CensusReply,
-  type CensusRequest,
+  type SocketInfo,
 } from "../../schemas/Call.ts";
 import { CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
@@ -35,21 +34,14 @@ import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
-import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import { roomMaker } from "./makeRoom.ts";
-import { idleLimitMs } from "./idleLimit.ts";
+import { takeCensus } from "./takeCensus.ts";
+import { idleLimitMs } from "./load/idleLimit.ts";
+import { Slots } from "./Slots.ts";
 import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
 
-/** A gateway that does not answer the census in this time does not hold up the shard's start. */
-const CENSUS_TIMEOUT_MS = 1000;
-/**
- * How often such a gateway is asked again: nothing else reports a socket that never sends. Longer
- * than any lease, so a gateway that never answers is gone by then.
- */
-const CENSUS_RETRIES_MAX = 60;
 /**
  * Part of the TTL by which a lease counts as lost before it expires: clocks drift, acks are
  * delayed.
@@ -66,9 +58,8 @@ export class Shard {
   /** Monotonic milliseconds; the lease is certainly held until then. */
   validUntilMs: number;
   private readonly services: HostServices;
-  private readonly slots = new Map<string, AgentSlot>();
+  private readonly slots: Slots;
   private readonly lost = new AbortController();
-  private readonly slotContext: SlotContext;
   private consumer: InboxConsumer | undefined;
   private unsubscribe: (() => Promise<void>) | undefined;
   private unserve: (() => void) | undefined;
@@ -82,13 +73,13 @@ export class Shard {
     this.shard = shard;
     this.lease = lease;
     this.validUntilMs = validUntilMs;
-    this.slotContext = {
-      services,
+    this.slots = new Slots(services, {
+      shard,
       epoch: lease.epoch,
       signal: this.lost.signal,
+      isHeld: () => this.isHeld,
       isStillOurs: () => this.isHeld || this.awaitIsHeld(),
-      makeRoom: roomMaker(services, this.slots, () => this.isHeld),
-    };
+    });
   }
 
   get agentsActive(): number {
@@ -100,7 +91,10 @@ export class Shard {
   /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then releases the shard. */
   async start(gateways: ReadonlyArray<string>): Promise<void> {
     const { bus, calls, inbox, config } = this.services;
-    await Promise.all(gateways.map((gateway) => this.census(gateway)));
+    const found = (id: AgentId, socket: SocketInfo): void => this.slots.of(id).addSocket(socket);
+    const { signal } = this.lost;
+    await this.slots.quarantine.load();
+    await takeCensus(this.services, { shard: this.shard, gateways, found, signal });
     // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
     // the next owner runs, and nothing would end it.
     if (this.lost.signal.aborted) return;
@@ -116,9 +110,8 @@ export class Shard {
     );
     const { epoch } = this.lease;
     const onDelivery = (delivery: Delivery): void => {
-      if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
+      if (!this.lost.signal.aborted) this.slots.of(delivery.id).deliver(delivery);
     };
-    const { signal } = this.lost;
     this.consumer = await inbox.consume(this.shard, onDelivery, { epoch, signal });
     if (this.lost.signal.aborted) await this.consumer.stop();
   }
@@ -131,8 +124,7 @@ export class Shard {
     // Before the lease is released, if it is: nothing else notifies the callers
     // (`Gateway.changed`).
     for (const interrupt of this.interrupts.drain()) interrupt();
-    for (const slot of this.slots.values()) slot.discard();
-    this.slots.clear();
+    this.slots.discard();
     // A failure here changes nothing: what is not acked is delivered to the next owner.
     this.consumer?.stop().catch(() => undefined);
   }
@@ -173,14 +165,15 @@ export class Shard {
     const limitMs = (): number =>
       memoryInUse === undefined ? Infinity : idleLimitMs(memoryInUse());
     let idleMs = limitMs();
-    for (const [key, slot] of this.slots) {
+    for (const slot of this.slots.values()) {
       await slices.yield();
       // Rule 2, before the loss is known: a host that was frozen would store an image of an agent
       // that may have been erased.
       if (!this.isHeld) return;
       if (slot.hibernate(time.monotonicMs(), idleMs)) idleMs = limitMs();
-      if (slot.empty) this.slots.delete(key);
+      this.slots.removeEmpty(slot);
     }
+    this.slots.lookAtQuarantine();
   }
 
   /** Sends its state to the clients of every agent in memory, after frames were lost. */
@@ -190,31 +183,23 @@ export class Shard {
 
   /** Called for new code: every agent leaves memory as soon as it can. */
   async recycle(): Promise<void> {
+    this.slots.lookAtQuarantine();
     await Promise.all([...this.slots.values()].map((slot) => slot.recycle()));
   }
 
   /** A gateway is gone with its sockets: each is closed with 1006, as for a peer that vanished. */
   gatewayGone(gateway: string): void {
+    const close = { kind: "close", code: 1006, reason: "", wasClean: false } as const;
+    const failed = (error: unknown): void =>
+      this.services.log.warn("a lost socket could not be closed", { error: String(error) });
     for (const slot of this.slots.values())
       for (const { sid } of slot.socketsOf(gateway))
-        slot
-          .call(
-            { kind: "close", gateway, sid, code: 1006, reason: "", wasClean: false },
-            new Uint8Array(0),
-          )
-          .catch((error: unknown) =>
-            this.services.log.warn("a lost socket could not be closed", { error: String(error) }),
-          );
+        slot.call({ ...close, gateway, sid }, new Uint8Array(0)).catch(failed);
   }
 
-  private slot(id: AgentId): AgentSlot {
-    const key = addressKey(id);
-    let slot = this.slots.get(key);
-    if (slot === undefined) {
-      slot = new AgentSlot(id, this.slotContext);
-      this.slots.set(key, slot);
-    }
-    return slot;
+  /** An isolated agent runs here again. */
+  returned(id: AgentId): void {
+    this.slots.returned(id);
   }
 
   private receive(message: BusMessage): void {
@@ -284,8 +269,10 @@ export class Shard {
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
     if (call.kind === "usage")
       return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
+    if (call.kind === "release") return this.slots.release(id);
+    if (call.kind === "erase") this.slots.beforeErasure(id);
     if (call.kind === "input") {
-      const full = refuseInput(this.services, id, this.slot(id).outstanding.size);
+      const full = refuseInput(this.services, id, this.slots.of(id).outstanding.size);
       if (full !== undefined) return full;
       // Rule 4.
       if (this.consumer?.caughtUp !== true) return this.notHere();
@@ -297,7 +284,7 @@ export class Shard {
         throw new Error("a call names a blob that holds no call's body");
       const whole = blob === undefined ? body : await blobs.get(blob);
       if (whole === undefined) throw new Error("the body of a call is gone");
-      const answer = await this.slot(id).call(call, whole);
+      const answer = await this.slots.of(id).call(call, whole);
       // The call is done, but the lease may be lost: the caller decides whether to ask the next
       // owner.
       const isOurs = this.isHeld || (await this.awaitIsHeld());
@@ -305,6 +292,8 @@ export class Shard {
     } catch (error) {
       if (error instanceof CallInterrupted) return this.notHere({ begun: true });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
+      // It was set aside by this call.
+      if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
       log.error("an agent could not answer", { ...id, error: describe(error) });
       return { reply: { kind: "error", ...(isOfCode(call) ? encodeError(error) : HIDDEN) } };
     }
@@ -352,35 +341,6 @@ export class Shard {
     const blob = `${ANSWER_BLOBS}${time.id()}`;
     await blobs.put(blob, bytes);
     bus.publish(subject, encodeMessage({ ...reply, blob }));
-  }
-
-  private censusLater(gateway: string, retries: number): void {
-    const { time, log } = this.services;
-    if (retries === 0) return;
-    time.after(CENSUS_TIMEOUT_MS, () => {
-      if (this.lost.signal.aborted) return;
-      this.census(gateway, retries).catch((error: unknown) =>
-        log.warn("a gateway's sockets could not be asked for", { gateway, error: String(error) }),
-      );
-    });
-  }
-
-  /** Asks one gateway for its sockets of this shard's agents. */
-  private async census(gateway: string, retries = CENSUS_RETRIES_MAX): Promise<void> {
-    const { bus, config } = this.services;
-    const subject = config.subjects.gateway(gateway, "census");
-    let request: CensusRequest = { shard: this.shard };
-    for (;;) {
-      const reply = await bus.request(subject, encodeMessage(request), {
-        timeoutMs: CENSUS_TIMEOUT_MS,
-      });
-      if (reply._tag !== "Reply") return this.censusLater(gateway, retries - 1);
-      const { head } = decodeMessage<CensusReply>(reply.data);
-      for (const { agent, socket } of head.sockets)
-        this.slot({ class: agent[0], name: agent[1] } as AgentId).addSocket(socket);
-      if (head.next === undefined) return;
-      request = { shard: this.shard, cursor: head.next };
-    }
   }
 }
 

@@ -1,8 +1,12 @@
 /**
- * Stores an input that exhausted its attempts as a dead letter. Rejects with `BrokerUnavailable`.
+ * Stores an input that exhausted its attempts as a dead letter, without the fields that its route
+ * or class hides. Rejects with `BrokerUnavailable`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { hideFields } from "../../core/redaction/FieldRedaction.ts";
 import type { HostServices } from "./HostServices.ts";
 
 export async function deadLetter(
@@ -27,6 +31,19 @@ export async function deadLetter(
     time: time.nowMs(),
     ...(letter.undone === true ? { undone: true as const } : {}),
   };
-  await deadLetters.put(id, encodeDeadLetter(head, letter.input));
+  const { redact } = services.module().agents.get(id.class)?.options ?? {};
+  await deadLetters.put(id, encodeDeadLetter(head, withoutFields(letter.input, redact)));
   metrics.deadLetters();
+}
+
+/** An envelope as it is kept. One that can't be read stays as it is. */
+function withoutFields(input: Uint8Array, redact: ReadonlyArray<string> | undefined): Uint8Array {
+  try {
+    const envelope = decodeEnvelope(input);
+    const { body } = hideFields(envelope, redact);
+    return body === envelope.body ? input : encodeEnvelope(envelope.head, body);
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return input;
+    throw error;
+  }
 }

@@ -7,7 +7,7 @@
  * since a flood of them is in mid-turn. Calls never wait: an agent in mid-turn may have made them.
  */
 import type { HostServices } from "./HostServices.ts";
-import { idleLimitMs } from "./idleLimit.ts";
+import { idleLimitMs } from "./load/idleLimit.ts";
 
 /** More than the one that wakes, so that memory empties. */
 const HIBERNATIONS_MAX = 2;

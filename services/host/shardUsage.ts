@@ -10,7 +10,9 @@ const RECENT_MS = 60_000;
 
 export function shardUsage(
   { config, time, usage }: Pick<HostServices, "config" | "time" | "usage">,
-  slots: Iterable<AgentSlot>,
+  slots: Iterable<
+    Pick<AgentSlot, "id" | "agent"> & { readonly outstanding: { readonly size: number } }
+  >,
 ): UsageReply {
   const sinceMs = time.monotonicMs() - RECENT_MS;
   const agents: Array<UsageReply["agents"][number]> = [];

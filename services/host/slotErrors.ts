@@ -30,15 +30,3 @@ export const reportUnstored = (
     outcome,
     error: error instanceof Error ? error.stack : error,
   });
-
-export function reportQuarantine(
-  { log, metrics }: Pick<HostServices, "log" | "metrics">,
-  id: AgentId,
-  error: Error,
-): void {
-  metrics.quarantines();
-  log.error("an agent's journal can't be read; the agent is quarantined, its inputs stay stored", {
-    ...id,
-    error: error.message,
-  });
-}

@@ -11,7 +11,7 @@
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
+import { SHARDS_DEFAULT, type AgentId } from "../../schemas/Address.ts";
 import { BaseStore } from "./BaseStore.ts";
 import { BusStore } from "./BusStore.ts";
 import { DeliveryStore } from "./DeliveryStore.ts";
@@ -51,6 +51,7 @@ export class MemoryBroker implements ConnectedBroker {
   readonly snapshots = new Map<string, Uint8Array[]>();
   readonly bases = new BaseStore();
   readonly blobs = new Map<string, Uint8Array>();
+  readonly quarantines = new Map<string, { readonly id: AgentId; readonly data: Uint8Array }>();
   readonly deadLetters = new DeadLetterStore();
   readonly deliveries = new DeliveryStore();
   /** The cancel functions of armed timers, by agent and timer name. */

@@ -3,6 +3,7 @@
  * network partition would, while the broker and the other connections continue.
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { BaseStore } from "./BaseStore.ts";
 import type { BusStore } from "./BusStore.ts";
@@ -37,6 +38,7 @@ export interface ConnectedBroker {
   readonly leases: LeaseStore;
   readonly bus: BusStore;
   readonly snapshots: Map<string, Uint8Array[]>;
+  readonly quarantines: Map<string, { readonly id: AgentId; readonly data: Uint8Array }>;
   readonly bases: BaseStore;
   readonly blobs: Map<string, Uint8Array>;
   readonly deadLetters: DeadLetterStore;

@@ -13,6 +13,7 @@ import { layer as inbox } from "./MemoryInbox.ts";
 import { layer as journal } from "./MemoryJournal.ts";
 import { layer as feed } from "./MemoryJournalFeed.ts";
 import { layer as leases } from "./MemoryLeases.ts";
+import { layer as quarantines } from "./MemoryQuarantines.ts";
 import { layer as snapshots } from "./MemorySnapshots.ts";
 import { layer as timers } from "./MemoryTimers.ts";
 
@@ -23,6 +24,7 @@ export const memoryLayer = (connection: MemoryConnection) =>
     feed(connection),
     inbox(connection),
     leases(connection),
+    quarantines(connection),
     snapshots(connection),
     blobs(connection),
     deadLetters(connection),

@@ -39,6 +39,8 @@ export interface LoadedModule {
    * The module and every local file that it imports, without `node_modules`: the files to watch.
    */
   readonly files: ReadonlyArray<string>;
+  /** A hash of those files. Absent: the module was not loaded from files. */
+  readonly version?: string;
   /** By class name, which is the name in addresses, journals and routes. */
   readonly agents: ReadonlyMap<string, AgentConstructor>;
   readonly webhooks: ReadonlyArray<WebhookRoute>;

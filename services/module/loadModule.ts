@@ -7,9 +7,10 @@
  * watched by `watchModule`. tsx is loaded only for a module that Node can't read by itself: any
  * TypeScript before Node 22.18, and decorators, enums, JSX or paths of a tsconfig since.
  */
-import { existsSync, statSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
-import { dirname, resolve } from "node:path";
+import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { explainImportError } from "./explainImportError.ts";
@@ -25,6 +26,9 @@ import {
 import { agentClassOf, readModule } from "./readModule.ts";
 import { readWrangler, WranglerUnreadable } from "../wrangler/readWrangler.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
+
+/** Enough to tell the versions of one module apart. */
+const VERSION_CHARS = 16;
 
 /** `path` is absolute or relative to the working directory. Rejects with `ModuleError`. */
 export async function loadModule(path: string): Promise<LoadedModule> {
@@ -58,7 +62,21 @@ export async function loadModule(path: string): Promise<LoadedModule> {
   }
   const watched = wrangler === undefined ? files : [...files, wrangler.file];
   const read = readModule(exports, file, watched);
-  return { ...read, wrangler: wrangler && withClassNames(wrangler, exports, read.agents) };
+  return {
+    ...read,
+    version: versionOf(files, dirname(file)),
+    wrangler: wrangler && withClassNames(wrangler, exports, read.agents),
+  };
+}
+
+/** The same for the same code in another folder. A file that is gone by now counts by its name. */
+function versionOf(files: ReadonlyArray<string>, folder: string): string {
+  const hash = createHash("sha256");
+  for (const file of files.toSorted()) {
+    hash.update(`${relative(folder, file)}\0`);
+    if (existsSync(file)) hash.update(readFileSync(file));
+  }
+  return hash.digest("hex").slice(0, VERSION_CHARS);
 }
 
 /** A binding names an export; its class may have another name. */

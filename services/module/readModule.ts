@@ -2,6 +2,7 @@
  * Checks the shape of a module's exports and names what is wrong with it. Pure: imports nothing of
  * the user's. `loadModule` calls it; tests call it with an object of classes and a default export.
  */
+import { isFieldPath } from "../../core/redaction/FieldRedaction.ts";
 import { readOrigin } from "../../core/http/origins.ts";
 import { nearest } from "../../core/errors/nearest.ts";
 import { historyFault } from "../../core/retention/HistoryLimits.ts";
@@ -91,7 +92,14 @@ export function agentClassOf(exported: unknown): AgentConstructor | undefined {
 /** A misspelt word must not pass for a setting that opens or closes something. */
 function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
   const options = (agent as { readonly options?: Readonly<Record<string, unknown>> }).options;
-  const { http, history } = options ?? {};
+  const { http, history, redact = [] } = options ?? {};
+  if (
+    !Array.isArray(redact) ||
+    !redact.every((path) => typeof path === "string" && isFieldPath(path))
+  )
+    refuse(
+      `static options of ${agent.name}: redact is a list of fields, like ["customer.email", "card.*"]`,
+    );
   const fault = history === undefined ? undefined : historyFault(history);
   if (fault !== undefined) refuse(`static options of ${agent.name}: history ${fault}`);
   if (http !== undefined && http !== "open")

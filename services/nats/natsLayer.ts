@@ -8,6 +8,7 @@ import type { Inbox } from "../../core/inbox/Inbox.ts";
 import type { Journal } from "../../core/journal/Journal.ts";
 import type { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import type { Leases } from "../../core/lease/Leases.ts";
+import type { Quarantines } from "../../core/quarantine/Quarantines.ts";
 import type { Timers } from "../../core/schedule/Timers.ts";
 import type { Snapshots } from "../../core/journal/Snapshots.ts";
 import type { Nats } from "./client/Nats.ts";
@@ -20,6 +21,7 @@ import { layer as inbox } from "./NatsInbox.ts";
 import { layer as journal } from "./NatsJournal.ts";
 import { layer as feed } from "./NatsJournalFeed.ts";
 import { layer as leases } from "./NatsLeases.ts";
+import { layer as quarantines } from "./NatsQuarantines.ts";
 import { layer as snapshots } from "./NatsSnapshots.ts";
 import { layer as timers } from "./NatsTimers.ts";
 import { layer as natsCore, type OpenError, type OpenOptions } from "./setup/openNats.ts";
@@ -34,6 +36,7 @@ export type Ports =
   | JournalFeed
   | Inbox
   | Leases
+  | Quarantines
   | Snapshots
   | Blobs
   | Bus
@@ -50,6 +53,7 @@ export const natsLayer = (
     feed,
     inbox,
     leases,
+    quarantines,
     snapshots,
     bus,
     deadLetters,

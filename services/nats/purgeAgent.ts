@@ -66,6 +66,7 @@ export async function purgeAgent(
   const images = subjects.streamOf("snapshots", group);
   const snapshots =
     (await erase(images, subjects.snapshot(id))) + (await erase(images, subjects.base(id)));
+  await erase(images, subjects.quarantine(id));
   const deadLetters = await erase(subjects.stream.dead, subjects.dead(id));
   await eraseDeliveries(nats, id);
   const blobs = await eraseBlobs(nats, id, claimed);

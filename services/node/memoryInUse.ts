@@ -25,6 +25,24 @@ export function memoryDefault(): number {
   return Math.floor(bytes * SHARE);
 }
 
+/** Code, garbage and buffers of a process beside what its agents take. */
+const BESIDE_BYTES = 512 * 1024 * 1024;
+/** Past this part of the machine's memory the kernel ends processes, maybe the wrong ones. */
+const MACHINE_SHARE = 0.85;
+
+/**
+ * The resident bytes at which a process is ended, whatever holds them: twice what its agents may
+ * take. `memory`: as `ProcessSettings`.
+ */
+export function rssBytesMax(memory?: {
+  readonly bytesMax: number | undefined;
+  readonly processes: number;
+}): number {
+  const share = (memory?.bytesMax ?? memoryDefault()) / (memory?.processes ?? 1);
+  const machine = memoryDefault() / SHARE;
+  return Math.min(2 * share + BESIDE_BYTES, machine * MACHINE_SHARE);
+}
+
 /** Returns a function for the share in use: 0 is none, 1 is all of `bytesMax` or of V8's limit. */
 export function memoryInUse(options: {
   readonly bytesMax: number;

@@ -57,7 +57,7 @@ export class TracedPorts {
       run: (turn, f) => {
         if (this.turns.has(turn)) return this.plain.run(turn, f);
         const span = this.begin(turn);
-        const endsWith = (error?: unknown): void => span.end(error);
+        const endsWith = (error?: unknown): void => span.end(turn.concealError(error));
         try {
           const result = this.plain.run(turn, () => span.run(f));
           if (result instanceof Promise) result.then(() => endsWith(), endsWith);
@@ -172,7 +172,7 @@ export class TracedPorts {
         span.end();
         return result;
       } catch (error) {
-        span.end(error);
+        span.end(turn?.concealError(error) ?? error);
         throw error;
       }
     };

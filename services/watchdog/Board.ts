@@ -3,9 +3,9 @@
  * knows that the event loop turns, and the turn that entered the thread last. The main thread
  * writes, the watchdog reads; `startWatchdog` makes it.
  *
- * Layout: four 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
- * whether a debugger is open), then the turn's fields as UTF-8, separated by NUL. Text that does
- * not fit is cut.
+ * Layout: six 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
+ * whether a debugger is open, megabytes of the heap and of the process at the last beat), then the
+ * turn's fields as UTF-8, separated by NUL. Text that does not fit is cut.
  */
 
 /** A turn as the log names it. */
@@ -26,7 +26,7 @@ export interface WatchedTurn extends NamedTurn {
 }
 
 /** Places of the numbers, and what they take. */
-const PLACE = { beats: 0, limitMs: 1, textBytes: 2, debugged: 3 } as const;
+const PLACE = { beats: 0, limitMs: 1, textBytes: 2, debugged: 3, heapMb: 4, rssMb: 5 } as const;
 const HEAD_BYTES = Object.keys(PLACE).length * Int32Array.BYTES_PER_ELEMENT;
 /** Names and keys are at most some hundred characters each. */
 const TEXT_BYTES_MAX = 2_048;
@@ -36,6 +36,12 @@ export interface EnteringCause {
   readonly kind: string;
   readonly id?: string;
   readonly attempt?: number;
+}
+
+/** Megabytes that V8's heap and the whole process have. */
+export interface BeatMemory {
+  readonly heapMb: number;
+  readonly rssMb: number;
 }
 
 export class Board {
@@ -52,13 +58,20 @@ export class Board {
   }
 
   /** `debugged`: somebody may stop the thread at a breakpoint for any time. */
-  beat(debugged: boolean): void {
+  beat(debugged: boolean, { heapMb, rssMb }: BeatMemory): void {
     this.numbers[PLACE.debugged] = debugged ? 1 : 0;
+    this.numbers[PLACE.heapMb] = heapMb;
+    this.numbers[PLACE.rssMb] = rssMb;
     Atomics.add(this.numbers, PLACE.beats, 1);
   }
 
   get beats(): number {
     return Atomics.load(this.numbers, PLACE.beats);
+  }
+
+  /** At the last beat. */
+  get atBeat(): BeatMemory {
+    return { heapMb: this.numbers[PLACE.heapMb]!, rssMb: this.numbers[PLACE.rssMb]! };
   }
 
   get debugged(): boolean {

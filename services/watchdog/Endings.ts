@@ -9,6 +9,7 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { LastEnding } from "../../core/input/Unbegun.ts";
 
 /** Attempts of one input are seconds apart. After this long nobody asks for an ending. */
 const KEPT_MS = 24 * 3600 * 1000;
@@ -20,13 +21,32 @@ export interface EndedInput {
   readonly class: string;
   readonly name: string;
   readonly key?: string;
+  /** From 1. */
+  readonly attempt: number;
 }
+
+type InputAgent = Pick<EndedInput, "class" | "name">;
 
 export class Endings {
   private readonly folder: string;
+  /** Names of the files that were there when this process began. */
+  private readonly known = new Set<string>();
 
   constructor(folder: string) {
     this.folder = folder;
+    try {
+      for (const name of readdirSync(folder)) this.known.add(name);
+    } catch {
+      // There is no folder yet.
+    }
+  }
+
+  /**
+   * Whether an ending was noted before this process began. A process takes over from one that has
+   * ended, so the others do not matter to it.
+   */
+  get any(): boolean {
+    return this.known.size > 0;
   }
 
   /** Written at once. Never throws: the process ends in any case. Nothing without a key. */
@@ -34,20 +54,35 @@ export class Endings {
     if (input.key === undefined) return;
     try {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-      writeFileSync(this.fileOf(input, input.key), reason.slice(0, TEXT_CHARS_MAX), {
-        mode: 0o600,
-      });
+      const ending: LastEnding = {
+        reason: reason.slice(0, TEXT_CHARS_MAX),
+        attempt: input.attempt,
+      };
+      writeFileSync(this.fileOf(input, input.key), JSON.stringify(ending), { mode: 0o600 });
     } catch {
       // The log line has the reason, too.
     }
   }
 
   /** Undefined where none was noted. */
-  of(input: EndedInput, key: string): string | undefined {
+  of(input: InputAgent, key: string): LastEnding | undefined {
     try {
-      return readFileSync(this.fileOf(input, key), "utf8").slice(0, TEXT_CHARS_MAX);
+      const text = readFileSync(this.fileOf(input, key), "utf8");
+      // A file of an older release holds the reason only.
+      return text.startsWith("{")
+        ? (JSON.parse(text) as LastEnding)
+        : { reason: text.slice(0, TEXT_CHARS_MAX), attempt: 0 };
     } catch {
       return undefined;
+    }
+  }
+
+  /** Never throws. */
+  forget(input: InputAgent, key: string): void {
+    try {
+      rmSync(this.fileOf(input, key), { force: true });
+    } catch {
+      // It is removed when it is old.
     }
   }
 
@@ -64,7 +99,7 @@ export class Endings {
   }
 
   /** Names and keys come from outside: the file's name is a hash of them. */
-  private fileOf(input: EndedInput, key: string): string {
+  private fileOf(input: InputAgent, key: string): string {
     const text = JSON.stringify([input.class, input.name, key]);
     return join(this.folder, createHash("sha256").update(text).digest("hex"));
   }

@@ -29,4 +29,6 @@ export interface WatchdogData {
   /** Where `Endings` are kept. */
   readonly endings: string;
   readonly reports: boolean;
+  readonly heapLimitMb: number;
+  readonly rssMaxMb: number;
 }

@@ -1,8 +1,8 @@
 /**
  * Starts the watchdog of a process that runs agents: a thread that ends the process when a turn
- * holds its main thread for too long, and logs whose turn it was and which line ran
- * (`watchdogThread`). Nothing else can end a loop in an agent's code: a thread that spins runs no
- * timer and reads no signal.
+ * holds its main thread for too long or its memory is nearly full, and logs whose turn it was and
+ * which line ran (`watchdogThread`). Nothing else can end a loop in an agent's code: a thread that
+ * spins runs no timer and reads no signal.
  *
  * The supervisor starts the process again (`--workers`, systemd, Kubernetes), or another host takes
  * over when the leases have expired. What the agents had stored is not affected, and the input that
@@ -14,6 +14,7 @@
 import { url as debuggerUrl } from "node:inspector";
 import { findSourceMap } from "node:module";
 import { writeSync } from "node:fs";
+import { getHeapStatistics } from "node:v8";
 import { Worker } from "node:worker_threads";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
@@ -32,12 +33,16 @@ export interface WatchdogOptions {
   readonly log: WatchdogLog;
   /** The folder of `Endings`, which the workers of this machine share. */
   readonly endings: string;
+  /** The process may have this much memory, whatever holds it. */
+  readonly rssBytesMax: number;
   /** A control process reads what is reported (`reports`). */
   readonly reports: boolean;
 }
 
 /** A quarter of the least hold that is logged. */
 const BEAT_MS = 50;
+/** Bytes. */
+const MB = 1024 * 1024;
 /** The file descriptor of standard error. */
 const STDERR = 2;
 
@@ -49,7 +54,7 @@ export interface Watchdog {
 
 export function startWatchdog(
   ambient: AmbientShape,
-  { cpuSeconds, log, endings: folder, reports }: WatchdogOptions,
+  { cpuSeconds, log, endings: folder, reports, rssBytesMax }: WatchdogOptions,
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
@@ -75,7 +80,14 @@ export function startWatchdog(
     };
   };
   (globalThis as Record<symbol, unknown>)[Symbol.for(WHAT_RUNS)] = whatRuns;
-  const beats = setInterval(() => board.beat(debuggerUrl() !== undefined), BEAT_MS);
+  const beats = setInterval(
+    () =>
+      board.beat(debuggerUrl() !== undefined, {
+        heapMb: getHeapStatistics().used_heap_size / MB,
+        rssMb: process.memoryUsage.rss() / MB,
+      }),
+    BEAT_MS,
+  );
   beats.unref();
   const thread = new Worker(threadFile(), {
     workerData: {
@@ -84,6 +96,8 @@ export function startWatchdog(
       log,
       endings: folder,
       reports,
+      heapLimitMb: oldHeapLimitMb(),
+      rssMaxMb: rssBytesMax / MB,
     } satisfies WatchdogData,
     // Node's own options are those of the main thread; the module's loader is not needed.
     execArgv: [],
@@ -153,6 +167,18 @@ function sourceLine(url: string, line: number, column: number): string {
 }
 
 const stackOf = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");
+
+/** V8's default for 64 bits. */
+const SEMI_SPACE_MB = 16;
+/** V8's limit counts three semi-spaces beside the old generation, which is what becomes full. */
+const SEMI_SPACES = 3;
+
+function oldHeapLimitMb(): number {
+  const options = [...process.execArgv, process.env["NODE_OPTIONS"] ?? ""].join(" ");
+  const given = /--max[-_]semi[-_]space[-_]size[= ](\d+)/.exec(options)?.[1];
+  const young = SEMI_SPACES * (given === undefined ? SEMI_SPACE_MB : Number(given));
+  return getHeapStatistics().heap_size_limit / MB - young;
+}
 
 /** Tests and benches run the sources as they are. */
 const threadFile = (): URL =>

@@ -11,6 +11,9 @@
  * 4. Nothing is ended while a debugger is open (`--inspect`): its breakpoints hold the thread, too.
  * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
  *    `STALL_QUIET_MS`.
+ * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
+ *    turn that is most often found running is named, else the turn that entered last. It is
+ *    `exactly` that one where it runs nearly always: the memory may be another's.
  */
 import { Session, type Debugger } from "node:inspector";
 import { writeSync } from "node:fs";
@@ -19,6 +22,7 @@ import { logLine, type LogLevel } from "../node/logLine.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HoldMeter } from "./HoldMeter.ts";
+import { judgeMemory } from "./judgeMemory.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
 import { WHAT_RUNS, type PausedCode, type WatchdogData } from "./pausedCode.ts";
 
@@ -30,14 +34,22 @@ const LOOK_MS = 50;
 const STALL_MS = 200;
 /** Rule 5: each look costs a pause of some 20 ms, and code that is compiled anew after it. */
 const STALL_QUIET_MS = 60_000;
-/** Rule 2: the debugger pauses JavaScript within some 20 ms. */
-const PAUSE_MS_MAX = 1_000;
+/** Rule 2: the debugger pauses JavaScript within some 20 ms, on a machine that is busy in more. */
+const PAUSE_MS_MAX = 1_500;
 /** Microtasks that follow each other run code of Node's between those of the turn. */
 const SAMPLES_MAX = 50;
+/** Rule 6: looks at what runs, so far apart. The limit leaves room for a third of a second. */
+const LOOKS = 9;
+const LOOKS_EVERY_MS = 15;
+/** Rule 6: this part of the looks, and at least so many. */
+const NEARLY_ALWAYS = 0.75;
+const SEEN_MIN = 3;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
 const OUTSIDE_FACTOR = 4;
 
-const { memory, cpuMs, log, endings, reports } = workerData as WatchdogData;
+const { memory, cpuMs, log, endings, reports, heapLimitMb, rssMaxMb } = workerData as WatchdogData;
+/** Bytes. */
+const MB = 1024 * 1024;
 const board = new Board(memory);
 const meter = new HoldMeter();
 
@@ -61,10 +73,11 @@ let stalledMs = -STALL_QUIET_MS;
 
 setInterval(() => {
   const nowMs = performance.now();
+  lookAtMemory(nowMs);
   const before = heldMs;
   heldMs = meter.look(board.beats, nowMs);
   if (heldMs === 0 || board.debugged) return isOver(before);
-  if (looking || heldMs < nextLookMs()) return;
+  if (looking || isEnding || heldMs < nextLookMs()) return;
   if (heldMs < limitOf(board.last)) {
     if (nowMs - stalledMs < STALL_QUIET_MS) return;
     stalledMs = nowMs;
@@ -87,12 +100,82 @@ const limitOf = (turn: Pick<WatchedTurn, "limitMs"> | undefined): number => {
   return limitMs === 0 ? Infinity : limitMs;
 };
 
+/** Since when the memory has been full. */
+let fullSinceMs: number | undefined;
+/** The process is being ended for its memory. */
+let isEnding = false;
+
+/** Rule 6. */
+function lookAtMemory(nowMs: number): void {
+  if (isEnding || board.debugged) return;
+  const { heapMb, rssMb: beatRssMb } = board.atBeat;
+  if (beatRssMb === 0) return; // no beat yet
+  const seen = { heapMb, beatRssMb, rssMb: process.memoryUsage.rss() / MB, heapLimitMb, rssMaxMb };
+  const fullForMs = fullSinceMs === undefined ? 0 : nowMs - fullSinceMs;
+  const judged = judgeMemory({ ...seen, held: heldMs > 0, fullForMs });
+  if (!judged.full) fullSinceMs = undefined;
+  else fullSinceMs ??= nowMs;
+  if (!judged.over) return;
+  isEnding = true;
+  void endFull(judged.text);
+}
+
+async function endFull(text: string): Promise<void> {
+  const reasonOf = (how: string): string =>
+    `the memory of its process was nearly full (${text}) ${how}`;
+  const { last } = board;
+  // V8 may abort before the code is paused.
+  noteEnding(last, reasonOf("and its turn was the last that had begun"), false);
+  const { code, exactly } = await mostSeen();
+  const turn = code?.turn ?? last;
+  write("error", "the memory of a process is nearly full: the process is ended", {
+    ...fieldsOf(turn),
+    ...(code !== undefined && { where: code.where }),
+    exactly,
+    memory: text,
+  });
+  if (code !== undefined)
+    noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);
+  process.kill(process.pid, "SIGKILL");
+}
+
+/** Rule 6. Undefined: no turn was found running. */
+async function mostSeen(): Promise<{
+  readonly code: PausedCode | undefined;
+  readonly exactly: boolean;
+}> {
+  const seen = new Map<string, PausedCode[]>();
+  let count = 0;
+  for (let look = 0; look < LOOKS; look++) {
+    const code = await sample();
+    if (code?.turn !== undefined) {
+      const { class: ofClass, name, key } = code.turn;
+      const place = JSON.stringify([ofClass, name, key]);
+      seen.set(place, [...(seen.get(place) ?? []), code]);
+      count++;
+    }
+    // It goes on until it is ended, or can't be paused.
+    if (code === undefined || (heldMs > 0 && code.turn !== undefined))
+      return { code, exactly: code !== undefined };
+    await new Promise((resolve) => setTimeout(resolve, LOOKS_EVERY_MS));
+  }
+  const [most = []] = [...seen.values()].toSorted((a, b) => b.length - a.length);
+  const exactly = most.length >= SEEN_MIN && most.length >= count * NEARLY_ALWAYS;
+  return { code: most[0], exactly };
+}
+
+/** For the next owner of the input, and for the control process. */
+function noteEnding(turn: WatchedTurn | undefined, reason: string, exactly: boolean): void {
+  if (turn !== undefined) new Endings(endings).note(turn, reason);
+  if (reports) report({ ending: { reason, turn, exactly } });
+}
+
 async function lookInto(): Promise<void> {
   const code = await sample();
   if (heldMs === 0) return; // it was over meanwhile
   found = { code, heldMs };
   const turn = code === undefined ? board.last : code.turn;
-  if (heldMs < limitOf(turn)) return;
+  if (heldMs < limitOf(turn) || isEnding) return;
   write(
     "error",
     turn === undefined
@@ -106,8 +189,7 @@ async function lookInto(): Promise<void> {
     },
   );
   const reason = `its turn held the thread of its process for ${(heldMs / 1000).toFixed(1)} s, in ${code?.where ?? "native code"}`;
-  if (turn !== undefined) new Endings(endings).note(turn, reason);
-  if (reports) report({ ending: { reason, turn, exactly: code !== undefined } });
+  noteEnding(turn, reason, code !== undefined);
   process.kill(process.pid, "SIGKILL");
 }
 
@@ -157,8 +239,14 @@ function pauseOnce(
 ): Promise<PausedCode | undefined> {
   const urlOf = ({ location }: Debugger.CallFrame): string => urls.get(location.scriptId) ?? "";
   return new Promise((resolve) => {
-    const late = setTimeout(() => resolve(undefined), PAUSE_MS_MAX);
+    /** The session is closed then, and lets the code go on. */
+    let isLate = false;
+    const late = setTimeout(() => {
+      isLate = true;
+      resolve(undefined);
+    }, PAUSE_MS_MAX);
     session.once("Debugger.paused", ({ params }) => {
+      if (isLate) return;
       const [frame] = params.callFrames;
       const author = params.callFrames.find((each) => isAuthors(urlOf(each))) ?? frame;
       if (frame === undefined || author === undefined) return;
@@ -174,6 +262,7 @@ function pauseOnce(
         },
         (error, answer) => {
           clearTimeout(late);
+          if (isLate) return;
           session.post("Debugger.resume");
           resolve(error === null ? (answer.result.value as PausedCode) : undefined);
         },

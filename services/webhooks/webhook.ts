@@ -3,6 +3,7 @@
  * the module is loaded, not when the first request arrives. The gateway serves the routes
  * (`RouteTable`); hosts run the agents that they name.
  */
+import { isFieldPath } from "../../core/redaction/FieldRedaction.ts";
 import { Redaction, type RedactNames } from "../../core/redaction/Redaction.ts";
 import { parsePathPattern, type PathSegment } from "../../core/webhook/RouteTable.ts";
 import { isHeaderName } from "./entities.ts";
@@ -49,9 +50,11 @@ export interface WebhookOptions {
   /**
    * Headers and query parameters that carry credentials, besides the usual names and the verifier's
    * own. They are not stored, and the agent does not see them: the header is removed, the
-   * parameter's value becomes `REDACTED`. Default: none.
+   * parameter's value becomes `REDACTED`. A list, or `body`: fields of the body, which the agent
+   * sees, and which are `REDACTED` in all that is kept of the webhook: `["customer.email",
+   * "card.*"]`. Default: none.
    */
-  readonly redact?: RedactNames;
+  readonly redact?: RedactNames | ReadonlyArray<string>;
 }
 
 /** No known provider waits longer than 30 s. Twice that covers other tools. */
@@ -98,29 +101,37 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
     answer,
     deadlineMs: within("deadlineMs", verifier.deadlineMs, DEADLINE_MS_MAX),
     bodyBytesMax: within("bodyBytesMax", WEBHOOK_BODY_BYTES_MAX, WEBHOOK_BODY_BYTES_MAX),
-    redaction: redactionOf(verifier, options.redact ?? {}, wrong),
+    ...redactionOf(verifier, options.redact ?? {}, wrong),
   };
 }
 
 function redactionOf(
   { secretHeaders = [] }: Verifier,
-  redact: RedactNames,
+  given: RedactNames | ReadonlyArray<string>,
   wrong: (why: string) => InvalidWebhook,
-): Redaction {
-  const listed = (option: "headers" | "query", isName: (name: string) => boolean) => {
+): Pick<WebhookRoute, "redaction" | "redactedFields"> {
+  const redact: RedactNames = isList(given) ? { body: given } : given;
+  const listed = (option: keyof RedactNames, isName: (name: string) => boolean) => {
     const names: unknown = redact[option] ?? [];
     if (Array.isArray(names) && names.every((n) => typeof n === "string" && isName(n)))
       return names as ReadonlyArray<string>;
-    throw wrong(`redact.${option}: give a list of names, like ["x-own-token"]`);
+    const like = option === "body" ? '["customer.email", "card.*"]' : '["x-own-token"]';
+    throw wrong(`redact.${option}: give a list of names, like ${like}`);
   };
   for (const option of Object.keys(redact))
-    if (option !== "headers" && option !== "query")
-      throw wrong(`redact.${option} is unknown: redact takes headers and query`);
-  return new Redaction({
-    headers: [...secretHeaders, ...listed("headers", isHeaderName)],
-    query: listed("query", (name) => name !== ""),
-  });
+    if (option !== "headers" && option !== "query" && option !== "body")
+      throw wrong(`redact.${option} is unknown: redact takes headers, query and body`);
+  const redactedFields = listed("body", isFieldPath);
+  return {
+    redaction: new Redaction({
+      headers: [...secretHeaders, ...listed("headers", isHeaderName)],
+      query: listed("query", (name) => name !== ""),
+    }),
+    ...(redactedFields.length > 0 && { redactedFields }),
+  };
 }
+
+const isList = (value: unknown): value is ReadonlyArray<string> => Array.isArray(value);
 
 function agentName(agent: AgentReference, wrong: (why: string) => InvalidWebhook): string {
   const name = typeof agent === "function" ? agent.name : agent;

@@ -14,6 +14,7 @@ import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
 import type { ChangeSources } from "../../core/changes/changes.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import type { MetricsShape } from "../../core/telemetry/Metrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
@@ -25,6 +26,7 @@ import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
+import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import type { WatchdogOptions } from "../watchdog/startWatchdog.ts";
 import type { OpenLeases } from "../workers/serveLeases.ts";
@@ -74,6 +76,7 @@ export interface ReadPorts {
   readonly snapshots: SnapshotsShape;
   readonly databases: DatabasesShape;
   readonly leases: Pick<LeasesShape, "list">;
+  readonly quarantines: QuarantinesShape;
   readonly shards: number;
   readonly namespace: string;
   /**
@@ -237,7 +240,7 @@ export interface ProcessSettings {
    */
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
-  readonly watchdog?: WatchdogOptions;
+  readonly watchdog?: ProcessWatchdog;
   /**
    * For `retention` and `dev`: the URL of the archive that events go to before they are trimmed.
    */
@@ -251,6 +254,10 @@ export interface ProcessSettings {
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
+  /** For a worker: how it passes on what is for isolated agents. */
+  readonly isolation?: Isolation | undefined;
+  /** The process runs one isolated agent, and is no host of its own. */
+  readonly isolated?: OnAsk | undefined;
   /** For a host: upper limits for how many things any class may have. */
   readonly ceilings?: CeilingOptions;
   /** For a host: upper limits for what any class may write. */
@@ -262,7 +269,11 @@ export interface ProcessSettings {
   readonly progress: (line: string) => void;
 }
 
+export type ProcessWatchdog = Omit<WatchdogOptions, "rssBytesMax">;
+
 export interface RunningProcess {
+  /** In events, leases and logs. */
+  readonly id: string;
   /** The port on which the gateway listens; undefined for a host. */
   readonly port: number | undefined;
   /** The port for mail; undefined where the process takes none. */

@@ -13,7 +13,6 @@ import * as Layer from "effect/Layer";
 import * as Scope from "effect/Scope";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
-import type { LastEnding } from "../../core/input/Unbegun.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
@@ -26,7 +25,7 @@ import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
-import { runHost } from "../host/runHost.ts";
+import { runHost, runIsolated, type RunHostOptions } from "../host/runHost.ts";
 import { layer as mcpLayer } from "../mcp/McpClientsLayer.ts";
 import { bindEnv } from "../module/bindEnv.ts";
 import { gatewayModule } from "../module/gatewayModule.ts";
@@ -46,7 +45,7 @@ import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
 import { machineTime } from "../node/MachineTime.ts";
-import { memoryDefault, memoryInUse } from "../node/memoryInUse.ts";
+import { memoryDefault, memoryInUse, rssBytesMax } from "../node/memoryInUse.ts";
 import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "./httpServerLayer.ts";
@@ -54,14 +53,20 @@ import { genericObservability } from "../observability/index.ts";
 import { cachedAgents } from "../sqlite/cachedAgents.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { Endings } from "../watchdog/Endings.ts";
-import { startWatchdog, type WatchdogOptions } from "../watchdog/startWatchdog.ts";
+import { startWatchdog } from "../watchdog/startWatchdog.ts";
 import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import { serveRetention } from "./joinRetention.ts";
 import { startTracing, traceProcess, type TraceCalls } from "./joinOtel.ts";
-import type { OpenBroker, ProcessSettings, Role, RunningProcess } from "./Joins.ts";
+import type {
+  OpenBroker,
+  ProcessSettings,
+  ProcessWatchdog,
+  Role,
+  RunningProcess,
+} from "./Joins.ts";
 import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
@@ -157,7 +162,9 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
       },
     }),
     sqliteDatabases({ folder }),
-    settings.watchdog === undefined ? asyncAmbientLayer : watchedAmbient(settings.watchdog),
+    settings.watchdog === undefined
+      ? asyncAmbientLayer
+      : watchedAmbient(settings.watchdog, rssBytesMax(settings.memory)),
     cronLayer,
     outgoingLayer,
     mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
@@ -169,12 +176,12 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
 };
 
 /** The ambient context, with the watchdog that it feeds. */
-const watchedAmbient = (options: WatchdogOptions) =>
+const watchedAmbient = (options: ProcessWatchdog, rssMax: number) =>
   Layer.effect(
     Ambient,
     Effect.map(
       Effect.acquireRelease(
-        Effect.sync(() => startWatchdog(asyncAmbient, options)),
+        Effect.sync(() => startWatchdog(asyncAmbient, { ...options, rssBytesMax: rssMax })),
         ({ stop }) => Effect.promise(stop),
       ),
       ({ ambient }) => ambient,
@@ -223,29 +230,32 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
       ),
       (remove) => Effect.sync(remove),
     );
-    const host = !runsAgents(role)
-      ? undefined
-      : yield* runHost({
-          hostId: id,
-          subjects,
-          shards,
-          module: () => code.host,
-          metrics,
-          calls,
-          observability: genericObservability,
-          turnSeconds: settings.turnSeconds,
-          ceilings: settings.ceilings,
-          writeLimits: settings.writeLimits,
-          requestLines: settings.requestLines,
-          ...(settings.watchdog !== undefined && {
-            lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
-          }),
-          memoryInUse: memoryInUse({
-            bytesMax:
-              (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
-            databaseBytes: (yield* Databases).memoryBytes,
-          }),
-        });
+    const databaseBytes = (yield* Databases).memoryBytes;
+    const hostOptions = (): RunHostOptions => ({
+      hostId: id,
+      subjects,
+      shards,
+      module: () => code.host,
+      metrics,
+      calls,
+      observability: genericObservability,
+      turnSeconds: settings.turnSeconds,
+      ceilings: settings.ceilings,
+      writeLimits: settings.writeLimits,
+      requestLines: settings.requestLines,
+      ...(settings.watchdog !== undefined && {
+        endings: new Endings(settings.watchdog.endings),
+      }),
+      isolation: settings.isolation,
+      memoryInUse: memoryInUse({
+        bytesMax:
+          (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
+        databaseBytes,
+      }),
+    });
+    if (settings.isolated !== undefined) yield* runIsolated(hostOptions(), settings.isolated);
+    const runsHost = runsAgents(role) && settings.isolated === undefined;
+    const host = runsHost ? yield* runHost(hostOptions()) : undefined;
     const gateway =
       role !== "gateway" && role !== "dev"
         ? undefined
@@ -269,6 +279,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
     const smtpPort = yield* serveMail(settings, () => code.mail);
     const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
+      id,
       port: gateway?.port,
       smtpPort,
       natsUrl: broker.url,
@@ -285,17 +296,13 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
         }),
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, tracedCalls, mailing);
+        settings.isolation?.newCode();
         await host?.recycle();
       },
       // A process that can't go on exits through its own defects, so this never rejects.
       failed: new Promise<never>(() => undefined),
     };
   });
-
-const lastEndingOf =
-  (endings: Endings): LastEnding =>
-  (id, key) =>
-    endings.of(id, key);
 
 /** What gateway, host and mail use of a module. */
 function codeOf(
@@ -308,7 +315,11 @@ function codeOf(
   const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
   return {
     // The mark on a class shows that it is a subclass of `Agent`: `readModule` has checked it.
-    host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },
+    host: {
+      agents: module.agents as ReadonlyMap<string, AgentClassType>,
+      env,
+      version: module.version,
+    },
     gateway: gatewayModule(module, env),
     mail: mailModule(module, env),
   };

@@ -16,6 +16,7 @@ import { DeliveryLog } from "../../core/delivery/DeliveryLog.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { JournalFeed } from "../../core/journal/JournalFeed.ts";
+import { Quarantines } from "../../core/quarantine/Quarantines.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
@@ -82,6 +83,7 @@ export async function openReader(
         snapshots: stored.snapshots,
         databases: yield* Databases,
         leases: yield* Leases,
+        quarantines: yield* Quarantines,
         shards,
         namespace: subjects.namespace,
         stored: (part) =>

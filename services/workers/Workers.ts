@@ -10,7 +10,7 @@
 import * as Data from "effect/Data";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { afterEnd, NO_HISTORY, type WorkerHistory } from "./restartRule.ts";
+import { afterEnd, againAtOnce, NO_HISTORY, type WorkerHistory } from "./restartRule.ts";
 import type { Serving } from "./messages.ts";
 import { describeEnd, type WorkerEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
@@ -45,6 +45,8 @@ export interface WorkersOptions {
   readonly start: (worker: number, again: boolean) => WorkerProcess;
   readonly time: Pick<TimeShape, "after" | "monotonicMs">;
   readonly log: LogShape;
+  /** Whether it is known why a worker has ended, and that it will not end again for that reason. */
+  readonly isExplained?: (worker: number) => boolean;
   /** Called when a worker is started again. */
   readonly onRestart: (worker: number) => void;
 }
@@ -147,7 +149,10 @@ export class Workers {
     entry.state = { _tag: "Pausing", end };
     if (this.stopping) return; // invariant 2
     const othersServe = this.entries.some(({ state }) => state._tag === "Serving");
-    const next = afterEnd(entry.history, servedMs, { othersServe });
+    const isExplained = servedMs !== undefined && this.options.isExplained?.(worker) === true;
+    const next = isExplained
+      ? againAtOnce(entry.history)
+      : afterEnd(entry.history, servedMs, { othersServe });
     const how = describeEnd(end);
     if (next._tag === "GiveUp") {
       const times = next.failedStarts === 1 ? "" : ` ${next.failedStarts} times in a row`;

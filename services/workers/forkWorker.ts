@@ -25,11 +25,13 @@ export function forkWorker(script: string): WorkerProcess {
     }),
   );
   const pipe = child.stdio[4] as Readable | null | undefined;
-  let onReport = (_report: WatchdogReport): void => undefined;
+  const onReport: Array<(report: WatchdogReport) => void> = [];
   pipe?.setEncoding("utf8");
   pipe?.on(
     "data",
-    reportReader((report) => onReport(report)),
+    reportReader((report) => {
+      for (const each of onReport) each(report);
+    }),
   );
   const ended = new Promise<WorkerEnd>((resolve) => {
     child.once("exit", (code, signal) => {
@@ -59,7 +61,7 @@ export function forkWorker(script: string): WorkerProcess {
     ended,
     send,
     onMessage: (f) => void child.on("message", f),
-    onReport: (f) => void (onReport = f),
+    onReport: (f) => void onReport.push(f),
     stop: () => {
       if (isAsked) return;
       isAsked = true;

@@ -3,7 +3,9 @@
  * send anything there, too: whoever receives a message reads it with the functions below, and
  * ignores what is none of these.
  */
+import type { Epoch } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import type { AgentKey, IsolatedAsk, IsolatedReply } from "../../core/input/Isolation.ts";
 
 /** What a worker begins with. It has imported its code by then, and waits for this. */
 export interface Begin {
@@ -16,6 +18,10 @@ export interface Begin {
   readonly again: boolean;
   /** For `dev`: the URL that opens the console, with its token. */
   readonly console?: string | undefined;
+  /** As `Isolation`. */
+  readonly endedHost?: string | undefined;
+  /** The agents of its shards that run in processes of their own. */
+  readonly isolated: ReadonlyArray<AgentKey>;
 }
 
 /** The broker that the control process has started, or was told of. */
@@ -31,6 +37,8 @@ export interface Serving {
   readonly admin: string;
   /** The port of its gateway, which its successor takes. */
   readonly port?: number | undefined;
+  /** Its id in events and leases. */
+  readonly host?: string | undefined;
 }
 
 /** A request for leases. `LeaseKeeper` answers each with a `LeaseAnswer` of the same number. */
@@ -46,21 +54,79 @@ export type LeaseRequest = { readonly n: number } & (
 export type LeaseAnswer =
   { readonly n: number; readonly result: unknown } | { readonly n: number; readonly error: string };
 
+/** A worker passes something to the process of an isolated agent. */
+export interface IsolateRequest {
+  readonly n: number;
+  readonly agent: AgentKey;
+  readonly epoch: Epoch;
+  readonly ask: IsolatedAsk;
+}
+
+export interface IsolateAnswer {
+  readonly n: number;
+  readonly reply: IsolatedReply;
+}
+
 export type ToWorker =
   | { readonly begin: Begin }
+  /** To the process of an isolated agent. */
+  | { readonly isolate: IsolateRequest }
+  | { readonly isolateAnswer: IsolateAnswer }
+  /** The agent may run in the worker again. */
+  | { readonly returns: AgentKey }
   | { readonly broker: GivenBroker }
   | { readonly leaseAnswer: LeaseAnswer }
   | { readonly leaseChange: LeaseChange }
   | { readonly stop: true };
 
-export type FromWorker = { readonly serves: Serving } | { readonly leases: LeaseRequest };
+export type FromWorker =
+  | { readonly serves: Serving }
+  | { readonly leases: LeaseRequest }
+  | { readonly isolate: IsolateRequest }
+  /** From the process of an isolated agent. */
+  | { readonly isolateAnswer: IsolateAnswer }
+  | { readonly left: AgentKey }
+  | { readonly lost: AgentKey }
+  /** The module was loaded again. */
+  | { readonly newCode: true };
+
+/** An agent as a key of maps. */
+export const nameOf = ({ class: ofClass, name }: AgentKey): string => `${ofClass}/${name}`;
 
 /** Returns undefined for other messages. */
 export function readServing(message: unknown): Serving | undefined {
   const { serves } = (message ?? {}) as { readonly serves?: Partial<Serving> };
   if (typeof serves?.admin !== "string") return undefined;
-  return { admin: serves.admin, ...(typeof serves.port === "number" && { port: serves.port }) };
+  return {
+    admin: serves.admin,
+    ...(typeof serves.port === "number" && { port: serves.port }),
+    ...(typeof serves.host === "string" && { host: serves.host }),
+  };
 }
+
+/** What a worker or the process of an isolated agent says of isolated agents. */
+export type OfIsolation = Exclude<FromWorker, { serves: unknown } | { leases: unknown }>;
+
+/** Returns undefined for other messages. */
+export function readIsolation(message: unknown): OfIsolation | undefined {
+  const { isolate, isolateAnswer, left, lost, newCode } = (message ?? {}) as {
+    readonly isolate?: Partial<IsolateRequest>;
+    readonly isolateAnswer?: Partial<IsolateAnswer>;
+    readonly left?: Partial<AgentKey>;
+    readonly lost?: Partial<AgentKey>;
+    readonly newCode?: unknown;
+  };
+  const isOne =
+    newCode === true ||
+    isAgent(left) ||
+    isAgent(lost) ||
+    typeof isolateAnswer?.reply?.kind === "string" ||
+    (typeof isolate?.ask?.kind === "string" && isAgent(isolate.agent));
+  return isOne ? (message as OfIsolation) : undefined;
+}
+
+const isAgent = (agent: Partial<AgentKey> | undefined): boolean =>
+  typeof agent?.class === "string" && typeof agent.name === "string";
 
 /** Returns undefined for other messages. */
 export function readLeaseRequest(message: unknown): LeaseRequest | undefined {

@@ -41,6 +41,13 @@ export type AfterEnd =
   | { readonly _tag: "Again"; readonly afterMs: number; readonly history: WorkerHistory }
   | { readonly _tag: "GiveUp"; readonly failedStarts: number };
 
+/** After an end that is explained: what caused it runs elsewhere from now on. */
+export const againAtOnce = (before: WorkerHistory): AfterEnd => ({
+  _tag: "Again",
+  afterMs: 0,
+  history: { ...before, hasServed: true, failedStarts: 0 },
+});
+
 /** `servedMs` is how long the process that ended had served; undefined if it never did. */
 export function afterEnd(
   before: WorkerHistory,

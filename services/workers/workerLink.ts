@@ -4,7 +4,11 @@
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
+import { ChannelIsolation } from "./ChannelIsolation.ts";
 import type { LeaseChannel } from "./channelLeases.ts";
+import type { IsolateRequest } from "./messages.ts";
 import type { Begin, FromWorker, GivenBroker, LeaseAnswer, Serving, ToWorker } from "./messages.ts";
 
 export interface WorkerLink {
@@ -16,6 +20,9 @@ export interface WorkerLink {
   readonly broker: Promise<GivenBroker>;
   readonly serves: (serving: Serving) => void;
   readonly leases: LeaseChannel;
+  readonly isolation: Isolation;
+  /** For the process of an isolated agent. */
+  readonly onIsolated: OnAsk;
   /** Resolves when a stop is requested, or the control process has ended in any way. */
   readonly stopped: Promise<string>;
 }
@@ -30,8 +37,10 @@ export function workerLink(): WorkerLink | undefined {
   let onChange = (_change: LeaseChange): void => undefined;
   let onBegin = (_begin: Begin): void => undefined;
   let onBroker = (_broker: GivenBroker): void => undefined;
+  let onIsolate = (_request: IsolateRequest): void => undefined;
   let onStop = (_why: string): void => undefined;
   const begin = new Promise<Begin>((resolve) => (onBegin = resolve));
+  const isolation = new ChannelIsolation(send);
   const stopped = new Promise<string>((resolve) => (onStop = resolve));
   const broker = new Promise<GivenBroker>((resolve, reject) => {
     onBroker = resolve;
@@ -42,18 +51,23 @@ export function workerLink(): WorkerLink | undefined {
   process.on("message", (message) => {
     const told = message as ToWorker;
     if ("begin" in told) {
+      isolation.begin(told.begin);
       onBegin(told.begin);
       // From here on the channel does not keep the process alive: a worker that can't start ends.
       process.channel?.unref();
     } else if ("broker" in told) onBroker(told.broker);
     else if ("leaseAnswer" in told) onAnswer(told.leaseAnswer);
     else if ("leaseChange" in told) onChange(told.leaseChange);
+    else if ("isolate" in told) onIsolate(told.isolate);
+    else if ("isolateAnswer" in told) isolation.answered(told.isolateAnswer);
+    else if ("returns" in told) isolation.returned(told.returns);
     else if ("stop" in told) onStop("the control process's request");
   });
   const closed = new Promise<void>((resolve) => {
     if (process.connected) process.once("disconnect", resolve);
     else resolve();
   });
+  void closed.then(() => isolation.closed());
   void closed.then(() => onStop("the end of the control process"));
   return {
     begin,
@@ -64,6 +78,11 @@ export function workerLink(): WorkerLink | undefined {
       onAnswer: (f) => void (onAnswer = f),
       onChange: (f) => void (onChange = f),
       closed,
+    },
+    isolation,
+    onIsolated: (f) => {
+      onIsolate = ({ n, agent, epoch, ask }) =>
+        f(agent as AgentId, epoch, ask, (reply) => send({ isolateAnswer: { n, reply } }));
     },
     stopped,
   };

@@ -21,6 +21,7 @@ import { rare } from "./rare.ts";
 import { schedules } from "./schedules.ts";
 import { sockets } from "./sockets.ts";
 import { start } from "./start.ts";
+import { steps } from "./steps.ts";
 import { webhooks } from "./webhooks.ts";
 
 const BENCHES: ReadonlyArray<Bench> = [
@@ -31,6 +32,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   sockets,
   rpc,
   requests,
+  steps,
   rare,
   schedules,
   crowd,

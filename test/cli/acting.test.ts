@@ -7,6 +7,7 @@ import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts
 import { agentId } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/Call.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
 import { CliFixture } from "./fixture.ts";
 
 const NATS = ["--nats", "nats://one:4222"];
@@ -78,6 +79,80 @@ describe("agents call", () => {
     }).cli.run(["call", "C", "x", "m", ...NATS]);
     expect(failed).toMatchObject({ code: 1 });
     expect(failed.err).toContain("C/x.m(): RangeError: no start today");
+  });
+});
+
+describe("agents release", () => {
+  const MARK = {
+    kind: "kills", reason: "its turns end processes", host: "h", sinceMs: 0,
+    untilMs: Date.UTC(2100, 0, 1), times: 1,
+  } as const; // prettier-ignore
+  const marks = (cli: CliFixture) => makeMemoryQuarantines(cli.broker.connect());
+
+  it("asks the owner of the agent, which need not have a journal", async () => {
+    const { cli, calls } = fixture({ kind: "result", value: MARK });
+    await marks(cli).put(agentId("RepoAgent", "x"), MARK);
+    const ran = await cli.run(["release", "repo-agent", "x", ...NATS]);
+    expect(ran).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("RepoAgent/x is released") as string,
+    });
+    expect(calls.map(([id, call]) => [id, call])).toEqual([
+      [agentId("RepoAgent", "x"), { kind: "release" }],
+    ]);
+  });
+
+  it("an agent that is not quarantined, or not there, is said to be so, and nobody is asked", async () => {
+    const { cli, calls } = fixture({ kind: "result", value: null });
+    await cli.append("RepoAgent", "well", [{}]);
+    await cli.append("RepoAgent", "over", [{}]);
+    await marks(cli).put(agentId("RepoAgent", "over"), { ...MARK, untilMs: 1 });
+    for (const name of ["well", "over"]) {
+      const ran = await cli.run(["release", "repo-agent", name, ...NATS]);
+      expect(ran).toMatchObject({ code: 1, out: "" });
+      expect(ran.err).toContain(`RepoAgent/${name} is not quarantined`);
+      expect(ran.err).toContain("agents list --quarantined");
+    }
+    const none = await cli.run(["release", "RepoAgent", "none", ...NATS]);
+    expect(none).toMatchObject({ code: 3 });
+    expect(none.err).toContain('There is no agent RepoAgent "none"');
+    expect(calls).toEqual([]);
+  });
+
+  it("an owner that does not answer, or does not know how, is exit code 1 with what to do", async () => {
+    const ran = async (reply: CallReply | Error) => {
+      const { cli } = fixture(reply);
+      await marks(cli).put(agentId("C", "x"), MARK);
+      return cli.run(["release", "C", "x", ...NATS]);
+    };
+    expect(await ran(new AgentUnreachable({ message: "no answer" }))).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("run this again") as string,
+    });
+    expect(await ran({ kind: "error", name: "Error", message: "unknown call" })).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("could not be released: unknown call") as string,
+    });
+  });
+
+  it("agents list --quarantined shows those that are, with the reason", async () => {
+    const { cli } = fixture(new Error("nobody is asked"));
+    const run = (...more: string[]) => cli.run(["list", "--quarantined", ...more, ...NATS]);
+    expect(await run()).toMatchObject({ code: 0, out: "", err: "No agent is quarantined." });
+    await marks(cli).put(agentId("RepoAgent", "x"), MARK);
+    await marks(cli).put(agentId("Other", "y"), { ...MARK, kind: "journal" });
+    await marks(cli).put(agentId("RepoAgent", "over"), { ...MARK, untilMs: 1 });
+    const all = await run();
+    expect(all.err).toBe("2 agents are quarantined");
+    expect(all.out).toContain("RepoAgent x");
+    expect(all.out).toContain("its turns end processes");
+    const { out } = await run("repo-agent", "--json");
+    expect(out.split("\n").map((line) => JSON.parse(line) as unknown)).toEqual([
+      {
+        class: "RepoAgent", name: "x", kind: "kills", reason: MARK.reason, times: 1, host: "h",
+        since: "1970-01-01T00:00:00.000Z", until: "2100-01-01T00:00:00.000Z",
+      },
+    ]); // prettier-ignore
   });
 });
 

@@ -16,6 +16,7 @@ import { makeMemoryDeliveryLog } from "../../services/memory/MemoryDeliveryLog.t
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryJournalFeed } from "../../services/memory/MemoryJournalFeed.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -132,6 +133,7 @@ export class CliFixture {
               epoch: 1 as Epoch,
             })),
         },
+        quarantines: makeMemoryQuarantines(this.broker.connect()),
         shards: this.broker.shards,
         namespace: "agents",
         stored: () => {

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { init } from "../../services/cli/commands/init.ts";
+import { init } from "../../services/cli/init/init.ts";
 import { STARTER_NAMES } from "../../services/cli/init/starters.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 

@@ -213,7 +213,8 @@ describe("--workers 2", () => {
     expect(shardsOf(await ownersOfShards())).toEqual(shardsOf(shards));
     expect(await host.metrics()).toContain('agents_worker_restarts_total{worker="1"} 1');
     expect(readdirSync(join(folder.path, "hosts")).length).toBe(2);
-    expect(await webhook()).toBe(200);
+    // Stored, where the machine is too busy to answer at once.
+    expect([200, 202]).toContain(await webhook());
   });
 
   it("SIGTERM ends all in order with exit code 0", async () => {

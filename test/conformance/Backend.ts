@@ -10,6 +10,7 @@ import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -21,6 +22,7 @@ export interface Ports {
   readonly feed: JournalFeedShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
+  readonly quarantines: QuarantinesShape;
   readonly snapshots: SnapshotsShape;
   readonly blobs: BlobsShape;
   readonly deadLetters: DeadLettersShape;

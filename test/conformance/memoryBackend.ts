@@ -8,6 +8,7 @@ import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemoryJournalFeed } from "../../services/memory/MemoryJournalFeed.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
@@ -33,6 +34,7 @@ export async function memoryBackend(): Promise<Backend> {
         feed: makeMemoryJournalFeed(connection),
         inbox: makeMemoryInbox(connection),
         leases: makeMemoryLeases(connection),
+        quarantines: makeMemoryQuarantines(connection),
         snapshots: makeMemorySnapshots(connection),
         blobs: makeMemoryBlobs(connection),
         deadLetters: makeMemoryDeadLetters(connection),

@@ -13,6 +13,7 @@ import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { makeNatsJournalFeed } from "../../services/nats/NatsJournalFeed.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
+import { makeNatsQuarantines } from "../../services/nats/NatsQuarantines.ts";
 import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
 import { makeNatsTimers } from "../../services/nats/NatsTimers.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
@@ -45,6 +46,7 @@ export async function natsBackend({
       feed: makeNatsJournalFeed(nats, blobs),
       inbox: makeNatsInbox(nats, blobs),
       leases: makeNatsLeases(nats),
+      quarantines: makeNatsQuarantines(nats),
       snapshots: makeNatsSnapshots(nats, blobs),
       deadLetters: makeNatsDeadLetters(nats, blobs),
       deliveries: makeNatsDeliveryLog(nats),

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { StoredDeadLetter } from "../../core/dead/DeadLetters.ts";
 import { SNAPSHOTS_KEPT } from "../../core/journal/Snapshots.ts";
-import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeFrame } from "../../schemas/Frame.ts";
 import { LARGE_BYTES, message, newAgent, ODD_NAMES, type Backend, type Ports } from "./Backend.ts";
 
@@ -85,6 +85,23 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       const found = await b.snapshots.bases(id);
       expect(found?.revision).toBe(revision);
       expect(equal(found?.copies[0], large)).toBe(true);
+    });
+
+    it("keeps the last quarantine mark of each agent, for every process", async () => {
+      const [id, other] = [newAgent("a.b *"), newAgent()];
+      const mark = {
+        kind: "kills", reason: "why", host: "h", sinceMs: 1, untilMs: 2, times: 1, version: "v",
+      } as const; // prettier-ignore
+      const marks = async (of: AgentId) =>
+        (await b.quarantines.list()).filter((each) => addressKey(each.id) === addressKey(of));
+      expect(await marks(id)).toEqual([]);
+      for (const times of [1, 2, 3]) await a.quarantines.put(id, { ...mark, times });
+      expect(await marks(id)).toEqual([{ id, mark: { ...mark, times: 3 } }]);
+      expect(await marks(other)).toEqual([]);
+      await a.snapshots.put(id, message("a snapshot"));
+      expect(await snapshots(id)).toHaveLength(1);
+      await b.quarantines.put(id, mark);
+      expect(await marks(id)).toEqual([{ id, mark }]);
     });
 
     it("removes bases up to a revision", async () => {

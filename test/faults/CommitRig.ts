@@ -89,6 +89,7 @@ export class CommitRig {
       epoch: epoch as Epoch,
       signal: lost.signal,
       isStillOurs: () => this.isStillOurs,
+      setAside: () => undefined,
     });
   }
 

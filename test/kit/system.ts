@@ -6,9 +6,11 @@ import { Effect, Exit, Layer, Scope } from "effect";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
+import { DeadLetters } from "../../core/dead/DeadLetters.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Leases } from "../../core/lease/Leases.ts";
+import { Quarantines } from "../../core/quarantine/Quarantines.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
@@ -41,6 +43,7 @@ export interface TestModule {
   readonly env?: Readonly<Record<string, unknown>>;
   readonly fetch?: NonNullable<GatewayModule["fetch"]>;
   readonly allowedOrigins?: ReadonlyArray<string>;
+  readonly version?: string;
 }
 
 export interface LogLine {
@@ -144,7 +147,7 @@ export async function startTestHost(
       hostId,
       subjects,
       shards: nats.shards,
-      module: () => ({ agents, env }),
+      module: () => ({ agents, env, version: options.module.version }),
       metrics: agentMetrics(opened.metrics),
       calls,
       observability: genericObservability,
@@ -161,7 +164,7 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
   const subjects = new Subjects(options.namespace);
   const calls = await callClient(opened, subjects, nats.shards);
   const env = bindEnv(options.module.env ?? {}, Object.keys(options.module.agents), () => calls);
-  const { agents, webhooks = [], ...rest } = options.module;
+  const { agents, webhooks = [], version: _version, ...rest } = options.module;
   const code = gatewayModule({ ...rest, agents: new Map(Object.entries(agents)), webhooks }, env);
   const gateway = await Effect.runPromise(
     runGateway({
@@ -196,7 +199,9 @@ export async function openInspector(options: SystemOptions) {
   const snapshots = await Effect.runPromise(Effect.provide(Snapshots, opened.context));
   const inbox = await Effect.runPromise(Effect.provide(Inbox, opened.context));
   const leases = await Effect.runPromise(Effect.provide(Leases, opened.context));
-  return { journal, snapshots, inbox, leases, close: opened.close };
+  const deadLetters = await Effect.runPromise(Effect.provide(DeadLetters, opened.context));
+  const quarantines = await Effect.runPromise(Effect.provide(Quarantines, opened.context));
+  return { journal, snapshots, inbox, leases, deadLetters, quarantines, close: opened.close };
 }
 
 /** One gateway and one host. */

@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fairShare } from "../../services/host/fairShare.ts";
+import { fairShare } from "../../services/host/load/fairShare.ts";
 
 /** Lets one host after another act on what all see until none wants to; counts what moved. */
 function settle(shards: number, holders: Array<string | undefined>, hosts: ReadonlyArray<string>) {

@@ -4,7 +4,7 @@
  */
 import { afterEach, expect, test } from "vitest";
 import { Agent } from "agents";
-import { idleLimitMs } from "../../services/host/idleLimit.ts";
+import { idleLimitMs } from "../../services/host/load/idleLimit.ts";
 import { JobRig } from "./JobRig.ts";
 
 class Guest extends Agent<object, { visits: number }> {

@@ -177,6 +177,7 @@ export class ReplayRig {
       epoch: this.epoch as Epoch,
       signal: this.lost.signal,
       isStillOurs: () => true,
+      setAside: () => undefined,
     });
   }
 

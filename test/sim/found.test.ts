@@ -25,7 +25,7 @@ import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { SnapshotPolicy } from "../../services/host/SnapshotPolicy.ts";
-import { EndedSockets } from "../../services/host/EndedSockets.ts";
+import { EndedSockets } from "../../services/host/slot/EndedSockets.ts";
 import { CommitRig } from "../faults/CommitRig.ts";
 
 const MAX_ATTEMPTS = 3;

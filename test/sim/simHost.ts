@@ -15,6 +15,7 @@ import { DeadLetters } from "../../core/dead/DeadLetters.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Leases } from "../../core/lease/Leases.ts";
+import { Quarantines } from "../../core/quarantine/Quarantines.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { Cron } from "../../core/schedule/Cron.ts";
@@ -186,6 +187,7 @@ export async function startHost(
   const context = Context.make(Journal, ports.journal).pipe(
     Context.add(Inbox, ports.inbox),
     Context.add(Leases, ports.leases),
+    Context.add(Quarantines, ports.quarantines),
     Context.add(Snapshots, ports.snapshots),
     Context.add(Blobs, ports.blobs),
     Context.add(Bus, ports.bus),

@@ -13,6 +13,7 @@ import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
@@ -21,6 +22,7 @@ import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
 import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
+import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { collect } from "../kit/collect.ts";
@@ -35,6 +37,7 @@ export interface SimPorts {
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
+  readonly quarantines: QuarantinesShape;
   readonly snapshots: SnapshotsShape;
   readonly blobs: BlobsShape;
   readonly bus: BusShape;
@@ -95,6 +98,8 @@ export function simPorts(
       consume: consumeOf(line, process, weather, ask),
     },
     leases: simLeases({ wire, line }, { seed, process, weather, ask, lossy }),
+    // Rare, and read at each claim: the network has no part in them.
+    quarantines: makeMemoryQuarantines(wire),
     snapshots: {
       put: (id, data) =>
         ask(["snapshot:before", "snapshot:between"], () => lossy(() => snapshots.put(id, data))),

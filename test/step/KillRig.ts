@@ -7,13 +7,14 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { sign } from "../../services/webhooks/sign.ts";
 import { Installation, SECRET } from "../faults/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
-import { POINTS, type Input, type Point, type Row } from "./killModule.ts";
+import { POINTS, UNDO_POINTS, type Input, type Point, type Row } from "./killModule.ts";
 import { startWorld, type World } from "./World.ts";
 
 const MODULE = fileURLToPath(new URL("./killModule.ts", import.meta.url));
@@ -66,11 +67,14 @@ export class KillRig {
 
   /** One agent for each point, all at once. Resolves to what did not hold. */
   async round(round: number): Promise<string[]> {
-    const agents = POINTS.map((point, n) => ({
-      name: `${point.replace(/ /g, "-")}-${round}`,
-      point,
-      run: (n + round) % 2 === 0 ? ("webhook" as const) : ("queue" as const),
-    }));
+    const agents = [...POINTS, ...UNDO_POINTS].map(
+      (point, n) =>
+        ({
+          name: `${point.replace(/ /g, "-")}-${round}`,
+          point,
+          run: isUndo(point) ? "fail" : (n + round) % 2 === 0 ? ("webhook" as const) : "queue",
+        }) satisfies { name: string; point: Point; run: Input["run"] },
+    );
     for (const { name, point } of agents) writeFileSync(join(this.folder.path, name), point);
     const sent = agents.flatMap(({ name, run }) => {
       const others = Array.from({ length: OTHERS }, () => this.send({ agent: name, run: "count" }));
@@ -78,7 +82,9 @@ export class KillRig {
     });
     await this.killAsReached(agents.length);
     await Promise.all(sent);
-    const wrong = await Promise.all(agents.map(({ name }) => this.checks(name)));
+    const wrong = await Promise.all(
+      agents.map(({ name, point }) => (isUndo(point) ? this.undoChecks(name) : this.checks(name))),
+    );
     return wrong.flat();
   }
 
@@ -140,58 +146,115 @@ export class KillRig {
   }
 
   private async checks(name: string): Promise<string[]> {
-    const { count, rows } = await this.told(name);
+    const { count, rows } = await this.told(name, ({ what }) => what.startsWith("after"));
     const wrong: string[] = [];
     const own = rows.filter(({ run }) => run !== "other");
     const results = await this.results(name);
-    const [first, second] = [results.get("1:first"), results.get("1:second")];
+    const [first, second, third] = ["first", "second", "third"].map((step) => results.get(step));
     const whats = own.map(({ what }) => what);
-    const one = ["before", `between ${first?.[0]}`, `after ${second?.[0]}`];
+    const one = ["before", `between ${first?.[0]}`, `after ${second?.[0]}, ${third?.[0]}`];
     if (JSON.stringify(whats) !== JSON.stringify(one))
       wrong.push(`its rows are ${JSON.stringify(whats)}, not ${JSON.stringify(one)}`);
     if (new Set(own.map(({ run }) => run)).size !== 1) wrong.push("its rows are of several runs");
-    if (rows.length - own.length !== OTHERS)
-      wrong.push(`${rows.length - own.length} of ${OTHERS} other turns are there`);
-    if (count !== WRITES + OTHERS) wrong.push(`its state counts ${count} writes`);
-    for (const [step, stored] of [["first", first], ["second", second]] as const) {
-      const calls = this.world.calls.filter((call) => call.agent === name && call.step === step);
-      const keys = new Set(calls.map(({ key }) => key));
-      if (keys.size !== 1 || keys.has(""))
-        wrong.push(`${step} was called under the keys ${[...keys].join(", ")}`);
-      if (stored?.length !== 1) wrong.push(`the journal has ${stored?.length ?? 0} results of ${step}`); // prettier-ignore
-      if (calls.at(-1)?.token !== stored?.[0]) wrong.push(`${step} was called after it was stored`);
-      if (step === "second" && calls.some(({ body }) => body !== first?.[0]))
-        wrong.push("the second step was given another result of the first");
-    } // prettier-ignore
+    if (rows.length !== WRITES + OTHERS || count !== rows.length)
+      wrong.push(`it has ${rows.length} rows, and its state counts ${count} writes`);
+    wrong.push(...this.callChecks(name, "first", results, ""));
+    wrong.push(...this.callChecks(name, "second", results, first?.[0]));
+    wrong.push(...this.callChecks(name, "third", results, second?.[0]));
     return wrong.map((each) => `${name}: ${each}`);
   }
 
+  private async undoChecks(name: string): Promise<string[]> {
+    const { count, rows } = await this.told(name, () => true);
+    const letters = await this.letters(name);
+    const results = await this.results(name);
+    const wrong: string[] = [];
+    const reason = "Error: it fails for good (undone: second, first)";
+    if (letters.some((letter) => letter !== reason))
+      wrong.push(`its dead letter says ${letters[0]}`);
+    const own = rows.filter(({ run }) => run !== "other");
+    // Each attempt wrote once, and stays.
+    if (new Set(own.map(({ run }) => run)).size !== own.length) wrong.push("a part applied twice");
+    if (rows.length - own.length !== OTHERS || count !== rows.length)
+      wrong.push(`it has ${rows.length} rows, and its state counts ${count} writes`);
+    wrong.push(...this.callChecks(name, "first", results, ""));
+    wrong.push(...this.callChecks(name, "second", results, ""));
+    wrong.push(...this.callChecks(name, "undo-second", results, results.get("second")?.[0]));
+    wrong.push(...this.callChecks(name, "undo-first", results, results.get("first")?.[0]));
+    const order = this.world.calls.filter((call) => call.agent === name).map(({ step }) => step);
+    if (order.lastIndexOf("undo-second") > order.indexOf("undo-first"))
+      wrong.push("the first step was undone before the second");
+    return wrong.map((each) => `${name}: ${each}`);
+  }
+
+  /** `told`: what each call of the step has to carry. */
+  private callChecks(
+    agent: string,
+    step: string,
+    results: ReadonlyMap<string, ReadonlyArray<unknown>>,
+    told: unknown,
+  ): string[] {
+    const calls = this.world.calls.filter((call) => call.agent === agent && call.step === step);
+    const keys = new Set(calls.map(({ key }) => key));
+    const stored = results.get(step) ?? [];
+    const wrong: string[] = [];
+    if (keys.size !== 1 || keys.has(""))
+      wrong.push(`${step} was called under the keys ${[...keys].join(", ")}`);
+    if (stored.length !== 1) wrong.push(`the journal has ${stored.length} results of ${step}`);
+    // An undo has no result.
+    if (!step.startsWith("undo") && calls.at(-1)?.token !== stored[0])
+      wrong.push(`${step} was called after it was stored`);
+    if (calls.some(({ body }) => body !== told)) wrong.push(`${step} was given another result`);
+    return wrong;
+  }
+
   /** When its inputs are done. */
-  private told(name: string): Promise<Told> {
+  private told(name: string, isEnd: (row: Row) => boolean): Promise<Told> {
     const url = `${this.installation.gateway.url}/agents/order/${name}`;
     return pollUntil(
       `${name} is done`,
       async () => {
         const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
         const told = (await response.json()) as Told;
-        const ended = told.rows.some(({ what }) => what.startsWith("after"));
-        const done = ended && told.count >= WRITES + OTHERS;
+        const others = told.rows.filter(({ run }) => run === "other").length;
+        const done = others >= OTHERS && told.rows.some(isEnd);
         return done ? { done, value: told } : { done, saw: told };
       },
       { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 100 },
     );
   }
 
-  /** What the journal has of each step. */
+  /** The reasons of its dead letters, when there is one. */
+  private letters(name: string): Promise<ReadonlyArray<string>> {
+    return pollUntil(
+      `${name} has a dead letter`,
+      async () => {
+        const reasons: string[] = [];
+        for await (const { id, data } of this.installation.inspector.deadLetters.list("Order"))
+          if (id.name === name) reasons.push(decodeDeadLetter(data).head.reason);
+        return reasons.length > 0 ? { done: true, value: reasons } : { done: false, saw: reasons };
+      },
+      { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 500 },
+    );
+  }
+
+  /** What the journal has of each step, by the name that the world has for it. */
   private async results(name: string): Promise<ReadonlyMap<string, ReadonlyArray<unknown>>> {
     const results = new Map<string, unknown[]>();
     const { journal } = this.installation.inspector;
     for await (const { data } of journal.read(agentId("Order", name), { fromSeq: 1 as Sequence }))
       for (const { steps = [] } of decodeEvent(data).head.turns)
-        for (const { key, result } of steps) results.set(key, [...(results.get(key) ?? []), result]); // prettier-ignore
+        for (const { key, result } of steps) {
+          const isFetch = key.startsWith("1:POST ");
+          const step = isFetch ? key.slice(key.lastIndexOf("/") + 1) : key.replace(/^undo 1:/, "undo-").replace(/^1:/, ""); // prettier-ignore
+          const made = isFetch ? (result as { readonly body: string }).body : result;
+          results.set(step, [...(results.get(step) ?? []), made]);
+        }
     return results;
   }
 }
+
+const isUndo = (point: Point): boolean => point.startsWith("undo");
 
 /** So many rounds, one after the other. What did not hold. */
 export async function killSteps(

@@ -27,7 +27,9 @@ export async function startWorld(
   const calls: Call[] = [];
   const server = createServer((request, response) => {
     void (async () => {
-      const [, via = "", agent = "", step = ""] = request.url!.split("/");
+      const { pathname, searchParams } = new URL(request.url!, "http://world");
+      const [, agent = "", step = ""] = pathname.split("/");
+      const via = searchParams.get("via") ?? "";
       let body = "";
       for await (const piece of request) body += String(piece);
       const token = `token-${calls.length + 1}`;

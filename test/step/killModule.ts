@@ -1,6 +1,7 @@
 /**
- * The module that the processes of the kill test run: turns with two steps, which write before,
- * between and after them. At each named point the host can be stopped, to be killed there.
+ * The module that the processes of the kill test run: turns with three steps, which write before,
+ * between and after them, and turns that fail for good, whose steps are undone. At each named point
+ * the host can be stopped, to be killed there.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,20 +20,36 @@ export const POINTS = [
   "second asked",
   "second answered",
   "after the second result",
+  "third asked",
+  "after the third result",
   "after the last write",
 ] as const;
-export type Point = (typeof POINTS)[number];
+/** The same for a turn that fails for good: its steps are undone. */
+export const UNDO_POINTS = [
+  "undo-second begins",
+  "undo-second asked",
+  "undo-second answered",
+  "undo-first begins",
+  "undo-first asked",
+  "undo-first answered",
+] as const;
+export type Point = (typeof POINTS)[number] | (typeof UNDO_POINTS)[number];
 
 export interface Input {
   readonly agent: string;
-  /** The work: as a webhook, or as an item of the queue. `count`: another turn that writes. */
-  readonly run: "webhook" | "queue" | "count";
+  /**
+   * The work: as a webhook, or as an item of the queue. `fail`: an item that fails for good.
+   * `count`: another turn that writes.
+   */
+  readonly run: "webhook" | "queue" | "fail" | "count";
 }
 
 export interface Row {
   readonly run: string;
   readonly what: string;
 }
+
+type Asked = "first" | "second" | "undo-first" | "undo-second";
 
 interface State {
   readonly count: number;
@@ -59,6 +76,7 @@ export class Order extends Agent<unknown, State> {
     const { run } = (await request.json()) as Input;
     if (run === "count") this.write("other", "count");
     else if (run === "queue") await this.queue("work");
+    else if (run === "fail") await this.queue("fail", undefined, { retry: { maxAttempts: 8 } });
     else await this.work();
     return new Response("OK");
   }
@@ -73,13 +91,28 @@ export class Order extends Agent<unknown, State> {
     this.at("between two steps");
     const second = await this.step("second", (step) => this.ask("second", step, first));
     this.at("after the second result");
-    this.write(run, `after ${second}`);
+    const third = await this.fetch(this.urlOf("third"), { method: "POST", body: second });
+    this.at("after the third result");
+    this.write(run, `after ${second}, ${await third.text()}`);
     this.at("after the last write");
   }
 
-  private async ask(name: "first" | "second", step: Step, told = ""): Promise<string> {
+  async fail(): Promise<void> {
+    this.write(crypto.randomUUID(), "before");
+    for (const name of ["first", "second"] as const)
+      await this.step(name, (step) => this.ask(name, step), {
+        undo: (token, step) => this.ask(`undo-${name}`, step, token),
+      });
+    throw new Error("it fails for good");
+  }
+
+  private urlOf(name: string): string {
+    return `${WORLD}/${this.name}/${name}?via=${VIA}`;
+  }
+
+  private async ask(name: Asked, step: Step, told = ""): Promise<string> {
     this.at(`${name} begins`);
-    const response = await fetch(`${WORLD}/${VIA}/${this.name}/${name}`, {
+    const response = await fetch(this.urlOf(name), {
       method: "POST",
       body: told,
       signal: step.signal,

@@ -30,6 +30,7 @@ class Shop extends Agent<{}, { count: number }> {
     this.count();
     await this.paid("charge");
     await this.step("send", (step) => this.call("send", step.key), { retry: { maxAttempts: 1 } });
+    if (fails("the end", 0)) throw new Error("the end failed");
     this.count();
   }
 
@@ -149,6 +150,45 @@ it("once undoing has begun the turn has failed, though its steps would succeed b
   expect(calls.filter((call) => call === "send").length).toBe(2);
   expect((await agent().deadLetters()).length).toBe(1);
 });
+
+it.each([false, true])(
+  "once undoing has begun the turn has failed, though its code ends well by now (a job: %s)",
+  async (queued) => {
+    fails = (call) => call === "the end";
+    latches["undo the charge"] = makeLatch();
+    void send(queued).catch(() => undefined);
+    await until(() => calls.includes("undo the charge"));
+    await test.crash();
+    delete latches["undo the charge"];
+    fails = () => false;
+    await test.revive();
+    await test.settled();
+    expect((await agent().deadLetters()).map(({ reason }) => reason)).toEqual([
+      "Error: the end failed (undone: charge, reserve)",
+    ]);
+    expect(await agent().queue()).toEqual([]);
+  },
+);
+
+it.each([false, true])(
+  "hosts that end in one undo again and again leave it undone all the same (a job: %s)",
+  async (queued) => {
+    latches["undo the charge"] = makeLatch();
+    void send(queued).catch(() => undefined);
+    for (let deaths = 1; deaths <= 6; deaths++) {
+      await until(() => calls.filter((call) => call === "undo the charge").length === deaths);
+      await test.crash();
+      await test.revive();
+    }
+    await until(() => calls.filter((call) => call === "undo the charge").length === 7);
+    latches["undo the charge"].open();
+    await test.settled();
+    expect((await agent().deadLetters()).map(({ reason }) => reason)).toEqual([
+      "Error: send failed (undone: charge, reserve)",
+    ]);
+    expect(keys.get("undo the charge")?.size).toBe(1);
+  },
+);
 
 it("a redrive of what was undone has idempotency keys of its own", async () => {
   await send();

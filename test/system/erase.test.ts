@@ -169,7 +169,7 @@ describe("an agent that is erased", () => {
     const signal = AbortSignal.timeout(10_000);
     await journal.append(id, data, { expectedSeq: 0 as Sequence, signal });
     if (bytes > 0) await removeBlobs(system.options.nats, system.options.namespace!);
-    expect((await fetch(`${system.url}/agents/count-agent/damaged`)).status).toBe(500);
+    expect((await fetch(`${system.url}/agents/count-agent/damaged`)).status).toBe(503);
     await pollUntil("it is in quarantine", () =>
       system.host.log.lines.some(({ message }) => message.includes("quarantined")),
     );

@@ -1,6 +1,7 @@
 import { readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Suspects, type SuspectsAgent } from "../../core/input/Suspects.ts";
 import { Unbegun } from "../../core/input/Unbegun.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { Endings } from "../../services/watchdog/Endings.ts";
@@ -17,38 +18,52 @@ describe("the endings of processes", () => {
   const folder = (): string => join(temp.path, "endings");
 
   it("are found again by agent and key, by another process", () => {
-    new Endings(folder()).note({ ...ID, key: KEY }, "it spun");
-    expect(new Endings(folder()).of(ID, KEY)).toBe("it spun");
+    new Endings(folder()).note({ ...ID, key: KEY, attempt: 2 }, "it spun");
+    expect(new Endings(folder()).of(ID, KEY)).toEqual({ reason: "it spun", attempt: 2 });
     expect(new Endings(folder()).of(ID, "github:2")).toBeUndefined();
   });
 
   it("stay in their folder, whatever the names are", () => {
-    new Endings(folder()).note({ ...ID, key: KEY }, "it spun");
+    new Endings(folder()).note({ ...ID, key: KEY, attempt: 2 }, "it spun");
     expect(readdirSync(folder())).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/)]);
   });
 
   it("are not noted without a key, and not where the folder can't be made", () => {
-    new Endings(folder()).note(ID, "it spun");
+    new Endings(folder()).note({ ...ID, attempt: 1 }, "it spun");
     writeFileSync(join(temp.path, "file"), "");
-    new Endings(join(temp.path, "file")).note({ ...ID, key: KEY }, "it spun");
+    new Endings(join(temp.path, "file")).note({ ...ID, key: KEY, attempt: 2 }, "it spun");
     expect(readdirSync(temp.path)).toEqual(["file"]);
   });
 
   it("are forgotten after a day", () => {
     const endings = new Endings(folder());
-    endings.note({ ...ID, key: KEY }, "old");
-    endings.note({ ...ID, key: "new" }, "new");
+    endings.note({ ...ID, key: KEY, attempt: 2 }, "old");
+    endings.note({ ...ID, key: "new", attempt: 1 }, "new");
     for (const name of readdirSync(folder())) utimesSync(join(folder(), name), 0, 0);
-    endings.note({ ...ID, key: "new" }, "new");
+    endings.note({ ...ID, key: "new", attempt: 1 }, "new");
     endings.forgetOld(Date.now());
     expect(endings.of(ID, KEY)).toBeUndefined();
-    expect(endings.of(ID, "new")).toBe("new");
+    expect(endings.of(ID, "new")?.reason).toBe("new");
   });
 
   it("complete the error of an input without attempts left", () => {
-    new Endings(folder()).note({ ...ID, key: KEY }, "it spun");
-    const unbegun = new Unbegun((id, key) => new Endings(folder()).of(id, key));
+    new Endings(folder()).note({ ...ID, key: KEY, attempt: 2 }, "it spun");
+    const unbegun = new Unbegun(new Endings(folder()));
     expect(unbegun.exhausted(ID, KEY)).toMatch(/the last one did not end: it spun$/);
     expect(unbegun.exhausted(ID, "other")).toMatch(/the last one did not end$/);
+  });
+
+  it("count an attempt of which nothing was journaled, until the input is dead", () => {
+    const before = new Unbegun(new Endings(folder()));
+    expect([before.knowsEndings, before.endedAt(ID, KEY)]).toEqual([false, 0]);
+    new Endings(folder()).note({ ...ID, key: KEY, attempt: 2 }, "it spun");
+    const unbegun = new Unbegun(new Endings(folder()));
+    const agent = { id: ID } as SuspectsAgent;
+    const suspects = new Suspects(agent, unbegun);
+    expect([suspects.next(KEY, 0), suspects.next(KEY, 5), suspects.next("other", 0)]).toEqual([
+      3, 6, 1,
+    ]); // prettier-ignore
+    suspects.settled(KEY);
+    expect(suspects.next(KEY, 0)).toBe(1);
   });
 });

@@ -8,6 +8,8 @@ import { body, github, webhook } from "agents/webhooks";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
+const kept: unknown[] = [];
+
 export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   loop: () => spin(),
   afterAwait: async () => {
@@ -22,8 +24,27 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   sql: (agent) =>
     agent.sql`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n`,
   native: () => pbkdf2Sync("a", "b", 2_000_000_000, 64, "sha512"),
+  heap: () => {
+    for (;;) kept.push({ a: [kept.length, `x${kept.length}`] });
+  },
+  leak: async () => {
+    for (;;) {
+      for (let n = 0; n < 20_000; n++) kept.push({ a: [kept.length, `x${kept.length}`] });
+      await pause(1);
+    }
+  },
+  buffers: async () => {
+    for (;;) {
+      kept.push(Buffer.alloc(10_000_000, 1));
+      await pause(1);
+    }
+  },
+  // Longer than any string may be: an error like others.
+  longString: () => "x".repeat(2 ** 31),
   exit: () => process.exit(1),
   abort: () => process.abort(),
+  // As a crash of native code: nothing in the process can say whose turn it was.
+  crash: () => process.kill(process.pid, "SIGSEGV"),
 };
 
 function spin(): never {
@@ -31,7 +52,7 @@ function spin(): never {
 }
 
 export class Holder extends Agent {
-  static override options = { http: "open", cpuSeconds: 1, retry: { maxAttempts: 1 } };
+  static override options = { http: "open", cpuSeconds: 1, retry: { maxAttempts: 2 } };
 
   override async onRequest(request: Request): Promise<Response> {
     if (request.method === "GET") return new Response("alive");
@@ -39,6 +60,11 @@ export class Holder extends Agent {
     await WAYS[how]?.(this);
     return new Response("OK");
   }
+}
+
+/** Its memory is full before its time is over, on a slow machine, too. */
+export class Hoarder extends Holder {
+  static override options = { http: "open", cpuSeconds: 60, retry: { maxAttempts: 2 } };
 }
 
 export class Neighbour extends Agent<unknown, { readonly count: number }> {
@@ -60,6 +86,7 @@ const deadlineMs = 1_500;
 
 export default {
   webhooks: [
+    webhook("/webhooks/hoarder", { agent: Hoarder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/holder", { agent: Holder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/neighbour", { agent: Neighbour, verify, entity: body("agent"), deadlineMs }),
   ],

@@ -87,7 +87,8 @@ The API, with "Authorization: Bearer <token>"; GET gives what the reading comman
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
   GET  /api/agents/<class>/<name>/why?path=, …/diff?from=&to=
-  POST /api/agents/<class>/<name>/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
+  GET  /api/quarantined
+  POST /api/agents/<class>/<name>/release, …/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
   GET  /api/deliveries?status=&route=&agent=&since=&limit=, /api/deliveries/<id>
   POST /api/deliveries/<id>/redeliver?to=
   GET  /api/dead?after=&limit=, /api/dead/<id>

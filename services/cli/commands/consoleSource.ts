@@ -9,12 +9,14 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { DELIVERY_STATUSES } from "../../../schemas/DeliveryRecord.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass, findAgent } from "../agents/findAgent.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "./dead.ts";
 import { listDeliveries, showDelivery } from "./deliveries.ts";
 import { diff } from "./diff.ts";
 import { fork } from "./fork.ts";
 import { history } from "./history.ts";
 import { listed } from "./list.ts";
+import { release } from "./release.ts";
 import { redeliverNamed } from "./redeliver.ts";
 import { schedules } from "./schedules.ts";
 import { sql } from "./sql.ts";
@@ -129,6 +131,9 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     letter: (id) => first((capture) => deadShow(ports, capture, { ids: [id], json })),
     redrive: (id) => lines((capture) => deadRedrive(ports, capture, { ids: [id], json })),
     drop: (id) => lines((capture) => deadDrop(ports, capture, { ids: [id], json })),
+    quarantined: () =>
+      lines((capture) => listQuarantined(ports, capture, time, { className: undefined, json })),
+    release: (agent) => first((capture) => release(ports, capture, time, { ...agent, json })),
     fork: (wanted) => first((capture) => fork(ports, capture, time, { ...wanted, json })),
     rerun: async ({ className, name, module, from, to, last, failed }) => {
       if (!modules.includes(module))

@@ -15,7 +15,7 @@ import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servi
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
 import { serve } from "../serving/serve.ts";
-import { keptLeases, linkOf, type ServingOptions } from "../serving/serveRole.ts";
+import { keptLeases, linkOf, serveRole, type ServingOptions } from "../serving/serveRole.ts";
 import type { Tunnel } from "../serving/openTunnel.ts";
 import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
 import { failed } from "../terminal/CliError.ts";
@@ -66,6 +66,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.logFormat())
     .addOption(option.noWorkers("dev has one worker"))
     .addOption(option.worker())
+    .addOption(option.isolated())
     .addHelpText(
       "after",
       `
@@ -82,6 +83,7 @@ The data is found again at the next start. Webhook secrets come from the environ
     .action(async (module: string | undefined, given: GivenDev) => {
       const { joins, terminal, args } = context;
       const options = servingOptions("dev", module, given, context);
+      if (options.isIsolated) return serveRole(joins, terminal, options);
       if (given.worker !== undefined) return dev(joins, terminal, options);
       await findModule(terminal, module);
       await refuseSecond(terminal, options.dataFolder);
@@ -139,6 +141,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     module: prepared.module,
     env: prepared.env,
     leases: keptLeases(joins, link),
+    isolation: link.isolation,
   };
   const { devGreeting } = await import("../serving/devGreeting.ts");
   await serve(
@@ -147,7 +150,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     ({ running, adminPort: ownPort }) => {
       const { port } = running;
       const url = `http://${printable(options.hostname)}:${port}`;
-      link.serves({ admin: `http://${adminHostname}:${ownPort}`, port });
+      link.serves({ admin: `http://${adminHostname}:${ownPort}`, port, host: running.id });
       writeDevFile(dataFolder, {
         url,
         natsUrl: running.natsUrl,

@@ -18,6 +18,7 @@ import {
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
 
 /**
  * Requests for last events in flight: enough to hide the broker's round trip without loading it.
@@ -44,26 +45,37 @@ export interface ListOptions {
   readonly limit?: number;
 }
 
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly quarantined?: boolean;
+}
+
 export function addList(program: Command, context: CommandContext): void {
-  const { terminal } = context;
+  const { joins, terminal } = context;
   addTargetOptions(program.command("list"))
     .description(
       "Lists the agents that exist: their events, when the last was, and which host runs them.",
     )
     .argument("[class]", CLASS_HELP)
+    .option("--quarantined", "only agents that are set aside: why, and until when")
     .addHelpText(
       "after",
       `
---json prints one object a line: {class, name, events, lastSeq, time, owner?}
+--json prints one object a line: {class, name, events, lastSeq, time, owner?}; with --quarantined
+{class, name, kind, reason, since, until, times, host}
 
 Examples:
   agents list
-  agents list repo-agent --json | jq -r .name`,
+  agents list repo-agent --json | jq -r .name
+  agents list --quarantined`,
     )
-    .action((className: string | undefined, given: GivenTarget) =>
-      withoutSql(context, given, (ports) =>
-        list(ports, terminal, { className, json: given.json === true }),
-      ),
+    .action((className: string | undefined, given: Given) =>
+      withoutSql(context, given, (ports) => {
+        const options = { className, json: given.json === true };
+        return given.quarantined === true
+          ? listQuarantined(ports, terminal, joins.time, options)
+          : list(ports, terminal, options);
+      }),
     );
 }
 

@@ -244,6 +244,10 @@ export const worker = (): Option =>
     .hideHelp()
     .argParser((text: string) => readWhole(text, 0, WORKERS_MAX - 1));
 
+/** The control process passes it to the process of an isolated agent. It is not for users. */
+export const isolated = (): Option =>
+  new Option("--isolated", "this process runs one agent alone").hideHelp();
+
 /** For commands where users could expect the option: refuses it with the reason. */
 export const noWorkers = (because: string): Option =>
   new Option("--workers <count>").hideHelp().argParser(() => {

@@ -50,6 +50,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly mcpAllowLoopback?: boolean;
   readonly workers?: number;
   readonly worker?: number;
+  readonly isolated?: boolean;
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
   readonly cpuSeconds?: number;
@@ -80,7 +81,11 @@ export function servingOptions(
   given: GivenServing,
   { joins, terminal }: Pick<CommandContext, "joins" | "terminal">,
 ): ServingOptions {
-  const { worker } = given;
+  const { worker, isolated = false } = given;
+  const fields = {
+    ...(worker !== undefined && { worker }),
+    ...(isolated && { isolated }),
+  };
   const mail = mailSettings(given, terminal);
   // `dev` ignores the login: in development there is no certificate to protect a password with.
   if (role === "mail") requireTlsForLogin(mail);
@@ -121,7 +126,7 @@ export function servingOptions(
         cpuSeconds: given.cpuSeconds ?? CPU_SECONDS,
         endings: join(resolve(terminal.cwd, given.data), "endings"),
         reports: worker !== undefined,
-        log: { format, fields: worker === undefined ? {} : { worker } },
+        log: { format, fields },
       },
     }),
     ...(given.archive === undefined ? {} : { archive: given.archive }),
@@ -137,12 +142,13 @@ export function servingOptions(
     adminHostname: given.adminHostname,
     adminPort: given.adminPort,
     worker,
+    isIsolated: isolated,
     // The one worker of `dev` has its port for itself.
     portShared: role === "gateway" && worker !== undefined,
     log: joins.log({
       level: given.logLevel,
       format,
-      ...(worker !== undefined && { fields: { worker } }),
+      fields,
     }),
     progress: terminal.err,
   };

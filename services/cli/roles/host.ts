@@ -19,6 +19,7 @@ export function addHost(program: Command, context: CommandContext): void {
     .addOption(option.mcpAllowLoopback())
     .addOption(option.workers())
     .addOption(option.worker())
+    .addOption(option.isolated())
     .addHelpText(
       "after",
       `

@@ -19,6 +19,8 @@ export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" |
   readonly adminPort: number;
   /** The number of this process among its parent's workers; undefined: it is not a worker. */
   readonly worker?: number | undefined;
+  /** This process runs one isolated agent. */
+  readonly isIsolated: boolean;
 }
 
 /**
@@ -32,6 +34,7 @@ export async function serveRole(
 ): Promise<void> {
   const { role, log, adminHostname, adminPort } = options;
   const link = linkOf(joins, options);
+  const allowsLoopback = role === "dev" || options.mcpAllowLoopback === true;
   const { begun, prepared } = await beginAndPrepare(joins, terminal, {
     ...options,
     role,
@@ -41,7 +44,12 @@ export async function serveRole(
     ...options,
     module: prepared.module,
     env: prepared.env,
-    leases: role === "host" ? keptLeases(joins, link) : undefined,
+    ...(options.isIsolated
+      ? // `dev` reads its module as ever; the gateway runs in its worker.
+        ({ role: "host", mcpAllowLoopback: allowsLoopback, isolated: link?.onIsolated } as const)
+      : role === "host"
+        ? { leases: keptLeases(joins, link), isolation: link?.isolation }
+        : {}),
   };
   await serve(
     { time: joins.time, ...begun },
@@ -56,7 +64,7 @@ export async function serveRole(
         namespace: options.namespace,
         admin: `http://${adminHostname}:${port}`,
       });
-      link?.serves({ admin: `http://${adminHostname}:${port}` });
+      link?.serves({ admin: `http://${adminHostname}:${port}`, host: running.id });
       return () => log.info(`${role} stops`);
     },
   );

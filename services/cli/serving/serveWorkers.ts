@@ -10,7 +10,11 @@ import * as Scope from "effect/Scope";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
 import type { Joins, OpenBroker } from "../../wiring/Joins.ts";
 import { askHealth, askMetrics, askReadiness } from "../../workers/askWorkers.ts";
+import type { Ending } from "../../watchdog/reports.ts";
+import type { IsolationWard } from "../../workers/IsolationWard.ts";
+import type { Begin } from "../../workers/messages.ts";
 import { reservePort } from "../../workers/reservePort.ts";
+import { serveIsolation } from "../../workers/serveIsolation.ts";
 import { serveLeases } from "../../workers/serveLeases.ts";
 import type { WorkerProcess } from "../../workers/WorkerProcess.ts";
 import { WorkerFailed, Workers } from "../../workers/Workers.ts";
@@ -44,6 +48,7 @@ export async function serveWorkers(
     process.exit(EXIT_FORCED);
   });
   const scope = Effect.runSync(Scope.make());
+  let isolated: IsolationWard | undefined;
   // Only the broker of `dev` is the control process's own.
   const broker = role === "dev" ? joins.openBroker(options) : undefined;
   broker?.catch(() => undefined);
@@ -65,13 +70,59 @@ export async function serveWorkers(
     let adminPort = 0;
     /** The port that a worker of `dev` serves on: its successor takes it. */
     let port = claimed;
-    const start = (worker: number, again: boolean): WorkerProcess => {
-      const started = joins.startWorker();
-      leases?.serve(worker, started, () => !stopping);
-      const begin = { args: workerArguments(options.args, worker, port), adminHostname, adminPort };
-      started.send({ begin: { ...begin, again, console: options.console } });
+    /** Why a worker has ended, as its watchdog has reported it. */
+    const endings = new WeakMap<WorkerProcess, Ending>();
+    /** By worker: the host that its last process was, where its end is explained. */
+    const explained = new Map<number, string | undefined>();
+    const begin = (
+      started: WorkerProcess,
+      worker: number,
+      more: Pick<Begin, "again" | "isolated" | "endedHost" | "console">,
+      own: ReadonlyArray<string> = [],
+    ): WorkerProcess => {
+      const args = workerArguments(options.args, worker, port, own);
+      started.send({ begin: { args, adminHostname, adminPort, ...more } });
       // A broker that can't be opened ends all: below.
       void broker?.then(({ url, summary }) => started.send({ broker: { url, summary } }), skip);
+      return started;
+    };
+    const isolation =
+      role === "gateway"
+        ? undefined
+        : serveIsolation(
+            {
+              time: joins.time,
+              log,
+              start: (owner) => begin(joins.startWorker(), owner, NOTHING_ISOLATED, ["--isolated"]),
+            },
+            (process) => endings.get(process),
+          );
+    isolated = isolation?.ward;
+    if (isolated !== undefined)
+      metrics.gaugeFrom(
+        "agents_isolated",
+        "Agents that run alone, since they have ended a worker",
+        () => isolated!.agents.length,
+      );
+    const start = (worker: number, again: boolean): WorkerProcess => {
+      const started = joins.startWorker();
+      started.onReport((report) => {
+        if (!("ending" in report)) return;
+        endings.set(started, report.ending);
+        // One that may be another's explains nothing.
+        if (report.ending.turn !== undefined && report.ending.exactly) explained.set(worker, host);
+      });
+      let host: string | undefined;
+      void started.serving.then((serving) => ({ host } = serving));
+      leases?.serve(worker, started, () => !stopping);
+      const alone = isolation?.serve(worker, started) ?? [];
+      begin(started, worker, {
+        again,
+        isolated: alone,
+        endedHost: explained.get(worker),
+        console: options.console,
+      });
+      explained.delete(worker);
       if (role === "dev") void started.serving.then((serving) => (port = serving.port));
       return started;
     };
@@ -81,6 +132,7 @@ export async function serveWorkers(
       time: joins.time,
       // `dev` has a user in front of it, who has not asked for the details of a start.
       log: role === "dev" ? { ...log, info: log.debug } : log,
+      isExplained: (worker) => explained.has(worker),
       onRestart: (worker) => restarts[worker]!(),
     });
     const admin = await listenAdmin(scope, {
@@ -92,7 +144,10 @@ export async function serveWorkers(
       metrics: async () => askMetrics(workers.states, await metrics.render()),
     });
     adminPort = admin.port;
-    kill = () => workers.kill();
+    kill = () => {
+      workers.kill();
+      isolated?.kill();
+    };
     workers.begin();
     // `dev` greets its user itself.
     if (role !== "dev")
@@ -109,6 +164,7 @@ export async function serveWorkers(
       stopping = true;
       if (role !== "dev") log.info(`${title} stops`);
       unclean = await workers.stop();
+      await isolated?.stop();
     }
     if (unclean > 0)
       throw failed(`${unclean} of ${count} workers did not stop in order; their log says why.`);
@@ -129,6 +185,9 @@ export async function serveWorkers(
 
 const skip = (): void => undefined;
 
+/** What the process of an isolated agent begins with. */
+const NOTHING_ISOLATED = { again: false, isolated: [] } as const;
+
 /** Rejects when the broker can't be opened; never resolves. */
 const failureOf = (broker: Promise<OpenBroker> | undefined): Promise<never> =>
   new Promise((_, reject) => broker?.catch(reject));
@@ -141,10 +200,11 @@ export function workerArguments(
   args: ReadonlyArray<string>,
   worker: number,
   port: number | undefined,
+  more: ReadonlyArray<string> = [],
 ): ReadonlyArray<string> {
   const own = ["--worker", String(worker), "--admin-port", "0", "--admin-hostname", "127.0.0.1"];
   const shared = port === undefined ? [] : ["--port", String(port)];
-  return withOptions(args, [...own, ...shared]);
+  return withOptions(args, [...own, ...shared, ...more]);
 }
 
 /** The command line with more options at its end, before a `--`. */

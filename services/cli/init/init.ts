@@ -5,10 +5,10 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { Option, type Command } from "commander";
-import { projectFiles, type ProjectChoices } from "../init/projectFiles.ts";
-import { STARTER_NAMES, STARTERS, type StarterName } from "../init/starters.ts";
+import { projectFiles, type ProjectChoices } from "./projectFiles.ts";
+import { STARTER_NAMES, STARTERS, type StarterName } from "./starters.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { packageManifest } from "../init/packageManifest.ts";
+import { packageManifest } from "./packageManifest.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 

@@ -4,7 +4,7 @@
  * memory, and the broker's answers would arrive too late for all of them. Work that needs no broker
  * still pauses between slices of time (`TimeSlices`).
  */
-import type { TimeSlices } from "../../core/time/TimeSlices.ts";
+import type { TimeSlices } from "../../../core/time/TimeSlices.ts";
 
 export class PrioritySemaphore {
   private readonly slices: Pick<TimeSlices, "turn">;

@@ -2,9 +2,12 @@
  * The inputs of one agent that were delivered and not acked, in stored order. They outlive the
  * agent in memory: when it is discarded, they begin again on the next one (`AgentSlot`, rule 2).
  */
-import { SparseMap } from "../../core/collections/sparse.ts";
-import type { Delivery, InputHandle } from "../../core/inbox/Inbox.ts";
-import type { Mailbox } from "../../core/input/Mailbox.ts";
+import { SparseMap } from "../../../core/collections/sparse.ts";
+import type { Delivery, InputHandle } from "../../../core/inbox/Inbox.ts";
+import type { Mailbox } from "../../../core/input/Mailbox.ts";
+
+/** An input that its consumer or another slot delivers. Without its bytes it is read again. */
+export type Delivered = InputHandle & Pick<Partial<Delivery>, "data">;
 
 /** Inputs kept with their bytes while an agent starts; the others are read again. */
 const EARLY_MAX = 16;
@@ -22,7 +25,7 @@ export class OutstandingInputs {
    * Returns the handle to run the input by. Undefined for an input that is outstanding already,
    * which a broker restart delivers again: its handle is replaced, and it runs once.
    */
-  add(delivery: Delivery): InputHandle | undefined {
+  add(delivery: Delivered): InputHandle | undefined {
     const { id, seq, deliveries } = delivery;
     const handle: InputHandle = {
       id,
@@ -45,8 +48,8 @@ export class OutstandingInputs {
   /**
    * Keeps the bytes until the agent has started, so that the input that wakes it is not read twice.
    */
-  keepBytes({ seq, data }: Pick<Delivery, "seq" | "data">): void {
-    if (this.early.size < EARLY_MAX) this.early.set(seq, data);
+  keepBytes({ seq, data }: Pick<Delivered, "seq" | "data">): void {
+    if (data !== undefined && this.early.size < EARLY_MAX) this.early.set(seq, data);
   }
 
   /** Delivers all of them to the mailbox of an agent that has just started. */
@@ -58,6 +61,10 @@ export class OutstandingInputs {
   /** Forgets an input whose handle is settled by another way. */
   delete(seq: number): void {
     this.handles.delete(seq);
+  }
+
+  values(): Iterable<InputHandle> {
+    return this.handles.values();
   }
 
   ackAll(): void {

@@ -1,0 +1,69 @@
+/**
+ * The port by which a host passes an agent's inputs and calls to the process in which that agent
+ * runs alone, and the messages between the two. `IsolatedSlot` asks, `serveIsolated` answers;
+ * `services/workers` carries the messages and decides which agents are isolated.
+ *
+ * The messages travel as JSON, so bytes are in base64.
+ */
+import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { SocketInfo } from "../../schemas/Call.ts";
+
+export type IsolatedAsk =
+  /** A stored input. The answer is `acked` or `nacked`. */
+  | {
+      readonly kind: "deliver";
+      readonly seq: number;
+      readonly deliveries: number;
+      /** An `InboxEnvelope` frame. */
+      readonly data: string;
+    }
+  /** `data`: a `Call` frame. The answer is `answered` or `failed`. */
+  | { readonly kind: "call"; readonly data: string }
+  /** Sockets of the agent. The answer is `done`. */
+  | { readonly kind: "sockets"; readonly sockets: ReadonlyArray<SocketInfo> }
+  /** Turns end and the agent hibernates. The answer is `drained`. */
+  | { readonly kind: "drain" };
+
+export type IsolatedReply =
+  | { readonly kind: "acked" }
+  | { readonly kind: "nacked"; readonly delayMs: number }
+  /** `data`: a `CallReply` frame. */
+  | { readonly kind: "answered"; readonly data: string }
+  /** `transient`: a retry may succeed. */
+  | { readonly kind: "failed"; readonly transient: boolean; readonly message: string }
+  | { readonly kind: "done" }
+  | { readonly kind: "drained"; readonly sockets: ReadonlyArray<SocketInfo> }
+  /** The agent has to be quarantined: it ended too many processes, or its journal is damaged. */
+  | { readonly kind: "condemned"; readonly why: "kills" | "journal"; readonly reason: string }
+  /** The process ended before it answered. */
+  | { readonly kind: "ended" };
+
+/** An agent as messages name it. */
+export interface AgentKey {
+  readonly class: string;
+  readonly name: string;
+}
+
+export interface Isolation {
+  /**
+   * The host whose place this one takes, where it is known for certain which agent has ended it,
+   * and that agent is isolated: every other turn that ran there is innocent.
+   */
+  readonly endedHost: string | undefined;
+  readonly holds: (id: AgentId) => boolean;
+  /** Never rejects. Waits for the agent's process to start. */
+  readonly ask: (id: AgentId, epoch: Epoch, ask: IsolatedAsk) => Promise<IsolatedReply>;
+  /** Called when an agent may run among the others again: the host drains it and says `left`. */
+  readonly onReturn: (f: (id: AgentId) => void) => void;
+  /** The agent runs among the others again. */
+  readonly left: (id: AgentId) => void;
+  /** Its shard is lost: its process ends. If the shard comes back, it is isolated still. */
+  readonly lost: (id: AgentId) => void;
+  /** The module was loaded again: every agent may return. */
+  readonly newCode: () => void;
+}
+
+/** Receives the owner's requests, each with a function that answers it. */
+export type OnAsk = (
+  f: (id: AgentId, epoch: Epoch, ask: IsolatedAsk, answer: (reply: IsolatedReply) => void) => void,
+) => void;

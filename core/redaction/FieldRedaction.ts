@@ -1,0 +1,159 @@
+/**
+ * Hides fields of a webhook's body, by paths that its route or its agent's class declares: `redact:
+ * ["customer.email", "card.*"]`. The agent's code has the body as it came; what is kept of it (the
+ * cause in the journal, a dead letter) has `REDACTED` in the place of each such field, and texts
+ * that the turn leads to (errors, log lines, spans) lose the values (`conceal`).
+ *
+ * 1. A path is names with dots between them. `*` is any name or index. A list is looked through:
+ *    `items.email` is the field of each item.
+ * 2. JSON and forms can be read; in a form's value that is JSON, too (`payload.user.name`). Any
+ *    other body is hidden whole: nobody can say where the fields are in it.
+ */
+import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+
+export const REDACTED = "REDACTED";
+
+/** Shorter texts stand in others by chance. */
+const VALUE_LENGTH_MIN = 4;
+/** Leaves of hidden fields that are looked for in texts. */
+const VALUES_MAX = 500;
+
+export interface Hidden {
+  /** The same bytes where nothing is hidden. */
+  readonly body: Uint8Array;
+  /** The texts that were hidden, the longest first. */
+  readonly values: ReadonlyArray<string>;
+}
+
+const NOTHING: ReadonlyArray<string> = [];
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const encoder = new TextEncoder();
+
+/** Whether it is a path of rule 1. */
+export const isFieldPath = (path: string): boolean => path.split(".").every((name) => name !== "");
+
+/** What is kept of an input. `ofClass`: the paths of its agent's class. */
+export function hideFields(
+  { head, body }: InboxEnvelope,
+  ofClass: ReadonlyArray<string> = NOTHING,
+): Hidden {
+  const ofRoute = head.redact ?? NOTHING;
+  if (head.kind !== "webhook" || ofClass.length + ofRoute.length === 0 || body.length === 0)
+    return { body, values: NOTHING };
+  const type = head.headers?.["content-type"] ?? "";
+  return hide(body, [...ofClass, ...ofRoute], { isForm: /form-urlencoded/i.test(type) });
+}
+
+/** A socket's message, or call of a method, as text; its arguments and state have the fields. */
+export function hideInMessage(text: string, paths: ReadonlyArray<string> = NOTHING): string {
+  if (paths.length === 0) return text;
+  const within = paths.flatMap((path) => [path, `args.${path}`, `state.${path}`]);
+  return decoder.decode(hide(encoder.encode(text), within).body);
+}
+
+/** The text without the values. */
+export function conceal(text: string, values: ReadonlyArray<string>): string {
+  let concealed = text;
+  for (const value of values) concealed = concealed.replaceAll(value, REDACTED);
+  return concealed;
+}
+
+function hide(body: Uint8Array, paths: ReadonlyArray<string>, { isForm = false } = {}): Hidden {
+  const hiding = new Hiding(paths);
+  const text = textOf(body);
+  const hidden = text === undefined ? REDACTED : isForm ? hiding.form(text) : hiding.json(text);
+  if (hidden === text) return { body, values: NOTHING };
+  const values = [...hiding.values].toSorted((a, b) => b.length - a.length).slice(0, VALUES_MAX);
+  return { body: encoder.encode(hidden ?? REDACTED), values };
+}
+
+function textOf(body: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(body);
+  } catch {
+    return undefined;
+  }
+}
+
+class Hiding {
+  readonly values = new Set<string>();
+  private readonly paths: ReadonlyArray<ReadonlyArray<string>>;
+  private changed = false;
+
+  constructor(paths: ReadonlyArray<string>) {
+    this.paths = paths.map((path) => path.split("."));
+  }
+
+  /** Undefined for what is no JSON. */
+  json(text: string): string | undefined {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+    for (const path of this.paths) value = this.in(value, path);
+    return this.changed ? JSON.stringify(value) : text;
+  }
+
+  form(text: string): string {
+    const pairs = [...new URLSearchParams(text)].map(([name, value]): [string, string] => [
+      name,
+      this.field(name, value),
+    ]);
+    return this.changed ? new URLSearchParams(pairs).toString() : text;
+  }
+
+  private field(name: string, value: string): string {
+    const paths = this.paths.filter(([first]) => first === name || first === "*");
+    if (paths.some((path) => path.length === 1)) return String(this.hidden(value));
+    if (paths.length === 0) return value;
+    let parsed: unknown;
+    try {
+      parsed = JSON.parse(value);
+    } catch {
+      // A plain value has no fields below it.
+      return value;
+    }
+    for (const [, ...rest] of paths) parsed = this.in(parsed, rest);
+    return JSON.stringify(parsed);
+  }
+
+  /** The value with the field hidden, where it has it. */
+  private in(value: unknown, path: ReadonlyArray<string>): unknown {
+    const [name, ...rest] = path;
+    if (name === undefined) return this.hidden(value);
+    if (typeof value !== "object" || value === null) return value;
+    if (Array.isArray(value)) {
+      const isIndex = name === "*" || /^\d+$/.test(name);
+      if (!isIndex) return value.map((item) => this.in(item, path));
+      return value.map((item, n) =>
+        name === "*" || n === Number(name) ? this.in(item, rest) : (item as unknown),
+      );
+    }
+    return Object.fromEntries(
+      Object.entries(value).map(([key, field]) => [
+        key,
+        name === "*" || key === name ? this.in(field, rest) : (field as unknown),
+      ]),
+    );
+  }
+
+  private hidden(value: unknown): unknown {
+    this.changed = true;
+    this.collect(value);
+    return value === null ? null : REDACTED;
+  }
+
+  private collect(value: unknown): void {
+    if (typeof value === "object" && value !== null) {
+      for (const field of Object.values(value)) this.collect(field);
+      return;
+    }
+    const text = String(value);
+    if (typeof value === "boolean" || value === null || text.length < VALUE_LENGTH_MIN) return;
+    this.values.add(text);
+    const escaped = JSON.stringify(text).slice(1, -1);
+    if (escaped !== text) this.values.add(escaped);
+  }
+}

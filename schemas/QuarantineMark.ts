@@ -1,0 +1,37 @@
+/**
+ * The mark of an agent that is set aside: why, by which host, and until when. A `Frame` without a
+ * body, one per agent. A mark that is over stays until the agent is erased, so that the next one
+ * knows how often there was one.
+ */
+import * as Schema from "effect/Schema";
+import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+
+export const QuarantineMark = Schema.Struct({
+  /** `kills`: its turns end their processes. `journal`: its journal can't be read. */
+  kind: Schema.Literals(["kills", "journal"]),
+  /** For people. */
+  reason: Schema.String,
+  /** The host that set it aside. */
+  host: Schema.String,
+  /** Milliseconds since the epoch. */
+  sinceMs: Schema.Number,
+  /** The agent is set aside until then. In the past: it is not, any more. */
+  untilMs: Schema.Number,
+  /** From 1: how often in a row, each time for longer. */
+  times: Schema.Number,
+  /** Version of the module's code. Absent: not known. Other code is given a try at once. */
+  version: Schema.optionalKey(Schema.String),
+});
+export type QuarantineMark = typeof QuarantineMark.Type;
+
+export const encodeQuarantineMark = (mark: QuarantineMark): Uint8Array => encodeFrame(mark);
+
+const decodeHead = Schema.decodeUnknownResult(QuarantineMark);
+
+/** Throws `CorruptFrame` or `UnknownVersion`. */
+export function decodeQuarantineMark(bytes: Uint8Array): QuarantineMark {
+  const head = decodeHead(decodeFrame(bytes).head);
+  if (head._tag === "Failure")
+    throw new CorruptFrame({ message: `not a quarantine mark: ${String(head.failure)}` });
+  return head.success;
+}

@@ -1,0 +1,47 @@
+/** `agents list --quarantined`: the agents that are set aside, why, and until when. */
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
+import { camelCaseToKebabCase, type AgentId } from "../../../schemas/Address.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+export async function listQuarantined(
+  ports: Pick<ReadPorts, "quarantines">,
+  terminal: Terminal,
+  time: Pick<TimeShape, "nowMs">,
+  { className, json }: { readonly className: string | undefined; readonly json: boolean },
+): Promise<void> {
+  const found = (await ports.quarantines.list())
+    .filter(({ mark }) => mark.untilMs > time.nowMs())
+    .filter(({ id }) => className === undefined || isOfClass(id, className))
+    .map(quarantineLine);
+  for (const one of found)
+    terminal.out(
+      json
+        ? JSON.stringify(one)
+        : `${one.class} ${oneLine(one.name)}\n    since ${one.since}, until ${one.until}: ${oneLine(one.reason)}`,
+    );
+  if (json) return;
+  const agents = `${found.length} ${found.length === 1 ? "agent is" : "agents are"} quarantined`;
+  terminal.err(found.length === 0 ? "No agent is quarantined." : agents);
+}
+
+/**
+ * Whether a class that somebody typed is the agent's. A quarantined agent may have no journal: the
+ * first of its inputs may be the one that kills.
+ */
+export const isOfClass = (id: AgentId, className: string): boolean =>
+  id.class === className || camelCaseToKebabCase(id.class) === className;
+
+/** One line of `--json`. Times are ISO 8601. */
+export const quarantineLine = ({ id, mark }: MarkedAgent) => ({
+  class: id.class,
+  name: id.name,
+  kind: mark.kind,
+  reason: mark.reason,
+  since: new Date(mark.sinceMs).toISOString(),
+  until: new Date(mark.untilMs).toISOString(),
+  times: mark.times,
+  host: mark.host,
+});

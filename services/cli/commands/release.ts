@@ -1,0 +1,95 @@
+/**
+ * `agents release <class> <name>`: ends the quarantine of an agent, which then runs what waits for
+ * it. The owner of its shard does it; where no host runs, the mark is changed here.
+ */
+import type { Command } from "commander";
+import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { releasedMark } from "../../../core/quarantine/quarantineRule.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { findAgent } from "../agents/findAgent.ts";
+import { isOfClass, quarantineLine } from "../agents/listQuarantined.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { failed } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+/** Longer than a host takes to die and another to take over. */
+const ANSWER_TIMEOUT_MS = 30_000;
+
+export interface ReleaseOptions {
+  readonly className: string;
+  readonly name: string;
+  readonly json: boolean;
+}
+
+export function addRelease(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("release"))
+    .description(
+      "Ends the quarantine of an agent whose turns kept ending their processes, or whose journal could not be read. What waits for it runs at once, so mend the cause first: a new version of the module releases it by itself.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addHelpText(
+      "after",
+      `
+--json prints {class, name, reason, since, until}
+
+Examples:
+  agents list --quarantined
+  agents release repo-agent octocat~hello-world`,
+    )
+    .action((className: string, name: string, given: GivenTarget) =>
+      withPorts(context, given, (ports) =>
+        release(ports, terminal, joins.time, { className, name, json: given.json === true }),
+      ),
+    );
+}
+
+/** Throws `CliError` for an agent that is not there or not quarantined, and without an answer. */
+export async function release(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "nowMs">,
+  { className, name, json }: ReleaseOptions,
+): Promise<void> {
+  const marked = (await ports.quarantines.list()).find(
+    ({ id, mark }) => id.name === name && isOfClass(id, className) && mark.untilMs > time.nowMs(),
+  );
+  if (marked === undefined) throw notQuarantined(await findAgent(ports.journal, className, name));
+  const { id } = marked;
+  const hosts = await ports.leases.list("host.");
+  if (hosts.length > 0) await askOwner(ports, id);
+  else await ports.quarantines.put(id, releasedMark(marked.mark, time.nowMs()));
+  if (json) terminal.out(JSON.stringify(quarantineLine(marked)));
+  else
+    terminal.out(`${addressKey(id)} is released. It was set aside because ${marked.mark.reason}.`);
+}
+
+async function askOwner({ calls }: Pick<ReadPorts, "calls">, id: AgentId): Promise<void> {
+  try {
+    const bounds = { deadlineMs: ANSWER_TIMEOUT_MS, repeatable: true };
+    const { reply } = await calls.call(id, { kind: "release" }, bounds);
+    if (reply.kind === "result" && reply.value !== null) return;
+    if (reply.kind === "result") throw notQuarantined(id);
+    throw failed(
+      `${addressKey(id)} could not be released: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log says more.`,
+    );
+  } catch (error) {
+    if (!(error instanceof AgentUnreachable)) throw error;
+    throw failed(`${error.message}. It is quarantined as before; run this again.`);
+  }
+}
+
+const notQuarantined = (id: AgentId) =>
+  failed(
+    `${addressKey(id)} is not quarantined: it runs when something arrives for it. "agents list --quarantined" shows those that are.`,
+  );

@@ -1,0 +1,230 @@
+/**
+ * The slot of an agent that runs in a process of its own, because it has ended the process of
+ * others: passes its inputs and calls there. Owned by `Shard` in the place of an `AgentSlot`.
+ *
+ * 1. The agent's writes are fenced by the shard's epoch as ever: the process appends with it, and a
+ *    later owner's claim refuses it.
+ * 2. An input that was delivered and not acked is never forgotten. When the process ends, the
+ *    inputs that it had are passed again to the next one, in stored order.
+ * 3. Nothing is held but sequence numbers: bytes are read when an input is passed. At most
+ *    `PASSED_MAX` are under way.
+ * 4. A direct input is left to its gateway, which stores it.
+ */
+import {
+  decodeMessage,
+  encodeMessage,
+  type SlotCall,
+  type SocketInfo,
+} from "../../schemas/Call.ts";
+import type { CallReply } from "../../schemas/Call.ts";
+import {
+  addressKey,
+  shardOf,
+  type AgentId,
+  type Sequence,
+  type ShardId,
+} from "../../schemas/Address.ts";
+import { SparseMap } from "../../core/collections/sparse.ts";
+import { AgentDiscarded, CallInterrupted } from "../../core/errors/errors.ts";
+import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import type { InputHandle } from "../../core/inbox/Inbox.ts";
+import { socketKey } from "../../core/runtime/AgentSockets.ts";
+import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
+import type { HostServices } from "./HostServices.ts";
+import type { Delivered } from "./slot/OutstandingInputs.ts";
+import { QuarantinedSlot, type LeftBehind } from "./QuarantinedSlot.ts";
+import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
+
+/** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
+const PASSED_MAX = 16;
+/** An input that could not be read (the broker is away) is asked for again after this. */
+const REREAD_MS = 1_000;
+
+export class IsolatedSlot {
+  readonly id: AgentId;
+  /** It is in another process's memory. */
+  readonly agent = undefined;
+  private readonly context: SlotContext;
+  private readonly isolation: Isolation;
+  /** In stored order. */
+  readonly outstanding = new SparseMap<Sequence, InputHandle>();
+  private readonly passed = new Set<Sequence>();
+  private readonly sockets = new SparseMap<string, SocketInfo>();
+  private successor: Promise<AgentSlot> | undefined;
+  /** Nothing is passed any more. */
+  private over = false;
+
+  constructor(id: AgentId, context: SlotContext, isolation: Isolation) {
+    this.id = id;
+    this.context = context;
+    this.isolation = isolation;
+  }
+
+  get empty(): boolean {
+    return this.outstanding.size === 0 && this.sockets.size === 0 && this.successor === undefined;
+  }
+
+  deliver(delivery: Delivered): void {
+    if (this.successor !== undefined)
+      return void this.successor.then((slot) => slot.deliver(delivery), skip);
+    const { data: _data, ...handle } = delivery;
+    this.outstanding.set(handle.seq, handle);
+    this.pump();
+  }
+
+  /** Rejects with `AgentDiscarded`, `CallInterrupted` or the agent's error. */
+  async call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
+    if (this.successor !== undefined) return (await this.successor).call(call, body);
+    // Rule 4.
+    if (call.kind === "input") return { reply: { kind: "notHere" } };
+    if (call.kind === "close") this.sockets.delete(socketKey(call));
+    const reply = await this.ask({ kind: "call", data: toText(encodeMessage(call, body)) });
+    if (reply.kind === "answered") {
+      const { head, body: bytes } = decodeMessage<CallReply>(toBytes(reply.data));
+      return { reply: head, body: bytes };
+    }
+    if (reply.kind === "failed" && !reply.transient) throw new Error(reply.message);
+    if (reply.kind === "ended") throw new CallInterrupted();
+    throw new AgentDiscarded();
+  }
+
+  addSocket(info: SocketInfo): void {
+    this.sockets.set(socketKey(info), info);
+    void this.ask({ kind: "sockets", sockets: [info] });
+  }
+
+  socketsOf(gateway: string): ReadonlyArray<SocketInfo> {
+    return [...this.sockets.values()].filter((info) => info.gateway === gateway);
+  }
+
+  /** The process decides when its agent leaves memory. */
+  hibernate(): boolean {
+    return false;
+  }
+
+  async recycle(): Promise<void> {}
+
+  /** Stops inputs that have not begun, and waits until the agent has left its process. */
+  async drain(): Promise<void> {
+    await this.drained();
+    this.isolation.lost(this.id);
+  }
+
+  /** Another slot takes the place of this one; the agent's process is left as it is. */
+  leave(): LeftBehind {
+    this.over = true;
+    const left = { inputs: [...this.outstanding.values()], sockets: [...this.sockets.values()] };
+    this.outstanding.clear();
+    return left;
+  }
+
+  /** The shard is lost: nothing is sent or acked any more. */
+  discard(): void {
+    this.over = true;
+    this.outstanding.clear();
+    this.isolation.lost(this.id);
+  }
+
+  /** The agent runs in this process again, in the slot that `make` returns. */
+  succeed(make: () => AgentSlot): Promise<AgentSlot> {
+    return (this.successor ??= this.drained().then((sockets) => {
+      const slot = make();
+      for (const info of sockets) slot.addSocket(info);
+      for (const handle of this.outstanding.values()) slot.deliver(handle);
+      this.outstanding.clear();
+      this.isolation.left(this.id);
+      return slot;
+    }));
+  }
+
+  private async drained(): Promise<ReadonlyArray<SocketInfo>> {
+    this.over = true;
+    const reply = await this.ask({ kind: "drain" });
+    return reply.kind === "drained" ? reply.sockets : [...this.sockets.values()];
+  }
+
+  private pump(): void {
+    for (const [seq, handle] of this.outstanding) {
+      if (this.over || this.passed.size >= PASSED_MAX) return;
+      if (this.passed.has(seq)) continue;
+      this.passed.add(seq);
+      void this.pass(handle).finally(() => {
+        this.passed.delete(seq);
+        this.pump();
+      });
+    }
+  }
+
+  private async pass({ seq, deliveries }: InputHandle): Promise<void> {
+    const data = await this.read({ seq });
+    if (data === undefined) return;
+    const reply = await this.ask({ kind: "deliver", seq, deliveries, data: toText(data) });
+    // A redelivery has replaced the handle.
+    const handle = this.outstanding.get(seq);
+    if (handle === undefined || this.context.signal.aborted) return;
+    if (reply.kind === "acked") handle.ack();
+    else if (reply.kind === "nacked") handle.nak(reply.delayMs);
+    else return; // rule 2
+    this.outstanding.delete(seq);
+  }
+
+  /** Undefined: it was acked meanwhile, or comes again later. */
+  private async read({ seq }: Pick<InputHandle, "seq">): Promise<Uint8Array | undefined> {
+    try {
+      const data = await this.context.services.inbox.get(this.id, seq);
+      if (data === undefined) {
+        this.outstanding.get(seq)?.ack(); // it is not stored any more: only its handle is released
+        this.outstanding.delete(seq);
+      }
+      return data;
+    } catch {
+      this.outstanding.get(seq)?.nak(REREAD_MS);
+      this.outstanding.delete(seq);
+      return undefined;
+    }
+  }
+
+  private async ask(ask: IsolatedAsk): Promise<IsolatedReply> {
+    const reply = await this.isolation.ask(this.id, this.context.epoch, ask);
+    if (reply.kind === "condemned" && !this.over)
+      this.context.setAside(this.id, { kind: reply.why, reason: reply.reason });
+    return reply;
+  }
+}
+
+/** An agent's slot in a shard, whoever runs the agent. */
+export type Slot = AgentSlot | IsolatedSlot | QuarantinedSlot;
+
+/** Undefined: the agent is not isolated. */
+export function isolatedSlot(id: AgentId, context: SlotContext): IsolatedSlot | undefined {
+  const { isolation } = context.services;
+  return isolation?.holds(id) === true ? new IsolatedSlot(id, context, isolation) : undefined;
+}
+
+/** Has isolated agents that may run among the others again return to their shards. */
+export function serveReturns(
+  { isolation, config }: Pick<HostServices, "isolation" | "config">,
+  ownedShard: (shard: ShardId) => { readonly returned: (id: AgentId) => void } | undefined,
+): void {
+  isolation?.onReturn((id) => {
+    const shard = ownedShard(shardOf(id, config.shards));
+    if (shard === undefined) isolation.left(id);
+    else shard.returned(id);
+  });
+}
+
+/** An isolated agent runs among the others again: its slot in `slots` is replaced. */
+export function returnIsolated(slots: Map<string, Slot>, id: AgentId, context: SlotContext): void {
+  const key = addressKey(id);
+  const slot = slots.get(key);
+  // Once it is released it is tried alone first.
+  if (slot instanceof QuarantinedSlot && slot.mark.kind === "kills") return;
+  if (!(slot instanceof IsolatedSlot)) return context.services.isolation?.left(id);
+  void slot
+    .succeed(() => new AgentSlot(id, context))
+    .then((next) => (slots.get(key) === slot ? slots.set(key, next) : next.discard()));
+}
+
+const skip = (): void => undefined;
+const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");
+const toBytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));

@@ -1,0 +1,118 @@
+/**
+ * The slots of one shard's agents: which kind of slot each agent has, and what replaces it when
+ * that changes. Owned by `Shard`.
+ *
+ * 1. A quarantined agent has a `QuarantinedSlot`, an isolated one an `IsolatedSlot`, any other an
+ *    `AgentSlot`.
+ * 2. A slot that is replaced leaves its inputs and sockets to the next one: no input that was
+ *    delivered is forgotten, and their order stays.
+ */
+import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
+import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import type { Ownership } from "./AgentPorts.ts";
+import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
+import type { HostServices } from "./HostServices.ts";
+import { isolatedSlot, returnIsolated, type Slot } from "./IsolatedSlot.ts";
+import { roomMaker } from "./makeRoom.ts";
+import { Quarantine, type WhyAside } from "./Quarantine.ts";
+import { QuarantinedSlot } from "./QuarantinedSlot.ts";
+
+export interface SlotsOptions extends Ownership {
+  readonly shard: ShardId;
+  /** Whether the lease is certainly held. */
+  readonly isHeld: () => boolean;
+}
+
+export class Slots {
+  readonly quarantine: Quarantine;
+  private readonly all = new Map<string, Slot>();
+  private readonly services: HostServices;
+  private readonly context: SlotContext;
+
+  constructor(services: HostServices, { shard, isHeld, ...ownership }: SlotsOptions) {
+    this.services = services;
+    this.quarantine = new Quarantine(services, shard);
+    this.context = {
+      services,
+      ...ownership,
+      makeRoom: roomMaker(services, this.all, isHeld),
+      setAside: (id, why) => this.setAside(id, why),
+    };
+  }
+
+  values(): Iterable<Slot> {
+    return this.all.values();
+  }
+
+  of(id: AgentId): Slot {
+    const key = addressKey(id);
+    let slot = this.all.get(key);
+    if (slot === undefined) this.all.set(key, (slot = this.newSlot(id)));
+    return slot;
+  }
+
+  removeEmpty(slot: Slot): void {
+    const key = addressKey(slot.id);
+    if (slot.empty && this.all.get(key) === slot) this.all.delete(key);
+  }
+
+  /** The shard is lost: nothing is sent or acked any more. */
+  discard(): void {
+    for (const slot of this.all.values()) slot.discard();
+    this.all.clear();
+    this.quarantine.clear();
+  }
+
+  /** An isolated agent may run here again. */
+  returned(id: AgentId): void {
+    returnIsolated(this.all, id, this.context);
+  }
+
+  /** For `agents release`. The value is the mark that the agent had, or null. */
+  release(id: AgentId): CallAnswer {
+    const mark = this.quarantine.release(id, "an operator");
+    if (mark !== undefined) this.replace(id);
+    return { reply: { kind: "result", value: mark ?? null } };
+  }
+
+  /** Agents whose quarantine is over run again. */
+  lookAtQuarantine(): void {
+    for (const id of this.quarantine.look()) this.replace(id);
+  }
+
+  /** A quarantined agent is erased like any other: its inputs go first. */
+  beforeErasure(id: AgentId): void {
+    this.quarantine.forget(id);
+    const slot = this.all.get(addressKey(id));
+    if (!(slot instanceof QuarantinedSlot)) return;
+    for (const input of slot.outstanding.values()) input.ack();
+    slot.outstanding.clear();
+    this.replace(id);
+  }
+
+  private setAside(id: AgentId, why: WhyAside): void {
+    if (this.context.signal.aborted || this.quarantine.of(id) !== undefined) return;
+    this.quarantine.setAside(id, why);
+    this.replace(id);
+  }
+
+  /** Rule 1. */
+  private newSlot(id: AgentId): Slot {
+    const mark = this.quarantine.of(id);
+    if (mark !== undefined)
+      return new QuarantinedSlot(id, { mark, nowMs: this.services.time.nowMs });
+    return isolatedSlot(id, this.context) ?? new AgentSlot(id, this.context);
+  }
+
+  /** Rule 2. */
+  private replace(id: AgentId): void {
+    const key = addressKey(id);
+    const before = this.all.get(key);
+    if (before === undefined) return;
+    const { inputs, sockets } = before.leave();
+    const next = this.newSlot(id);
+    this.all.set(key, next);
+    for (const info of sockets) next.addSocket(info);
+    for (const input of inputs) next.deliver(input);
+  }
+}

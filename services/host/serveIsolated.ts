@@ -1,0 +1,143 @@
+/**
+ * Serves one isolated agent in a process of its own: runs what the owner of its shard passes
+ * (`IsolatedSlot`) in an ordinary `AgentSlot`. The process claims no shard and consumes no inbox.
+ *
+ * 1. Writes carry the owner's epoch, so that a later owner's claim fences them off.
+ * 2. Whether the lease is still held is checked by the owner, which answers the calls.
+ * 3. What an owner of another epoch passes begins on a fresh slot.
+ * 4. Where the agent's journal is damaged, everything is answered `condemned`: the owner
+ *    quarantines the agent.
+ */
+import * as Effect from "effect/Effect";
+import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
+import { decodeMessage, encodeMessage, type SlotCall } from "../../schemas/Call.ts";
+import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import { encodeError } from "../../core/call/remoteError.ts";
+import { TimeSlices } from "../../core/time/TimeSlices.ts";
+import { AgentSlot } from "./AgentSlot.ts";
+import type { HostServices } from "./HostServices.ts";
+import type { IsolatedAsk, IsolatedReply, OnAsk } from "../../core/input/Isolation.ts";
+import { isTransient } from "./slotErrors.ts";
+
+/** An agent leaves memory at most this much later than its class allows. */
+const SWEEP_MS = 1_000;
+
+/** Runs until the scope closes, and then hibernates the agent. */
+export const serveIsolated = (services: HostServices, onAsk: OnAsk) =>
+  Effect.acquireRelease(
+    Effect.sync(() => new IsolatedAgent(services, onAsk)),
+    (isolated) => Effect.promise(() => isolated.stop()),
+  );
+
+class IsolatedAgent {
+  private readonly services: HostServices;
+  private readonly slices: TimeSlices;
+  private slot: AgentSlot | undefined;
+  private epoch: Epoch | undefined;
+  private lost = new AbortController();
+  /** Answers what was asked and is not answered yet. */
+  private readonly open = new Set<(reply: IsolatedReply) => void>();
+  private cancelSweep = (): void => undefined;
+
+  constructor(services: HostServices, onAsk: OnAsk) {
+    this.services = services;
+    this.slices = new TimeSlices(services.time);
+    onAsk((id, epoch, ask, answer) => this.receive(id, epoch, ask, answer));
+    const again = (): void => {
+      this.cancelSweep = services.time.after(SWEEP_MS, () => {
+        this.slot?.hibernate(services.time.monotonicMs());
+        again();
+      });
+    };
+    again();
+  }
+
+  get agentsActive(): number {
+    return this.slot?.agent === undefined ? 0 : 1;
+  }
+
+  async stop(): Promise<void> {
+    this.cancelSweep();
+    await this.slot?.drain(this.slices);
+  }
+
+  private receive(
+    id: AgentId,
+    epoch: Epoch,
+    ask: IsolatedAsk,
+    send: (reply: IsolatedReply) => void,
+  ): void {
+    const slot = this.slotOf(id, epoch);
+    const answer = (reply: IsolatedReply): void => {
+      if (this.open.delete(answer)) send(reply);
+    };
+    this.open.add(answer);
+    if (ask.kind === "deliver") {
+      const { seq, deliveries, data } = ask;
+      return slot.deliver({
+        id,
+        seq: seq as Sequence,
+        deliveries,
+        data: Buffer.from(data, "base64"),
+        ack: () => answer({ kind: "acked" }),
+        nak: (delayMs) => answer({ kind: "nacked", delayMs }),
+      });
+    }
+    if (ask.kind === "sockets") {
+      for (const info of ask.sockets) slot.addSocket(info);
+      return answer({ kind: "done" });
+    }
+    if (ask.kind === "drain")
+      return void slot
+        .drain(this.slices)
+        .then(() => answer({ kind: "drained", sockets: [...slot.sockets.values()] }));
+    const { head, body } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
+    slot.call(head, body).then(
+      (found) => answer({ kind: "answered", data: encodeAnswer(found) }),
+      (error: unknown) => {
+        if (isTransient(error))
+          return answer({ kind: "failed", transient: true, message: String(error) });
+        this.services.log.error("an agent could not answer", { ...id, error: describe(error) });
+        answer({
+          kind: "answered",
+          data: encodeAnswer({ reply: { kind: "error", ...encodeError(error) } }),
+        });
+      },
+    );
+  }
+
+  private slotOf(id: AgentId, epoch: Epoch): AgentSlot {
+    if (this.slot === undefined || this.epoch !== epoch) {
+      // Rule 3.
+      this.lost.abort();
+      this.slot?.discard();
+      this.lost = new AbortController();
+      this.epoch = epoch;
+      const { services } = this;
+      // Rule 2.
+      const ownership = { epoch, signal: this.lost.signal, isStillOurs: () => true as const };
+      this.slot = new AgentSlot(id, {
+        services,
+        ...ownership,
+        suspicious: true,
+        setAside: (_id, { kind: why, reason }) => this.condemn({ kind: "condemned", why, reason }),
+      });
+    }
+    return this.slot;
+  }
+
+  /** Rule 4. */
+  private condemn(reply: IsolatedReply): void {
+    this.slot?.discard();
+    this.slot = undefined;
+    for (const answer of this.open) answer(reply);
+  }
+}
+
+function encodeAnswer({ reply, body }: CallAnswer): string {
+  const bytes = typeof body === "string" ? Buffer.from(body) : body;
+  return Buffer.from(encodeMessage(reply, bytes)).toString("base64");
+}
+
+const describe = (error: unknown): string =>
+  error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -1,0 +1,50 @@
+/**
+ * Judges whether a process is about to run out of memory: one pure rule. The watchdog's thread
+ * passes what it sees, and ends the process before V8 aborts it.
+ *
+ * 1. The heap counts as of the last beat. What the process has grown by since is added, since a
+ *    turn that holds the thread may have put all of it on the heap.
+ * 2. A process whose main thread beats may be about to collect garbage: its heap has to stay full
+ *    for `STAYS_MS`. One that is held is judged at once: it may allocate a gigabyte a second.
+ * 3. Memory outside of the heap (buffers, WebAssembly) has no limit of V8's. The resident size of
+ *    the whole process has one here.
+ */
+
+/** V8 slows down for its last collections before it aborts: there is time left at this part. */
+const HEAP_FULL = 0.9;
+const STAYS_MS = 1_000;
+
+export interface MemorySeen {
+  /** As of the last beat. */
+  readonly heapMb: number;
+  readonly beatRssMb: number;
+  /** Now. */
+  readonly rssMb: number;
+  readonly heapLimitMb: number;
+  readonly rssMaxMb: number;
+  /** The main thread has not beaten since the last look. */
+  readonly held: boolean;
+  /** For how long it has been full before this look. */
+  readonly fullForMs: number;
+}
+
+export interface MemoryJudgement {
+  readonly full: boolean;
+  /** The process has to end. */
+  readonly over: boolean;
+  /** For the log and the dead letter. */
+  readonly text: string;
+}
+
+export function judgeMemory(seen: MemorySeen): MemoryJudgement {
+  const { heapMb, beatRssMb, rssMb, heapLimitMb, rssMaxMb, held, fullForMs } = seen;
+  const heap = heapMb + Math.max(0, rssMb - beatRssMb); // rule 1
+  const heapFull = heapLimitMb > 0 && heap >= heapLimitMb * HEAP_FULL;
+  const rssFull = rssMb >= rssMaxMb; // rule 3
+  const full = heapFull || rssFull;
+  const over = full && (held || fullForMs >= STAYS_MS); // rule 2
+  const text = heapFull
+    ? `its heap had ${Math.round(Math.min(heap, heapLimitMb))} of ${Math.round(heapLimitMb)} MB`
+    : `it had ${Math.round(rssMb)} of ${Math.round(rssMaxMb)} MB`;
+  return { full, over, text };
+}

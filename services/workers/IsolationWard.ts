@@ -1,0 +1,319 @@
+/**
+ * The agents that run alone, in the control process: an agent whose turn has ended a worker is
+ * isolated. Its next inputs run in a process of their own, where they harm nobody.
+ *
+ * 1. An isolated agent belongs to the worker that owns its shard. That worker passes what arrives
+ *    for the agent (`IsolatedSlot`); the ward starts the agent's process at the first of it.
+ * 2. A process that ends answers what it had with `ended`. The next one starts after a pause that
+ *    grows with each end.
+ * 3. An agent that has harmed nobody for `CLEAN_MS`, and has nothing under way, returns to its
+ *    worker. If it ends a worker again, it stays four times as long, and so on.
+ * 4. When the worker ends, so do the processes of its agents: its successor passes everything anew.
+ * 5. At most `PROCESSES_MAX` processes run. Agents beyond them wait.
+ * 6. An agent that ends too many processes (`judgeEnds`) is condemned: what it is asked next is
+ *    answered so, and the owner of its shard quarantines it. Only ends that are certainly the
+ *    agent's count.
+ *
+ * `serveWorkers` owns it; `serveIsolation` connects it with the channels.
+ */
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
+import { judgeEnds, type KilledProcess } from "../../core/quarantine/quarantineRule.ts";
+import type { Ending } from "../watchdog/reports.ts";
+import { nameOf, type IsolateRequest } from "./messages.ts";
+import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
+
+/** Rule 2. */
+const PAUSE_MS_MIN = 100;
+const PAUSE_MS_MAX = 30_000;
+/** Rule 3. Longer than the pauses between the attempts of one input. */
+const CLEAN_MS = 20_000;
+/** Rule 3: each time that the agent ends a worker again. */
+const CLEAN_FACTOR = 4;
+const CLEAN_MS_MAX = 3_600_000;
+/** Agents whose ends are remembered after they have returned: the oldest is forgotten first. */
+const REMEMBERED_MAX = 1_000;
+/** Rule 5. Each takes some 150 MB. */
+const PROCESSES_MAX = 4;
+const LOOK_MS = 1_000;
+
+export interface IsolationWardOptions {
+  /** Starts a process for an isolated agent of the worker with this number. */
+  readonly start: (owner: number) => WorkerProcess;
+  readonly time: Pick<TimeShape, "after" | "monotonicMs">;
+  readonly log: Pick<LogShape, "info" | "warn" | "error">;
+}
+
+/** A worker, as the ward uses it. */
+export interface IsolationOwner {
+  readonly returns: (agent: AgentKey) => void;
+}
+
+interface Asked {
+  readonly request: IsolateRequest;
+  readonly answer: (reply: IsolatedReply) => void;
+}
+
+interface Ward {
+  readonly agent: AgentKey;
+  readonly owner: number;
+  ends: number;
+  /** Rule 3. */
+  readonly cleanMs: number;
+  lastMs: number;
+  process: WorkerProcess | undefined;
+  serves: boolean;
+  /** Why the process is about to end, as its watchdog reported it. */
+  ending: Ending | undefined;
+  startsAtMs: number;
+  /** What was asked and not answered, by number: passed to the process when it serves. */
+  readonly asked: Map<number, Asked>;
+  returning: boolean;
+}
+
+/** What is remembered of an agent beyond its time in isolation. */
+interface Remembered {
+  /** How often it has ended a worker. */
+  times: number;
+  ends: ReadonlyArray<KilledProcess>;
+  /** Why it is condemned. */
+  condemned: string | undefined;
+}
+
+export class IsolationWard {
+  private readonly options: IsolationWardOptions;
+  private readonly wards = new Map<string, Ward>();
+  private readonly owners = new Map<number, IsolationOwner>();
+  private readonly remembered = new Map<string, Remembered>();
+  private stopping = false;
+  private last = 0;
+  private cancel = (): void => undefined;
+
+  constructor(options: IsolationWardOptions) {
+    this.options = options;
+    const again = (): void => {
+      this.cancel = options.time.after(LOOK_MS, () => {
+        this.look();
+        again();
+      });
+    };
+    again();
+  }
+
+  get agents(): ReadonlyArray<AgentKey> {
+    return [...this.wards.values()].map(({ agent }) => agent);
+  }
+
+  /** A worker starts. Returns the agents that its predecessor has left isolated. */
+  join(owner: number, worker: IsolationOwner): ReadonlyArray<AgentKey> {
+    this.owners.set(owner, worker);
+    return this.of(owner).map(({ agent }) => agent);
+  }
+
+  /** A worker has ended, by the turn of this agent if it is known. */
+  ended(owner: number, ending: Ending | undefined): void {
+    this.owners.delete(owner);
+    // Rule 4.
+    for (const ward of this.of(owner)) this.release(ward)?.kill();
+    const agent = ending?.turn;
+    if (agent === undefined || this.stopping) return;
+    this.options.log.warn("an agent has ended its process: it runs alone from now on", {
+      class: agent.class,
+      name: agent.name,
+      reason: ending!.reason,
+    });
+    const nowMs = this.options.time.monotonicMs();
+    if (ending!.exactly) this.count(agent, ending);
+    const times = ++this.memoryOf(agent).times;
+    this.wards.set(nameOf(agent), {
+      agent: { class: agent.class, name: agent.name },
+      owner,
+      ends: 1,
+      cleanMs: Math.min(CLEAN_MS_MAX, CLEAN_MS * CLEAN_FACTOR ** (times - 1)),
+      lastMs: nowMs,
+      process: undefined,
+      serves: false,
+      ending: undefined,
+      startsAtMs: nowMs,
+      asked: new Map(),
+      returning: false,
+    });
+  }
+
+  ask(owner: number, request: IsolateRequest, answer: (reply: IsolatedReply) => void): void {
+    const ward = this.wards.get(nameOf(request.agent));
+    if (ward === undefined || ward.owner !== owner || this.stopping)
+      return answer({ kind: "ended" });
+    const { kind } = request.ask;
+    if (kind !== "drain" && this.tellsCondemned(ward, answer)) return;
+    // Nothing is in a process that does not run.
+    if (ward.process === undefined && kind === "drain")
+      return answer({ kind: "drained", sockets: [] });
+    const n = ++this.last;
+    ward.asked.set(n, { request, answer });
+    ward.lastMs = this.options.time.monotonicMs();
+    // It was quarantined when it could have returned.
+    if (kind !== "drain") ward.returning = false;
+    if (ward.serves) this.pass(ward, n);
+    else this.begin(ward);
+  }
+
+  /** The shard of the agent is another host's. It stays isolated for its time. */
+  lost(owner: number, agent: AgentKey): void {
+    const ward = this.wards.get(nameOf(agent));
+    if (ward === undefined || ward.owner !== owner) return;
+    this.release(ward)?.stop();
+  }
+
+  /** The agent runs in its worker again. */
+  left(owner: number, agent: AgentKey): void {
+    const ward = this.wards.get(nameOf(agent));
+    if (ward === undefined || ward.owner !== owner) return;
+    this.wards.delete(nameOf(agent));
+    ward.process?.stop();
+    this.options.log.info("an agent no longer runs alone", { ...agent });
+  }
+
+  /** New code: each agent returns to its worker. */
+  returnAll(owner: number): void {
+    for (const ward of this.of(owner)) this.return(ward);
+  }
+
+  /** The process of an agent has answered. */
+  answered(n: number, reply: IsolatedReply): void {
+    for (const ward of this.wards.values()) {
+      const asked = ward.asked.get(n);
+      if (asked === undefined) continue;
+      ward.asked.delete(n);
+      ward.lastMs = this.options.time.monotonicMs();
+      return asked.answer(reply);
+    }
+  }
+
+  /** Resolves when no process is left. */
+  async stop(): Promise<void> {
+    this.stopping = true;
+    this.cancel();
+    const running = [...this.wards.values()].flatMap(({ process }) => process ?? []);
+    for (const process of running) process.stop();
+    await Promise.all(running.map(({ ended }) => ended));
+  }
+
+  kill(): void {
+    for (const { process } of this.wards.values()) process?.kill();
+  }
+
+  /** Nothing is under way any more. Returns the process that has to end. */
+  private release(ward: Ward): WorkerProcess | undefined {
+    const { process } = ward;
+    ward.asked.clear();
+    ward.returning = false;
+    ward.process = undefined;
+    ward.serves = false;
+    return process;
+  }
+
+  private of(owner: number): ReadonlyArray<Ward> {
+    return [...this.wards.values()].filter((ward) => ward.owner === owner);
+  }
+
+  private begin(ward: Ward): void {
+    const { time } = this.options;
+    if (ward.process !== undefined || this.stopping) return;
+    if (time.monotonicMs() < ward.startsAtMs) return; // `look` starts it
+    // Rule 5.
+    const running = [...this.wards.values()].filter(({ process }) => process !== undefined);
+    if (running.length >= PROCESSES_MAX) return;
+    const process = this.options.start(ward.owner);
+    ward.process = process;
+    process.onReport((report) => {
+      if ("ending" in report) ward.ending = report.ending;
+    });
+    void process.serving.then(() => {
+      if (ward.process !== process) return;
+      ward.serves = true;
+      for (const n of ward.asked.keys()) this.pass(ward, n);
+    });
+    void process.ended.then((end) => {
+      if (ward.process === process) this.processEnded(ward, describeEnd(end));
+    });
+  }
+
+  private pass(ward: Ward, n: number): void {
+    const { agent, epoch, ask } = ward.asked.get(n)!.request;
+    ward.process?.send({ isolate: { n, agent, epoch, ask } });
+  }
+
+  private processEnded(ward: Ward, how: string): void {
+    const { time, log } = this.options;
+    const { ending } = ward;
+    ward.process = undefined;
+    ward.serves = false;
+    ward.ending = undefined;
+    if (this.stopping || !this.wards.has(nameOf(ward.agent))) return;
+    ward.ends++;
+    ward.lastMs = time.monotonicMs();
+    ward.startsAtMs = ward.lastMs + Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** ward.ends);
+    log.warn("an agent has ended the process in which it runs alone", {
+      ...ward.agent,
+      ends: ward.ends,
+      reason: ending?.reason ?? how,
+    });
+    this.count(ward.agent, ending);
+    const asked = [...ward.asked.values()];
+    ward.asked.clear();
+    for (const { answer } of asked)
+      if (!this.tellsCondemned(ward, answer)) answer({ kind: "ended" });
+  }
+
+  private look(): void {
+    const nowMs = this.options.time.monotonicMs();
+    for (const ward of this.wards.values()) {
+      if (ward.process === undefined && ward.asked.size > 0) this.begin(ward);
+      else if (ward.asked.size === 0 && nowMs - ward.lastMs >= ward.cleanMs) this.return(ward);
+    }
+  }
+
+  /** Rule 6. */
+  private count(agent: AgentKey, ending: Ending | undefined): void {
+    const memory = this.memoryOf(agent);
+    const atMs = this.options.time.monotonicMs();
+    const turn = ending?.turn;
+    // A call has no key, and each is an input of its own.
+    const input = turn === undefined ? "unknown" : (turn.key ?? `${turn.turn} ${++this.last}`);
+    const { ends, over } = judgeEnds(memory.ends, { atMs, input });
+    memory.ends = ends;
+    if (over)
+      memory.condemned = `its turns have ended ${ends.length} processes within ten minutes${ending === undefined ? "" : `, the last one because ${ending.reason}`}`;
+  }
+
+  /** Rule 6: says so once. From then on it is the owner who knows. */
+  private tellsCondemned(ward: Ward, answer: (reply: IsolatedReply) => void): boolean {
+    const memory = this.memoryOf(ward.agent);
+    const { condemned: reason } = memory;
+    if (reason === undefined) return false;
+    memory.condemned = undefined;
+    memory.ends = [];
+    answer({ kind: "condemned", why: "kills", reason });
+    return true;
+  }
+
+  private memoryOf(agent: AgentKey): Remembered {
+    const name = nameOf(agent);
+    const memory = this.remembered.get(name) ?? { times: 0, ends: [], condemned: undefined };
+    this.remembered.delete(name);
+    if (this.remembered.size >= REMEMBERED_MAX)
+      this.remembered.delete(this.remembered.keys().next().value!);
+    this.remembered.set(name, memory);
+    return memory;
+  }
+
+  /** Rule 3. */
+  private return(ward: Ward): void {
+    const owner = this.owners.get(ward.owner);
+    if (ward.returning || owner === undefined) return;
+    ward.returning = true;
+    owner.returns(ward.agent);
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * Fields of webhooks' bodies that a route or a class hides: the agent's code sees them, and nothing
+ * that is kept or told of the webhook has them.
+ */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Agent } from "agents";
+import { body, github, slug, webhook } from "agents/webhooks";
+import { testAgents, type TestAgents } from "agents/testing";
+import { conceal, hideFields, hideInMessage } from "../../core/redaction/FieldRedaction.ts";
+import { readModule } from "../../services/module/readModule.ts";
+
+const SECRET = "s3cret";
+const EMAIL = "ada@example.com";
+const CARD = "4242424242424242";
+const PIN = "pin-0815";
+
+const hide = (text: string, redact: ReadonlyArray<string>, type = "application/json") => {
+  const head = { key: "k", kind: "webhook", time: 0, redact, headers: { "content-type": type } };
+  const { body: bytes, values } = hideFields({
+    head: head as never,
+    body: new TextEncoder().encode(text),
+  });
+  return { text: new TextDecoder().decode(bytes), values };
+};
+
+describe("a body's hidden fields", () => {
+  it.each([
+    ['{"a":{"b":"xxxx"},"c":1}', ["a.b"], '{"a":{"b":"REDACTED"},"c":1}'],
+    ['{"a":{"b":"xxxx","c":[1]}}', ["a.*"], '{"a":{"b":"REDACTED","c":"REDACTED"}}'],
+    ['{"a":{"b":{"c":1}}}', ["a"], '{"a":"REDACTED"}'],
+    ['{"a":[{"b":1,"c":2},{"b":3}]}', ["a.b"], '{"a":[{"b":"REDACTED","c":2},{"b":"REDACTED"}]}'],
+    ['{"a":[{"b":1},{"b":3}]}', ["a.1.b"], '{"a":[{"b":1},{"b":"REDACTED"}]}'],
+    ['{"a":[{"b":1}]}', ["a.*.b"], '{"a":[{"b":"REDACTED"}]}'],
+    ['[{"a":1}]', ["a"], '[{"a":"REDACTED"}]'],
+    ['{"x":{"a":1},"y":{"a":2}}', ["*.a"], '{"x":{"a":"REDACTED"},"y":{"a":"REDACTED"}}'],
+    ['{ "b" : 1.0 }', ["a"], '{ "b" : 1.0 }'],
+    ['{"a":null}', ["a"], '{"a":null}'],
+    ["no JSON", ["a"], "REDACTED"],
+  ])("of %s by %j", (text, paths, kept) => {
+    expect(hide(text, paths).text).toBe(kept);
+  });
+
+  it("of a form, and of JSON in its values", () => {
+    const form = "application/x-www-form-urlencoded";
+    expect(hide("From=%2B491234&Body=hi", ["From"], form).text).toBe("From=REDACTED&Body=hi");
+    const payload = encodeURIComponent(JSON.stringify({ user: { name: "ada!" }, n: 1 }));
+    const { text } = hide(`payload=${payload}`, ["payload.user.name"], form);
+    expect(new URLSearchParams(text).get("payload")).toBe('{"user":{"name":"REDACTED"},"n":1}');
+  });
+
+  it("of bytes that are no text hide the whole body", () => {
+    const head = { key: "k", kind: "webhook", time: 0, redact: ["a"] } as const;
+    const { body: kept } = hideFields({ head, body: new Uint8Array([0xff, 0xfe]) });
+    expect(new TextDecoder().decode(kept)).toBe("REDACTED");
+  });
+
+  it("are not found in texts either, however they are escaped", () => {
+    const { values } = hide(JSON.stringify({ a: 'say "hi"', b: [123456, "x"] }), ["a", "b"]);
+    expect(conceal('no: say "hi", 123456', values)).toBe("no: REDACTED, REDACTED");
+    expect(conceal(JSON.stringify({ why: 'say "hi"' }), values)).toBe('{"why":"REDACTED"}');
+  });
+
+  it("of a socket's message are those of its arguments and state, too", () => {
+    const rpc = JSON.stringify({ type: "rpc", args: [{ customer: { email: EMAIL } }] });
+    expect(hideInMessage(rpc, ["customer.email"])).not.toContain(EMAIL);
+    const state = JSON.stringify({ type: "cf_agent_state", state: { customer: { email: EMAIL } } });
+    expect(hideInMessage(state, ["customer.email"])).not.toContain(EMAIL);
+  });
+});
+
+describe("what declares them", () => {
+  const route = (redact: unknown) =>
+    webhook("/hook", {
+      agent: "Shop",
+      verify: github({ secret: "SECRET" }),
+      entity: body("shop", slug),
+      redact: redact as never,
+    });
+  it("is a list of paths, or with headers and query", () => {
+    expect(route(["a.b"]).redactedFields).toEqual(["a.b"]);
+    expect(route({ body: ["a"], query: ["t"] }).redactedFields).toEqual(["a"]);
+    expect(route({ headers: ["x-own"] }).redactedFields).toBeUndefined();
+  });
+  it("is refused where it is anything else", () => {
+    for (const redact of [["a..b"], [1], { body: "a" }, { fields: ["a"] }])
+      expect(() => route(redact)).toThrow(/redact/);
+    class Wrong extends Agent {
+      static override options = { redact: ["a", ""] };
+    }
+    expect(() => readModule({ Wrong }, "module.ts")).toThrow(/static options of Wrong: redact/);
+  });
+});
+
+/** What the code saw of each run. */
+let seen: string[] = [];
+class Shop extends Agent<unknown, { readonly runs: number }> {
+  static override options = {
+    http: "open",
+    redact: ["pin"],
+    retry: { maxAttempts: 2, baseDelayMs: 10, maxDelayMs: 10 },
+  };
+  override initialState = { runs: 0 };
+  override async onRequest(request: Request): Promise<Response> {
+    const order = (await request.json()) as Order;
+    seen.push(`${order.customer.email} ${order.card.number} ${order.pin}`);
+    this.setState({ runs: this.state.runs + 1 });
+    this.log.warn(`an order of ${order.customer.email}`, { card: order.card, pin: order.pin });
+    if (order.fails) throw new Error(`no money on ${order.card.number} of ${order.customer.email}`);
+    return new Response("OK");
+  }
+  override onMessage(): void {
+    this.setState({ runs: this.state.runs + 1 });
+  }
+}
+interface Order {
+  readonly shop: string;
+  readonly customer: { readonly email: string; readonly name: string };
+  readonly card: { readonly number: string };
+  readonly pin: string;
+  readonly fails: boolean;
+}
+const order = (fails: boolean): Order => ({
+  shop: "one",
+  customer: { email: EMAIL, name: "Ada" },
+  card: { number: CARD },
+  pin: PIN,
+  fails,
+});
+const hidden = [EMAIL, CARD, PIN];
+
+describe("a webhook with hidden fields", () => {
+  let test: TestAgents;
+  beforeEach(async () => {
+    seen = [];
+    const shop = webhook("/hook", {
+      agent: Shop,
+      verify: github({ secret: "SECRET" }),
+      entity: body("shop", slug),
+      redact: ["customer.email", "card.*"],
+    });
+    test = await testAgents({ agents: [Shop], webhooks: [shop], env: { SECRET } });
+  });
+  afterEach(() => test.close());
+  const send = (fails: boolean) =>
+    test.webhook("/hook", order(fails), test.sign.github(JSON.stringify(order(fails)), SECRET));
+  const kept = async () =>
+    JSON.stringify([
+      await test.agent(Shop, "one").events(),
+      await test.agent(Shop, "one").deadLetters(),
+      test.logs,
+    ]);
+
+  it("is seen by the agent, and hidden in journal and log", async () => {
+    expect((await send(false)).status).toBe(200);
+    expect(seen).toEqual([`${EMAIL} ${CARD} ${PIN}`]);
+    const text = await kept();
+    for (const value of hidden) expect(text).not.toContain(value);
+    expect(text).toContain("an order of REDACTED");
+    expect(text).toContain("Ada");
+  });
+
+  it("that fails is seen in each attempt, and hidden in errors and dead letters", async () => {
+    await send(true);
+    await test.advance("1 minute");
+    expect(seen).toEqual([`${EMAIL} ${CARD} ${PIN}`, `${EMAIL} ${CARD} ${PIN}`]);
+    const text = await kept();
+    for (const value of hidden) expect(text).not.toContain(value);
+    expect(text).toContain("no money on REDACTED of REDACTED");
+    const letters = await test.agent(Shop, "one").deadLetters();
+    expect(letters).toHaveLength(1);
+  });
+
+  it("that is run again from the dead letters has REDACTED in their place", async () => {
+    await send(true);
+    await test.advance("1 minute");
+    const [letter] = await test.agent(Shop, "one").deadLetters();
+    seen = [];
+    await test.redrive(letter!);
+    await test.advance("1 minute");
+    expect(seen[0]).toBe("REDACTED REDACTED REDACTED");
+  });
+
+  it("of a socket's message is hidden in the journal", async () => {
+    const client = await test.connect(Shop, "one");
+    client.send(JSON.stringify({ pin: PIN }));
+    await test.settled();
+    expect(await kept()).not.toContain(PIN);
+  });
+});

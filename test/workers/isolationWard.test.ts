@@ -1,0 +1,250 @@
+/** Agents that run alone, without processes: their processes by hand, under virtual time. */
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Epoch } from "../../schemas/Address.ts";
+import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import type { Ending, WatchdogReport } from "../../services/watchdog/reports.ts";
+import { IsolationWard } from "../../services/workers/IsolationWard.ts";
+import type { Serving, ToWorker } from "../../services/workers/messages.ts";
+import type { WorkerEnd, WorkerProcess } from "../../services/workers/WorkerProcess.ts";
+import { collectingLog } from "../kit/system.ts";
+
+const BAD: AgentKey = { class: "Repo", name: "bad" };
+const endingOf = (agent: AgentKey, key = "key"): Ending => ({
+  reason: "its turn held the thread",
+  turn: { ...agent, turn: "webhook", attempt: 1, key },
+  exactly: true,
+});
+
+class HandProcess implements WorkerProcess {
+  readonly pid = 1;
+  readonly sent: ToWorker[] = [];
+  stopped = false;
+  killed = false;
+  serve!: (serving: Serving) => void;
+  end!: (end: WorkerEnd) => void;
+  readonly serving = new Promise<Serving>((resolve) => (this.serve = resolve));
+  readonly ended = new Promise<WorkerEnd>((resolve) => (this.end = resolve));
+  readonly send = (message: ToWorker): void => void this.sent.push(message);
+  readonly onMessage = (): void => undefined;
+  report!: (report: WatchdogReport) => void;
+  readonly onReport = (f: (report: WatchdogReport) => void): void => void (this.report = f);
+  readonly stop = (): void => {
+    this.stopped = true;
+    this.end({ code: 0, signal: null });
+  };
+  readonly kill = (): void => {
+    this.killed = true;
+    this.end({ code: null, signal: "SIGKILL" });
+  };
+}
+
+let time: VirtualTime;
+let ward: IsolationWard;
+let processes: HandProcess[];
+let returned: AgentKey[];
+let replies: IsolatedReply[];
+
+const owner = { returns: (agent: AgentKey) => void returned.push(agent) };
+const ask = (agent = BAD, of = 0): void =>
+  ward.ask(of, { n: 1, agent, epoch: 1 as Epoch, ask: { kind: "call", data: "" } }, (reply) =>
+    replies.push(reply),
+  );
+const serve = async (process = processes.at(-1)!): Promise<void> => {
+  process.serve({ admin: "" });
+  await time.advance(0);
+};
+const end = async (process = processes.at(-1)!): Promise<void> => {
+  process.end({ code: null, signal: "SIGKILL" });
+  await time.advance(0);
+};
+/** The numbers of what was passed to a process. */
+const passed = (process = processes.at(-1)!): number[] =>
+  process.sent.flatMap((message) => ("isolate" in message ? [message.isolate.n] : []));
+
+beforeEach(() => {
+  time = new VirtualTime();
+  processes = [];
+  returned = [];
+  replies = [];
+  ward = new IsolationWard({
+    time,
+    log: collectingLog(),
+    start: () => {
+      const process = new HandProcess();
+      processes.push(process);
+      return process;
+    },
+  });
+  ward.join(0, owner);
+});
+
+describe("an agent whose turn has ended its worker", () => {
+  it("is isolated for the next worker; nobody is where the end was of no turn", () => {
+    ward.ended(0, endingOf(BAD));
+    expect(ward.join(0, owner)).toEqual([BAD]);
+    expect(ward.join(1, owner)).toEqual([]);
+    ward.ended(1, undefined);
+    ward.ended(1, { reason: "code of no turn", turn: undefined, exactly: true });
+    expect(ward.agents).toEqual([BAD]);
+  });
+
+  it("gets a process with the first that is passed, and what waits when that serves", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    expect(processes).toEqual([]);
+    ask();
+    ask();
+    expect([processes.length, passed()]).toEqual([1, []]);
+    await serve();
+    ask();
+    expect(passed()).toEqual([1, 2, 3]);
+    ward.answered(2, { kind: "acked" });
+    expect(replies).toEqual([{ kind: "acked" }]);
+  });
+
+  it("when its process ends, what it had is answered, and the next starts after a pause", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    const pauses: number[] = [];
+    for (let ends = 0; ends < 4; ends++) {
+      ask();
+      const startMs = time.monotonicMs();
+      while (processes.length === ends) await time.advance(100);
+      pauses.push(time.monotonicMs() - startMs);
+      await serve();
+      await end();
+      expect(replies).toHaveLength(ends + 1);
+    }
+    expect(new Set(replies.map(({ kind }) => kind))).toEqual(new Set(["ended"]));
+    expect(pauses[0]).toBe(0);
+    expect(pauses[3]).toBeGreaterThan(pauses[1]!);
+  });
+
+  it("returns after some time in which it has ended nothing, and longer after each time", async () => {
+    const isolate = async (): Promise<number> => {
+      ward.ended(0, endingOf(BAD));
+      ward.join(0, owner);
+      ask();
+      await serve();
+      ward.answered(passed().at(-1)!, { kind: "acked" });
+      const startMs = time.monotonicMs();
+      const before = returned.length;
+      while (returned.length === before) await time.advance(1_000);
+      ward.left(0, BAD);
+      expect([ward.agents, processes.at(-1)!.stopped]).toEqual([[], true]);
+      return time.monotonicMs() - startMs;
+    };
+    const first = await isolate();
+    const second = await isolate();
+    expect(first).toBeGreaterThanOrEqual(20_000);
+    expect(second).toBeGreaterThanOrEqual(4 * 20_000);
+  });
+
+  const killWith = async (key: string | undefined): Promise<void> => {
+    const { length } = processes;
+    ask();
+    while (processes.length === length) await time.advance(100);
+    await serve();
+    const turn = { ...BAD, turn: "webhook", attempt: 1, ...(key !== undefined && { key }) };
+    processes.at(-1)!.report({ ending: { reason: "it spins", turn, exactly: true } });
+    await end();
+  };
+
+  it("is condemned when three of its inputs have ended processes, once, and begins anew then", async () => {
+    ward.ended(0, endingOf(BAD, "one"));
+    ward.join(0, owner);
+    for (const key of ["one", "two", "two", "one"]) await killWith(key);
+    expect(replies.map(({ kind }) => kind)).toEqual(["ended", "ended", "ended", "ended"]);
+    await killWith("three");
+    expect(replies.at(-1)).toMatchObject({ kind: "condemned", why: "kills" });
+    expect((replies.at(-1) as { reason: string }).reason).toContain("it spins");
+    await killWith("three");
+    expect(replies.at(-1)).toEqual({ kind: "ended" });
+  });
+
+  it("is condemned by an end of its worker that is the third, before it runs again", () => {
+    for (const key of ["one", "two", "three"]) {
+      ward.ended(0, endingOf(BAD, key));
+      ward.join(0, owner);
+    }
+    ask();
+    expect(replies).toEqual([expect.objectContaining({ kind: "condemned" })]);
+    expect(processes).toEqual([]);
+  });
+
+  it("is not condemned for ends that may be another's", () => {
+    for (const key of ["one", "two", "three", "four"]) {
+      ward.ended(0, { ...endingOf(BAD, key), exactly: false });
+      ward.join(0, owner);
+    }
+    ask();
+    expect(processes).toHaveLength(1);
+  });
+
+  it("whose shard is lost has no process, and is isolated still when the shard comes back", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await serve();
+    ward.lost(0, BAD);
+    expect([processes[0]!.stopped, ward.agents]).toEqual([true, [BAD]]);
+    ask();
+    expect(processes).toHaveLength(2);
+  });
+
+  it("stays where something of it is under way", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await serve();
+    await time.advance(600_000);
+    expect(returned).toEqual([]);
+  });
+
+  it("returns at once for new code", () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ward.returnAll(0);
+    expect(returned).toEqual([BAD]);
+  });
+
+  it("is nobody's while its worker is away: its process ends, and the next begins anew", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await serve();
+    ward.ended(0, undefined);
+    expect(processes[0]!.killed).toBe(true);
+    await time.advance(0);
+    expect(ward.join(0, owner)).toEqual([BAD]);
+    ask();
+    expect(processes).toHaveLength(2);
+    // That the first was killed is not held against the agent.
+    expect(replies).toEqual([]);
+  });
+
+  it("waits where four others have a process, until one of them ends", async () => {
+    const agents = Array.from({ length: 5 }, (_, n) => ({ class: "Repo", name: `bad-${n}` }));
+    for (const agent of agents) ward.ended(0, endingOf(agent));
+    ward.join(0, owner);
+    for (const agent of agents) ask(agent);
+    expect(processes).toHaveLength(4);
+    await serve(processes[0]);
+    await end(processes[0]);
+    await time.advance(1_000);
+    expect(processes).toHaveLength(5);
+  });
+
+  it("the end of all stops its process, and starts none again", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await serve();
+    await ward.stop();
+    expect(processes[0]!.stopped).toBe(true);
+    ask();
+    await time.advance(60_000);
+    expect(processes).toHaveLength(1);
+  });
+});
