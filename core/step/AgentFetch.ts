@@ -47,6 +47,10 @@ export class AgentFetch {
   async run(input: Request | string | URL, init: FetchOptions): Promise<Response> {
     const { agent } = this;
     const { record, retry, timeout, ...plain } = init;
+    if ("undo" in init)
+      throw new TypeError(
+        "fetch: undo is an option of step: make the request in a step of your own",
+      );
     const { durable, cause } = agent.turn();
     if (!durable || agent.currentStep !== undefined) {
       if (record === true && !durable)

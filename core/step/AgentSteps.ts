@@ -122,11 +122,15 @@ export class AgentSteps {
           step: name,
           what: `a turn has at most ${STEPS_MAX} steps: use a workflow, or several queue items`,
         });
+      const made = this.make({ name, id, key: stepKey(agent.id, turn.cause, id), turn }, work);
+      steps.inFlight.add(made);
       try {
-        text = await this.make({ name, id, key: stepKey(agent.id, turn.cause, id), turn }, work);
+        text = await made;
       } catch (error) {
         steps.runAgain(id, turn.conceal(failureText(error)));
         throw error;
+      } finally {
+        steps.inFlight.delete(made);
       }
     }
     if (asks?.isAgain(text) === true) steps.runAgain(id);
@@ -144,9 +148,11 @@ export class AgentSteps {
       const running = `${turn.cause.id}\n${id}`;
       const { text, request } = await this.join(running, () => this.perform(scope, work));
       await agent.unlessDiscarded();
-      if (turn.ended) return text;
+      // A turn that was given up may have failed for good: it waits for its steps, to undo them.
+      const { rest } = turn;
+      if (rest.ended) return text;
       agent.keeping.streams.storeSoon();
-      await this.store(turn, { key: id, text, request });
+      await this.store(rest, { key: id, text, request });
       this.running.delete(running);
       return text;
     } finally {
@@ -165,7 +171,7 @@ export class AgentSteps {
   }
 
   store(turn: Turn, step: DoneStep): Promise<void> {
-    turn.steps!.add(step);
+    (turn.steps ??= new TurnSteps()).add(step);
     return this.agent.committer.storeSteps(turn);
   }
 
@@ -192,7 +198,11 @@ export class AgentSteps {
     // Rule 5.
     if (past !== undefined)
       return { text: past.take(scope.id, await asks?.request()), request: undefined };
-    const request = asks?.record === true ? await asks.request() : undefined;
+    const request = asks?.record === true ? asked(scope.turn, await asks.request()) : undefined;
     return { text: await runAttempts(agent, scope, work), request };
   }
 }
+
+/** The request without the values that the turn's route hides. */
+const asked = (turn: Turn, request: StepRequest): StepRequest =>
+  turn.hides ? (JSON.parse(turn.conceal(JSON.stringify(request))) as StepRequest) : request;

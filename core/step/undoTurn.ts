@@ -9,6 +9,7 @@
  *    have their results, no other step runs, and however the code ends, the turn has failed. A turn
  *    whose host dies so again and again is given up (`lastAttempt`).
  * 3. One whose attempts are spent has failed, and the next one runs. The dead letter names both.
+ * 4. Steps that still run when the turn has failed are waited for: what they did is undone, too.
  */
 import { UNDOING } from "../journal/AgentImage.ts";
 import type { DoneStep } from "../journal/encodeCommit.ts";
@@ -23,13 +24,18 @@ export interface UndoingAgent extends Pick<AgentTurns, "image" | "unlessDiscarde
 
 /** As `AgentTurns.undo`. */
 export async function undoTurn(agent: UndoingAgent, turn: Turn, failure: string): Promise<Undone> {
-  const done = agent.image.steps.get(turn.cause.id ?? "");
+  const input = turn.cause.id ?? "";
   const steps = (turn.steps ??= new TurnSteps());
-  const undos = [...steps.undos].filter(([key]) => done?.has(key)).toReversed();
-  if (done === undefined || (undos.length === 0 && !done.has(UNDOING)))
-    return { reason: failure, undone: false };
+  const isDone = (key: string): boolean => agent.image.steps.get(input)?.has(key) === true;
+  const mayUndo = [...steps.undos.keys()].some((key) => isDone(key) || steps.inFlight.size > 0);
+  if (!mayUndo && !isDone(UNDOING)) return { reason: failure, undone: false };
   const store = (step: DoneStep): Promise<void> => agent.apis.steps.store(turn, step);
-  if (!done.has(UNDOING)) await store({ key: UNDOING, text: JSON.stringify(failure) });
+  if (!isDone(UNDOING)) await store({ key: UNDOING, text: JSON.stringify(failure) });
+  // Rule 4.
+  while (steps.inFlight.size > 0) await Promise.allSettled(steps.inFlight);
+  await agent.unlessDiscarded();
+  const done = agent.image.steps.get(input)!;
+  const undos = [...steps.undos].filter(([key]) => done.has(key)).toReversed();
   const undone: string[] = [];
   const failed: string[] = [];
   for (const [key, { name, run }] of undos) {
@@ -40,7 +46,7 @@ export async function undoTurn(agent: UndoingAgent, turn: Turn, failure: string)
         await run(own, text === undefined ? undefined : JSON.parse(text));
       } catch (error) {
         await agent.unlessDiscarded();
-        await store({ key: own, text: JSON.stringify(failureText(error)) });
+        await store({ key: own, text: JSON.stringify(turn.conceal(failureText(error))) });
       }
     const error = done.get(own);
     if (error === undefined) undone.push(name);
@@ -52,5 +58,6 @@ export async function undoTurn(agent: UndoingAgent, turn: Turn, failure: string)
     ...failed,
     ...(lost.length === 0 ? [] : [`done, and not asked for by its last run: ${lost.join(", ")}`]),
   ];
-  return { reason: `${failure} (${told.join("; ")})`, undone: true };
+  const reason = told.length === 0 ? failure : `${failure} (${told.join("; ")})`;
+  return { reason, undone: undos.length > 0 };
 }

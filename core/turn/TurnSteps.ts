@@ -23,6 +23,8 @@ export class TurnSteps {
   private readonly begun = new Map<string, number>();
   /** Steps whose functions run. */
   running = 0;
+  /** The same, until their results are stored. */
+  inFlight = new Set<Promise<unknown>>();
   /** By key, in the order in which this run asked for them: how to undo them. */
   readonly undos = new Map<string, StepUndo>();
   /** Keys of the steps that this run asked for. */
@@ -63,6 +65,7 @@ export class TurnSteps {
     for (const key of this.asked) next.asked.add(key);
     for (const step of this.again) next.again.set(...step);
     next.gotOn = this.gotOn;
+    next.inFlight = this.inFlight;
     return next;
   }
 

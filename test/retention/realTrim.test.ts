@@ -187,10 +187,40 @@ test("with the archive every command reads journal and archive as one", async ()
   expect(exported.out.trim().split("\n")).toHaveLength(
     new Set(told.map(({ seq }) => seq)).size + 2,
   );
+  const follow = ["export", "keeper", "old", "--follow", "--limit", String(told.length)];
+  const changes = (await agents(...follow, ...archive)).out.trim().split("\n");
+  const seqOf = (line: string) => (JSON.parse(line) as { readonly seq: number }).seq;
+  expect(changes.map(seqOf)).toEqual(told.map(({ seq }) => seq));
+  const kept = await agents(...follow.slice(0, -1), "1");
+  expect(kept.err).toContain("name the archive");
   const wrong = await agents("state", "keeper", "old", "--archive", "/no/url");
   expect(wrong).toMatchObject({ code: 2 });
   expect(wrong.err).toContain("give a folder's URL");
 }, 90_000);
+
+test("an agent is put back to a point that was trimmed, and back again", async () => {
+  const now = await call<unknown>("old", "all");
+  const archive = ["--archive", archiveUrl];
+  const refused = await agents("restore", "keeper", "old", "--at", "4", "--yes");
+  expect(refused).toMatchObject({ code: 3 });
+  expect(await agents("restore", "keeper", "old", "--at", "4", "--yes", ...archive)).toMatchObject({
+    code: 0,
+  });
+  const then = await agents("state", "keeper", "old", "--at", "4", ...archive);
+  const { state } = await call<{ readonly state: unknown }>("old", "all");
+  expect(state).toEqual(JSON.parse(then.out));
+  const last = (await ports.journal.last(ID))!.seq;
+  const history = (await agents("history", "keeper", "old", "--json", "--limit", "9")).out;
+  const restored = history
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { readonly seq: number; readonly restored?: object })
+    .findLast((line) => line.restored !== undefined)!;
+  expect(restored.seq).toBeLessThanOrEqual(last);
+  const undo = ["--at", String(restored.seq - 1), "--yes"];
+  expect(await agents("restore", "keeper", "old", ...undo)).toMatchObject({ code: 0 });
+  expect(await call("old", "all")).toEqual(now);
+}, 60_000);
 
 test("an erased agent leaves no base, and nothing in the archive", async () => {
   const root = join(folder.path, "archive");

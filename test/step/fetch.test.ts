@@ -180,6 +180,19 @@ it.each(["answer", "request"])(
   },
 );
 
+it("URLs of any length are names of steps, and each has an answer of its own", async () => {
+  const [one, two] = ["a", "b"].map((end) => `/${"x".repeat(2000)}${end}`);
+  work = async (caller) => [await textOf(caller, one!), await textOf(caller, two!)];
+  expect(await (await send()).json()).toEqual([`${one} 1`, `${two} 1`]);
+  const steps = (await agent().events()).flatMap((line) => line.steps ?? []);
+  expect(steps.map(({ key }) => key.length)).toEqual([258, 258]);
+});
+
+it("undo is refused with a word that says where it belongs", async () => {
+  work = (caller) => caller.fetch(API, { undo: () => 1 } as FetchOptions).catch(String);
+  expect(await (await send()).json()).toContain("undo is an option of step");
+});
+
 it("is the plain fetch outside of durable turns, and in the function of a step", async () => {
   expect(await agent().outside({})).toBe("/outside 1");
   await expect(agent().outside({ record: true })).rejects.toThrow(/this turn \(rpc\) is not run again/); // prettier-ignore
@@ -247,6 +260,20 @@ describe("a recording", () => {
     expect(differences).toEqual([]);
     expect((await agent().state())?.told).toEqual(["/charge 2", "/charge 1"]);
     expect(asked).toEqual([]);
+  });
+
+  it("takes forms for equal, whose boundary is made up anew each time", async () => {
+    const form =
+      (name: string): Work =>
+      (caller) => {
+        const fields = new FormData();
+        fields.set("name", name);
+        return textOf(caller, "/form", { method: "POST", body: fields, record: true });
+      };
+    work = form("ada");
+    await send();
+    expect((await replayed(form("ada"))).differences).toEqual([]);
+    expect((await agent().state())?.told).toBe("/form 1");
   });
 
   it("tells of a request that is another, and does not answer it", async () => {

@@ -190,6 +190,34 @@ it.each([false, true])(
   },
 );
 
+it("a step that still runs when its turn has failed is waited for, and undone", async () => {
+  class Hasty extends Agent<{}, {}> {
+    static override options = { http: "open", retry: { maxAttempts: 1 } };
+    async go(): Promise<void> {
+      const charge = this.step(
+        "charge",
+        () => latches["slow"]!.opened.then(() => calls.push("charge")),
+        {
+          undo: () => calls.push("undo the charge"),
+        },
+      );
+      await Promise.all([charge, this.step("other", () => Promise.reject(new Error("no")))]);
+    }
+    async begin(): Promise<void> {
+      await this.queue("go");
+    }
+  }
+  latches["slow"] = makeLatch();
+  await using other = await testAgents({ agents: [Hasty] });
+  const hasty = other.agent(Hasty, "a");
+  await hasty.begin();
+  expect(JSON.stringify(await hasty.events())).toContain('"undoing"');
+  latches["slow"].open();
+  await other.settled();
+  expect(calls).toEqual(["charge", "undo the charge"]);
+  expect((await hasty.deadLetters())[0]?.reason).toBe("Error: no (undone: charge)");
+});
+
 it("a redrive of what was undone has idempotency keys of its own", async () => {
   await send();
   fails = () => false;

@@ -138,6 +138,8 @@ test("state, rows and schedules are as they were, history stays, and it can be u
     { restored: { seq: at } },
   ]);
 
+  expect((await run("history", "ledger", "one")).out).toContain(`put back to event ${at} of`);
+
   expect(restored.err).toContain(`--at ${before.at(-1)!.seq} --yes`);
   await run("restore", "ledger", "one", "--at", String(before.at(-1)!.seq), "--yes");
   expect(await call("one", "all")).toEqual(late);

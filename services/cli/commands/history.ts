@@ -301,10 +301,15 @@ export function describeLine(line: TurnLine): string {
     ...detail("schedules", line.schedules),
     ...detail("queue", line.queue),
     ...detail("error", line.error),
+    ...(line.restored ? [restoredNote(line.restored)] : []),
     ...(line.begun ? ["    not done: the turn went on after this commit"] : []),
     ...(line.dead ? ["    dead: attempts exhausted; the input lies in the dead letters"] : []),
   ].join("\n");
 }
+
+/** `seq` is absent in a journal that the event was carried into. */
+const restoredNote = ({ seq, time }: NonNullable<HistoryLine["restored"]>): string =>
+  `    put back to ${seq === undefined ? "what it was" : `event ${seq}`} of ${new Date(time).toISOString()}`;
 
 function short(value: unknown): string {
   const text = typeof value === "string" ? value : JSON.stringify(value);

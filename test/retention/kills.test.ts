@@ -1,0 +1,119 @@
+/**
+ * The process that trims is killed while it archives and trims, again and again: whatever step it
+ * dies at, no event is lost, and each agent's history is byte for byte what it was.
+ */
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { agentId, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { encodeEvent } from "../../schemas/JournalEvent.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
+import { openReader } from "../../services/wiring/joinReader.ts";
+import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MODULE = fileURLToPath(new URL("./keptAheadModule.ts", import.meta.url));
+const AGENTS = 120;
+const EVENTS = 12;
+/** What the class keeps. */
+const KEPT = 3;
+const KILLS = 6;
+const folder = tempFolder("kills");
+const archiveRoot = join(folder.path, "archive");
+const archive = pathToFileURL(archiveRoot).href;
+const ids = Array.from({ length: AGENTS }, (_, n) => agentId("Kept", `agent-${n}`));
+const frames = new Map<string, Uint8Array[]>();
+let nats: TestNats;
+let ports: ReadPorts;
+
+async function store(id: AgentId): Promise<void> {
+  let after = 0 as Sequence;
+  frames.set(id.name, []);
+  for (let n = 1; n <= EVENTS; n++) {
+    const data = encodeEvent({
+      id: `${id.name}-${n}`, agent: [id.class, id.name], kind: "turns", host: "h", epoch: 0 as Epoch, time: Date.now(), after,
+      turns: [{ cause: { kind: "rpc" }, state: { set: { n, of: id.name } }, done: [`key-${n}`] }],
+    }); // prettier-ignore
+    const signal = AbortSignal.timeout(20_000);
+    const stored = await ports.journal.append(id, data, { expectedSeq: after, signal });
+    if (stored._tag !== "Stored") throw new Error(stored._tag);
+    after = stored.seq;
+    frames.get(id.name)!.push(data);
+  }
+}
+
+async function untrimmed(): Promise<number> {
+  let count = 0;
+  for await (const { events } of ports.journal.list("Kept")) if (events > KEPT) count++;
+  return count;
+}
+
+/** Segments whose index is stored, and which are not. */
+function halfArchived(): number {
+  const files = readdirSync(archiveRoot, { recursive: true, encoding: "utf8" });
+  const names = new Set(files);
+  return files.filter(
+    (name) => name.endsWith(".index.json") && !names.has(name.replace(".index.json", ".jsonl.gz")),
+  ).length;
+}
+
+const trimmer = () =>
+  AgentsProcess.start({
+    args: ["retention", MODULE, "--nats", nats.url, "--archive", archive, "--data", folder.path],
+  });
+
+beforeAll(async () => {
+  mkdirSync(archiveRoot);
+  nats = await startNats();
+  const provisioned = await runAgents(["provision", "--shards", "4", "--lease-ttl", "1000"], {
+    NATS_URL: nats.url,
+  });
+  expect(provisioned).toMatchObject({ code: 0 });
+  ports = await openReader({ natsUrl: nats.url, namespace: "agents", archive });
+  await Promise.all(ids.map(store));
+}, 60_000);
+afterAll(async () => {
+  await ports?.close();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+test("killed at any step, it loses nothing, and the next one goes on", async () => {
+  let left = await untrimmed();
+  expect(left).toBe(AGENTS);
+  let halves = 0;
+  for (let kill = 0; kill < KILLS && left > 0; kill++) {
+    const running = await trimmer();
+    // At every other kill while a segment is being written, else a while after the last.
+    const goal = left - Math.ceil(AGENTS / (KILLS + 2));
+    await pollUntil(
+      "it has begun",
+      async () => (kill % 2 === 0 && halfArchived() > halves) || (await untrimmed()) <= goal,
+      { intervalMs: 1, timeoutMs: 60_000 },
+    );
+    await running.kill();
+    halves = halfArchived();
+    left = await untrimmed();
+  }
+  expect(left, "agents that a kill left untrimmed").toBeGreaterThan(0);
+  const last = await trimmer();
+  await pollUntil("all are trimmed", async () => (await untrimmed()) === 0, { timeoutMs: 60_000 });
+  await last.stop();
+  for (const id of ids) {
+    const whole: Uint8Array[] = [];
+    for await (const { data } of ports.journal.read(id, { fromSeq: 1 as Sequence }))
+      whole.push(data);
+    expect([id.name, whole.length]).toEqual([id.name, EVENTS]);
+    for (const [n, frame] of frames.get(id.name)!.entries())
+      expect(Buffer.compare(whole[n]!, frame)).toBe(0);
+    const { image, state, database } = await rebuildAgent(id, ports);
+    database.close();
+    expect(state).toEqual({ n: EVENTS, of: id.name });
+    expect(image.done.size).toBe(EVENTS);
+  }
+}, 120_000);
