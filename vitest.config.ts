@@ -31,6 +31,7 @@ const LONG = [
   "test/firstHour/firstHour.test.ts",
   "test/retention/{realTrim,kills}.test.ts",
   "test/system/followChanges.test.ts",
+  "test/console/{console,path}.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

@@ -1,13 +1,14 @@
 /**
  * What `npm run build` does after tsc: removes what tsc wrote for sources that are gone, gathers
- * the declarations (`declarations`), copies what the package brings along (`vendor`) and bundles
- * what commands that only read need (`reading`). The last three are left as they are while tsc's
- * output and the lock file are what they were.
+ * the declarations (`declarations`), copies what the package brings along (`vendor`), and bundles
+ * what commands that only read need (`reading`) and the console's page (`page`). All but the first
+ * are left as they are while their inputs are what they were.
  */
 import { chmodSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { writeDeclarations } from "./declarations.ts";
+import { bundlePage } from "./page.ts";
 import { bundleReading } from "./reading.ts";
 import { vendor } from "./vendor.ts";
 
@@ -47,4 +48,5 @@ if (
   writeFileSync(STAMP, "");
 }
 await bundleReading(ROOT);
+await bundlePage(ROOT);
 chmodSync(join(ROOT, "dist/services/cli/main.js"), 0o755);

@@ -60,7 +60,7 @@ export async function vendor(root: string): Promise<number> {
 /** The vendored packages' files that the code in `dist` imports, directly or through others. */
 async function reached(root: string, dist: string): Promise<ReadonlyArray<string>> {
   const entries = readdirSync(dist, { recursive: true, encoding: "utf8" }).filter(
-    (path) => path.endsWith(".js") && !path.startsWith("node_modules"),
+    (path) => path.endsWith(".js") && !/^(?:node_modules|reading|console)\b/.test(path),
   );
   const { metafile } = await build({
     entryPoints: entries.map((path) => join(dist, path)),

@@ -11,7 +11,7 @@ import { RULES, type Rule } from "./tidy/rules.ts";
 import { sourceFile, type SourceFile } from "./tidy/SourceFile.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const SOURCE = /^(?:(?:schemas|core|services|package|test|examples)\/.*|[^/]+)\.ts$/;
+const SOURCE = /^(?:(?:schemas|core|services|package|test|examples)\/.*|[^/]+)\.tsx?$/;
 
 const TEXT = /\.(?:md|conf|ya?ml|env|service)$/;
 const read = (path: string): string => readFileSync(ROOT + path, "utf8");
@@ -30,7 +30,8 @@ function entryPoints(): ReadonlySet<string> {
   const sources = [...manifest.matchAll(/"\.\/((?:dist\/)?services\/[^"]+\.(?:ts|js))"/g)].map(
     (match) => match[1]!.replace(/^dist\//, "").replace(/\.js$/, ".ts"),
   );
-  return new Set(sources);
+  // `package/page` bundles the console's page.
+  return new Set([...sources, "services/consolePage/main.tsx"]);
 }
 
 const show = (

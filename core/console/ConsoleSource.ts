@@ -1,11 +1,17 @@
 /**
- * What the console shows and does, as JSON values. The command line provides it, over the broker's
+ * What the console shows and does, as JSON values. The command line gives it, over the broker's
  * ports; `services/console` serves it.
  */
+import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import type { DeliveryFilter } from "../delivery/deliveryHistory.ts";
+import type { HistoryFilter } from "../history/historyFilter.ts";
 
-export interface PointOf {
+export interface AgentOf {
   readonly className: string;
   readonly name: string;
+}
+
+export interface PointOf extends AgentOf {
   /** A journal sequence or a time, as `--at` takes it; undefined: now. */
   readonly at: string | undefined;
 }
@@ -21,26 +27,81 @@ export class ConsoleRefusal extends Error {
   }
 }
 
+/** Something that an open page shows has changed. */
+export type ConsoleNews =
+  /** An event was stored. */
+  | { readonly agent: readonly [className: string, name: string]; readonly seq: number }
+  | { readonly deliveries: ReadonlyArray<DeliveryRecord> }
+  /** Hosts with their shards, or the number of dead letters, are others now. */
+  | { readonly overview: unknown };
+
 /** Each rejects with `ConsoleRefusal`, or with what the broker failed with. */
 export interface ConsoleSource {
-  /** Agents of a class or of all whose names begin so, `limit` at most. */
+  /** Hosts, agents by class, the number of dead letters, and modules to re-run on. */
+  readonly overview: () => Promise<unknown>;
+  /**
+   * Agents of a class or of all, by class and name: those whose names begin with `prefix` and
+   * contain `text` (case does not count), after the agent `after`, `limit` at most.
+   */
   readonly list: (wanted: {
     readonly className: string | undefined;
     readonly prefix: string;
+    readonly text: string;
+    readonly after: AgentOf | undefined;
     readonly limit: number;
   }) => Promise<unknown>;
-  /** The last `limit` turns, oldest first. */
-  readonly history: (wanted: Omit<PointOf, "at"> & { readonly limit: number }) => Promise<unknown>;
+  /** The last `limit` turns that match, between the sequences, oldest first. */
+  readonly history: (
+    wanted: AgentOf & {
+      readonly limit: number;
+      readonly fromSeq: number | undefined;
+      readonly toSeq: number | undefined;
+      readonly rows: boolean;
+      readonly filter: HistoryFilter;
+    },
+  ) => Promise<unknown>;
   readonly state: (wanted: PointOf) => Promise<unknown>;
   readonly schedules: (wanted: PointOf) => Promise<unknown>;
   /** Rows of a statement that reads. */
   readonly sql: (wanted: PointOf & { readonly query: string }) => Promise<unknown>;
-  readonly dead: () => Promise<unknown>;
+  /** The turns that wrote a field or a row, newest first. */
+  readonly why: (wanted: AgentOf & { readonly path: string; readonly limit: number }) => Promise<unknown>; // prettier-ignore
+  readonly diff: (wanted: AgentOf & { readonly from: string; readonly to: string | undefined }) => Promise<unknown>; // prettier-ignore
+  /** The last `limit` deliveries, newest first. */
+  readonly deliveries: (
+    wanted: Pick<DeliveryFilter, "route" | "status"> & {
+      readonly agent: string | undefined;
+      readonly since: string | undefined;
+      readonly limit: number;
+    },
+  ) => Promise<unknown>;
+  /** What is known of one request: its records, each with its input where a journal has it. */
+  readonly delivery: (id: string) => Promise<unknown>;
+  readonly redeliver: (id: string, to: string | undefined) => Promise<unknown>;
+  /** The oldest `limit` dead letters after the number `after`. */
+  readonly dead: (wanted: { readonly after: number; readonly limit: number }) => Promise<unknown>;
+  readonly letter: (id: number) => Promise<unknown>;
   readonly redrive: (id: number) => Promise<unknown>;
   readonly drop: (id: number) => Promise<unknown>;
   /** Agents that are set aside, as `agents list --quarantined --json` has them. */
   readonly quarantined: () => Promise<unknown>;
-  readonly release: (agent: Omit<PointOf, "at">) => Promise<unknown>;
+  readonly release: (agent: AgentOf) => Promise<unknown>;
+  readonly fork: (wanted: PointOf & { readonly newName: string }) => Promise<unknown>;
+  /** What a module makes of the webhooks of an agent's past. `module`: as `overview` lists it. */
+  readonly rerun: (
+    wanted: AgentOf & {
+      readonly module: string;
+      readonly from: number | undefined;
+      readonly to: number | undefined;
+      readonly last: number;
+      readonly failed: boolean;
+    },
+  ) => Promise<unknown>;
   /** Each process that holds shards, with their number. */
   readonly hosts: () => Promise<unknown>;
+  /**
+   * Calls `tell` with what happens from now on, until the returned function is called: to one
+   * agent, or to all.
+   */
+  readonly follow: (wanted: AgentOf | undefined, tell: (news: ConsoleNews) => void) => () => void;
 }

@@ -28,11 +28,11 @@ export const COMMAND_GROUPS: ReadonlyArray<
     "Serving:",
     [
       command("dev [options] [module]", "run everything for one folder, and load the module again when it changes", async () => (await import("./commands/dev.ts")).addDev),
-      command("gateway [options] [module]", "serve HTTP, WebSockets and webhooks", async () => (await import("./commands/gateway.ts")).addGateway),
-      command("host [options] [module]", "run agents", async () => (await import("./commands/host.ts")).addHost),
-      command("mail [options] [module]", "take mail by SMTP", async () => (await import("./commands/mail.ts")).addMail),
-      command("retention [options] [module]", "trim history to what classes keep", async () => (await import("./commands/retention.ts")).addRetention),
-      command("provision [options]", "create an installation's streams on a broker, or change their copies", async () => (await import("./commands/provision.ts")).addProvision),
+      command("gateway [options] [module]", "serve HTTP, WebSockets and webhooks", async () => (await import("./roles/gateway.ts")).addGateway),
+      command("host [options] [module]", "run agents", async () => (await import("./roles/host.ts")).addHost),
+      command("mail [options] [module]", "take mail by SMTP", async () => (await import("./roles/mail.ts")).addMail),
+      command("retention [options] [module]", "trim history to what classes keep", async () => (await import("./roles/retention.ts")).addRetention),
+      command("provision [options]", "create an installation's streams on a broker, or change their copies", async () => (await import("./roles/provision.ts")).addProvision),
     ],
   ],
   [

@@ -1,12 +1,12 @@
 /**
- * The operator's page and API: the agents that exist, their history turn by turn, their state, rows
- * and schedules at any turn, dead letters, and hosts. The console reads the broker and does not
- * disturb agents.
+ * The operator's page and API: deliveries, the agents that exist, their history turn by turn, their
+ * state, rows and schedules at any turn, what wrote a field, dead letters, and hosts. The console
+ * reads the broker and does not disturb agents; `NewsStream` tells open pages what happens.
  *
  * 1. Nothing but the page is served without the token, and the page holds no data: it requests all
  *    data from the API.
- * 2. Only POST changes anything (a dead letter is redriven or dropped), and not from another site's
- *    page.
+ * 2. Only POST changes anything or runs code, not from another site's page, and each is in the log
+ *    with who asked.
  * 3. The page loads nothing from elsewhere, runs only its own script, and can't be framed.
  * 4. On a loopback address only loopback names and the configured public host are accepted as Host.
  *    On any other address the Host is checked where a public host is configured.
@@ -20,17 +20,26 @@ import type {
   HttpResponse,
 } from "../../core/http/HttpServer.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
-import { ConsoleRefusal, type ConsoleSource } from "../../core/console/ConsoleSource.ts";
+import {
+  ConsoleRefusal,
+  type AgentOf,
+  type ConsoleSource,
+  type PointOf,
+} from "../../core/console/ConsoleSource.ts";
 import { isLoopbackHost, servesHost } from "../../core/http/servedHosts.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import type { DeliveryStatus } from "../../schemas/DeliveryRecord.ts";
 import { ConsoleToken, RETRY_AFTER_SECONDS } from "./ConsoleToken.ts";
+import { NewsStreams } from "./NewsStreams.ts";
 import { page } from "./page.ts";
 
 /** No request to the console has a body worth reading. */
 const BODY_BYTES_MAX = 1024;
-const AGENTS_MAX = 500;
+const LIST_MAX = 500;
 const TURNS_DEFAULT = 100;
 const TURNS_MAX = 5_000;
+/** Each takes some tens of milliseconds. */
+const RERUN_LAST_DEFAULT = 20;
 const NONCE_BYTES = 16;
 
 export interface ConsoleParts {
@@ -39,7 +48,7 @@ export interface ConsoleParts {
   readonly hostname: string;
   /** The host name that callers use where a proxy is in front of the console. */
   readonly publicHost: string | undefined;
-  readonly time: Pick<TimeShape, "monotonicMs">;
+  readonly time: Pick<TimeShape, "monotonicMs" | "after">;
   readonly log: LogShape;
 }
 
@@ -48,19 +57,23 @@ export class Console {
   private readonly token: ConsoleToken;
   private readonly servesHost: (header: string | undefined) => boolean;
   private readonly log: LogShape;
+  private readonly news: NewsStreams;
 
   constructor(source: ConsoleSource, { token, hostname, publicHost, time, log }: ConsoleParts) {
     this.source = source;
     this.token = new ConsoleToken(token, time);
     this.servesHost = hostRule(hostname, publicHost);
     this.log = log;
+    this.news = new NewsStreams(source, time);
   }
 
   readonly handlers: HttpHandlers = {
     limitBody: () => BODY_BYTES_MAX,
     onRequest: (exchange) =>
       this.answer(exchange).then(
-        (response) => exchange.respond(response),
+        (response) => {
+          if (response !== undefined) exchange.respond(response);
+        },
         (error: unknown) => exchange.respond(this.explain(error)),
       ),
     onUpgrade: () => Promise.resolve({ _tag: "Refuse", response: text(404, "Not found") }),
@@ -68,7 +81,9 @@ export class Console {
       this.log.error("the console could not answer", { ...where, error: describe(error) }),
   };
 
-  private async answer({ request }: Exchange): Promise<HttpResponse> {
+  /** Undefined: it is answered by a stream. */
+  private async answer(exchange: Exchange): Promise<HttpResponse | undefined> {
+    const { request } = exchange;
     // Rule 4.
     if (!this.servesHost(request.headers["host"]?.[0])) return MISDIRECTED;
     const url = new URL(request.target, "http://console");
@@ -78,47 +93,126 @@ export class Console {
     if (verdict === "tooMany") return TOO_MANY;
     if (verdict !== "right") return UNKNOWN;
     const [, api, ...path] = url.pathname.split("/").map(decodeURIComponent);
+    if (api === "api" && path[0] === "news" && path.length === 1)
+      return request.method === "GET"
+        ? this.tellNews(exchange, url.searchParams)
+        : notAllowed("GET");
     const asked = api === "api" ? this.ask(path, url.searchParams) : undefined;
     if (asked === undefined) return text(404, "Not found");
     if (request.method !== asked.method) return notAllowed(asked.method);
     // Rule 2.
     if (asked.method === "POST" && isForeign(request))
       return text(403, "Only the console's own page may do this");
+    if (asked.method === "POST")
+      this.log.info("an operator acts", { act: url.pathname, from: request.remoteAddress });
     return json(200, await asked.run());
+  }
+
+  private tellNews(exchange: Exchange, query: URLSearchParams): HttpResponse | undefined {
+    const [className, name] = [query.get("class"), query.get("name")];
+    const wanted = className === null || name === null ? undefined : { className, name };
+    const rest = this.news.open(wanted);
+    if (rest === undefined) return text(503, "Too many pages are open");
+    const headers = [["content-type", "application/x-ndjson; charset=utf-8"], ...QUIET] as const;
+    exchange.stream({ status: 200, headers, body: "" }, rest);
+    return undefined;
   }
 
   private ask(path: ReadonlyArray<string>, query: URLSearchParams): Asked | undefined {
     const { source } = this;
-    const get = (run: () => Promise<unknown>): Asked => ({ method: "GET", run });
-    const post = (run: () => Promise<unknown>): Asked => ({ method: "POST", run });
-    const [what, one, two, three] = path;
+    const [what, one = "", two = "", three] = path;
     const given = (name: string): string | undefined => query.get(name) || undefined;
-    if (what === "agents" && path.length === 1)
-      return get(() =>
-        source.list({
-          className: given("class"),
-          prefix: given("prefix") ?? "",
-          limit: count(query, { fallback: AGENTS_MAX, max: AGENTS_MAX }),
-        }),
-      );
-    if (what === "hosts" && path.length === 1) return get(source.hosts);
-    if (what === "quarantined" && path.length === 1) return get(source.quarantined);
-    if (what === "dead" && path.length === 1) return get(source.dead);
-    if (what === "dead" && path.length === 3 && /^\d+$/.test(one!)) {
-      if (two === "redrive") return post(() => source.redrive(Number(one)));
-      if (two === "drop") return post(() => source.drop(Number(one)));
+    const limit = count(query, "limit", { max: LIST_MAX }) ?? LIST_MAX;
+    if (path.length === 1) {
+      if (what === "overview") return get(source.overview);
+      if (what === "hosts") return get(source.hosts);
+      if (what === "quarantined") return get(source.quarantined);
+      if (what === "agents")
+        return get(() =>
+          source.list({
+            className: given("class"),
+            prefix: given("prefix") ?? "",
+            text: given("text") ?? "",
+            after: agentAfter(given("after")),
+            limit,
+          }),
+        );
+      if (what === "deliveries")
+        return get(() =>
+          source.deliveries({
+            route: given("route"),
+            status: given("status") as DeliveryStatus | undefined,
+            agent: given("agent"),
+            since: given("since"),
+            limit,
+          }),
+        );
+      if (what === "dead")
+        return get(() => source.dead({ after: count(query, "after") ?? 0, limit }));
+    }
+    if (what === "deliveries" && path.length === 2) return get(() => source.delivery(one));
+    if (what === "deliveries" && path.length === 3 && two === "redeliver")
+      return post(() => source.redeliver(one, given("to")));
+    if (what === "dead" && /^\d+$/.test(one)) {
+      if (path.length === 2) return get(() => source.letter(Number(one)));
+      if (path.length === 3 && two === "redrive") return post(() => source.redrive(Number(one)));
+      if (path.length === 3 && two === "drop") return post(() => source.drop(Number(one)));
     }
     if (what !== "agents" || path.length !== 4) return undefined;
-    const point = { className: one!, name: two!, at: given("at") };
-    if (three === "history") {
-      const limit = count(query, { fallback: TURNS_DEFAULT, max: TURNS_MAX });
-      return get(() => source.history({ ...point, limit }));
+    return this.askAgent({ className: one, name: two, at: given("at") }, three!, query);
+  }
+
+  private askAgent(point: PointOf, what: string, query: URLSearchParams): Asked | undefined {
+    const { source } = this;
+    const given = (name: string): string | undefined => query.get(name) || undefined;
+    const limit = count(query, "limit", { max: TURNS_MAX });
+    const [from, to] = [given("from"), given("to")];
+    switch (what) {
+      case "history":
+        return get(() =>
+          source.history({
+            ...point,
+            limit: limit ?? TURNS_DEFAULT,
+            fromSeq: count(query, "from"),
+            toSeq: count(query, "to"),
+            rows: query.has("rows"),
+            filter: {
+              kind: given("kind"),
+              route: given("route"),
+              delivery: given("delivery"),
+              failed: query.has("failed"),
+              text: given("text"),
+            },
+          }),
+        );
+      case "state":
+        return get(() => source.state(point));
+      case "schedules":
+        return get(() => source.schedules(point));
+      case "sql":
+        return get(() => source.sql({ ...point, query: given("query") ?? "" }));
+      case "why":
+        return get(() => source.why({ ...point, path: given("path") ?? "", limit: limit ?? TURNS_DEFAULT })); // prettier-ignore
+      case "diff":
+        return get(() => source.diff({ ...point, from: from ?? "0", to }));
+      case "release":
+        return post(() => source.release(point));
+      case "fork":
+        return post(() => source.fork({ ...point, newName: given("to") ?? "" }));
+      case "rerun":
+        return post(() =>
+          source.rerun({
+            ...point,
+            module: given("module") ?? "",
+            from: count(query, "from"),
+            to: count(query, "to"),
+            last: limit ?? RERUN_LAST_DEFAULT,
+            failed: query.has("failed"),
+          }),
+        );
+      default:
+        return undefined;
     }
-    if (three === "state") return get(() => source.state(point));
-    if (three === "release") return post(() => source.release(point));
-    if (three === "schedules") return get(() => source.schedules(point));
-    if (three === "sql") return get(() => source.sql({ ...point, query: given("query") ?? "" }));
-    return undefined;
   }
 
   private explain(error: unknown): HttpResponse {
@@ -141,15 +235,28 @@ interface Asked {
   readonly run: () => Promise<unknown>;
 }
 
+const get = (run: () => Promise<unknown>): Asked => ({ method: "GET", run });
+const post = (run: () => Promise<unknown>): Asked => ({ method: "POST", run });
+
+/** Undefined: it is not given. */
 function count(
   query: URLSearchParams,
-  { fallback, max }: { readonly fallback: number; readonly max: number },
-): number {
-  const text = query.get("limit");
-  if (text === null) return fallback;
+  name: string,
+  { max = Number.MAX_SAFE_INTEGER }: { readonly max?: number } = {},
+): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
   const value = Number(text);
   if (Number.isInteger(value) && value > 0) return Math.min(value, max);
-  throw new ConsoleRefusal(400, `limit=${text}: give a whole number above 0`);
+  throw new ConsoleRefusal(400, `${name}=${text}: give a whole number above 0`);
+}
+
+/** `<class>/<name>`; the name may have slashes. */
+function agentAfter(text: string | undefined): AgentOf | undefined {
+  if (text === undefined) return undefined;
+  const slash = text.indexOf("/");
+  if (slash < 1) throw new ConsoleRefusal(400, `after=${text}: give <class>/<name>`);
+  return { className: text.slice(0, slash), name: text.slice(slash + 1) };
 }
 
 /** Rule 2, by the headers that browsers add. A program that has the token is not restricted. */

@@ -328,6 +328,11 @@ export interface Joins {
     readonly databases: DatabasesShape;
     readonly close: () => void;
   }>;
+  /** Runs this program once more, in a process of its own, and collects what it prints. */
+  readonly runSelf: (
+    args: ReadonlyArray<string>,
+    env: Readonly<Record<string, string>>,
+  ) => Promise<{ readonly code: number; readonly out: string; readonly err: string }>;
   /** Resolves to a function that runs past events again on a module's code. */
   readonly rerunOn: (code: {
     readonly module: LoadedModule;

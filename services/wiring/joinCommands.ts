@@ -34,6 +34,7 @@ export function commandJoins({
       (await import("./joinReader.ts")).provisionTarget(target, settings),
     openDatabases: async () =>
       (await import("../sqlite/sqliteDatabases.ts")).openSqliteDatabases({ folder: undefined }),
+    runSelf: async (args, env) => (await import("../node/runSelf.ts")).runSelf(args, env),
     rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
     openBroker,
     openLeases: async (settings) => (await import("./joinLeases.ts")).openLeases(settings),

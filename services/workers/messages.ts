@@ -16,6 +16,8 @@ export interface Begin {
   readonly adminPort: number;
   /** It takes the place of a worker that has ended. */
   readonly again: boolean;
+  /** For `dev`: the URL that opens the console, with its token. */
+  readonly console?: string | undefined;
   /** As `Isolation`. */
   readonly endedHost?: string | undefined;
   /** The agents of its shards that run in processes of their own. */

@@ -54,6 +54,7 @@ const PROGRAM = `
     time: machineTime, log: processLog, begin, link,
     startWorker: () => forkWorker(fileURLToPath(import.meta.url)),
     openBroker: async () => ({ url: "nats://own", summary: "a double", stop: async () => {} }),
+    serveConsole: async () => ({ port: 1, stop: async () => {} }),
     openLeases: () => Promise.reject(new Error("no broker")),
   };
   try {

@@ -159,6 +159,7 @@ export class CliFixture {
     begin: () => Promise.reject(new Error("not in these tests")),
     serveConsole: () => Promise.reject(new Error("not in these tests")),
     openDatabases: () => Promise.reject(new Error("not in these tests")),
+    runSelf: () => Promise.reject(new Error("not in these tests")),
     rerunOn: () => Promise.reject(new Error("not in these tests")),
     openBroker: () => Promise.reject(new Error("not in these tests")),
     openLeases: () => Promise.reject(new Error("not in these tests")),

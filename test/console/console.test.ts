@@ -2,31 +2,35 @@
  * The console as operators have it: a process of its own, its API, and its page in a real Chromium.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { chromium, type Browser } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import type { Joins } from "../../services/wiring/Joins.ts";
+import { agentId, type Sequence } from "../../schemas/Address.ts";
+import { encodeEvent } from "../../schemas/JournalEvent.ts";
+import type { Joins, ReadPorts } from "../../services/wiring/Joins.ts";
 import { runProgram } from "../../services/cli/program.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { launchChromium } from "../kit/chromium.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
-const CHROMIUM = "/usr/bin/chromium";
+const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 const TOKEN = "a token for these tests";
 
 let nats: TestNats;
 let folder: TempFolder;
 let host: AgentsProcess;
 let served: Served;
+let ports: ReadPorts;
 
 interface Served {
   readonly process: ChildProcess;
@@ -70,6 +74,16 @@ async function call(name: string, method: string, ...args: ReadonlyArray<unknown
   await runProgram(line, joins, terminal, "0");
 }
 
+/** An agent that only its journal knows. */
+async function bulk(n: number): Promise<void> {
+  const id = agentId("BulkAgent", `bulk ${String(n).padStart(3, "0")}`);
+  const event = encodeEvent({
+    id: `bulk ${n}`, agent: [id.class, id.name], kind: "claimed", host: "h", epoch: 1, time: 1_000, turns: [],
+  }); // prettier-ignore
+  const signal = AbortSignal.timeout(10_000);
+  await ports.journal.append(id, event, { expectedSeq: 0 as Sequence, signal });
+}
+
 const bearer = { authorization: `Bearer ${TOKEN}` };
 const ask = async (path: string, init: RequestInit = {}) => {
   const response = await fetch(served.url + path, {
@@ -89,6 +103,7 @@ beforeAll(async () => {
   });
   await host.ready();
   served = await serve([], { AGENTS_CONSOLE_TOKEN: TOKEN });
+  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
   await call("on/the desk", "write", "first", "ann");
   await call("on/the desk", "write", "second", "ann");
   await call("on/the desk", "write", "third", "bob");
@@ -97,6 +112,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   served?.process.kill();
+  await ports?.close();
   await host?.stop();
   await nats?.stop();
   folder?.remove();
@@ -307,56 +323,175 @@ describe("agents console", () => {
 
 describe("the console's page", () => {
   let browser: Browser;
-  beforeAll(async () => {
-    if (!existsSync(CHROMIUM))
-      throw new Error(`${CHROMIUM} is not there: apt-get install -y chromium`);
-    browser = await chromium.launch({
-      executablePath: CHROMIUM,
-      args: [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-      ], // prettier-ignore
-    });
-  }, 60_000);
+  beforeAll(async () => void (browser = await launchChromium()), 60_000);
   afterAll(() => browser?.close());
 
-  it("goes back to any turn: state, what it changed, rows; finds turns that changed a field; follows new ones", async () => {
-    const page = await browser.newPage();
+  /** A page that fails the test with anything that is wrong in it. */
+  const open = async (path = "", more: Parameters<Browser["newPage"]>[0] = {}) => {
+    const page = await browser.newPage(more);
     const broken: string[] = [];
     page.on("pageerror", (error) => broken.push(String(error)));
     page.on("console", (message) => {
       if (message.type() === "error") broken.push(message.text());
     });
     await page.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    if (path !== "") await page.goto(`${served.url}/#/${path}`);
+    return { page, broken };
+  };
+  const desk = `agents/NoteAgent/${encodeURIComponent("on/the desk")}`;
+  const secondTurn = async () =>
+    (await get<Turn[]>(`${DESK}/history`)).find((turn) => turn.state?.text === "second")!;
+
+  it("goes back to any turn: what it changed, state and rows then; every view has a link", async () => {
+    const { page, broken } = await open();
     expect(page.url()).toBe(`${served.url}/`);
-    await page.getByRole("button", { name: "on/the desk" }).click();
-    const at = page.locator("#at");
-    await at.getByText('"third"').first().waitFor();
-    expect(await at.innerText()).toContain("remind");
-
-    const turns = await get<Turn[]>(`${DESK}/history`);
-    const second = turns.find((turn) => turn.state?.text === "second")!;
-    await page
-      .locator("#turns")
-      .getByRole("button", { name: new RegExp(`^${second.seq} `) })
-      .click();
-    await at.getByText('text: "first" → "second"').waitFor();
-    await at.getByRole("button", { name: "notes" }).click();
-    await at.getByRole("cell", { name: "second" }).waitFor();
-    expect(await at.getByRole("cell", { name: "third" }).count()).toBe(0);
-
-    await page.getByLabel("Field").fill("by.name");
-    await pollUntil("the turns that changed by.name", async () => {
-      const found = await page.locator("#turns li").count();
-      return found === 2 || { done: false, saw: found };
-    });
-    await page.getByLabel("Field").fill("");
-    await call("on/the desk", "write", "<b>fourth</b>", "bob");
-    await pollUntil("the new turn", async () => {
-      const found = await page.locator("#turns li").count();
-      return found === turns.length + 1 || { done: false, saw: found };
-    });
+    await page.getByRole("link", { name: "Agents", exact: true }).click();
+    await page.getByRole("link", { name: "NoteAgent/on/the desk" }).click();
+    const { seq } = await secondTurn();
+    await page.getByRole("link", { name: String(seq), exact: true }).click();
+    expect(page.url()).toBe(`${served.url}/#/${desk}/turns/${seq}`);
+    const changes = page.getByRole("region", { name: "Changes of the state" });
+    await changes.getByText('"second"').waitFor();
+    expect(await changes.innerText()).toContain("state.text");
+    await page.getByRole("region", { name: "Changes of rows" }).getByText("second").waitFor();
+    await page.reload();
+    await changes.getByText('"first"').waitFor();
+    await page.getByRole("link", { name: "tables after it" }).click();
+    await page.getByRole("button", { name: "notes" }).click();
+    const rows = page.getByRole("region", { name: "Rows" });
+    await rows.getByRole("cell", { name: "second" }).waitFor();
+    expect(await rows.getByRole("cell", { name: "third" }).count()).toBe(0);
+    await page.goBack();
+    await page.goBack();
+    await changes.getByText('"first"').waitFor();
+    await page.goto(`${served.url}/#/${desk}/why?path=state.by.name`);
+    const writes = page.getByRole("region", { name: /Turns that wrote/ });
+    await writes.getByRole("cell", { name: '"bob"' }).first().waitFor();
+    expect(await writes.getByRole("row").count()).toBe(3);
+    await page.goto(`${served.url}/#/${desk}/schedules`);
+    await page.getByRole("cell", { name: "remind" }).waitFor();
     expect(broken).toEqual([]);
+    await page.close();
+  }, 60_000);
+
+  it("shows new turns and agents by themselves, and takes nothing away that somebody types", async () => {
+    const { page, broken } = await open(`${desk}/tables`);
+    const query = page.getByLabel("Query", { exact: true });
+    await query.fill("SELECT half of");
+    const list = await browser.newPage();
+    await list.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
+    await list.getByRole("link", { name: "Agents", exact: true }).click();
+    await list.getByLabel("Name contains").fill("NEW");
+    const timeline = await browser.newPage();
+    await timeline.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
+    await timeline.goto(`${served.url}/#/${desk}`);
+    await timeline.getByText("live", { exact: true }).waitFor();
+    const turns = timeline.getByRole("region", { name: "Turns" }).getByRole("row");
+    await turns.nth(3).waitFor();
+    const before = await turns.count();
+    await call("on/the desk", "write", "<b>fourth</b>", "bob");
+    await call("a new one", "write", "hello", "eve");
+    await pollUntil("the new turn", async () => {
+      const found = await turns.count();
+      return found === before + 1 || { done: false, saw: found };
+    });
+    await list.getByRole("link", { name: "NoteAgent/a new one" }).waitFor();
+    expect(await list.getByLabel("Name contains").inputValue()).toBe("NEW");
+    expect(await query.inputValue()).toBe("SELECT half of");
+    await page.reload();
+    expect(await query.inputValue()).toBe("SELECT half of");
+    expect(broken).toEqual([]);
+    await Promise.all([page.close(), list.close(), timeline.close()]);
+  }, 60_000);
+
+  it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
+    for (let n = 0; n < 230; n++) await bulk(n);
+    const { page, broken } = await open("agents?class=BulkAgent");
+    const rows = page.getByRole("region", { name: "Agents", exact: true }).getByRole("row");
+    for (const count of [100, 200, 230]) {
+      await pollUntil(`${count} agents`, async () => {
+        const found = (await rows.count()) - 1;
+        return found === count || { done: false, saw: found };
+      });
+      if (count < 230) await page.getByRole("button", { name: "More" }).click();
+    }
+    expect(await page.getByRole("button", { name: "More" }).count()).toBe(0);
+    await call("in a drawer", "write", "again", "nobody");
+    for (const _ of [1, 2]) await call("in a drawer", "enqueue");
+    await page.getByRole("link", { name: "Dead letters" }).click();
+    await page.getByRole("button", { name: "Choose all 2" }).click();
+    await call("in a drawer", "write", "now", "the boss");
+    await page.getByRole("button", { name: "Redrive" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Redrive" }).click();
+    await page.getByText("No dead letters.").waitFor();
+    expect(await get("/api/dead")).toEqual([]);
+    expect(broken).toEqual([]);
+    await page.close();
+  }, 90_000);
+
+  it("shows names, states and rows of attackers as text", async () => {
+    const name = "<img src=x onerror=hacked=1>";
+    await call(name, "write", "</script><script>hacked=1</script>", "<svg onload=hacked=1>");
+    const { page, broken } = await open("agents?text=img");
+    await page.getByRole("link", { name: `NoteAgent/${name}` }).click();
+    const path = `agents/NoteAgent/${encodeURIComponent(name)}`;
+    await page.getByRole("region", { name: "Turns" }).waitFor();
+    await page.goto(`${served.url}/#/${path}/state`);
+    await page.getByText("</script><script>hacked=1</script>").first().waitFor();
+    const query = encodeURIComponent(
+      "SELECT text, '<img src=x onerror=hacked=1>' AS \"<b>\" FROM notes",
+    );
+    await page.goto(`${served.url}/#/${path}/tables?query=${query}`);
+    await page.getByRole("columnheader", { name: "<b>" }).waitFor();
+    await page.goto(`${served.url}/#/${path}/why?path=${encodeURIComponent("state.<img src=x onerror=hacked=1>")}`); // prettier-ignore
+    await page.getByText("it has never been there").waitFor();
+    expect(await page.evaluate("typeof hacked")).toBe("undefined");
+    expect(await page.locator("main img, main svg, main script").count()).toBe(0);
+    expect(broken).toEqual([]);
+    await page.close();
+  }, 60_000);
+
+  it("meets WCAG AA in dark and light, and fits a phone, in every view", async () => {
+    const { seq } = await secondTurn();
+    const views = [
+      "", "deliveries", "agents", "dead", desk, `${desk}/turns/${seq}`, `${desk}/state`,
+      `${desk}/tables?query=SELECT+1`, `${desk}/schedules`, `${desk}/why?path=state.text`,
+      `${desk}/diff?from=1`, `${desk}/rerun`, "nowhere",
+    ]; // prettier-ignore
+    for (const colorScheme of ["light", "dark"] as const) {
+      const { page } = await open("", { colorScheme, viewport: { width: 375, height: 700 }, bypassCSP: true }); // prettier-ignore
+      await page.addScriptTag({ content: AXE });
+      for (const view of views) {
+        await page.goto(`${served.url}/#/${view}`);
+        await page.locator("main h1").waitFor();
+        await page.waitForFunction("!document.body.innerText.includes('Loading…')");
+        const found = (await page.evaluate(
+          "axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html, failureSummary }) => html + failureSummary)]))",
+        )) as unknown[];
+        expect([view, colorScheme, found]).toEqual([view, colorScheme, []]);
+        const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+        expect([view, wide]).toEqual([view, 0]);
+      }
+      await page.close();
+    }
+  }, 90_000);
+
+  it("is used by the keyboard alone", async () => {
+    const { page } = await open();
+    await page.locator("body").press("Tab");
+    for (let n = 0; n < 12; n++) {
+      if ((await page.evaluate("document.activeElement.textContent")) === "Agents") break;
+      await page.keyboard.press("Tab");
+    }
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Agents" }).waitFor();
+    expect(await page.evaluate("document.activeElement.tagName")).toBe("H1");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("desk");
+    await page.getByRole("link", { name: "NoteAgent/on/the desk" }).waitFor();
+    await page.close();
   }, 60_000);
 
   it("sends its token to no other port of its host, and keeps it for this tab", async () => {
@@ -370,7 +505,7 @@ describe("the console's page", () => {
     const context = await browser.newContext();
     const page = await context.newPage();
     await page.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
-    await page.getByRole("button", { name: "on/the desk" }).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
     expect(await context.cookies()).toEqual([]);
     await page.goto(`http://127.0.0.1:${port}/`);
     await page.goto(`http://localhost:${port}/`);
@@ -378,11 +513,11 @@ describe("the console's page", () => {
     expect(heard.join()).not.toContain("token");
     expect(await page.evaluate("JSON.stringify(sessionStorage)")).toBe("{}");
     await page.goto(served.url);
-    await page.getByRole("button", { name: "on/the desk" }).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
     const second = await context.newPage();
     await second.goto(served.url);
     await second.getByLabel("The console's token").waitFor();
-    expect(await second.getByLabel("Turns").isVisible()).toBe(false);
+    expect(await second.getByRole("navigation").count()).toBe(0);
     await context.close();
     await new Promise((resolve) => other.close(resolve));
   }, 60_000);
@@ -393,8 +528,8 @@ describe("the console's page", () => {
     const field = page.getByLabel("The console's token");
     await field.fill(TOKEN);
     await page.getByRole("button", { name: "Open" }).click();
-    await page.getByRole("button", { name: "on/the desk" }).waitFor();
-    expect(await field.isVisible()).toBe(false);
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    expect(await field.count()).toBe(0);
     expect(page.url()).toBe(`${served.url}/`);
     await page.close();
   }, 60_000);

@@ -29,6 +29,27 @@ const FOUND: [Event[], number][] = [
     ],
     0,
   ],
+  // A turn goes on for longer than an operator's restore waits: it runs again on what was put back.
+  [
+    [
+      { on: "call", actions: [{ act: "setState", state: { to: "value", value: 1 } }] },
+      { on: "time", ms: 20 },
+      {
+        on: "input",
+        actions: [
+          { act: "setState", state: { to: "value", value: 2 } },
+          { act: "wait", ms: 30_000 },
+          { act: "setState", state: { to: "value", value: 3 } },
+        ],
+        fails: false,
+      },
+      { on: "time", ms: 100 },
+      { on: "restore", nth: 0 },
+      { on: "time", ms: 12_000 },
+      { on: "call", actions: [{ act: "wait", ms: 1 }] },
+    ],
+    0,
+  ],
 ];
 
 let memory: Awaited<ReturnType<typeof openSqliteDatabases>>;

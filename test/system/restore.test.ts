@@ -46,6 +46,9 @@ class Ledger extends Agent<unknown, State> {
     ran.push(text);
     this.setState({ ...this.state, rung: [...this.state.rung, text] });
   }
+  sizes() {
+    return this.sql`SELECT length(text) AS size FROM notes ORDER BY rowid`;
+  }
   all() {
     return {
       ...this.state,
@@ -60,7 +63,9 @@ const route = webhook("/hook", {
   verify: github({ secret: "S" }),
   entity: body("agent", slug),
 });
-const systems = useSystems();
+/** Bytes of a message of the broker. */
+const PAYLOAD_BYTES_MAX = 64 * 1024;
+const systems = useSystems({ maxPayload: PAYLOAD_BYTES_MAX });
 let system: System & { readonly options: { readonly nats: string; readonly namespace?: string } };
 let ports: ReadPorts;
 
@@ -176,6 +181,18 @@ test("a schedule that was put back runs when it is due", async () => {
   await run("restore", "ledger", "due", "--at", String(at), "--yes");
   await pollUntil("it has run", () => ran.includes("soon"));
   expect(ran.filter((text) => text === "soon")).toHaveLength(1);
+});
+
+test("an agent that is larger than a message of the broker is put back", async () => {
+  for (let n = 0; n < 4; n++)
+    await hook("large", `${n}`.repeat(PAYLOAD_BYTES_MAX / 2), `large-${n}`);
+  const then = await call("large", "sizes");
+  const at = await lastSeq("large");
+  await hook("large", "small");
+  expect(await run("restore", "ledger", "large", "--at", String(at), "--yes")).toMatchObject({
+    code: 0,
+  });
+  expect(await call("large", "sizes")).toEqual(then);
 });
 
 test("a request that is repeated is done once", async () => {

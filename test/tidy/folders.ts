@@ -60,6 +60,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   observability: { kind: "entry" },
   testing: { kind: "entry" },
   vite: { kind: "entry" },
+  consolePage: { kind: "client", clock: "a browser has no Time service" },
   client: { kind: "client", clock: "a browser has no Time service" },
   react: { kind: "client", clock: "a browser has no Time service" },
 };

@@ -1,29 +1,22 @@
 /**
  * `agents console`: serves the operator's page and API on a port of their own, behind a token. The
- * console shows what the reading commands print with `--json`.
+ * console shows what the reading commands print with `--json` (`consoleSource`).
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
-import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
+import type { Joins, ReadPorts, Target } from "../../wiring/Joins.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { CliError, EXIT_NOT_FOUND, usage } from "../terminal/CliError.ts";
+import { consoleSource } from "./consoleSource.ts";
+import { rerunProcess } from "./rerunProcess.ts";
+import { usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import { deadDrop, deadList, deadRedrive } from "./dead.ts";
-import { history } from "./history.ts";
-import { list } from "./list.ts";
-import { listQuarantined } from "../agents/listQuarantined.ts";
-import { release } from "./release.ts";
-import { schedules } from "./schedules.ts";
-import { sql } from "./sql.ts";
-import { state } from "./state.ts";
 
 /** Bytes of a generated token: too many to guess. */
 const TOKEN_BYTES = 24;
@@ -38,6 +31,8 @@ export interface ConsoleOptions {
   /** Undefined: a token is generated for this run. */
   readonly token: string | undefined;
   readonly log: LogShape;
+  /** Files that the page may run an agent's past on. */
+  readonly modules: ReadonlyArray<string>;
 }
 
 /** The values that commander parses. */
@@ -47,10 +42,8 @@ interface Given extends GivenTarget {
   readonly token?: string;
   readonly tokenFile?: string;
   readonly publicHost?: string;
+  readonly rerun?: ReadonlyArray<string>;
 }
-
-/** Next to the gateway's default. */
-const CONSOLE_PORT_DEFAULT = 8790;
 
 export function addConsole(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
@@ -60,14 +53,9 @@ export function addConsole(program: Command, context: CommandContext): void {
       .summary("an operator's page: agents, their turns, state and rows at any turn"),
   )
     .description(
-      "Serves a page and an API for operators on a port of their own: agents, what happened to them turn by turn, their state, rows and schedules at any turn, dead letters, hosts. Only who knows the token sees it.",
+      "Serves a page and an API for operators on a port of their own: deliveries, agents, what happened to them turn by turn, which turn wrote a field, their state, rows and schedules at any turn, the past on other code, dead letters, hosts. Only who knows the token sees it.",
     )
-    .addOption(
-      new Option("--port <port>", "port; 0: any free one")
-        .env("AGENTS_CONSOLE_PORT")
-        .default(CONSOLE_PORT_DEFAULT)
-        .argParser(option.readPort),
-    )
+    .addOption(option.consolePort("--port", "port; 0: any free one"))
     .addOption(new Option("--hostname <address>", "address to listen on").default("127.0.0.1"))
     .addOption(
       new Option(
@@ -82,30 +70,44 @@ export function addConsole(program: Command, context: CommandContext): void {
         "name that callers ask for, where a proxy is in front of it; requests for other names are refused",
       ).env("AGENTS_CONSOLE_PUBLIC_HOST"),
     )
+    .addOption(
+      new Option(
+        "--rerun <module...>",
+        "modules that the page may run an agent's past on; their code runs in processes of its own",
+      ),
+    )
     .addOption(option.noWorkers("the console is one process"))
     .addHelpText(
       "after",
       `
 The API, with "Authorization: Bearer <token>"; GET gives what the reading commands print with --json:
-  GET  /api/agents?class=&prefix=&limit=
-  GET  /api/agents/<class>/<name>/history?limit=
+  GET  /api/overview, /api/hosts
+  GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&limit=
+  GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows&limit=
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
-  GET  /api/dead, /api/quarantined, /api/hosts
+  GET  /api/agents/<class>/<name>/why?path=, …/diff?from=&to=
+  GET  /api/quarantined
+  POST /api/agents/<class>/<name>/release, …/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
+  GET  /api/deliveries?status=&route=&agent=&since=&limit=, /api/deliveries/<id>
+  POST /api/deliveries/<id>/redeliver?to=
+  GET  /api/dead?after=&limit=, /api/dead/<id>
   POST /api/dead/<id>/redrive|drop
-  POST /api/agents/<class>/<name>/release
+  GET  /api/news?class=&name=      lines of JSON, as things happen
 
 Examples:
   agents console
+  agents console --rerun src/server.ts
   agents console --nats nats://nats:4222 --hostname 0.0.0.0 --port 8790`,
     )
     .action((given: Given) =>
-      withPorts(context, given, (ports) =>
-        console(ports, joins, terminal, {
+      withPorts(context, given, (ports, target) =>
+        console({ ports, target }, joins, terminal, {
           hostname: given.hostname,
           port: given.port,
           publicHost: given.publicHost || undefined,
           token: givenToken(terminal, given),
+          modules: given.rerun ?? [],
           log: joins.log({ level: "info", format: terminal.interactive ? "text" : "json" }),
         }),
       ),
@@ -117,16 +119,17 @@ Examples:
  * `ListenFailed`.
  */
 export async function console(
-  ports: ReadPorts,
-  joins: Pick<Joins, "serveConsole"> & { readonly time: TimeShape },
+  { ports, target }: { readonly ports: ReadPorts; readonly target: Target },
+  joins: Pick<Joins, "serveConsole" | "runSelf"> & { readonly time: TimeShape },
   terminal: Terminal,
-  { hostname, port, publicHost, log, ...given }: ConsoleOptions,
+  { hostname, port, publicHost, log, modules, ...given }: ConsoleOptions,
 ): Promise<void> {
   if (given.token !== undefined && given.token.length < TOKEN_MIN)
     throw usage(`The console's token is too short: ${TOKEN_MIN} characters at least`);
   const { time } = joins;
   const token = given.token ?? randomBytes(TOKEN_BYTES).toString("base64url");
-  const source = sourceOf(ports, terminal, time);
+  const rerun = rerunProcess(joins, target);
+  const source = consoleSource({ ports, terminal, time, modules, rerun });
   const server = await joins.serveConsole(source, { hostname, port, publicHost, token, time, log });
   const signals = stopSignals(joins.time);
   try {
@@ -167,49 +170,4 @@ export function givenToken(
   } catch (error) {
     throw usage(`--token-file ${file} can't be read: ${(error as Error).message}`);
   }
-}
-
-/** Runs the reading commands with `--json` and parses what they print. */
-function sourceOf(
-  ports: ReadPorts,
-  terminal: Terminal,
-  time: Pick<TimeShape, "nowMs">,
-): ConsoleSource {
-  const lines = async (run: (capture: Terminal) => Promise<void>): Promise<unknown[]> => {
-    const found: unknown[] = [];
-    const capture: Terminal = {
-      ...terminal,
-      out: (line) => void found.push(JSON.parse(line)),
-      err: () => undefined,
-    };
-    try {
-      await run(capture);
-    } catch (error) {
-      if (!(error instanceof CliError)) throw error;
-      throw new ConsoleRefusal(error.exitCode === EXIT_NOT_FOUND ? 404 : 400, error.message);
-    }
-    return found;
-  };
-  const first = async (run: (capture: Terminal) => Promise<void>): Promise<unknown> =>
-    (await lines(run))[0];
-  const json = true;
-  return {
-    list: (wanted) => lines((capture) => list(ports, capture, { ...wanted, json })),
-    history: (wanted) => lines((capture) => history(ports, capture, { ...wanted, json })),
-    state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
-    schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
-    sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),
-    dead: () => lines((capture) => deadList(ports, capture, { className: undefined, json })),
-    redrive: (id) => lines((capture) => deadRedrive(ports, capture, { ids: [id], json })),
-    drop: (id) => lines((capture) => deadDrop(ports, capture, { ids: [id], json })),
-    quarantined: () =>
-      lines((capture) => listQuarantined(ports, capture, time, { className: undefined, json })),
-    release: (agent) => first((capture) => release(ports, capture, time, { ...agent, json })),
-    hosts: async () => {
-      const shards = new Map<string, number>();
-      for (const { value } of await ports.leases.list("shard."))
-        shards.set(value, (shards.get(value) ?? 0) + 1);
-      return [...shards].map(([host, owned]) => ({ host, shards: owned }));
-    },
-  };
 }

@@ -3,7 +3,7 @@
  * broker of its own, which the control process runs. Loads the module again when its files change.
  * A load that fails leaves the running code as it is.
  */
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
 import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
@@ -20,6 +20,12 @@ import type { Tunnel } from "../serving/openTunnel.ts";
 import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+
+/** The values that commander parses. */
+interface GivenDev extends GivenServing {
+  readonly consolePort: number;
+  readonly open?: boolean;
+}
 
 export function addDev(program: Command, context: CommandContext): void {
   const command = program
@@ -44,6 +50,10 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.smtpRelay())
     .addOption(option.adminPort())
     .addOption(option.adminHostname())
+    .addOption(
+      option.consolePort("--console-port", "port of the console where it is free, else any other"),
+    )
+    .addOption(new Option("--open", "open the console in the browser"))
     .addOption(option.leaseTtl())
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
@@ -70,7 +80,7 @@ Examples:
 The data is found again at the next start. Webhook secrets come from the environment or from
 .env, .env.local and .dev.vars beside the module or here.`,
     )
-    .action(async (module: string | undefined, given: GivenServing) => {
+    .action(async (module: string | undefined, given: GivenDev) => {
       const { joins, terminal, args } = context;
       const options = servingOptions("dev", module, given, context);
       if (options.isIsolated) return serveRole(joins, terminal, options);
@@ -79,14 +89,24 @@ The data is found again at the next start. Webhook secrets come from the environ
       await refuseSecond(terminal, options.dataFolder);
       const tunnel = await openTunnelIfAsked(context, given, options);
       const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
+      const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
+      const served = await serveDevConsole(joins, terminal, {
+        dataFolder: options.dataFolder,
+        port: given.consolePort,
+        module: shownPath(terminal.cwd, await findModule(terminal, module)),
+        log: options.log,
+      });
+      if (given.open === true && served !== undefined) openInBrowser(served.url);
       try {
         await serveWorkers(joins, {
           ...options,
           role: "dev",
           count: 1,
           args: withOptions(args, more),
+          console: served?.url,
         });
       } finally {
+        await served?.stop();
         await tunnel?.close();
       }
     });
@@ -146,7 +166,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       const admin = `http://${printable(control.adminHostname)}:${control.adminPort}`;
       if (again) terminal.out(`Started again: ${url}`);
       const greeting = again ? [] : devGreeting({
-      ...prepared, url, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
+      ...prepared, url, console: control.console, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);

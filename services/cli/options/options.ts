@@ -48,6 +48,15 @@ export const port = (): Option =>
     .default(GATEWAY_PORT_DEFAULT)
     .argParser(readPort);
 
+/** Next to the gateway's default. */
+const CONSOLE_PORT_DEFAULT = 8790;
+
+export const consolePort = (flag: string, about: string): Option =>
+  new Option(`${flag} <port>`, about)
+    .env("AGENTS_CONSOLE_PORT")
+    .default(CONSOLE_PORT_DEFAULT)
+    .argParser(readPort);
+
 export const smtpPort = (fallback?: number): Option => {
   const option = new Option(
     "--smtp-port <port>",

@@ -5,7 +5,7 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { ReaderOptions, ReadPorts } from "../../wiring/Joins.ts";
+import type { ReaderOptions, ReadPorts, Target } from "../../wiring/Joins.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { findTarget } from "./findTarget.ts";
@@ -42,7 +42,7 @@ export const addTargetOptions = (command: Command): Command =>
 export async function withPorts(
   { joins, terminal }: CommandContext,
   given: GivenTarget,
-  use: (ports: ReadPorts) => Promise<void>,
+  use: (ports: ReadPorts, target: Target) => Promise<void>,
   options: ReaderOptions = {},
 ): Promise<void> {
   const target = {
@@ -57,7 +57,7 @@ export async function withPorts(
   };
   const ports = await joins.openReader(target, options);
   try {
-    await use(ports);
+    await use(ports, target);
   } finally {
     await ports.close();
   }

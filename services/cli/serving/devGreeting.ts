@@ -21,6 +21,8 @@ export interface Greeting {
   /** The address for incoming mail; undefined where the process takes no mail. */
   readonly smtp?: string | undefined;
   readonly admin: string;
+  /** The URL that opens the console; undefined where it can't be served. */
+  readonly console?: string | undefined;
   readonly nats: string;
   readonly dataFolder: string;
   readonly cwd: string;
@@ -51,6 +53,7 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
     ...(greeting.smtp === undefined ? [] : [row("mail", greeting.smtp)]),
     row("agents", [...module.agents.keys()].join(", ")),
     row("nats-server", greeting.nats),
+    ...(greeting.console === undefined ? [] : [row("console", greeting.console)]),
     row("metrics", `${greeting.admin}/metrics`),
     row("data", short(dataFolder)),
     ...(envFiles.length > 0 ? [row("environment", envFiles.map(short).join(", "))] : []),

@@ -28,6 +28,8 @@ export interface ServeWorkersOptions extends ServingOptions {
   readonly count: number;
   /** The control process's command line, from which each worker's is built. */
   readonly args: ReadonlyArray<string>;
+  /** The URL that opens the console, for the user of `dev`. */
+  readonly console?: string | undefined;
 }
 
 /**
@@ -75,7 +77,7 @@ export async function serveWorkers(
     const begin = (
       started: WorkerProcess,
       worker: number,
-      more: Pick<Begin, "again" | "isolated" | "endedHost">,
+      more: Pick<Begin, "again" | "isolated" | "endedHost" | "console">,
       own: ReadonlyArray<string> = [],
     ): WorkerProcess => {
       const args = workerArguments(options.args, worker, port, own);
@@ -114,7 +116,12 @@ export async function serveWorkers(
       void started.serving.then((serving) => ({ host } = serving));
       leases?.serve(worker, started, () => !stopping);
       const alone = isolation?.serve(worker, started) ?? [];
-      begin(started, worker, { again, isolated: alone, endedHost: explained.get(worker) });
+      begin(started, worker, {
+        again,
+        isolated: alone,
+        endedHost: explained.get(worker),
+        console: options.console,
+      });
       explained.delete(worker);
       if (role === "dev") void started.serving.then((serving) => (port = serving.port));
       return started;

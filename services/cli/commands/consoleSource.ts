@@ -1,0 +1,241 @@
+/**
+ * What the console shows, by the commands themselves: runs them with `--json` and parses what they
+ * print. What no command prints (a page of the agents, news) is read from the ports.
+ */
+import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
+import type { JournalEntry } from "../../../core/journal/Journal.ts";
+import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { DELIVERY_STATUSES } from "../../../schemas/DeliveryRecord.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { existingClass, findAgent } from "../agents/findAgent.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
+import { deadDrop, deadList, deadRedrive, deadShow } from "./dead.ts";
+import { listDeliveries, showDelivery } from "./deliveries.ts";
+import { diff } from "./diff.ts";
+import { fork } from "./fork.ts";
+import { history } from "./history.ts";
+import { listed } from "./list.ts";
+import { release } from "./release.ts";
+import { redeliverNamed } from "./redeliver.ts";
+import { schedules } from "./schedules.ts";
+import { sql } from "./sql.ts";
+import { state } from "./state.ts";
+import { why } from "./why.ts";
+import { CliError, EXIT_NOT_FOUND } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+export interface ConsoleSourceParts {
+  readonly ports: ReadPorts;
+  readonly terminal: Terminal;
+  readonly time: TimeShape;
+  /** Files that the page may run an agent's past on, as it shows them. */
+  readonly modules: ReadonlyArray<string>;
+  /** Runs `agents rerun` with these arguments in a process of its own: lines of JSON. */
+  readonly rerun: (args: ReadonlyArray<string>) => Promise<ReadonlyArray<unknown>>;
+}
+
+/** Pages of one list are of one reading, unless somebody takes long over them. */
+const ENTRIES_KEPT_MS = 30_000;
+/** Hosts and dead letters have no feed: looked at while a page is open. */
+const OVERVIEW_MS = 3_000;
+
+export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
+  const { ports, terminal, time, modules } = parts;
+  const lines = async (run: (capture: Terminal) => Promise<void>): Promise<unknown[]> => {
+    const found: unknown[] = [];
+    const capture: Terminal = {
+      ...terminal,
+      out: (line) => void found.push(JSON.parse(line)),
+      err: () => undefined,
+    };
+    try {
+      await run(capture);
+    } catch (error) {
+      throw refusalOf(error);
+    }
+    return found;
+  };
+  const first = async (run: (capture: Terminal) => Promise<void>): Promise<unknown> =>
+    (await lines(run))[0];
+  const entries = agentEntries(ports, time);
+  const json = true;
+  const hosts = async () => {
+    const shards = new Map<string, number>();
+    for (const { value } of await ports.leases.list("shard."))
+      shards.set(value, (shards.get(value) ?? 0) + 1);
+    return Array.from(shards, ([host, owned]) => ({ host, shards: owned }));
+  };
+  const standing = async () => ({ hosts: await hosts(), dead: await ports.deadLetters.count() });
+  return {
+    hosts,
+    overview: async () => {
+      const classes = new Map<string, number>();
+      for (const { id } of await entries.now())
+        classes.set(id.class, (classes.get(id.class) ?? 0) + 1);
+      return {
+        namespace: ports.namespace,
+        shards: ports.shards,
+        ...(await standing()),
+        classes: Array.from(classes, ([name, agents]) => ({ class: name, agents })),
+        modules,
+      };
+    },
+    list: async ({ className, prefix, text, after, limit }) => {
+      const stored =
+        className === undefined
+          ? undefined
+          : await existingClass(ports.journal, className).catch((error: unknown) => {
+              throw refusalOf(error);
+            });
+      const page: JournalEntry[] = [];
+      for (const entry of await (after === undefined ? entries.now() : entries.lately())) {
+        const { id } = entry;
+        if (stored !== undefined && id.class !== stored) continue;
+        if (!id.name.startsWith(prefix)) continue;
+        if (!id.name.toLowerCase().includes(text.toLowerCase())) continue;
+        if (after !== undefined && compare(id, { class: after.className, name: after.name }) <= 0) continue; // prettier-ignore
+        page.push(entry);
+        if (page.length >= limit) break;
+      }
+      const found: unknown[] = [];
+      for await (const agent of listed(ports, page)) found.push(agent);
+      return found;
+    },
+    history: (wanted) => lines((capture) => history(ports, capture, { ...wanted, json })),
+    state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
+    schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
+    sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),
+    why: (wanted) => lines((capture) => why(ports, capture, { ...wanted, json })),
+    diff: (wanted) => first((capture) => diff(ports, capture, { ...wanted, json })),
+    deliveries: async ({ limit, ...given }) => {
+      const { status } = given;
+      if (status !== undefined && !DELIVERY_STATUSES.includes(status))
+        throw new ConsoleRefusal(400, `status=${String(status)}: give one of ${DELIVERY_STATUSES.join(", ")}`); // prettier-ignore
+      const found = await lines((capture) =>
+        listDeliveries(ports, capture, { given, limit, json, nowMs: time.nowMs() }),
+      );
+      return found.toReversed();
+    },
+    delivery: (id) => lines((capture) => showDelivery(ports, capture, id, json)),
+    redeliver: (id, to) =>
+      lines((capture) =>
+        redeliverNamed(ports, capture, time, [id], { json, ...(to !== undefined && { to }) }),
+      ),
+    dead: async ({ after, limit }) => {
+      const found = await lines((capture) =>
+        deadList(ports, capture, { className: undefined, json, after, limit }),
+      );
+      return found;
+    },
+    letter: (id) => first((capture) => deadShow(ports, capture, { ids: [id], json })),
+    redrive: (id) => lines((capture) => deadRedrive(ports, capture, { ids: [id], json })),
+    drop: (id) => lines((capture) => deadDrop(ports, capture, { ids: [id], json })),
+    quarantined: () =>
+      lines((capture) => listQuarantined(ports, capture, time, { className: undefined, json })),
+    release: (agent) => first((capture) => release(ports, capture, time, { ...agent, json })),
+    fork: (wanted) => first((capture) => fork(ports, capture, time, { ...wanted, json })),
+    rerun: async ({ className, name, module, from, to, last, failed }) => {
+      if (!modules.includes(module))
+        throw new ConsoleRefusal(400, `module=${module}: the console was started without it (--rerun ${module})`); // prettier-ignore
+      const id = await findAgent(ports.journal, className, name).catch((error: unknown) => {
+        throw refusalOf(error);
+      });
+      return parts.rerun([
+        "--json",
+        ...(from === undefined ? [] : ["--from", String(from)]),
+        ...(to === undefined ? [] : ["--to", String(to)]),
+        ...(failed ? ["--failed"] : []),
+        "--last",
+        String(last),
+        "--",
+        id.class,
+        id.name,
+        module,
+      ]);
+    },
+    follow: (wanted, tell) => {
+      const ended = new AbortController();
+      const { signal } = ended;
+      const filter = wanted === undefined ? {} : { className: wanted.className, name: wanted.name };
+      let again = (): void => undefined;
+      const follow = (): void => {
+        const failed = (): void => {
+          if (!signal.aborted) again = time.after(OVERVIEW_MS, follow);
+        };
+        ports.feed
+          .follow(filter, (id, { seq }) => tell({ agent: [id.class, id.name], seq }), {
+            signal,
+            onFailed: failed,
+          })
+          .catch(failed);
+      };
+      follow();
+      const stopDeliveries = ports.deliveries.follow((deliveries) => tell({ deliveries }));
+      let last = "";
+      let cancel = (): void => undefined;
+      const look = async (): Promise<void> => {
+        const overview = await standing().catch(() => undefined);
+        if (signal.aborted) return;
+        const text = JSON.stringify(overview);
+        if (overview !== undefined && text !== last) tell({ overview });
+        last = text;
+        cancel = time.after(OVERVIEW_MS, () => void look());
+      };
+      void look();
+      return () => {
+        ended.abort();
+        cancel();
+        again();
+        stopDeliveries();
+      };
+    },
+  };
+}
+
+function refusalOf(error: unknown): unknown {
+  if (error instanceof HistoryTrimmed) return new ConsoleRefusal(404, error.message);
+  if (!(error instanceof CliError)) return error;
+  return new ConsoleRefusal(error.exitCode === EXIT_NOT_FOUND ? 404 : 400, error.message);
+}
+
+type Named = Pick<JournalEntry["id"], "class" | "name"> | { readonly class: string; readonly name: string }; // prettier-ignore
+
+const compare = (a: Named, b: Named): number =>
+  order(a.class, b.class) === 0 ? order(a.name, b.name) : order(a.class, b.class);
+const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+interface Entries {
+  /** All agents, by class and name: read after this call, together with others that wait for it. */
+  readonly now: () => Promise<ReadonlyArray<JournalEntry>>;
+  /** As `now` where it was not read lately: for the next page of a list. */
+  readonly lately: () => Promise<ReadonlyArray<JournalEntry>>;
+}
+
+function agentEntries({ journal }: ReadPorts, time: Pick<TimeShape, "monotonicMs">): Entries {
+  let running: Promise<ReadonlyArray<JournalEntry>> | undefined;
+  let next: Promise<ReadonlyArray<JournalEntry>> | undefined;
+  let kept: { readonly list: ReadonlyArray<JournalEntry>; readonly atMs: number } | undefined;
+  const read = async (): Promise<ReadonlyArray<JournalEntry>> => {
+    const found: JournalEntry[] = [];
+    for await (const entry of journal.list()) found.push(entry);
+    const list = found.toSorted((a, b) => compare(a.id, b.id));
+    kept = { list, atMs: time.monotonicMs() };
+    return list;
+  };
+  const start = (): Promise<ReadonlyArray<JournalEntry>> => {
+    next = undefined;
+    const reading = read().finally(() => {
+      if (running === reading) running = undefined;
+    });
+    running = reading;
+    return reading;
+  };
+  const now: Entries["now"] = () =>
+    running === undefined ? start() : (next ??= running.then(start, start));
+  const lately: Entries["lately"] = () =>
+    kept !== undefined && time.monotonicMs() - kept.atMs < ENTRIES_KEPT_MS
+      ? Promise.resolve(kept.list)
+      : now();
+  return { now, lately };
+}

@@ -1,0 +1,160 @@
+/**
+ * The console of `agents dev`: served by the control process, at a URL that is the same at the next
+ * start where its port is free. What it needs of the broker is imported and opened when somebody
+ * looks.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
+import type { LogShape } from "../../../core/telemetry/Log.ts";
+import type { Joins, ReadPorts, ServedConsole } from "../../wiring/Joins.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+import { findDev } from "../serving/devFile.ts";
+
+/** Too many to guess. */
+const TOKEN_BYTES = 24;
+
+/** Between looks for a server that is starting. */
+const AGAIN_MS = 1_000;
+
+export interface DevConsoleOptions {
+  readonly dataFolder: string;
+  /** Taken where it is free; else any other. */
+  readonly port: number;
+  /** What the page re-runs the past on, as a command line names it. */
+  readonly module: string;
+  readonly log: LogShape;
+}
+
+export interface DevConsole {
+  /** With the token, which browsers do not send. */
+  readonly url: string;
+  readonly stop: () => Promise<void>;
+}
+
+/** Undefined: it can't be served, and the log says why. A server without a console is one still. */
+export async function serveDevConsole(
+  joins: Joins,
+  terminal: Terminal,
+  options: DevConsoleOptions,
+): Promise<DevConsole | undefined> {
+  const { dataFolder, log } = options;
+  const token = keptToken(dataFolder);
+  const lazy = lazySource(joins, terminal, options);
+  const serve = (port: number): Promise<ServedConsole> =>
+    joins.serveConsole(lazy.source, {
+      hostname: "127.0.0.1",
+      port,
+      token,
+      publicHost: undefined,
+      time: joins.time,
+      log,
+    });
+  try {
+    const served = await serve(options.port).catch(() => serve(0));
+    return {
+      url: `http://127.0.0.1:${served.port}/#token=${token}`,
+      stop: async () => {
+        await served.stop();
+        await lazy.close();
+      },
+    };
+  } catch (error) {
+    log.warn("the console can't be served", { error: String(error) });
+    return undefined;
+  }
+}
+
+/** An open page goes on after a restart: the token is kept, for its owner only. */
+function keptToken(dataFolder: string): string {
+  const path = join(dataFolder, "console-token");
+  try {
+    const kept = readFileSync(path, "utf8").trim();
+    if (kept !== "") return kept;
+  } catch {
+    // The first start.
+  }
+  const token = randomBytes(TOKEN_BYTES).toString("base64url");
+  mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
+  writeFileSync(path, `${token}\n`, { mode: 0o600 });
+  return token;
+}
+
+/** Opens the broker at the first question. */
+function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: DevConsoleOptions) {
+  let opened: Promise<{ readonly ports: ReadPorts; readonly source: ConsoleSource }> | undefined;
+  const open = async () => {
+    const found = findDev(dataFolder);
+    if (found._tag !== "Running")
+      throw new ConsoleRefusal(503, "The server is starting: ask again in a moment.");
+    const { natsUrl, namespace } = found.dev;
+    const target = { natsUrl, namespace };
+    const [{ consoleSource }, { rerunProcess }, ports] = await Promise.all([
+      import("./consoleSource.ts"),
+      import("./rerunProcess.ts"),
+      joins.openReader(target),
+    ]);
+    const rerun = rerunProcess(joins, target);
+    const parts = { ports, terminal, time: joins.time, modules: [module], rerun };
+    return { ports, source: consoleSource(parts) };
+  };
+  const ask = (): NonNullable<typeof opened> => {
+    const asked = (opened ??= open());
+    asked.catch(() => {
+      if (opened === asked) opened = undefined;
+    });
+    return asked;
+  };
+  const follow: ConsoleSource["follow"] = (wanted, tell) => {
+    let stop = (): void => undefined;
+    let ended = false;
+    const begin = (): void =>
+      void ask().then(
+        ({ source }) => {
+          if (!ended) stop = source.follow(wanted, tell);
+        },
+        () => {
+          if (!ended) stop = joins.time.after(AGAIN_MS, begin);
+        },
+      );
+    begin();
+    return () => {
+      ended = true;
+      stop();
+    };
+  };
+  // Each question is the opened source's.
+  const source = new Proxy({ follow } as ConsoleSource, {
+    get: (own, name: keyof ConsoleSource) =>
+      name === "follow"
+        ? own.follow
+        : async (...args: ReadonlyArray<never>) => {
+            const { source: real } = await ask();
+            return (real[name] as (...given: ReadonlyArray<never>) => Promise<unknown>)(...args);
+          },
+  });
+  return {
+    source,
+    close: async () => {
+      await opened?.then(
+        ({ ports }) => ports.close(),
+        () => undefined,
+      );
+    },
+  };
+}
+
+/** Opens a URL in the user's browser, on a best-effort basis. */
+export function openInBrowser(url: string): void {
+  const [command, ...args] =
+    process.platform === "darwin"
+      ? ["open"]
+      : process.platform === "win32"
+        ? ["cmd", "/c", "start", '""']
+        : [process.env["BROWSER"] || "xdg-open"];
+  const child = spawn(command!, [...args, url], { detached: true, stdio: "ignore" });
+  child.once("error", () => undefined);
+  child.unref();
+}

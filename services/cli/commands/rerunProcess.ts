@@ -1,0 +1,35 @@
+/**
+ * Runs `agents rerun` for the console in a process of its own: a module's code does not run in the
+ * console, and is read anew each time.
+ */
+import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
+import type { BrokerLogin, Joins, Target } from "../../wiring/Joins.ts";
+
+const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
+  ["credentialsFile", "--nats-creds"],
+  ["nkeyFile", "--nats-nkey"],
+  ["caFile", "--nats-ca"],
+  ["certFile", "--nats-cert"],
+  ["keyFile", "--nats-key"],
+];
+
+/** Takes the arguments after `rerun`; gives its lines. Rejects with `ConsoleRefusal`. */
+export const rerunProcess =
+  ({ runSelf }: Pick<Joins, "runSelf">, { natsUrl, login, namespace, archive }: Target) =>
+  async (args: ReadonlyArray<string>): Promise<ReadonlyArray<unknown>> => {
+    const target = [
+      "--namespace",
+      namespace,
+      ...(archive === undefined ? [] : ["--archive", archive]),
+      ...LOGIN_OPTIONS.flatMap(([name, option]) =>
+        login?.[name] === undefined ? [] : [option, login[name]],
+      ),
+    ];
+    // The URL may have a password in it, and a command line is seen by all users of the machine.
+    const ran = await runSelf(["rerun", ...target, ...args], { NATS_URL: natsUrl });
+    const lines = ran.out.split("\n").filter((line) => line !== "");
+    // Exit code 1 with lines: something came out otherwise.
+    if (ran.code !== 0 && lines.length === 0)
+      throw new ConsoleRefusal(400, ran.err.trim().replace(/^agents: /, ""));
+    return lines.map((line) => JSON.parse(line) as unknown);
+  };

@@ -1,0 +1,123 @@
+/**
+ * What open pages are told of what happens: a body of JSON lines for each, as long as the page is
+ * open. Fed by `ConsoleSource.follow`.
+ *
+ * 1. What a slow page has not read is joined: of an agent the last event, of deliveries the last
+ *    ones. What waits is bounded, whatever the rate.
+ * 2. Lines are some time apart, so that a page draws no more often than somebody can see.
+ * 3. A line comes at least every `QUIET_MS`, so that both ends notice a connection that is gone.
+ */
+import type { AgentOf, ConsoleNews, ConsoleSource } from "../../core/console/ConsoleSource.ts";
+import type { BodyReader } from "../../core/http/HttpServer.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+
+/** Each follows the journals. */
+const PAGES_MAX = 64;
+/** Rule 1: agents and deliveries that a line names; a page that shows more asks again. */
+const NAMED_MAX = 500;
+/** Rule 2. */
+const PAUSE_MS = 200;
+/** Rule 3: less than proxies wait, and than the ten seconds of uWebSockets.js. */
+const QUIET_MS = 5_000;
+
+/** One line. Empty: rule 3. */
+interface NewsLine {
+  readonly agents?: ReadonlyArray<readonly [className: string, name: string, seq: number]>;
+  readonly deliveries?: ReadonlyArray<DeliveryRecord>;
+  readonly overview?: unknown;
+}
+
+export class NewsStreams {
+  private readonly source: Pick<ConsoleSource, "follow">;
+  private readonly time: Pick<TimeShape, "after">;
+  private pages = 0;
+
+  constructor(source: Pick<ConsoleSource, "follow">, time: Pick<TimeShape, "after">) {
+    this.source = source;
+    this.time = time;
+  }
+
+  /** Undefined: too many pages are open. */
+  open(wanted: AgentOf | undefined): BodyReader | undefined {
+    if (this.pages >= PAGES_MAX) return undefined;
+    this.pages++;
+    const news = new News();
+    const stop = this.source.follow(wanted, (one) => news.add(one));
+    const encoder = new TextEncoder();
+    let ended = false;
+    let first = true;
+    return {
+      read: async () => {
+        // The first line goes out at once: the page then knows that it hears of what follows.
+        if (!first) await this.pause(news);
+        first = false;
+        if (ended) return { done: true, value: undefined };
+        return { done: false, value: encoder.encode(`${JSON.stringify(news.take())}\n`) };
+      },
+      cancel: async () => {
+        if (ended) return;
+        ended = true;
+        this.pages--;
+        stop();
+        news.wake();
+      },
+    };
+  }
+
+  /** Rules 2 and 3. */
+  private async pause(news: News): Promise<void> {
+    await new Promise<void>((resolve) => this.time.after(PAUSE_MS, resolve));
+    if (!news.isEmpty) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.time.after(QUIET_MS, resolve);
+      news.onNews = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+}
+
+/** What is to be told. */
+class News {
+  /** Called with the next news. */
+  onNews: () => void = () => undefined;
+  private readonly agents = new Map<string, readonly [string, string, number]>();
+  private deliveries: DeliveryRecord[] = [];
+  private overview: unknown;
+
+  get isEmpty(): boolean {
+    return this.agents.size === 0 && this.deliveries.length === 0 && this.overview === undefined;
+  }
+
+  add(news: ConsoleNews): void {
+    if ("agent" in news) {
+      const [className, name] = news.agent;
+      const key = `${className}/${name}`;
+      if (this.agents.size < NAMED_MAX || this.agents.has(key))
+        this.agents.set(key, [className, name, news.seq]);
+    } else if ("deliveries" in news)
+      this.deliveries = [...this.deliveries, ...news.deliveries].slice(-NAMED_MAX);
+    else this.overview = news.overview;
+    this.wake();
+  }
+
+  wake(): void {
+    const { onNews } = this;
+    this.onNews = () => undefined;
+    onNews();
+  }
+
+  take(): NewsLine {
+    const line = {
+      ...(this.agents.size > 0 && { agents: [...this.agents.values()] }),
+      ...(this.deliveries.length > 0 && { deliveries: this.deliveries }),
+      ...(this.overview !== undefined && { overview: this.overview }),
+    };
+    this.agents.clear();
+    this.deliveries = [];
+    this.overview = undefined;
+    return line;
+  }
+}

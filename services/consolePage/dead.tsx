@@ -1,0 +1,155 @@
+/** Inputs that exhausted their attempts: look, run again, drop; one, or all that are chosen. */
+import { useState } from "react";
+import { act, ask } from "./api.ts";
+import { useAsk, useNewsCount } from "./hooks.ts";
+import { Act, AgentLink, Answer, Heading, Link, Table, Time, Value } from "./parts.tsx";
+
+interface Letter {
+  readonly id: number;
+  readonly class: string;
+  readonly name: string;
+  readonly time?: string;
+  readonly reason?: string;
+  readonly unreadable?: string;
+  readonly cause?: { readonly kind: string; readonly type?: string; readonly delivery?: string };
+}
+
+/** As many as the console gives at once. */
+const PAGE = 500;
+
+export const DeadLetters = () => {
+  const news = useNewsCount(({ overview }) => overview !== undefined);
+  const found = useAsk<ReadonlyArray<Letter>>(`dead?limit=${PAGE}`, news);
+  const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
+  return (
+    <>
+      <Heading text="Dead letters" />
+      <Answer of={found}>
+        {(letters) => {
+          const ids = letters.map(({ id }) => id).filter((id) => chosen.has(id));
+          const all = ids.length === letters.length;
+          const each = async (what: "redrive" | "drop"): Promise<string> => {
+            for (const id of ids) await act(`dead/${id}/${what}`);
+            setChosen(new Set());
+            return `${ids.length} ${what === "drop" ? "dropped" : "run again"}.`;
+          };
+          return (
+            <>
+              {letters.length > 0 && (
+                <div className="row">
+                  <button
+                    onClick={() => setChosen(new Set(all ? [] : letters.map(({ id }) => id)))}
+                  >
+                    {all ? "Choose none" : `Choose all ${letters.length}`}
+                  </button>
+                  <Act
+                    label="Redrive"
+                    disabled={ids.length === 0}
+                    onDone={found.again}
+                    question={`Run ${ids.length} inputs again, each with all its attempts?`}
+                    act={() => each("redrive")}
+                  />
+                  <Act
+                    label="Drop"
+                    disabled={ids.length === 0}
+                    onDone={found.again}
+                    question={`Forget ${ids.length} dead letters for good?`}
+                    act={() => each("drop")}
+                  />
+                </div>
+              )}
+              <LetterTable letters={letters} chosen={chosen} choose={setChosen} />
+              {letters.length >= PAGE && (
+                <p className="quiet">The oldest {PAGE}: the next are shown when these are gone.</p>
+              )}
+            </>
+          );
+        }}
+      </Answer>
+    </>
+  );
+};
+
+const LetterTable = (props: {
+  readonly letters: ReadonlyArray<Letter>;
+  readonly chosen: ReadonlySet<number>;
+  readonly choose: (chosen: ReadonlySet<number>) => void;
+}) => (
+  <Table
+    label="Dead letters"
+    columns={["Chosen", "Number", "Since", "Agent", "Input", "Error"]}
+    none="No dead letters."
+    rows={props.letters.map((letter) => ({
+      key: letter.id,
+      cells: [
+        <input
+          type="checkbox"
+          aria-label={`Choose dead letter ${letter.id}`}
+          checked={props.chosen.has(letter.id)}
+          onChange={({ target }) => {
+            const next = new Set(props.chosen);
+            if (target.checked) next.add(letter.id);
+            else next.delete(letter.id);
+            props.choose(next);
+          }}
+        />,
+        <Link to={`dead/${letter.id}`}>{letter.id}</Link>,
+        <Time at={letter.time} />,
+        <AgentLink agent={letter} />,
+        [letter.cause?.kind, letter.cause?.type].filter(Boolean).join(" "),
+        letter.reason ?? letter.unreadable ?? "",
+      ],
+    }))}
+  />
+);
+
+export const LetterView = ({ id }: { readonly id: string }) => {
+  const found = useAsk<Letter>(`dead/${encodeURIComponent(id)}`);
+  const number = Number(id);
+  return (
+    <>
+      <Heading text={`Dead letter ${id}`} />
+      <Answer of={found}>
+        {(letter) => (
+          <>
+            <p>
+              <AgentLink agent={letter} /> <Time at={letter.time} />
+              {letter.cause?.delivery !== undefined && (
+                <>
+                  ,{" "}
+                  <Link to={`deliveries/${encodeURIComponent(letter.cause.delivery)}`}>
+                    its delivery
+                  </Link>
+                </>
+              )}
+            </p>
+            <h2>Error</h2>
+            <Value value={letter.reason ?? letter.unreadable ?? ""} />
+            <div className="row">
+              {letter.unreadable === undefined && (
+                <Act
+                  label="Redrive"
+                  question={`Run dead letter ${id} again, with all its attempts?`}
+                  act={async () => {
+                    await ask(`dead/${number}/redrive`, { method: "POST" });
+                    return "In the inbox again.";
+                  }}
+                />
+              )}
+              <Act
+                label="Drop"
+                question={`Forget dead letter ${id} for good?`}
+                act={async () => {
+                  await ask(`dead/${number}/drop`, { method: "POST" });
+                  return "Dropped.";
+                }}
+              />
+            </div>
+            <h2>Input</h2>
+            <Value value={letter.cause} />
+          </>
+        )}
+      </Answer>
+    </>
+  );
+};

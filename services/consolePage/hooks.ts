@@ -1,0 +1,175 @@
+/**
+ * What views are drawn from: the place that the address bar names, answers of the console, and news
+ * of what happens. Asking again never takes away what is shown, and nothing here touches what
+ * somebody types.
+ */
+import { createContext, useCallback, useContext, useEffect, useRef, useState } from "react";
+import { ask, currentToken, followNews, watchToken, type News } from "./api.ts";
+
+export interface Place {
+  /** Decoded parts: `["agents", "RepoAgent", "octo/demo"]`. */
+  readonly parts: ReadonlyArray<string>;
+  readonly query: URLSearchParams;
+  /** As in the address bar, without `#/`. */
+  readonly text: string;
+}
+
+function placeNow(): Place {
+  const text = location.hash.replace(/^#\/?/, "");
+  const [path = "", query = ""] = text.split("?");
+  const parts = path
+    .split("/")
+    .filter((part) => part !== "")
+    .map(decodePart);
+  return { parts, query: new URLSearchParams(query), text };
+}
+
+function decodePart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+export function usePlace(): Place {
+  const [place, setPlace] = useState(placeNow);
+  useEffect(() => {
+    const moved = (): void => setPlace(placeNow());
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  return place;
+}
+
+export const go = (path: string): void => void (location.hash = `#/${path}`);
+
+/** As `go`, without a step in the browser's history: for what changes with each key. */
+export function goQuietly(path: string): void {
+  history.replaceState(null, "", `#/${path}`);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+export interface Asked<A> {
+  readonly value: A | undefined;
+  readonly error: string | undefined;
+  readonly busy: boolean;
+  readonly again: () => void;
+}
+
+/**
+ * The answer to a question; undefined asks nothing. It is asked again when `version` changes, and
+ * the last answer stays until the next is there.
+ */
+export function useAsk<A>(path: string | undefined, version: number = 0): Asked<A> {
+  const [answer, setAnswer] = useState<{ path?: string; value?: A; error?: string }>({});
+  const [turn, setTurn] = useState(0);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    if (path === undefined) return undefined;
+    const ended = new AbortController();
+    setBusy(true);
+    ask<A>(path, { signal: ended.signal })
+      .then(
+        (value) => setAnswer({ path, value }),
+        (error: unknown) => {
+          if (!ended.signal.aborted) setAnswer({ path, error: messageOf(error) });
+        },
+      )
+      .finally(() => {
+        if (!ended.signal.aborted) setBusy(false);
+      });
+    return () => ended.abort();
+  }, [path, version, turn]);
+  const mine = answer.path === path ? answer : {};
+  return {
+    value: mine.value,
+    error: mine.error,
+    busy,
+    again: useCallback(() => setTurn((n) => n + 1), []),
+  };
+}
+
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
+/** Passes each line of news to whoever asked for it. */
+export const NewsContext = createContext<(watcher: (news: News) => void) => () => void>(
+  () => () => undefined,
+);
+
+/** How soon a list is asked for again; a busy installation has news all the time. */
+const AGAIN_MS = 1_000;
+
+/** A number that grows with news that `concerns`, at most once a second. */
+export function useNewsCount(concerns: (news: News) => boolean): number {
+  const watch = useContext(NewsContext);
+  const [count, setCount] = useState(0);
+  const check = useRef(concerns);
+  check.current = concerns;
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let lastMs = -Infinity;
+    const grow = (): void => {
+      timer = undefined;
+      lastMs = performance.now();
+      setCount((n) => n + 1);
+    };
+    const stop = watch((news) => {
+      if (!check.current(news) || timer !== undefined) return;
+      timer = setTimeout(grow, Math.max(0, lastMs + AGAIN_MS - performance.now()));
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, [watch]);
+  return count;
+}
+
+/** Between tries to hear news again. */
+const RETRY_MS = 2_000;
+
+/** Follows the news of `path`. `live`: the connection stands. */
+export function useNewsStream(path: string) {
+  const [live, setLive] = useState(false);
+  const watchers = useRef(new Set<(news: News) => void>());
+  useEffect(() => {
+    const ended = new AbortController();
+    const { signal } = ended;
+    const run = async (): Promise<void> => {
+      let lost = false;
+      while (!signal.aborted) {
+        const tell = (news: News): void => {
+          setLive(true);
+          // What happened meanwhile was not heard of.
+          const told = lost ? { ...news, agents: [], deliveries: [], overview: {} } : news;
+          lost = false;
+          for (const watcher of watchers.current) watcher(told);
+        };
+        try {
+          await followNews(path, tell, signal);
+        } catch {
+          // Told by `live`.
+        }
+        if (signal.aborted) return;
+        setLive(false);
+        lost = true;
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+    };
+    void run();
+    return () => ended.abort();
+  }, [path]);
+  const watch = useCallback((watcher: (news: News) => void) => {
+    watchers.current.add(watcher);
+    return () => void watchers.current.delete(watcher);
+  }, []);
+  return { live, watch };
+}
+
+export function useCurrentToken(): string | null {
+  const [token, setToken] = useState(currentToken);
+  useEffect(() => watchToken(() => setToken(currentToken())), []);
+  return token;
+}

@@ -1,0 +1,266 @@
+/**
+ * What several views have: times, values, tables, differences, and a question before an act.
+ * Everything that comes from agents is text: React escapes it, and no view sets markup.
+ */
+import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { messageOf, type Asked } from "./hooks.ts";
+import { agentPath, withQuery, type AgentName } from "./api.ts";
+
+export const Time = ({ at }: { readonly at: string | number | undefined }) => {
+  if (at === undefined) return <>–</>;
+  const date = new Date(at);
+  const iso = date.toISOString();
+  return (
+    <time dateTime={iso} title={iso}>
+      {iso.slice(0, 10)} {iso.slice(11, 23)}
+    </time>
+  );
+};
+
+export const Link = (props: {
+  readonly to: string;
+  readonly children: ReactNode;
+  readonly current?: boolean;
+}) => (
+  <a href={`#/${props.to}`} aria-current={props.current === true ? "page" : undefined}>
+    {props.children}
+  </a>
+);
+
+export const AgentLink = ({ agent }: { readonly agent: AgentName }) => (
+  <Link to={agentPath(agent)}>
+    {agent.class}/{agent.name}
+  </Link>
+);
+
+export const turnPath = (agent: AgentName, seq: number): string =>
+  `${agentPath(agent)}/turns/${seq}`;
+export const whyPath = (agent: AgentName, path: string): string =>
+  withQuery(`${agentPath(agent)}/why`, { path });
+
+/** A value as it is: text stays text, everything else is JSON. */
+export const Value = ({ value }: { readonly value: unknown }) => (
+  <pre tabIndex={0}>
+    {typeof value === "string" ? pretty(value) : JSON.stringify(value, undefined, 2)}
+  </pre>
+);
+
+function pretty(text: string): string {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), undefined, 2);
+  } catch {
+    return text;
+  }
+}
+
+export const short = (value: unknown): string =>
+  value === undefined ? "unset" : (JSON.stringify(value) ?? "unset");
+
+export const Table = (props: {
+  readonly label: string;
+  readonly columns: ReadonlyArray<string>;
+  readonly rows: ReadonlyArray<{
+    readonly key: string | number;
+    readonly cells: ReadonlyArray<ReactNode>;
+  }>;
+  readonly none?: string;
+}) =>
+  props.rows.length === 0 ? (
+    <p className="quiet">{props.none ?? "None."}</p>
+  ) : (
+    <div className="wide" role="region" aria-label={props.label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {props.columns.map((column) => (
+              <th key={column} scope="col">
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {props.rows.map(({ key, cells }) => (
+            <tr key={key}>
+              {cells.map((cell, n) => (
+                <td key={props.columns[n]}>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+
+export interface Difference {
+  readonly path: string;
+  readonly before?: unknown;
+  readonly after?: unknown;
+}
+
+export const Differences = (props: {
+  readonly agent: AgentName;
+  readonly label: string;
+  readonly list: ReadonlyArray<Difference>;
+}) => (
+  <Table
+    label={props.label}
+    columns={["What", "Before", "After"]}
+    none="Nothing."
+    rows={props.list.map(({ path, before, after }) => ({
+      key: path,
+      cells: [
+        path.startsWith("table:") && !path.includes("[") ? (
+          <code>{path}</code>
+        ) : (
+          <a href={`#/${whyPath(props.agent, path)}`} title="Which turns wrote it">
+            <code>{path}</code>
+          </a>
+        ),
+        <code className="gone">{short(before)}</code>,
+        <code className="new">{short(after)}</code>,
+      ],
+    }))}
+  />
+);
+
+/** What is shown while an answer is awaited, and when it is an error. */
+export const Answer = <A,>(props: {
+  readonly of: Asked<A>;
+  readonly children: (value: A) => ReactNode;
+}) => {
+  const { value, error, busy } = props.of;
+  return (
+    <>
+      {error !== undefined && <Problem text={error} />}
+      {value !== undefined ? props.children(value) : busy && <p className="quiet">Loading…</p>}
+    </>
+  );
+};
+
+export const Problem = ({ text }: { readonly text: string }) => (
+  <p role="alert" className="problem">
+    {text}
+  </p>
+);
+
+const BAD = new Set(["refused", "unavailable", "failed", "dead", "differs", "fails"]);
+const GOOD = new Set(["answered", "same"]);
+export const Status = ({ text }: { readonly text: string }) => (
+  <span className={`status ${BAD.has(text) ? "bad" : GOOD.has(text) ? "good" : ""}`}>{text}</span>
+);
+
+/** A button that asks first, acts, and says what came of it. */
+export const Act = (props: {
+  readonly label: string;
+  /** What will happen, for who is to decide. */
+  readonly question: string;
+  readonly act: () => Promise<string>;
+  readonly onDone?: () => void;
+  readonly disabled?: boolean;
+}) => {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [said, setSaid] = useState<{ readonly bad: boolean; readonly text: string }>();
+  const [busy, setBusy] = useState(false);
+  const id = useId();
+  const run = async (): Promise<void> => {
+    dialog.current?.close();
+    setBusy(true);
+    setSaid(undefined);
+    try {
+      setSaid({ bad: false, text: await props.act() });
+      props.onDone?.();
+    } catch (error) {
+      setSaid({ bad: true, text: messageOf(error) });
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <span className="act">
+      <button
+        disabled={busy || props.disabled === true}
+        onClick={() => dialog.current?.showModal()}
+      >
+        {busy ? `${props.label} …` : props.label}
+      </button>
+      <dialog ref={dialog} aria-labelledby={id}>
+        <p id={id}>{props.question}</p>
+        <div className="row">
+          <button onClick={() => void run()}>{props.label}</button>
+          <button onClick={() => dialog.current?.close()}>Cancel</button>
+        </div>
+      </dialog>
+      {said !== undefined && (
+        <span role={said.bad ? "alert" : "status"} className={said.bad ? "problem" : "quiet"}>
+          {said.text}
+        </span>
+      )}
+    </span>
+  );
+};
+
+/** A labelled field whose text is kept by whoever draws it. */
+export const Field = (props: {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly placeholder?: string;
+}) => {
+  const id = useId();
+  return (
+    <span className="field">
+      <label htmlFor={id}>{props.label}</label>
+      <input
+        id={id}
+        value={props.value}
+        placeholder={props.placeholder}
+        autoComplete="off"
+        spellCheck={false}
+        onChange={(event) => props.onChange(event.target.value)}
+      />
+    </span>
+  );
+};
+
+export const Choice = (props: {
+  readonly label: string;
+  readonly value: string;
+  readonly values: ReadonlyArray<string>;
+  readonly onChange: (value: string) => void;
+}) => {
+  const id = useId();
+  return (
+    <span className="field">
+      <label htmlFor={id}>{props.label}</label>
+      <select id={id} value={props.value} onChange={(event) => props.onChange(event.target.value)}>
+        <option value="">any</option>
+        {props.values.map((value) => (
+          <option key={value}>{value}</option>
+        ))}
+      </select>
+    </span>
+  );
+};
+
+/** The view's heading: the page's title, and where the keyboard is after a link was followed. */
+export const Heading = ({
+  text,
+  children,
+}: {
+  readonly text: string;
+  readonly children?: ReactNode;
+}) => {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    document.title = `${text} · agents`;
+    if (document.activeElement === document.body || document.activeElement?.closest("main, nav"))
+      heading.current?.focus();
+  }, [text]);
+  return (
+    <h1 ref={heading} tabIndex={-1}>
+      {children ?? text}
+    </h1>
+  );
+};

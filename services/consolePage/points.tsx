@@ -1,0 +1,244 @@
+/** The agent at a point of its history, or now: its state, its tables, its schedules and queue. */
+import { useId, useState } from "react";
+import { agentPath, withQuery, type AgentName } from "./api.ts";
+import { go, useAsk, type Place } from "./hooks.ts";
+import { Answer, Field, Link, Table, Time, turnPath, Value, short } from "./parts.tsx";
+
+/** What each part of an agent is drawn from. */
+export interface Part {
+  readonly agent: AgentName;
+  /** Grows when the agent has new turns. */
+  readonly news: number;
+}
+
+/** Where a part shows the agent at a point, and how to go to another. */
+const AtField = ({
+  agent,
+  place,
+  part,
+}: {
+  readonly agent: AgentName;
+  readonly place: Place;
+  readonly part: string;
+}) => {
+  const at = place.query.get("at") ?? "";
+  const [text, setText] = useState(at);
+  return (
+    <form
+      className="row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        go(withQuery(`${agentPath(agent)}/${part}`, { at: text }));
+      }}
+    >
+      <Field
+        label="At sequence or time (empty: now)"
+        value={text}
+        placeholder="42, 2026-03-01T09:30Z"
+        onChange={setText}
+      />
+      <button>Show</button>
+    </form>
+  );
+};
+
+interface StateAt {
+  readonly seq: number;
+  readonly time: string;
+  readonly state: unknown;
+}
+
+export const StateTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
+  const at = place.query.get("at") ?? undefined;
+  const found = useAsk<StateAt>(
+    withQuery(`${agentPath(agent)}/state`, { at }),
+    at === undefined ? news : 0,
+  );
+  return (
+    <>
+      <AtField key={at} agent={agent} place={place} part="state" />
+      <Answer of={found}>
+        {({ seq, time, state }) => (
+          <>
+            <p>
+              After <Link to={turnPath(agent, seq)}>turn {seq}</Link>, <Time at={time} />
+            </p>
+            <Fields agent={agent} state={state} />
+            <Value value={state} />
+          </>
+        )}
+      </Answer>
+    </>
+  );
+};
+
+/** The state's fields, each with the way to who wrote it. */
+const Fields = ({ agent, state }: { readonly agent: AgentName; readonly state: unknown }) =>
+  typeof state !== "object" || state === null || Array.isArray(state) ? null : (
+    <Table
+      label="Fields of the state"
+      columns={["Field", "Value"]}
+      none="No fields."
+      rows={Object.entries(state).map(([name, value]) => {
+        const path = /^[\p{L}\p{N}_$-]+$/u.test(name)
+          ? `state.${name}`
+          : `state[${JSON.stringify(name)}]`;
+        return {
+          key: name,
+          cells: [
+            <a
+              href={`#/${withQuery(`${agentPath(agent)}/why`, { path })}`}
+              title="Which turns wrote it"
+            >
+              <code>{path}</code>
+            </a>,
+            <code>{short(value).slice(0, 120)}</code>,
+          ],
+        };
+      })}
+    />
+  );
+
+type Row = Readonly<Record<string, unknown>>;
+const TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
+
+export const TablesTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
+  const at = place.query.get("at") ?? undefined;
+  const asked = place.query.get("query") ?? "";
+  const id = useId();
+  const draftKey = `query ${agent.class}/${agent.name}`;
+  // What was typed is still there when somebody comes back.
+  const [query, setQuery] = useState(() => sessionStorage.getItem(draftKey) ?? asked);
+  const type = (text: string): void => {
+    setQuery(text);
+    sessionStorage.setItem(draftKey, text);
+  };
+  const path = `${agentPath(agent)}/sql`;
+  const version = at === undefined ? news : 0;
+  const tables = useAsk<ReadonlyArray<Row>>(withQuery(path, { at, query: TABLES }), version);
+  const rows = useAsk<ReadonlyArray<Row>>(
+    asked === "" ? undefined : withQuery(path, { at, query: asked }),
+    version,
+  );
+  const run = (text: string): void =>
+    go(withQuery(`${agentPath(agent)}/tables`, { at, query: text }));
+  return (
+    <>
+      <AtField key={at} agent={agent} place={place} part="tables" />
+      <Answer of={tables}>
+        {(list) => (
+          <div className="row">
+            {list.map(({ name }) => (
+              <button
+                key={String(name)}
+                onClick={() => {
+                  const text = `SELECT * FROM "${String(name).replaceAll('"', '""')}" LIMIT 100`;
+                  type(text);
+                  run(text);
+                }}
+              >
+                {String(name)}
+              </button>
+            ))}
+          </div>
+        )}
+      </Answer>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          run(query);
+        }}
+      >
+        <label htmlFor={id}>Query</label>
+        <textarea
+          id={id}
+          value={query}
+          rows={3}
+          spellCheck={false}
+          placeholder="SELECT …"
+          onChange={({ target }) => type(target.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(query);
+          }}
+        />
+        <button>Run</button>{" "}
+        <span className="quiet">Ctrl-Enter runs it. Only statements that read.</span>
+      </form>
+      {asked !== "" && <Answer of={rows}>{(list) => <Rows rows={list} />}</Answer>}
+    </>
+  );
+};
+
+const Rows = ({ rows }: { readonly rows: ReadonlyArray<Row> }) => {
+  const columns = Object.keys(rows[0] ?? {});
+  return (
+    <Table
+      label="Rows"
+      columns={columns}
+      none="No rows."
+      rows={rows.map((row, n) => ({
+        key: n,
+        cells: columns.map((column) => (row[column] === null ? "NULL" : String(row[column]))),
+      }))}
+    />
+  );
+};
+
+export const SchedulesTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
+  const at = place.query.get("at") ?? undefined;
+  const found = useAsk<ReadonlyArray<Row>>(
+    withQuery(`${agentPath(agent)}/schedules`, { at }),
+    at === undefined ? news : 0,
+  );
+  const queue = useAsk<ReadonlyArray<Row>>(
+    withQuery(`${agentPath(agent)}/sql`, {
+      at,
+      query: "SELECT * FROM sqlite_master WHERE name = 'svc_agents_queue'",
+    }),
+    news,
+  );
+  const queued = useAsk<ReadonlyArray<Row>>(
+    queue.value?.length === 1
+      ? withQuery(`${agentPath(agent)}/sql`, {
+          at,
+          query: "SELECT * FROM svc_agents_queue LIMIT 100",
+        })
+      : undefined,
+    news,
+  );
+  return (
+    <>
+      <AtField key={at} agent={agent} place={place} part="schedules" />
+      <h2>Schedules</h2>
+      <Answer of={found}>
+        {(list) => (
+          <Table
+            label="Schedules"
+            columns={["Next run", "Callback", "Rule", "Payload"]}
+            none="Nothing is scheduled."
+            rows={list.map((row) => ({
+              key: String(row["id"]),
+              cells: [
+                row["due"] === null ? "never" : <Time at={String(row["due"])} />,
+                String(row["callback"]),
+                String(
+                  row["cron"] ??
+                    (row["intervalSeconds"] === undefined
+                      ? "once"
+                      : `every ${String(row["intervalSeconds"])} s`),
+                ),
+                short(row["payload"]),
+              ],
+            }))}
+          />
+        )}
+      </Answer>
+      <h2>Queue</h2>
+      {queued.value === undefined ? (
+        <p className="quiet">Nothing waits.</p>
+      ) : (
+        <Rows rows={queued.value} />
+      )}
+    </>
+  );
+};

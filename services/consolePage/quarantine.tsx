@@ -1,0 +1,46 @@
+/** Agents that are set aside, since they have ended their hosts: why, and the way back. */
+import { act, agentPath } from "./api.ts";
+import { useAsk } from "./hooks.ts";
+import { Act, AgentLink, Answer, Table } from "./parts.tsx";
+
+interface Quarantined {
+  readonly class: string;
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** Shown only where there are some. `version`: they are asked for again when it changes. */
+export const Quarantine = ({ version }: { readonly version: number }) => {
+  const found = useAsk<ReadonlyArray<Quarantined>>("quarantined", version);
+  return (
+    <Answer of={found}>
+      {(list) =>
+        list.length === 0 ? null : (
+          <>
+            <h2>Quarantined agents</h2>
+            <Table
+              label="Quarantined agents"
+              columns={["Agent", "Why", "Act"]}
+              rows={list.map((agent) => ({
+                key: `${agent.class}/${agent.name}`,
+                cells: [
+                  <AgentLink agent={agent} />,
+                  agent.reason,
+                  <Act
+                    label="Release"
+                    question={`Release ${agent.class}/${agent.name}? What waits for it runs at once.`}
+                    onDone={found.again}
+                    act={async () => {
+                      await act(`${agentPath(agent)}/release`);
+                      return "Released.";
+                    }}
+                  />,
+                ],
+              }))}
+            />
+          </>
+        )
+      }
+    </Answer>
+  );
+};

@@ -1,0 +1,105 @@
+/**
+ * The past on other code: the webhooks of one turn, or the last ones, on a module as it is now, and
+ * what comes out otherwise. Nothing of it is stored or sent.
+ */
+import { useState } from "react";
+import { act, agentPath, withQuery, type AgentName } from "./api.ts";
+import { useAsk, messageOf } from "./hooks.ts";
+import { Link, Problem, Status, turnPath } from "./parts.tsx";
+
+interface Outcome {
+  readonly seq: number;
+  readonly inputs: ReadonlyArray<string>;
+  readonly outcome: string;
+  readonly why?: string;
+  readonly differences?: ReadonlyArray<string>;
+  readonly sends?: ReadonlyArray<{
+    readonly kind: string;
+    readonly method: string;
+    readonly url: string;
+  }>;
+}
+
+export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?: number }) => {
+  const overview = useAsk<{ readonly modules: ReadonlyArray<string> }>("overview");
+  const [found, setFound] = useState<ReadonlyArray<Outcome>>();
+  const [error, setError] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const modules = overview.value?.modules ?? [];
+  const run = async (module: string, failed: boolean): Promise<void> => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      setFound(
+        await act<ReadonlyArray<Outcome>>(
+          withQuery(`${agentPath(agent)}/rerun`, {
+            module,
+            failed,
+            ...(seq === undefined ? { limit: 100 } : { from: seq, to: seq }),
+          }),
+        ),
+      );
+    } catch (wrong) {
+      setError(messageOf(wrong));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <section aria-label="Re-run">
+      <h3>Re-run</h3>
+      <p className="quiet">
+        {seq === undefined ? "The last 100 webhooks, each" : "The webhooks of this turn,"} on the
+        agent as it was then and on the code as it is now. Nothing is stored or sent.
+      </p>
+      {overview.value !== undefined && modules.length === 0 && (
+        <p className="quiet">
+          The console was started without a module: agents console --rerun src/server.ts.
+        </p>
+      )}
+      <div className="row">
+        {modules.map((module) => (
+          <span key={module} className="row">
+            <button disabled={busy} onClick={() => void run(module, false)}>
+              {busy ? "Running …" : `Run on ${module}`}
+            </button>
+            {seq === undefined && (
+              <button disabled={busy} onClick={() => void run(module, true)}>
+                Only what failed
+              </button>
+            )}
+          </span>
+        ))}
+      </div>
+      {error !== undefined && <Problem text={error} />}
+      <div role="status">
+        {found?.length === 0 && <p>No webhooks to run.</p>}
+        {found?.map((one) => (
+          <OneOutcome key={one.seq} agent={agent} one={one} />
+        ))}
+      </div>
+    </section>
+  );
+};
+
+const OneOutcome = ({ agent, one }: { readonly agent: AgentName; readonly one: Outcome }) => (
+  <article>
+    <p>
+      <Status text={one.outcome} /> <Link to={turnPath(agent, one.seq)}>turn {one.seq}</Link>{" "}
+      {one.inputs.join(", ")}
+      {one.why !== undefined && <>: {one.why}</>}
+    </p>
+    <ul>
+      {one.differences?.map((text, n) => (
+        <li key={n}>
+          <code>{text}</code>
+        </li>
+      ))}
+      {one.sends?.map(({ kind, method, url }, n) => (
+        <li key={`send ${n}`}>
+          would send: <code>{kind === "email" ? url : `${method} ${url}`}</code>
+        </li>
+      ))}
+    </ul>
+  </article>
+);

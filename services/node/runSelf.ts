@@ -1,0 +1,29 @@
+/**
+ * Runs this program once more, with another command line, and collects what it prints. For a
+ * command that loads a module's code on behalf of a process that goes on: the console.
+ */
+import { spawn } from "node:child_process";
+
+export interface RanSelf {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** `env` is added to this process's. Rejects where no process can be started. */
+export function runSelf(
+  args: ReadonlyArray<string>,
+  env: Readonly<Record<string, string>>,
+): Promise<RanSelf> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, ...args], {
+      env: { ...process.env, ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let [out, err] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code: code ?? 1, out, err }));
+  });
+}
