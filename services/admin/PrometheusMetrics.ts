@@ -62,7 +62,22 @@ export class PrometheusMetrics implements MetricsShape {
     read: () => number | Promise<number>,
     labels: MetricLabels = {},
   ): void {
-    const series = this.series(name, "gauge", help, labels, () => ({
+    this.readFrom(name, "gauge", help, read, labels);
+  }
+
+  /** As `gaugeFrom`, of a value that only grows and is counted elsewhere. */
+  counterFrom(name: string, help: string, read: () => number): void {
+    this.readFrom(name, "counter", help, read, {});
+  }
+
+  private readFrom(
+    name: string,
+    kind: Family["kind"],
+    help: string,
+    read: () => number | Promise<number>,
+    labels: MetricLabels,
+  ): void {
+    const series = this.series(name, kind, help, labels, () => ({
       labels,
       bump: () => {},
       samples: () => [],

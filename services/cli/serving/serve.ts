@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
 import { serveAdmin, type Readiness } from "../../admin/AdminServer.ts";
+import { measureProcess } from "../../admin/processMetrics.ts";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
 import type { Begun, Joins, ProcessSettings, RunningProcess } from "../../wiring/Joins.ts";
 import { CliError, failed } from "../terminal/CliError.ts";
@@ -39,6 +40,7 @@ export async function serve(
   const signals = stopSignals(joins.time);
   const stopped = Promise.race([signals.stopped, options.stopped ?? signals.stopped]);
   const metrics = new PrometheusMetrics();
+  const endMeasurements = measureProcess(metrics);
   const scope = Effect.runSync(Scope.make());
   let readiness = (): Readiness => ({ ready: false, reason: "starting" });
   try {
@@ -70,6 +72,7 @@ export async function serve(
     }
   } finally {
     await Effect.runPromise(Scope.close(scope, Exit.void));
+    endMeasurements();
     signals.release();
   }
 }
