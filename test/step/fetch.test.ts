@@ -17,7 +17,7 @@ class Caller extends Agent<{}, { told: unknown }> {
     retry: { maxAttempts: 3, baseDelayMs: 10, maxDelayMs: 10 },
   };
   override initialState = { told: null as unknown };
-  override async onRequest(): Promise<Response> {
+  override async onRequest(_request: Request): Promise<Response> {
     const told = await work(this);
     if (told !== undefined) this.setState({ told });
     return Response.json(told ?? null);
@@ -248,6 +248,29 @@ describe("a recording", () => {
       },
     ]);
     expect(JSON.stringify(await agent().events())).not.toContain("secret");
+  });
+
+  it("has no field of the webhook that its route hides, which the request passes on", async () => {
+    class Hiding extends Caller {
+      override async onRequest(request: Request): Promise<Response> {
+        const { email } = (await request.json()) as { email: string };
+        return this.fetch(`${API}/mail`, { method: "POST", body: email, record: true });
+      }
+    }
+    const route = webhook("/hidden", {
+      agent: Hiding,
+      verify: github({ secret: "SECRET" }),
+      entity: body("for", slug),
+      redact: ["email"],
+    });
+    const outgoing = async (request: Request) => new Response(`${(await request.text()).length}`);
+    await using other = await testAgents({ agents: [Hiding], webhooks: [route], env: { SECRET }, outgoing }); // prettier-ignore
+    const text = JSON.stringify({ for: "a", email: "ada@example.com" });
+    const response = await other.webhook("/hidden", text, other.sign.github(text, SECRET));
+    expect(await response.text()).toBe("15");
+    const events = JSON.stringify(await other.agent(Hiding, "a").events());
+    expect(events).toContain('"request"');
+    expect(events).not.toContain("ada@example.com");
   });
 
   it("answers equal requests of other code, in any order, and reaches nobody", async () => {
