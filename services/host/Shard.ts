@@ -91,16 +91,26 @@ export class Shard {
   /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then releases the shard. */
   async start(gateways: () => ReadonlyArray<string>): Promise<void> {
     const { bus, calls, inbox, config } = this.services;
-    const found = (id: AgentId, socket: SocketInfo): void => this.slots.of(id).addSocket(socket);
     const { signal } = this.lost;
     const { shard } = this;
+    const add = (id: AgentId, socket: SocketInfo): void => this.slots.of(id).addSocket(socket);
     this.slots.takeCensus = (of) =>
       takeCensus(this.services, {
         shard, gateways: gateways(), signal,
-        found: (id, socket) => addressKey(id) === addressKey(of) && found(id, socket),
+        found: (id, socket) => addressKey(id) === addressKey(of) && add(id, socket),
       }); // prettier-ignore
-    await this.slots.quarantine.load();
-    await takeCensus(this.services, { shard, gateways: gateways(), found, signal });
+    // Which slot an agent has is known when the marks are.
+    const early: Array<readonly [AgentId, SocketInfo]> = [];
+    let found = (id: AgentId, socket: SocketInfo): void => void early.push([id, socket]);
+    await Promise.all([
+      this.slots.quarantine.load(),
+      takeCensus(this.services, {
+        shard, gateways: gateways(), signal,
+        found: (id, socket) => found(id, socket),
+      }),
+    ]); // prettier-ignore
+    found = add;
+    for (const [id, socket] of early) add(id, socket);
     // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
     // the next owner runs, and nothing would end it.
     if (this.lost.signal.aborted) return;
