@@ -280,6 +280,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "what a full disk refused counts as written",
+    caughtBy: 46,
     // What an agent that woke on it met, or what is left of it.
     breaks: ["I2", "defect"],
     install: () => {
