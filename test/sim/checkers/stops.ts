@@ -1,6 +1,6 @@
 /** I21: what becomes of turns when the watchdog ends a process in mid-turn. */
 import type { Violations } from "../../kit/checkers.ts";
-import type { Observed, Run, Stopped } from "../rig/Observed.ts";
+import type { Run, Stopped } from "../rig/Observed.ts";
 import type { RunHistory } from "../rig/RunHistory.ts";
 import { MAX_ATTEMPTS } from "../subjects.ts";
 
@@ -13,9 +13,9 @@ const NEVER_FAIL = new Set(["mark", "slow", "split"]);
  * I21: the attempt that ends a process counts at the first death; the culprit's later attempts end
  * no process of others; an innocent turn that was interrupted spends no attempt.
  */
-export const checkStopsHarmNobody = ({ observed }: RunHistory): Violations => [
-  ...checkCulprits(observed.stopped),
-  ...checkInnocents(observed),
+export const checkStopsHarmNobody = (run: RunHistory): Violations => [
+  ...checkCulprits(run.observed.stopped),
+  ...checkInnocents(run),
 ];
 
 function checkCulprits(stopped: ReadonlyArray<Stopped>): Violations {
@@ -34,8 +34,18 @@ function checkCulprits(stopped: ReadonlyArray<Stopped>): Violations {
   return wrong;
 }
 
-function checkInnocents({ stopped, runs }: Observed): Violations {
+function checkInnocents({ observed: { stopped, runs }, agents }: RunHistory): Violations {
   const wrong: string[] = [];
+  // A host that had the agent in between may have begun the turn, and have been ended, too. Of an
+  // agent that was erased nobody knows.
+  const wasElsewhere = (before: Run, after: Run): boolean => {
+    const events = agents.flatMap(({ id, events }) => (id.name === before.agent ? events : []));
+    const isElse = ({ head, storedMs }: (typeof events)[number]): boolean =>
+      storedMs >= before.atMs &&
+      storedMs <= after.atMs &&
+      ![before.host, after.host].includes(head.host);
+    return !events.some(({ storedMs }) => storedMs <= before.atMs) || events.some(isElse);
+  };
   for (const { host, key: culprit, isWorker, atMs } of stopped) {
     if (!isWorker) continue;
     const last = new Map<string, Run>();
@@ -46,7 +56,8 @@ function checkInnocents({ stopped, runs }: Observed): Violations {
       if (run.atMs <= atMs) last.set(key, run);
       else if (before !== undefined) {
         last.delete(key);
-        if (before.host === host && run.host === nextOf(host) && run.attempt > before.attempt)
+        const isNext = before.host === host && run.host === nextOf(host);
+        if (isNext && run.attempt > before.attempt && !wasElsewhere(before, run))
           wrong.push(
             `${key} was interrupted by ${culprit}, and ran again as attempt ${run.attempt}, not ${before.attempt}`,
           );
