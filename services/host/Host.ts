@@ -57,10 +57,10 @@ export class Host {
   /** Written by the watch alone (rule 5). */
   private readonly view = new LeaseView();
   /**
-   * Shards that look free and whose claim was refused. They are claimed again at the next renewal,
-   * or when the watch reports a change of them.
+   * Shards that look free and are not claimed before the next renewal. One whose claim was refused
+   * is claimed when the watch reports a change of it, too.
    */
-  private readonly refused = new Set<ShardId>();
+  private readonly passed = new Map<ShardId, "refused" | "notStarted">();
   private readonly unowned: UnownedShards;
   private readonly ownLease: OwnLease;
   private stopping = false;
@@ -226,16 +226,15 @@ export class Host {
     if (value === undefined && key === this.ownLease.key && !this.stopping)
       void this.ownLease.renew().then(() => this.balance());
     if (value === before) return;
-    if (shard !== undefined) this.refused.delete(shard);
+    if (shard !== undefined && this.passed.get(shard) === "refused") this.passed.delete(shard);
     this.balance();
   }
 
   private async renewAll(): Promise<void> {
     const renewals = [...this.owned.values()].map((shard) => this.renew(shard));
     await Promise.all([this.ownLease.renew(), ...renewals]);
-    // Their holder may have been gone, and reported so, before the claim was refused. Then the
-    // watch reports nothing more of it.
-    this.refused.clear();
+    // The watch may have reported their end before the claim was refused, and reports no more.
+    this.passed.clear();
     this.balance();
   }
 
@@ -306,7 +305,7 @@ export class Host {
       void this.handOver(shard).then(() => this.balance());
     const free = owners
       .flatMap((owner, n) => (owner === undefined ? [n as ShardId] : []))
-      .filter((shard) => !this.claiming.has(shard) && !this.refused.has(shard));
+      .filter((shard) => !this.claiming.has(shard) && !this.passed.has(shard));
     const coming = [...this.claiming.keys()].filter((shard) => !this.owned.has(shard)).length;
     const wanted = Math.min(
       share - staying.length - coming,
@@ -340,13 +339,13 @@ export class Host {
     const { leases, config, time, log } = this.services;
     const startMs = time.monotonicMs();
     const claim = await leases.claim(keyOfShard(shard), config.hostId);
-    if (claim._tag === "Held") return void this.refused.add(shard);
+    if (claim._tag === "Held") return void this.passed.set(shard, "refused");
     // Rule 4.
     if (this.stopping) return leases.release(claim.lease);
     // The watch may report the end of this lease before the ack of its claim arrives.
     if (this.ownerOf(shard, claim.lease) !== config.hostId) {
       log.warn("a claimed shard was lost before its claim was acked", { shard });
-      this.refused.add(shard);
+      this.passed.set(shard, "refused");
       return leases.release(claim.lease);
     }
     const owned = new Shard(
@@ -363,6 +362,7 @@ export class Host {
       const isGivenUp = this.leaving.has(shard) || this.owned.get(shard) !== owned;
       const say = isGivenUp ? log.debug : log.warn;
       say("a claimed shard could not be started", { shard, error: String(error) });
+      if (!isGivenUp) this.passed.set(shard, "notStarted");
       if (this.owned.get(shard) === owned) this.owned.delete(shard);
       owned.drop();
       await leases.release(claim.lease);

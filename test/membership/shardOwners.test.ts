@@ -26,6 +26,7 @@ import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const TTL_MS = 1_000;
@@ -91,6 +92,7 @@ interface Rig {
 async function withHost(
   change: (leases: LeasesShape, broker: MemoryBroker) => Partial<LeasesShape>,
   body: (rig: Rig) => Promise<void>,
+  listMarks?: () => Promise<never[]>,
 ): Promise<void> {
   const time = new VirtualTime();
   const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 2 });
@@ -105,6 +107,8 @@ async function withHost(
     config: { subjects: broker.subjects, shards: 2, hostId: "a", drainTimeoutMs: TTL_MS },
     module: () => ({ agents: new Map() }),
     storing: new Set(),
+    quarantines: { ...makeMemoryQuarantines(connection), ...(listMarks && { list: listMarks }) },
+    quarantined: new Set(),
   } as object as HostServices; // prettier-ignore
   const until = async (holds: () => boolean): Promise<boolean> => {
     for (let n = 0; n < 80 && !holds(); n++) await time.advance(TTL_MS / 20);
@@ -213,6 +217,28 @@ describe("a host whose leases are lost by the broker", () => {
         const now = broker.leases.live().find(({ lease: { key } }) => key === "shard.0")!;
         expect(now.lease.epoch).toBeGreaterThan(lease.epoch);
       },
+    );
+  });
+
+  test("claims a shard that can't be started again at each renewal, and no sooner", async () => {
+    let isBroken = true;
+    let claims = 0;
+    await withHost(
+      (leases) => ({
+        claim: (key, value) => {
+          if (key === "shard.0") claims++;
+          return leases.claim(key, value);
+        },
+      }),
+      async ({ broker, host, until }) => {
+        const startMs = broker.time.monotonicMs();
+        await until(() => broker.time.monotonicMs() - startMs > 2 * TTL_MS);
+        expect(claims).toBeGreaterThan(3);
+        expect(claims).toBeLessThan(9);
+        isBroken = false;
+        expect(await until(() => host.shardsOwned.length === 2)).toBe(true);
+      },
+      () => (isBroken ? Promise.reject(new Error("no permission")) : Promise.resolve([])),
     );
   });
 
