@@ -39,12 +39,12 @@ function checkInnocents({ observed: { stopped, runs }, agents }: RunHistory): Vi
   // A host that had the agent in between may have begun the turn, and have been ended, too. Of an
   // agent that was erased nobody knows.
   const wasElsewhere = (before: Run, after: Run): boolean => {
-    const events = agents.flatMap(({ id, events }) => (id.name === before.agent ? events : []));
-    const isElse = ({ head, storedMs }: (typeof events)[number]): boolean =>
+    const stored = agents.flatMap(({ id, events }) => (id.name === before.agent ? events : []));
+    const isElse = ({ head, storedMs }: (typeof stored)[number]): boolean =>
       storedMs >= before.atMs &&
       storedMs <= after.atMs &&
       ![before.host, after.host].includes(head.host);
-    return !events.some(({ storedMs }) => storedMs <= before.atMs) || events.some(isElse);
+    return !stored.some(({ storedMs }) => storedMs <= before.atMs) || stored.some(isElse);
   };
   for (const { host, key: culprit, isWorker, atMs } of stopped) {
     if (!isWorker) continue;
