@@ -281,9 +281,10 @@ export type CallReply =
     }
   /**
    * Not handled by this host now (no lease, starting, stopping). Nothing was done: retry. `late`:
-   * the lease has expired or the call had begun, so it may be done, here or elsewhere.
+   * the lease has expired or the call had begun, so it may be done, here or elsewhere. `ended`: the
+   * process that ran it alone has ended; it counts like the loss of a host.
    */
-  | { readonly kind: "notHere"; readonly late?: true };
+  | { readonly kind: "notHere"; readonly late?: true; readonly ended?: true };
 
 /** Host to gateway. Bodies are socket payloads. */
 export type GatewayMessage =

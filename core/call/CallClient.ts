@@ -329,6 +329,7 @@ export class CallClient {
       if (reply._tag === "Reply") {
         const { head, body } = this.read(id, reply.data);
         if (head.kind !== "notHere") return this.resolveBlob(head, body);
+        if (head.ended === true) tries.endedProcess();
         if (head.late !== true) tries.notBegun();
         else if (!repeatable) throw lost(id, "its host has just changed");
       } else if (reply._tag === "TimedOut" && !repeatable)

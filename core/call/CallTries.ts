@@ -44,6 +44,12 @@ export class CallTries {
     this.sentAfter = this.before;
   }
 
+  /** Its host lives. The process that ran it alone has ended, which no host's return undoes. */
+  endedProcess(): void {
+    this.losses++;
+    this.lost.add(`process ${this.losses}`);
+  }
+
   /** Its host lives, and has nothing of it any more. */
   answered(): void {
     this.sentAfter = undefined;

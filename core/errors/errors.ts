@@ -129,6 +129,9 @@ export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
 /** As `AgentDiscarded`, while a call was running: the effects of the call may be stored. */
 export class CallInterrupted extends AgentDiscarded {}
 
+/** As `CallInterrupted`: the process that an isolated agent has to itself ended with the call. */
+export class CallEndedProcess extends CallInterrupted {}
+
 /** A write after `destroy()`. The next access to the name starts a new agent. */
 export class AgentDestroyed extends Data.TaggedError("AgentDestroyed")<object> {
   override get message(): string {

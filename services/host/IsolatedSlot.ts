@@ -27,7 +27,7 @@ import {
   type ShardId,
 } from "../../schemas/Address.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
-import { AgentDiscarded, CallInterrupted } from "../../core/errors/errors.ts";
+import { AgentDiscarded, CallEndedProcess } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
@@ -81,7 +81,7 @@ export class IsolatedSlot {
     this.pump();
   }
 
-  /** Rejects with `AgentDiscarded`, `CallInterrupted` or the agent's error. */
+  /** Rejects with `AgentDiscarded`, `CallEndedProcess` or the agent's error. */
   async call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (this.successor !== undefined) return (await this.successor).call(call, body);
     // Rule 5.
@@ -93,7 +93,7 @@ export class IsolatedSlot {
       return { reply: head, body: bytes };
     }
     if (reply.kind === "failed" && !reply.transient) throw new Error(reply.message);
-    if (reply.kind === "ended") throw new CallInterrupted();
+    if (reply.kind === "ended") throw new CallEndedProcess();
     throw new AgentDiscarded();
   }
 

@@ -26,7 +26,7 @@ import {
   type CallReply,
   type SocketInfo,
 } from "../../schemas/Call.ts";
-import { CallInterrupted } from "../../core/errors/errors.ts";
+import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import { LinkedList } from "../../core/collections/LinkedList.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
@@ -306,7 +306,8 @@ export class Shard {
       const isOurs = this.isHeld || (await this.awaitIsHeld());
       return isOurs ? answer : this.notHere({ begun: true });
     } catch (error) {
-      if (error instanceof CallInterrupted) return this.notHere({ begun: true });
+      if (error instanceof CallInterrupted)
+        return this.notHere({ begun: true, ended: error instanceof CallEndedProcess });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
       // It was set aside by this call.
       if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
@@ -319,10 +320,10 @@ export class Shard {
    * Rule 1. No answer at all would be as safe, but the caller would wait, because no other host
    * receives the call.
    */
-  private notHere({ begun = false } = {}): CallAnswer {
+  private notHere({ begun = false, ended = false } = {}): CallAnswer {
     const { time, leases } = this.services;
     const isLate = begun || time.monotonicMs() >= this.validUntilMs + leases.ttlMs * LEASE_MARGIN;
-    return { reply: { kind: "notHere", ...(isLate ? { late: true } : {}) } };
+    return { reply: { kind: "notHere", ...(isLate && { late: true }), ...(ended && { ended }) } };
   }
 
   /**

@@ -27,9 +27,14 @@ let hosts: AgentsProcess[] = [];
 let deathsBefore = 0;
 let names = 0;
 
+/** Of workers, and of processes in which an agent runs alone. */
+const ENDS: ReadonlySet<unknown> = new Set([
+  "worker ended",
+  "an agent has ended the process in which it runs alone",
+]);
 const allDeaths = (): number =>
-  hosts.flatMap(({ lines }) => lines).filter(({ message }) => message === "worker ended").length;
-/** Workers that ended in this test. */
+  hosts.flatMap(({ lines }) => lines).filter(({ message }) => ENDS.has(message)).length;
+/** Processes that ended in this test. */
 const deaths = (): number => allDeaths() - deathsBefore;
 const freshUrl = (): string => `${installation.gateway.url}/agents/killer/killer-${++names}`;
 

@@ -33,6 +33,7 @@ import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
 import type { NatsConnectionShape } from "../../services/nats/client/NatsConnection.ts";
 import { StallDetector } from "../../services/nats/client/StallDetector.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
@@ -48,6 +49,7 @@ test("a call that a host hears past its lease is not asked again, unless it may 
   const number = shardOf(id, subjects.layout.shards);
   const services = {
     bus, time, inbox: makeMemoryInbox(connection), leases: { ttlMs: TTL_MS }, config: { subjects },
+    quarantines: makeMemoryQuarantines(connection),
   } as object as HostServices; // prettier-ignore
   const lease = { epoch: 1 as Epoch } as Lease;
   const shard = new Shard(services, number, lease, time.monotonicMs());
@@ -82,14 +84,15 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
     bus: { ...bus, request: () => census },
     time, inbox: makeMemoryInbox(connection), leases: { ttlMs: TTL_MS },
     config: { subjects, drainTimeoutMs: TTL_MS },
+    quarantines: { list: () => Promise.resolve([]) },
   } as object as HostServices; // prettier-ignore
   const lease = { epoch: 1 as Epoch } as Lease;
   const shard = new Shard(services, number, lease, time.monotonicMs() + TTL_MS);
   const started = shard.start(() => ["gateway"]);
-  // One piece from the broker brings both: the census's answer, and what makes the host give the
-  // shard away.
+  // The census's answer comes when the host has given the shard away.
+  await shard.handOver(new TimeSlices(time));
   answer({ _tag: "Reply", data: encodeMessage({ sockets: [] }) });
-  await Promise.all([started, shard.handOver(new TimeSlices(time))]);
+  await started;
   const asked = bus.request(subjects.call(number, id), encodeMessage({ kind: "state" }), {
     timeoutMs: TTL_MS,
   });
@@ -116,6 +119,7 @@ test("a shard that was another's when it was claimed is claimed again, though no
     config: { subjects: broker.subjects, shards: 1, hostId: "a", drainTimeoutMs: TTL_MS },
     module: () => ({ agents: new Map() }),
     storing: new Set(),
+    quarantines: makeMemoryQuarantines(connection),
   } as object as HostServices; // prettier-ignore
   const scope = Effect.runSync(Scope.make());
   const starting = Effect.runPromise(Scope.provide(Host.make(services), scope));
