@@ -64,7 +64,10 @@ describe("webhook", () => {
     [{ redact: { headers: "x-a" } }, /redact.headers: give a list of names/],
     [{ redact: { headers: ["x a"] } }, /redact.headers: give a list of names/],
     [{ redact: { query: [""] } }, /redact.query: give a list of names/],
-    [{ redact: { cookies: [] } }, /redact.cookies is unknown: redact takes headers, query and body/],
+    [
+      { redact: { cookies: [] } },
+      /redact.cookies is unknown: redact takes headers, query and body/,
+    ],
     [{ bodyBytesMax: 0 }, /bodyBytesMax is 0/],
     [{ bodyBytesMax: WEBHOOK_BODY_BYTES_MAX + 1 }, /from 1 to 26214400/],
   ])("%o is refused with the route's path and the remedy", (over, message) => {

@@ -28,8 +28,11 @@ export class ApiRefusal extends Data.TaggedError("ApiRefusal")<{
   readonly message: string;
 }> {}
 
-/** Creating a stream in a loaded cluster takes a second or two; all other requests milliseconds. */
 const API_TIMEOUT_MS = 5_000;
+/** A change of a stream waits for its replicas to agree, and for an election in a loaded cluster. */
+const CHANGE_TIMEOUT_MS = 20_000;
+const isChange = (subject: string): boolean =>
+  /^\$JS\.API\.STREAM\.(?:CREATE|UPDATE)\./.test(subject);
 /**
  * For requests that only read, or that the caller retries. After the death of a server its clients
  * wait this long for an answer, so it is no longer than a loaded broker needs.
@@ -42,6 +45,11 @@ const ELECTION_MS_MAX = 20_000;
 /** Short compared with an election. */
 const RETRY_MS = 250;
 const encoder = new TextEncoder();
+
+function timeoutOf(subject: string): number {
+  if (isChange(subject)) return CHANGE_TIMEOUT_MS;
+  return isRetried(subject) ? RETRIED_TIMEOUT_MS : API_TIMEOUT_MS;
+}
 
 /** A request without an answer: the leader died, or the connection was lost. */
 class NoAnswer extends BrokerUnavailable {}
@@ -106,7 +114,7 @@ export class JetStreamApi {
           },
           lost: (why) => reject(new NoAnswer({ message: `no answer to ${subject} (${why})` })),
         },
-        { timeoutMs: isRetried(subject) ? RETRIED_TIMEOUT_MS : API_TIMEOUT_MS },
+        { timeoutMs: timeoutOf(subject) },
       );
     });
   }
