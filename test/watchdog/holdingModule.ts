@@ -17,9 +17,8 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
     spin();
   },
   regex: () => /^(a+)+$/.test(`${"a".repeat(50)}b`),
-  microtasks: () => {
-    const again = (): Promise<void> => Promise.resolve().then(again);
-    return again();
+  microtasks: async () => {
+    for (;;) await undefined;
   },
   sql: (agent) =>
     agent.sql`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n`,

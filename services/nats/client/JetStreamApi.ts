@@ -28,8 +28,9 @@ export class ApiRefusal extends Data.TaggedError("ApiRefusal")<{
   readonly message: string;
 }> {}
 
+/** Requests of a loaded cluster have taken a second or two. */
 const API_TIMEOUT_MS = 5_000;
-/** A change of a stream waits for its replicas to agree, and for an election in a loaded cluster. */
+/** A change of a stream waits for its replicas to agree, and for an election in between. */
 const CHANGE_TIMEOUT_MS = 20_000;
 const isChange = (subject: string): boolean =>
   /^\$JS\.API\.STREAM\.(?:CREATE|UPDATE)\./.test(subject);
