@@ -32,8 +32,8 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
   readonly rowsRead: number;
   /** Number of rows that the statement changed. */
   readonly rowsWritten: number;
-  private readonly rows: ReadonlyArray<ReadonlyArray<SqlValue>>;
-  private at = 0;
+  readonly #rows: ReadonlyArray<ReadonlyArray<SqlValue>>;
+  #at = 0;
 
   constructor(
     columns: ReadonlyArray<string>,
@@ -41,16 +41,16 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
     written: number,
   ) {
     this.columnNames = columns;
-    this.rows = rows;
-    this.rowsRead = rows.length;
-    this.rowsWritten = written;
+    this.#rows = rows;
+    this.#rowsRead = rows.length;
+    this.#rowsWritten = written;
   }
 
   /** The next row. */
   next(): IteratorResult<Row> {
-    const row = this.rows[this.at];
+    const row = this.#rows[this.#at];
     if (row === undefined) return { done: true, value: undefined };
-    this.at++;
+    this.#at++;
     return { done: false, value: toObject(this.columnNames, row) as Row };
   }
   [Symbol.iterator](): this {
@@ -71,8 +71,8 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
   }
   /** The remaining rows as arrays of values, in column order. */
   *raw(): IterableIterator<ReadonlyArray<SqlColumnValue>> {
-    for (; this.at < this.rows.length; this.at++)
-      yield this.rows[this.at] as ReadonlyArray<SqlColumnValue>;
+    for (; this.#at < this.#rows.length; this.#at++)
+      yield this.#rows[this.#at] as ReadonlyArray<SqlColumnValue>;
   }
 }
 

@@ -63,8 +63,8 @@ export class Turn {
   ended = false;
   /** Why its code may write no more: it did not end in time (`TurnLimits`, rule 3). */
   givenUp: TurnTimedOut | undefined;
-  #abort: AbortSource | undefined;
-  #successor: Turn | undefined;
+  private abortSource: AbortSource | undefined;
+  private successor: Turn | undefined;
   /** True while user code runs that the turn waits for. */
   running = false;
   /** An error that nothing handled, of code that this turn started. The turn fails with it. */
@@ -119,12 +119,12 @@ export class Turn {
     this.direct = options.input !== undefined;
     this.connection = options.connection;
     this.request = options.request;
-    this.#abort = options.abort;
+    this.abortSource = options.abort;
   }
 
   /** Fires when the turn is given up, and when its caller has left. */
   get abort(): AbortSource {
-    const abort = (this.#abort ??= new AbortSource());
+    const abort = (this.abortSource ??= new AbortSource());
     if (this.givenUp !== undefined) abort.fire(this.givenUp);
     return abort;
   }
@@ -133,7 +133,7 @@ export class Turn {
   giveUp(error: TurnTimedOut): void {
     this.givenUp = error;
     this.ended = true;
-    this.#abort?.fire(error);
+    this.abortSource?.fire(error);
   }
 
   /**
@@ -142,16 +142,16 @@ export class Turn {
    */
   get rest(): Turn {
     if (this.givenUp === undefined) return this;
-    if (this.#successor === undefined) {
+    if (this.successor === undefined) {
       const { cause, owner, durable, connection, request, email, input, conceals } = this;
       const context = { connection, request, conceals, ...(input !== undefined && { input }) };
-      const successor = (this.#successor = new Turn({ cause, owner, durable, ...context }));
+      const successor = (this.successor = new Turn({ cause, owner, durable, ...context }));
       successor.email = email;
       successor.steps = this.steps?.successor();
       successor.webhooksSent = this.webhooksSent;
       successor.mailsSent = this.mailsSent;
     }
-    return this.#successor.rest;
+    return this.successor.rest;
   }
 
   /** Whether anything of its input is hidden. */

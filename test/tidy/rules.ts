@@ -88,6 +88,7 @@ export const RULES: ReadonlyArray<Rule> = [
         : [],
     ),
   },
+  { name: "a class has `#` members or `private` ones", check: perFile(mixedPrivacy) },
   { name: "every file opens with what it owns (rule 13)", check: perFile(header) },
   { name: "each numeric constant carries its reason (rule 17)", check: perFile(constants) },
   { name: "time, randomness and ids come from the Time service (rule 24)", check: perFile(clock) },
@@ -133,6 +134,18 @@ const at = (line: number, message: string): Omit<Finding, "path"> => ({ line, me
 function perFile(check: (file: SourceFile) => ReadonlyArray<Omit<Finding, "path">>): Rule["check"] {
   return (files) =>
     files.flatMap((file) => check(file).map((finding) => ({ path: file.path, ...finding })));
+}
+
+/** A constructor can only be `private`. */
+function mixedPrivacy({ code }: SourceFile): Omit<Finding, "path">[] {
+  const classes = [...code.matchAll(/^(?:export )?(?:abstract )?class .*$/gm)];
+  return classes.flatMap(({ index }, n) => {
+    const text = code.slice(index, classes[n + 1]?.index);
+    const keyword = /^ {2}private (?!constructor)/m.exec(text);
+    if (keyword === null || !/^ {2}(?:\w+ )*\*?#\w/m.test(text)) return [];
+    const message = "`private` beside `#`: an object that apps hold has `#`, others `private`";
+    return [{ line: lineOf(code, index + keyword.index), message }];
+  });
 }
 
 /** Lines of comments alone. A drawn layout (four blanks) and an address can't be wrapped. */
