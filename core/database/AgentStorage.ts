@@ -42,8 +42,8 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
   ) {
     this.columnNames = columns;
     this.#rows = rows;
-    this.#rowsRead = rows.length;
-    this.#rowsWritten = written;
+    this.rowsRead = rows.length;
+    this.rowsWritten = written;
   }
 
   /** The next row. */
