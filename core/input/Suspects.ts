@@ -76,10 +76,11 @@ export class Suspects {
    * there begins anew with the same number, unless it ended that host itself. Returns false where
    * something was begun: it may have ended a host before that one.
    */
-  forgive(): boolean {
+  forgive(endedHost: string): boolean {
     const { id, image } = this.agent;
-    for (const [key, { attempts }] of image.begun)
-      if (this.ended(key) < attempts) this.unbegun.announced(id, key, attempts);
+    for (const [key, { attempts, host = endedHost }] of image.begun)
+      if (host === endedHost && this.ended(key) < attempts)
+        this.unbegun.announced(id, key, attempts);
     return image.begun.size === 0;
   }
 

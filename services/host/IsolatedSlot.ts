@@ -8,8 +8,8 @@
  *    inputs that it had are passed again to the next one, in stored order.
  * 3. Nothing is held but sequence numbers: bytes are read when an input is passed. At most
  *    `PASSED_MAX` are under way.
- * 4. A process that ended has taken its sockets with it. Their gateways are asked for them again,
- *    and the next process gets them.
+ * 4. A process that ended has taken what it knew of its sockets with it. Their gateways are asked
+ *    for them again, and the next process gets them.
  * 5. A direct input is left to its gateway, which stores it.
  */
 import {
@@ -87,9 +87,14 @@ export class IsolatedSlot {
     // Rule 5.
     if (call.kind === "input") return { reply: { kind: "notHere" } };
     if (call.kind === "close") this.sockets.delete(socketKey(call));
+    if (call.kind === "resume") this.sockets.set(socketKey(call.socket), call.socket);
     const reply = await this.ask({ kind: "call", data: toText(encodeMessage(call, body)) });
     if (reply.kind === "answered") {
       const { head, body: bytes } = decodeMessage<CallReply>(toBytes(reply.data));
+      if (call.kind === "connect" && head.kind === "connected" && head.close === undefined) {
+        const info = { ...call.socket, attachment: head.attachment };
+        this.sockets.set(socketKey(info), info);
+      }
       return { reply: head, body: bytes };
     }
     if (reply.kind === "failed" && !reply.transient) throw new Error(reply.message);
@@ -99,7 +104,7 @@ export class IsolatedSlot {
 
   addSocket(info: SocketInfo): void {
     this.sockets.set(socketKey(info), info);
-    void this.ask({ kind: "sockets", sockets: [info] });
+    if (!this.over) void this.ask({ kind: "sockets", sockets: [info] });
   }
 
   socketsOf(gateway: string): ReadonlyArray<SocketInfo> {
@@ -115,7 +120,8 @@ export class IsolatedSlot {
 
   /** Stops inputs that have not begun, and waits until the agent has left its process. */
   async drain(): Promise<void> {
-    await this.drained();
+    this.over = true;
+    await this.ask({ kind: "drain" });
     this.isolation.lost(this.id);
   }
 
@@ -149,7 +155,10 @@ export class IsolatedSlot {
   private async drained(): Promise<ReadonlyArray<SocketInfo>> {
     this.over = true;
     const reply = await this.ask({ kind: "drain" });
-    return reply.kind === "drained" ? reply.sockets : [...this.sockets.values()];
+    if (reply.kind === "drained") return reply.sockets;
+    // Rule 4.
+    await this.context.takeCensus?.(this.id).catch(() => undefined);
+    return [...this.sockets.values()];
   }
 
   private pump(): void {

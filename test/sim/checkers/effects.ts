@@ -35,12 +35,14 @@ export function effectsOf(history: AgentHistory, states: ReadonlyArray<unknown>)
       marks = [];
       wrote = new Set();
     }
-    for (const { cause, state, done: keys = [], dead: isDead } of head.turns) {
+    for (const { cause, state, done: keys = [], dead: isDead, undone } of head.turns) {
       const { id = "" } = cause;
       if (isDead === true) dead.add(id);
       else for (const key of keys) done.set(key, (done.get(key) ?? 0) + 1);
       if (head.kind === "destroyed") continue;
-      if (state !== undefined && DURABLE.has(cause.kind)) wrote.add(id);
+      // What it had written is taken back; it runs again from its start.
+      if (undone === true) wrote.delete(id);
+      else if (state !== undefined && DURABLE.has(cause.kind)) wrote.add(id);
       // A job that was cancelled before it began is done without having run.
       const ran = DURABLE.has(cause.kind) && (cause.kind === "webhook" || wrote.has(id));
       if (isDead !== true && keys.length > 0 && ran) marks.push(id);

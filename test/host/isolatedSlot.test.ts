@@ -1,0 +1,101 @@
+/**
+ * The slot of an agent that runs in a process of its own, with a process that the test plays: what
+ * the slot knows of its agent's sockets.
+ */
+import { expect, test } from "vitest";
+import { agentId, type AgentId, type Epoch } from "../../schemas/Address.ts";
+import {
+  decodeMessage,
+  encodeMessage,
+  type CallReply,
+  type SlotCall,
+  type SocketInfo,
+} from "../../schemas/Call.ts";
+import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
+import type { AgentSlot, SlotContext } from "../../services/host/AgentSlot.ts";
+import { IsolatedSlot } from "../../services/host/IsolatedSlot.ts";
+
+const ID = agentId("Board", "one");
+const SOCKET: SocketInfo = {
+  gateway: "gateway", sid: "sid", id: "client", url: "http://a.example/", headers: [],
+}; // prettier-ignore
+const attachment = (n: number) => ({ tags: [], state: { n }, readonly: false, protocol: true });
+const CONNECTED: CallReply = { kind: "connected", attachment: attachment(1) };
+const NO_BODY = new Uint8Array();
+
+class Alone {
+  readonly asked: string[] = [];
+  readonly slot: IsolatedSlot;
+  /** What gateways say that they hold. */
+  known: SocketInfo[] = [];
+  drained: IsolatedReply = { kind: "ended" };
+
+  constructor() {
+    const answer = (ask: IsolatedAsk): IsolatedReply => {
+      this.asked.push(ask.kind);
+      if (ask.kind === "drain") return this.drained;
+      if (ask.kind !== "call") return { kind: "done" };
+      const { head } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
+      const reply: CallReply = head.kind === "connect" ? CONNECTED : { kind: "taken" };
+      const data = Buffer.from(encodeMessage(reply, NO_BODY)).toString("base64");
+      return { kind: "answered", data };
+    };
+    const isolation: Isolation = {
+      endedHost: undefined,
+      holds: () => true,
+      ask: (_id, _owner, ask) => Promise.resolve(answer(ask)),
+      onReturn: () => undefined,
+      left: () => undefined,
+      lost: () => undefined,
+      newCode: () => undefined,
+    };
+    const context = {
+      epoch: 1 as Epoch,
+      signal: new AbortController().signal,
+      services: { config: { hostId: "host" } },
+      setAside: () => undefined,
+      takeCensus: async (_id: AgentId) => {
+        for (const info of this.known) this.slot.addSocket(info);
+      },
+    } as unknown as SlotContext;
+    this.slot = new IsolatedSlot(ID, context, isolation);
+  }
+
+  call = (call: SlotCall) => this.slot.call(call, NO_BODY);
+
+  /** The sockets of the slot that takes its place. */
+  async succeed(): Promise<SocketInfo[]> {
+    const sockets: SocketInfo[] = [];
+    const next = { addSocket: (info: SocketInfo) => void sockets.push(info) };
+    await this.slot.succeed(() => next as unknown as AgentSlot);
+    return sockets;
+  }
+}
+
+test("a slot whose agent has a socket is not empty, until the socket is closed", async () => {
+  const alone = new Alone();
+  await alone.call({ kind: "connect", socket: SOCKET });
+  expect(alone.slot.empty).toBe(false);
+  expect(alone.slot.socketsOf("gateway")).toEqual([{ ...SOCKET, attachment: attachment(1) }]);
+  const at = { gateway: "gateway", sid: "sid", code: 1000, reason: "", wasClean: true };
+  await alone.call({ kind: "close", ...at });
+  expect(alone.slot.empty).toBe(true);
+});
+
+test("the slot that follows has the sockets as the process had them", async () => {
+  const alone = new Alone();
+  await alone.call({ kind: "connect", socket: SOCKET });
+  const now = { ...SOCKET, attachment: attachment(2) };
+  alone.drained = { kind: "drained", sockets: [now] };
+  expect(await alone.succeed()).toEqual([now]);
+});
+
+test("where the process has ended, the slot that follows has them as their gateways know them", async () => {
+  const alone = new Alone();
+  await alone.call({ kind: "connect", socket: SOCKET });
+  const now = { ...SOCKET, attachment: attachment(3) };
+  alone.known = [now];
+  expect(await alone.succeed()).toEqual([now]);
+  // No process is started for them.
+  expect(alone.asked).toEqual(["call", "drain"]);
+});
