@@ -252,10 +252,12 @@ export function serveReturns(
 /** An isolated agent runs among the others again: its slot in `slots` is replaced. */
 export function returnIsolated(slots: Map<string, Slot>, id: AgentId, context: SlotContext): void {
   const key = addressKey(id);
-  const slot = slots.get(key);
+  // Without a slot it may still do something by itself.
+  const slot = slots.get(key) ?? isolatedSlot(id, context);
   // Once it is released it is tried alone first.
   if (slot instanceof QuarantinedSlot && slot.mark.kind === "kills") return;
   if (!(slot instanceof IsolatedSlot)) return context.services.isolation?.left(id);
+  slots.set(key, slot);
   void slot
     .succeed(() => new AgentSlot(id, context))
     .then((next) => (slots.get(key) === slot ? slots.set(key, next) : next.discard()));

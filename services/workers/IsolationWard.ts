@@ -149,8 +149,7 @@ export class IsolationWard {
     const { kind } = request.ask;
     if (kind !== "drain" && this.tellsCondemned(ward, answer)) return;
     // Nothing is in a process that does not run.
-    if (ward.process === undefined && kind === "drain")
-      return answer({ kind: "drained", sockets: [] });
+    if (ward.process === undefined && kind === "drain") return answer({ kind: "ended" });
     const n = ++this.last;
     ward.asked.set(n, { request, answer });
     ward.lastMs = this.options.time.monotonicMs();
@@ -172,6 +171,8 @@ export class IsolationWard {
     const ward = this.wards.get(nameOf(agent));
     if (ward === undefined || ward.owner !== owner) return;
     this.wards.delete(nameOf(agent));
+    // What waited for a process that was not running.
+    for (const { answer } of ward.asked.values()) answer({ kind: "ended" });
     ward.process?.stop();
     this.options.log.info("an agent no longer runs alone", { ...agent });
   }

@@ -1,7 +1,7 @@
 /** Agents that run alone, without processes: their processes by hand, under virtual time. */
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Epoch } from "../../schemas/Address.ts";
-import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
+import type { AgentKey, IsolatedAsk, IsolatedReply } from "../../core/input/Isolation.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import type { Ending, WatchdogReport } from "../../services/watchdog/reports.ts";
 import { IsolationWard } from "../../services/workers/IsolationWard.ts";
@@ -46,11 +46,9 @@ let returned: AgentKey[];
 let replies: IsolatedReply[];
 
 const owner = { returns: (agent: AgentKey) => void returned.push(agent) };
-const ask = (agent = BAD, of = 0): void =>
-  ward.ask(
-    of,
-    { n: 1, agent, owner: { epoch: 1 as Epoch, host: "h" }, ask: { kind: "call", data: "" } },
-    (reply) => replies.push(reply),
+const ask = (agent = BAD, of = 0, asked: IsolatedAsk = { kind: "call", data: "" }): void =>
+  ward.ask(of, { n: 1, agent, owner: { epoch: 1 as Epoch, host: "h" }, ask: asked }, (reply) =>
+    replies.push(reply),
   );
 const serve = async (process = processes.at(-1)!): Promise<void> => {
   process.serve({ admin: "" });
@@ -121,6 +119,19 @@ describe("an agent whose turn has ended its worker", () => {
     expect(new Set(replies.map(({ kind }) => kind))).toEqual(new Set(["ended"]));
     expect(pauses[0]).toBe(0);
     expect(pauses[3]).toBeGreaterThan(pauses[1]!);
+  });
+
+  it("is drained in the pause before its next process: nothing is said of sockets, and what waits is answered", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await end();
+    replies.length = 0;
+    ask();
+    ask(BAD, 0, { kind: "drain" });
+    expect(replies).toEqual([{ kind: "ended" }]);
+    ward.left(0, BAD);
+    expect(replies).toEqual([{ kind: "ended" }, { kind: "ended" }]);
   });
 
   it("returns after some time in which it has ended nothing, and longer after each time", async () => {
