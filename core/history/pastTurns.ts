@@ -55,8 +55,25 @@ export interface PastRecords {
 
 /** `events`: from the agent's first one on, in order. Rejects as these do. */
 export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGenerator<PastEnd> {
-  const open = new Map<string, Open>();
-  for await (const { seq, head } of events) {
+  const turns = new WebhookTurns();
+  for await (const event of events) {
+    const end = turns.add(event);
+    if (end !== undefined) yield end;
+  }
+}
+
+/** The turns of one agent's webhooks, as its events tell them. */
+export class WebhookTurns {
+  private readonly open = new Map<string, Open>();
+
+  /** No turn has begun that has not ended. */
+  get isIdle(): boolean {
+    return this.open.size === 0;
+  }
+
+  /** Takes the agent's next event. Undefined: no turn of a webhook ended with it. */
+  add({ seq, head }: PastRecords): PastEnd | undefined {
+    const { open } = this;
     const ended = new Map<string, PastTurn>();
     const others = new Map<string, string>();
     let failed = false;
@@ -76,10 +93,10 @@ export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGener
       ended.set(key, { cause, from, attempts, steps: [...steps.values()] });
       for (const other of turn.others) others.set(...other);
     }
-    if (ended.size === 0) continue;
+    if (ended.size === 0) return undefined;
     const from = Math.min(...Array.from(ended.values(), (turn) => turn.from));
     for (const key of ended.keys()) others.delete(key);
-    yield { seq, from, turns: ended, others: [...new Set(others.values())], failed };
+    return { seq, from, turns: ended, others: [...new Set(others.values())], failed };
   }
 }
 

@@ -20,6 +20,7 @@ import type { MetricsShape } from "../../core/telemetry/Metrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
+import type { RecordedSteps } from "../../core/step/RecordedSteps.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
@@ -181,7 +182,10 @@ export interface GatewayLimits {
 }
 
 /** The settings that are known before the module is loaded: enough to find or start the broker. */
-export type BrokerSettings = Pick<ProcessSettings, "natsUrl" | "dataFolder" | "log" | "progress">;
+export type BrokerSettings = Pick<
+  ProcessSettings,
+  "natsUrl" | "dataFolder" | "log" | "progress" | "sealed"
+>;
 
 /** What a process is. */
 export type Role = "dev" | "gateway" | "host" | "mail" | "retention";
@@ -256,6 +260,11 @@ export interface ProcessSettings {
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
   /** For a worker: how it passes on what is for isolated agents. */
   readonly isolation?: Isolation | undefined;
+  /**
+   * Agents are copies of another installation's: nothing that they send leaves the process, and
+   * their steps have these results.
+   */
+  readonly sealed?: RecordedSteps | undefined;
   /** The process runs one isolated agent, and is no host of its own. */
   readonly isolated?: OnAsk | undefined;
   /** For a host: upper limits for how many things any class may have. */

@@ -42,6 +42,8 @@ export function commandJoins({
       const broker = brokerOf(settings);
       // Whoever awaits the broker receives the rejection.
       broker.catch(() => undefined);
+      if (settings.sealed !== undefined)
+        (await import("../node/sealProcess.ts")).sealProcess(broker.then(({ url }) => url));
       const { startProcess } = await import("./joinProcess.ts");
       return {
         start: (process) => startProcess(process, broker),

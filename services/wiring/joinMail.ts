@@ -13,11 +13,14 @@ import { runMail } from "../mail/runMail.ts";
 import type { MailModule } from "../mail/MailServices.ts";
 import { handlesMail } from "../module/mailModule.ts";
 import { gatedDrop, gatedTransport } from "../node/gatedMail.ts";
+import { sealedMail } from "../node/sealProcess.ts";
 import { layer as listenerLayer } from "../smtp/SmtpListener.ts";
 import { smtpRelayLayer } from "../smtp/SmtpRelay.ts";
 import { SMTP_PORT_DEFAULT, type ProcessSettings } from "./Joins.ts";
 
-export function mailLayers({ mail, env }: ProcessSettings) {
+export function mailLayers({ mail, env, sealed, log }: ProcessSettings) {
+  if (sealed !== undefined)
+    return Layer.merge(listenerLayer, Layer.succeed(MailTransport, sealedMail(log)));
   // A `.env` file beside the module may also name the relay.
   const named = typeof env["SMTP_URL"] === "string" ? env["SMTP_URL"] : undefined;
   return Layer.merge(listenerLayer, smtpRelayLayer(mail.relayUrl ?? (named || undefined)));

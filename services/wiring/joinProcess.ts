@@ -16,6 +16,7 @@ import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
+import { Outgoing } from "../../core/outgoing/Outgoing.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
@@ -48,6 +49,7 @@ import { machineTime } from "../node/MachineTime.ts";
 import { memoryDefault, memoryInUse, rssBytesMax } from "../node/memoryInUse.ts";
 import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
+import { sealedOutgoing } from "../node/sealProcess.ts";
 import { httpServerLayer } from "./httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
 import { cachedAgents } from "../sqlite/cachedAgents.ts";
@@ -168,7 +170,9 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
       ? asyncAmbientLayer
       : watchedAmbient(settings.watchdog, rssBytesMax(settings.memory)),
     cronLayer,
-    outgoingLayer,
+    settings.sealed === undefined
+      ? outgoingLayer
+      : Layer.succeed(Outgoing, sealedOutgoing(log)),
     mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
     mailLayers(settings),
     Layer.succeed(Time, machineTime),
@@ -220,7 +224,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     const mailing = yield* mailOfEnv;
     const tracedCalls = traceCalls(calls);
-    let code = codeOf(settings.module, settings.env, tracedCalls, mailing);
+    let code = codeOf(settings.module, settings, tracedCalls, mailing);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
@@ -297,7 +301,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
           retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
-        code = codeOf(module, settings.env, tracedCalls, mailing);
+        code = codeOf(module, settings, tracedCalls, mailing);
         settings.isolation?.newCode();
         await host?.recycle();
       },
@@ -309,7 +313,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
 /** What gateway, host and mail use of a module. */
 function codeOf(
   module: LoadedModule,
-  variables: Readonly<Record<string, unknown>>,
+  { env: variables, sealed }: Pick<ProcessSettings, "env" | "sealed">,
   calls: Pick<CallClient, "call">,
   mailing: Effect.Success<typeof mailOfEnv>,
 ) {
@@ -321,6 +325,7 @@ function codeOf(
       agents: module.agents as ReadonlyMap<string, AgentClassType>,
       env,
       version: module.version,
+      recorded: sealed,
     },
     gateway: gatewayModule(module, env),
     mail: mailModule(module, env),

@@ -10,6 +10,7 @@ import type {
   IsolatedOwner,
   IsolatedReply,
 } from "../../core/input/Isolation.ts";
+import type { Recording } from "./Recordings.ts";
 
 /** What a worker begins with. It has imported its code by then, and waits for this. */
 export interface Begin {
@@ -79,6 +80,7 @@ export type ToWorker =
   /** The agent may run in the worker again. */
   | { readonly returns: AgentKey }
   | { readonly broker: GivenBroker }
+  | { readonly recording: Recording }
   | { readonly leaseAnswer: LeaseAnswer }
   | { readonly leaseChange: LeaseChange }
   | { readonly stop: true };

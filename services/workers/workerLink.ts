@@ -6,9 +6,11 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
+import type { RecordedSteps } from "../../core/step/RecordedSteps.ts";
 import { ChannelIsolation } from "./ChannelIsolation.ts";
 import type { LeaseChannel } from "./channelLeases.ts";
 import type { IsolateRequest } from "./messages.ts";
+import { Recordings } from "./Recordings.ts";
 import type { Begin, FromWorker, GivenBroker, LeaseAnswer, Serving, ToWorker } from "./messages.ts";
 
 export interface WorkerLink {
@@ -19,6 +21,8 @@ export interface WorkerLink {
    */
   readonly broker: Promise<GivenBroker>;
   readonly serves: (serving: Serving) => void;
+  /** For `dev --from`. */
+  readonly recordings: RecordedSteps;
   readonly leases: LeaseChannel;
   readonly isolation: Isolation;
   /** For the process of an isolated agent. */
@@ -41,6 +45,7 @@ export function workerLink(): WorkerLink | undefined {
   let onStop = (_why: string): void => undefined;
   const begin = new Promise<Begin>((resolve) => (onBegin = resolve));
   const isolation = new ChannelIsolation(send);
+  const recordings = new Recordings();
   const stopped = new Promise<string>((resolve) => (onStop = resolve));
   const broker = new Promise<GivenBroker>((resolve, reject) => {
     onBroker = resolve;
@@ -56,6 +61,7 @@ export function workerLink(): WorkerLink | undefined {
       // From here on the channel does not keep the process alive: a worker that can't start ends.
       process.channel?.unref();
     } else if ("broker" in told) onBroker(told.broker);
+    else if ("recording" in told) recordings.add(told.recording);
     else if ("leaseAnswer" in told) onAnswer(told.leaseAnswer);
     else if ("leaseChange" in told) onChange(told.leaseChange);
     else if ("isolate" in told) onIsolate(told.isolate);
@@ -73,6 +79,7 @@ export function workerLink(): WorkerLink | undefined {
     begin,
     broker,
     serves: (serving) => send({ serves: serving }),
+    recordings,
     leases: {
       send,
       onAnswer: (f) => void (onAnswer = f),

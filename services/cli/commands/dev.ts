@@ -9,6 +9,7 @@ import { watchModule } from "../../module/watchModule.ts";
 import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
 import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { addLoginOptions } from "../options/brokerLogin.ts";
 import { archive, history } from "../options/historyOptions.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
@@ -16,13 +17,15 @@ import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
 import { serve } from "../serving/serve.ts";
 import { keptLeases, linkOf, serveRole, type ServingOptions } from "../serving/serveRole.ts";
+import type { OpenInstallation } from "../serving/followInstallation.ts";
 import type { Tunnel } from "../serving/openTunnel.ts";
 import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
-import { failed } from "../terminal/CliError.ts";
+import type { GivenFilter } from "./deliveries.ts";
+import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
 /** The values that commander parses. */
-interface GivenDev extends GivenServing {
+interface GivenDev extends GivenServing, Pick<GivenFilter, "agent"> {
   readonly consolePort: number;
   readonly open?: boolean;
 }
@@ -41,6 +44,10 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.namespace())
     .addOption(option.publicUrl())
     .addOption(option.tunnel())
+    .addOption(option.from())
+    .addOption(
+      new Option("--agent <class/name>", "with --from: only webhooks of this agent, or of a class"),
+    )
     .addOption(option.allowedHosts())
     .addOption(option.allowedOrigins())
     .addOption(option.storeFirst())
@@ -76,6 +83,8 @@ Examples:
   agents dev --data /tmp/try          data elsewhere; --data with a new folder starts empty
   agents dev --tunnel "cloudflared tunnel --url {url}"
                                       providers reach it: prints the URL for each one's settings
+  agents dev --from nats://nats.internal:4222 --nats-creds reader.creds --data /tmp/forks
+                                      an installation's webhooks reach forks of its agents here
 
 The data is found again at the next start. Webhook secrets come from the environment or from
 .env, .env.local and .dev.vars beside the module or here.`,
@@ -87,6 +96,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       if (given.worker !== undefined) return dev(joins, terminal, options);
       await findModule(terminal, module);
       await refuseSecond(terminal, options.dataFolder);
+      const installation = await openInstallationIfAsked(context, given);
       const tunnel = await openTunnelIfAsked(context, given, options);
       const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
       const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
@@ -104,13 +114,30 @@ The data is found again at the next start. Webhook secrets come from the environ
           count: 1,
           args: withOptions(args, more),
           console: served?.url,
+          beside: installation?.follow,
         });
       } finally {
+        await installation?.close();
         await served?.stop();
         await tunnel?.close();
       }
     });
+  addLoginOptions(command);
   for (const each of [...option.writeLimits(), ...ceilings()]) command.addOption(each);
+}
+
+async function openInstallationIfAsked(
+  context: CommandContext,
+  given: GivenDev,
+): Promise<OpenInstallation | undefined> {
+  if (given.from === undefined) {
+    if (given.agent !== undefined) throw usage("--agent belongs to --from.");
+    return undefined;
+  }
+  if (given.nats !== undefined)
+    throw usage("--from copies agents to a server of its own: leave out --nats (NATS_URL).");
+  const { openInstallation } = await import("../serving/followInstallation.ts");
+  return openInstallation(context, { ...given, from: given.from });
 }
 
 async function openTunnelIfAsked(

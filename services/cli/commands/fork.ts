@@ -12,16 +12,14 @@
 import type { Command } from "commander";
 import { readFromBase, trimmedBefore } from "../../../core/journal/Beginnings.ts";
 import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
-import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
+import { copyAgent } from "../agents/copyAgent.ts";
 import { address, findAgent } from "../agents/findAgent.ts";
-import { freePlace, storeEvent } from "../agents/newJournal.ts";
-import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { describePoint, readAt, type Point } from "../options/readAt.ts";
@@ -100,16 +98,12 @@ export async function fork(
   const id = address(from.class, newName);
   if (id.name === from.name) throw usage(`Give the fork of ${addressKey(from)} a name of its own`);
   const toSeq = await check(ports, from, point);
-  const place = await freePlace(ports, id, "Give another name, or erase it first (agents erase).");
-  let last = place.seq;
-  let events = 0;
-  for await (const read of readFromBase(from, ports, toSeq)) {
-    const event = read._tag === "Event" ? read.event : baseAsEvent(read);
-    last = await storeEvent(ports, id, transplant(event.data, { id, epoch: place.epoch }), last);
-    events++;
-  }
-  const timers = await armTimers(ports, id);
-  await wakeAgent(ports, time, id);
+  const { events, timers } = await copyAgent(ports, ports, time, {
+    from,
+    to: id,
+    toSeq,
+    advice: "Give another name, or erase it first (agents erase).",
+  });
   const done = { class: id.class, name: id.name, seq: toSeq, events, timers };
   if (json) terminal.out(JSON.stringify(done));
   else

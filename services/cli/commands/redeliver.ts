@@ -9,12 +9,12 @@ import {
   lastDeliveries,
   type DeliveryFilter,
 } from "../../../core/delivery/deliveryHistory.ts";
-import { findInput, type FoundInput } from "../../../core/delivery/findInput.ts";
+import { findInput } from "../../../core/delivery/findInput.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { agentId } from "../../../schemas/Address.ts";
-import { newDeliveryId, type DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
-import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
-import { STORE_TIMEOUT_MS, type Joins, type ReadPorts } from "../../wiring/Joins.ts";
+import type { DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
+import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
+import { deliveryIds, storeDelivery } from "../agents/storeDelivery.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
@@ -134,23 +134,28 @@ async function redeliver(
   records: ReadonlyArray<DeliveryRecord>,
   given: Pick<Given, "to" | "json" | "dryRun">,
 ): Promise<void> {
-  const seed = time.id().toLowerCase().replace(/[^0-9a-z]/g, "").slice(0, 6); // prettier-ignore
+  const nextId = deliveryIds(time);
   const wrong: string[] = [];
-  let sent = 0;
   for (const record of records) {
     const input = await findInput(ports.journal, record);
     if (input === undefined) {
       wrong.push(`${record.id}: ${whyNot(record)}`);
       continue;
     }
-    const id = newDeliveryId(time.nowMs(), seed, sent++);
+    const id = nextId();
     const to = given.to === undefined ? input.id : agentId(input.id.class, given.to);
     const where = `${to.class} ${oneLine(to.name)}`;
     if (given.dryRun === true) {
       terminal.out(`${record.id}  ${where}  seq ${input.seq}: would be sent`);
       continue;
     }
-    const refused = await send(ports, time.nowMs(), { record, input, id, to });
+    const refused = await storeDelivery(ports, time.nowMs(), {
+      id,
+      of: record.id,
+      to,
+      key: `redelivery:${id}`,
+      envelope: input.envelope,
+    });
     if (refused !== undefined) wrong.push(`${record.id}: ${refused}`);
     else if (given.json === true)
       terminal.out(JSON.stringify({ id, of: record.id, class: to.class, name: to.name }));
@@ -159,40 +164,6 @@ async function redeliver(
   await ports.deliveries.flush();
   if (wrong.length > 0) throw failed(wrong.join("\n"));
   if (records.length === 0 && given.json !== true) terminal.err("No deliveries.");
-}
-
-/** Returns why it could not be stored. */
-async function send(
-  { inbox, deliveries }: ReadPorts,
-  nowMs: number,
-  again: {
-    readonly record: DeliveryRecord;
-    readonly input: FoundInput;
-    readonly id: string;
-    readonly to: FoundInput["id"];
-  },
-): Promise<string | undefined> {
-  const { record, input, id, to } = again;
-  const { head, body } = input.envelope;
-  const key = `redelivery:${id}`;
-  const data = encodeEnvelope({ ...head, key, delivery: id, time: nowMs }, body);
-  const stored = await inbox.publish(to, data, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
-  if (stored._tag !== "Stored") return `it could not be stored in the inbox: ${stored.message}`;
-  const { route, provider, type } = head;
-  deliveries.record({
-    id,
-    of: record.id,
-    at: nowMs,
-    time: nowMs,
-    status: "stored",
-    agent: [to.class, to.name],
-    key,
-    bytes: body.length,
-    ...(route !== undefined && { route }),
-    ...(provider !== undefined && { provider }),
-    ...(type !== undefined && { type }),
-  });
-  return undefined;
 }
 
 const whyNot = ({ status, agent }: DeliveryRecord): string =>

@@ -107,6 +107,12 @@ export const tunnel = (): Option =>
     "make the server reachable from outside: a tunnel program to run, in which {url} and {port} are the local server's, or the URL of one that runs; its URL is the public URL",
   );
 
+export const from = (): Option =>
+  new Option(
+    "--from <url>",
+    "NATS server or cluster of an installation, which is only read: the webhooks that its agents have done reach forks of them here, and nothing leaves this process",
+  ).env("AGENTS_FROM");
+
 export const allowedHosts = (): Option =>
   new Option(
     "--allowed-hosts <names>",

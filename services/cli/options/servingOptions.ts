@@ -35,6 +35,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly hostname?: string;
   readonly publicUrl?: string;
   readonly tunnel?: string;
+  readonly from?: string;
   readonly allowedHosts?: ReadonlyArray<string>;
   readonly allowedOrigins?: ReadonlyArray<string>;
   readonly adminPort: number;
@@ -94,7 +95,8 @@ export function servingOptions(
     role,
     module,
     natsUrl: given.nats,
-    natsLogin: loginOf(given, terminal.cwd),
+    // A server of its own needs none; with `--from` it is the installation's.
+    natsLogin: given.nats === undefined ? undefined : loginOf(given, terminal.cwd),
     namespace: given.namespace ?? NAMESPACE_FALLBACK,
     dataFolder: resolve(terminal.cwd, given.data),
     hostname: given.hostname ?? "127.0.0.1",
@@ -102,6 +104,7 @@ export function servingOptions(
     // The control process passes the tunnel's URL to its worker.
     publicUrl: given.publicUrl ?? (worker === undefined ? undefined : given.tunnel),
     tunnel: worker === undefined ? undefined : given.tunnel,
+    sealed: given.from === undefined ? undefined : joins.link?.recordings,
     access: { allowedHosts: given.allowedHosts, allowedOrigins: given.allowedOrigins },
     mail,
     requireDurable: given.requireDurable ?? false,

@@ -13,6 +13,7 @@ import { askHealth, askMetrics, askReadiness } from "../../workers/askWorkers.ts
 import type { Ending } from "../../watchdog/reports.ts";
 import type { IsolationWard } from "../../workers/IsolationWard.ts";
 import type { Begin } from "../../workers/messages.ts";
+import { RECORDINGS_MAX, type Recording } from "../../workers/Recordings.ts";
 import { reservePort } from "../../workers/reservePort.ts";
 import { serveIsolation } from "../../workers/serveIsolation.ts";
 import { serveLeases } from "../../workers/serveLeases.ts";
@@ -28,6 +29,13 @@ export interface ServeWorkersOptions extends ServingOptions {
   readonly count: number;
   /** The control process's command line, from which each worker's is built. */
   readonly args: ReadonlyArray<string>;
+  /**
+   * For `dev`: begins once the workers serve. `tell` sends a recording to all of them, and to those
+   * that are started later. The function that it resolves to is called before they stop.
+   */
+  readonly beside?:
+    | ((broker: OpenBroker, tell: (recording: Recording) => void) => Promise<() => Promise<void>>)
+    | undefined;
   /** The URL that opens the console, for the user of `dev`. */
   readonly console?: string | undefined;
 }
@@ -72,6 +80,12 @@ export async function serveWorkers(
     let port = claimed;
     /** Why a worker has ended, as its watchdog has reported it. */
     const endings = new WeakMap<WorkerProcess, Ending>();
+    const recordings: Recording[] = [];
+    const processes = new Set<WorkerProcess>();
+    const tell = (recording: Recording): void => {
+      if (recordings.push(recording) > RECORDINGS_MAX) recordings.shift();
+      for (const process of processes) process.send({ recording });
+    };
     /** By worker: the host that its last process was, where its end is explained. */
     const explained = new Map<number, string | undefined>();
     const begin = (
@@ -82,6 +96,9 @@ export async function serveWorkers(
     ): WorkerProcess => {
       const args = workerArguments(options.args, worker, port, own);
       started.send({ begin: { args, adminHostname, adminPort, ...more } });
+      for (const recording of recordings) started.send({ recording });
+      processes.add(started);
+      void started.ended.then(() => processes.delete(started));
       // A broker that can't be opened ends all: below.
       void broker?.then(({ url, summary }) => started.send({ broker: { url, summary } }), skip);
       return started;
@@ -158,10 +175,16 @@ export async function serveWorkers(
         }),
       );
     let unclean = 0;
+    let endBeside = async (): Promise<void> => undefined;
+    const beside = options.beside && workers.serving.then(beginBeside);
+    async function beginBeside(): Promise<void> {
+      endBeside = await options.beside!((await broker)!, tell);
+    }
     try {
-      await Promise.race([signals.stopped, workers.failed, failureOf(broker)]);
+      await Promise.race([signals.stopped, workers.failed, failureOf(broker), failureOf(beside)]);
     } finally {
       stopping = true;
+      await endBeside();
       if (role !== "dev") log.info(`${title} stops`);
       unclean = await workers.stop();
       await isolated?.stop();
@@ -188,9 +211,9 @@ const skip = (): void => undefined;
 /** What the process of an isolated agent begins with. */
 const NOTHING_ISOLATED = { again: false, isolated: [] } as const;
 
-/** Rejects when the broker can't be opened; never resolves. */
-const failureOf = (broker: Promise<OpenBroker> | undefined): Promise<never> =>
-  new Promise((_, reject) => broker?.catch(reject));
+/** Rejects as the promise does; never resolves. */
+const failureOf = (begun: Promise<unknown> | undefined): Promise<never> =>
+  new Promise((_, reject) => begun?.catch(reject));
 
 /**
  * Returns the control process's command line with a worker's own options after it: the last value

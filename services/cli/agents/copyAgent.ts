@@ -1,0 +1,49 @@
+/**
+ * Makes a new agent of another's journal, up to an event: in the same installation for `agents
+ * fork`, in a dev server for `agents dev --from`. Only the new agent's journal is written. As after
+ * `agents import`, its schedules are armed and its queued items run.
+ */
+import { readFromBase } from "../../../core/journal/Beginnings.ts";
+import { transplant } from "../../../core/journal/transplant.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import type { AgentId, Sequence } from "../../../schemas/Address.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { baseAsEvent } from "./baseAsEvent.ts";
+import { freePlace, storeEvent } from "./newJournal.ts";
+import { armTimers, wakeAgent } from "./wakeAgent.ts";
+
+export interface Copy {
+  readonly from: AgentId;
+  readonly to: AgentId;
+  /** The last event to copy. */
+  readonly toSeq: Sequence;
+  /** What to do where an agent of the new name exists. */
+  readonly advice: string;
+}
+
+/** How many of each there are. */
+export interface Copied {
+  readonly events: number;
+  readonly timers: number;
+}
+
+/** Throws `CliError` where an agent of the new name exists, and as `readFromBase` does. */
+export async function copyAgent(
+  source: Pick<ReadPorts, "journal" | "snapshots">,
+  target: ReadPorts,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  { from, to, toSeq, advice }: Copy,
+): Promise<Copied> {
+  const { seq, epoch } = await freePlace(target, to, advice);
+  let last = seq;
+  let events = 0;
+  for await (const read of readFromBase(from, source, toSeq)) {
+    const event = read._tag === "Event" ? read.event : baseAsEvent(read);
+    last = await storeEvent(target, to, transplant(event.data, { id: to, epoch }), last);
+    events++;
+  }
+  if (events === 0) return { events, timers: 0 };
+  const timers = await armTimers(target, to);
+  await wakeAgent(target, time, to);
+  return { events, timers };
+}

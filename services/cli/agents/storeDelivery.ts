@@ -1,0 +1,53 @@
+/**
+ * Stores a past webhook in an agent's inbox, and its delivery in the log: for `agents redeliver`,
+ * and for `agents dev --from`, whose past webhooks are another installation's.
+ */
+import type { TimeShape } from "../../../core/time/Time.ts";
+import type { AgentId } from "../../../schemas/Address.ts";
+import { newDeliveryId } from "../../../schemas/DeliveryRecord.ts";
+import { encodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+
+/** Returns a function that makes an id with each call. */
+export function deliveryIds(time: Pick<TimeShape, "id" | "nowMs">): () => string {
+  const seed = time.id().toLowerCase().replace(/[^0-9a-z]/g, "").slice(0, 6); // prettier-ignore
+  let count = 0;
+  return () => newDeliveryId(time.nowMs(), seed, count++);
+}
+
+export interface DeliveryAgain {
+  /** Of `deliveryIds`. */
+  readonly id: string;
+  /** The delivery that it was, where that is known. */
+  readonly of: string | undefined;
+  readonly to: AgentId;
+  /** What the input is recognized by when it comes again. */
+  readonly key: string;
+  readonly envelope: InboxEnvelope;
+}
+
+/** Returns why it could not be stored. */
+export async function storeDelivery(
+  { inbox, deliveries }: Pick<ReadPorts, "inbox" | "deliveries">,
+  nowMs: number,
+  { id, of, to, key, envelope: { head, body } }: DeliveryAgain,
+): Promise<string | undefined> {
+  const data = encodeEnvelope({ ...head, key, delivery: id, time: nowMs }, body);
+  const stored = await inbox.publish(to, data, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
+  if (stored._tag !== "Stored") return `it could not be stored in the inbox: ${stored.message}`;
+  const { route, provider, type } = head;
+  deliveries.record({
+    id,
+    ...(of !== undefined && { of }),
+    at: nowMs,
+    time: nowMs,
+    status: "stored",
+    agent: [to.class, to.name],
+    key,
+    bytes: body.length,
+    ...(route !== undefined && { route }),
+    ...(provider !== undefined && { provider }),
+    ...(type !== undefined && { type }),
+  });
+  return undefined;
+}

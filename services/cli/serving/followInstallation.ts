@@ -1,0 +1,158 @@
+/**
+ * `agents dev --from`: follows the journals of an installation, and delivers the webhooks that its
+ * agents have done to forks of these agents in the dev server. Runs in the control process, which
+ * runs no module's code. `sealProcess` keeps what the forks send from leaving theirs.
+ *
+ * 1. The installation is only read: a login with `reader_may` is enough, and its processes notice
+ *    nothing.
+ * 2. A webhook is delivered when its turn has ended there. What its steps returned goes first
+ *    (`Recordings`), so they have the same results here and ask nobody.
+ * 3. An agent is forked before its first webhook, as it was before that turn. One that exists here
+ *    is kept, and receives the webhook as it is.
+ * 4. Webhooks keep their dedup keys: what the journal that was copied has done is not done again.
+ */
+import { envelopeOf } from "../../../core/history/pastWebhooks.ts";
+import { WebhookTurns, type PastTurn } from "../../../core/history/pastTurns.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
+import type { OpenBroker, ReadPorts } from "../../wiring/Joins.ts";
+import type { Recording } from "../../workers/Recordings.ts";
+import { withoutSecrets } from "../commandLineSecrets.ts";
+import { copyAgent } from "../agents/copyAgent.ts";
+import { deliveryIds, storeDelivery } from "../agents/storeDelivery.ts";
+import { filterOf, type GivenFilter } from "../commands/deliveries.ts";
+import { loginOf, type GivenLogin } from "../options/brokerLogin.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
+import { failed } from "../terminal/CliError.ts";
+
+export interface GivenInstallation extends GivenLogin, Pick<GivenFilter, "agent"> {
+  readonly from: string;
+  /** Of the installation, and of the dev server. */
+  readonly namespace?: string;
+}
+
+export interface OpenInstallation {
+  /** As `ServeWorkersOptions.beside`. */
+  readonly follow: (
+    broker: OpenBroker,
+    tell: (recording: Recording) => void,
+  ) => Promise<() => Promise<void>>;
+  readonly close: () => Promise<void>;
+}
+
+/** Rejects as `Joins.openReader` does, and with `CliError` for a filter that selects nothing. */
+export async function openInstallation(
+  { joins, terminal }: CommandContext,
+  given: GivenInstallation,
+): Promise<OpenInstallation> {
+  const namespace = given.namespace ?? NAMESPACE_FALLBACK;
+  const login = loginOf(given, terminal.cwd);
+  const there = await joins.openReader({ natsUrl: given.from, login, namespace });
+  try {
+    const { className, name } = await filterOf(there, given, joins.time.nowMs());
+    const filter =
+      className === undefined ? {} : { className, ...(name === undefined ? {} : { name }) };
+    return {
+      follow: async ({ url }, tell) => {
+        const here = await joins.openReader({ natsUrl: url, namespace });
+        const follower = new Follower({ there, here, tell, terminal, time: joins.time });
+        const ended = new AbortController();
+        await there.feed.follow(filter, (id, { seq, data }) => follower.take(id, seq, data), {
+          signal: ended.signal,
+          onFailed: (error) =>
+            terminal.err(`--from: no more webhooks arrive (${String(error)}). Start again.`),
+        });
+        const shown = withoutSecrets([given.from]).join();
+        terminal.out(
+          `Following ${shown}: webhooks that its agents have done reach forks of them here. Nothing leaves this process.`,
+        );
+        return async () => {
+          ended.abort();
+          await here.close();
+        };
+      },
+      close: there.close,
+    };
+  } catch (error) {
+    await there.close();
+    throw error;
+  }
+}
+
+interface Parts extends Pick<CommandContext, "terminal"> {
+  readonly there: ReadPorts;
+  readonly here: ReadPorts;
+  readonly tell: (recording: Recording) => void;
+  readonly time: CommandContext["joins"]["time"];
+}
+
+class Follower {
+  private readonly parts: Parts;
+  private readonly nextId: () => string;
+  /** By agent: only those with a turn that has not ended. */
+  private readonly open = new Map<string, WebhookTurns>();
+  /** By agent: it is here, or can't be. */
+  private readonly forks = new Map<string, Promise<void>>();
+
+  constructor(parts: Parts) {
+    this.parts = parts;
+    this.nextId = deliveryIds(parts.time);
+  }
+
+  /** Takes an agent's next event. */
+  async take(id: AgentId, seq: Sequence, data: Uint8Array): Promise<void> {
+    const key = addressKey(id);
+    const { head } = decodeEvent(data);
+    const turns = this.open.get(key) ?? new WebhookTurns();
+    const end = turns.add({ seq, head });
+    if (turns.isIdle) this.open.delete(key);
+    else this.open.set(key, turns);
+    for (const turn of end?.turns.values() ?? []) {
+      try {
+        await this.deliver(id, head, turn);
+      } catch (error) {
+        // Of this webhook only: its agent's history is not whole, or the broker here is away.
+        const message = error instanceof Error ? error.message : String(error);
+        this.parts.terminal.err(`${oneLine(key)}: a webhook was left out: ${message}`);
+      }
+    }
+  }
+
+  private async deliver(
+    id: AgentId,
+    head: JournalHead,
+    { cause, from, steps }: PastTurn,
+  ): Promise<void> {
+    const { here, tell, terminal, time } = this.parts;
+    if (cause.method === undefined)
+      throw failed("it had begun before this server, and its bytes were not seen");
+    await this.forkOnce(id, from);
+    const key = cause.id!;
+    tell({ key, steps });
+    const envelope = envelopeOf(cause, head);
+    const again = { id: this.nextId(), of: cause.delivery, to: id, key, envelope };
+    const refused = await storeDelivery(here, time.nowMs(), again);
+    if (refused !== undefined) throw failed(refused);
+    const what = [cause.route ?? cause.url, cause.type].filter((part) => part !== undefined);
+    terminal.out(oneLine(`${what.join(" ")} → ${addressKey(id)}  from the installation`));
+  }
+
+  /** Rule 3. One that failed is not tried again: some of it may be here. */
+  private forkOnce(id: AgentId, before: number): Promise<void> {
+    const key = addressKey(id);
+    const fork = this.forks.get(key) ?? this.fork(id, before);
+    this.forks.set(key, fork);
+    return fork;
+  }
+
+  /** `before`: the first event of the turn that is about to run. */
+  private async fork(id: AgentId, before: number): Promise<void> {
+    const { there, here, terminal, time } = this.parts;
+    if ((await here.journal.last(id)) !== undefined) return;
+    const copy = { from: id, to: id, toSeq: (before - 1) as Sequence, advice: "" };
+    const { events } = await copyAgent(there, here, time, copy);
+    terminal.out(oneLine(`${addressKey(id)}: forked at sequence ${copy.toSeq}, ${events} events`));
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * Seals a process for `agents dev --from`: agents that are copies of an installation's must not act
+ * on the world a second time. Webhooks and mail that they send are logged and count as sent.
+ *
+ * 1. A connection to anywhere but the process's own broker fails before anything is sent, whatever
+ *    opens it: `fetch`, node:http, a database's driver. So do datagrams.
+ * 2. Sealed for as long as the process lives, and before a module's code is loaded.
+ *
+ * Programs, worker threads and native code that an agent starts are not held back.
+ */
+import { Socket as DatagramSocket } from "node:dgram";
+import { Socket } from "node:net";
+import type { MailTransportShape } from "../../core/mail/MailTransport.ts";
+import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import { nodeOutgoing } from "./NodeOutgoing.ts";
+
+/** Rule 1. */
+export class NothingLeaves extends Error {
+  override readonly name = "NothingLeaves";
+  constructor(to: string) {
+    super(`${to} was not called: under "agents dev --from" nothing leaves the process`);
+  }
+}
+
+interface Destination {
+  readonly host?: string | undefined;
+  readonly port?: number | string | undefined;
+  /** Of a socket of this machine. */
+  readonly path?: string | undefined;
+}
+
+/** `broker`: its URL. Nothing at all is connected to before it resolves. */
+export function sealProcess(broker: Promise<string>): void {
+  let allowed: ReadonlySet<string> = new Set();
+  broker.then(
+    (url) => (allowed = new Set(url.split(",").map((one) => new URL(one).host))),
+    () => undefined, // whoever awaits the broker reports it
+  );
+  const connect = Socket.prototype.connect as (this: Socket, ...args: unknown[]) => Socket;
+  Socket.prototype.connect = function (this: Socket, ...args: unknown[]): Socket {
+    const to = nameOf(destinationOf(args));
+    if (allowed.has(to)) return connect.apply(this, args);
+    // As a connection fails: what is written waits for it, and the error comes later.
+    setImmediate(() => this.destroy(new NothingLeaves(to)));
+    return Object.assign(this, { connecting: true });
+  } as typeof Socket.prototype.connect;
+  DatagramSocket.prototype.send = function (this: DatagramSocket, ...args: unknown[]): void {
+    const error = new NothingLeaves("a datagram's receiver");
+    const callback = args.at(-1);
+    if (typeof callback === "function") process.nextTick(callback, error);
+    else process.nextTick(() => this.emit("error", error));
+  } as typeof DatagramSocket.prototype.send;
+  const plain = globalThis.fetch;
+  globalThis.fetch = async (...args) => {
+    try {
+      return await plain(...args);
+    } catch (error) {
+      // Node's own error says "fetch failed".
+      throw error instanceof Error && error.cause instanceof NothingLeaves ? error.cause : error;
+    }
+  };
+}
+
+const nameOf = ({ host = "localhost", port, path }: Destination): string =>
+  path ?? `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
+/** The arguments of `Socket.connect`, in each of their forms. */
+function destinationOf([first, second]: ReadonlyArray<unknown>): Destination {
+  // Node has put them into an array before.
+  if (Array.isArray(first)) return destinationOf(first as unknown[]);
+  if (typeof first === "object" && first !== null) return first;
+  if (typeof first === "string" && Number.isNaN(Number(first))) return { path: first };
+  return {
+    port: first as number | string,
+    host: typeof second === "string" ? second : undefined,
+  };
+}
+
+/** Takes webhooks for sent, and logs them. */
+export const sealedOutgoing = (log: Pick<LogShape, "info">): OutgoingShape => ({
+  ...nodeOutgoing,
+  post: async ({ url }) => {
+    log.info("a webhook was not sent: nothing leaves the process", { url });
+    return { _tag: "Answered", status: 200 };
+  },
+});
+
+/** Takes mail for sent, and logs it. */
+export const sealedMail = (log: Pick<LogShape, "info">): MailTransportShape => ({
+  configured: true,
+  send: async ({ to, envelope, subject }) => {
+    const receivers = envelope?.to ?? to.map(({ address }) => address);
+    log.info("a mail was not sent: nothing leaves the process", {
+      to: receivers.join(","),
+      subject,
+    });
+    return { _tag: "Sent", refused: [] };
+  },
+});
