@@ -7,6 +7,9 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 
+/** Packages of which the page's script has parts. */
+export const BUNDLED = ["react", "react-dom", "scheduler"];
+
 const changedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 
 export async function bundlePage(root: string): Promise<void> {
