@@ -170,9 +170,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
       ? asyncAmbientLayer
       : watchedAmbient(settings.watchdog, rssBytesMax(settings.memory)),
     cronLayer,
-    settings.sealed === undefined
-      ? outgoingLayer
-      : Layer.succeed(Outgoing, sealedOutgoing(log)),
+    settings.sealed === undefined ? outgoingLayer : Layer.succeed(Outgoing, sealedOutgoing(log)),
     mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
     mailLayers(settings),
     Layer.succeed(Time, machineTime),
