@@ -5,7 +5,7 @@
 import { commandJoins, explain, type CommandJoins } from "../wiring/joinCommands.ts";
 import type { Joins } from "../wiring/Joins.ts";
 import type { WorkerLink } from "../workers/workerLink.ts";
-import { maskCommandLine } from "./commandLineSecrets.ts";
+import { maskCommandLine } from "./terminal/commandLineSecrets.ts";
 import { runProgram } from "./program.ts";
 import { CliError, EXIT_FAILED } from "./terminal/CliError.ts";
 import { processTerminal } from "./terminal/Terminal.ts";

@@ -26,7 +26,7 @@ export class NothingLeaves extends Error {
 interface Destination {
   readonly host?: string | undefined;
   readonly port?: number | string | undefined;
-  /** Of a socket of this machine. */
+  /** A socket file of this machine. */
   readonly path?: string | undefined;
 }
 

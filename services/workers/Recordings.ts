@@ -8,7 +8,7 @@ import { RecordedTurn, type RecordedSteps } from "../../core/step/RecordedSteps.
 
 /** The steps of one past webhook. */
 export interface Recording {
-  /** Of the input. */
+  /** The input's dedup key. */
   readonly key: string;
   readonly steps: ReadonlyArray<RecordedStep>;
 }

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { withoutSecrets } from "../../services/cli/commandLineSecrets.ts";
+import { withoutSecrets } from "../../services/cli/terminal/commandLineSecrets.ts";
 import { pollUntil } from "../kit/poll.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));

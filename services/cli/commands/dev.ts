@@ -17,7 +17,7 @@ import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
 import { serve } from "../serving/serve.ts";
 import { keptLeases, linkOf, serveRole, type ServingOptions } from "../serving/serveRole.ts";
-import type { OpenInstallation } from "../serving/followInstallation.ts";
+import type { OpenInstallation } from "./followInstallation.ts";
 import type { Tunnel } from "../serving/openTunnel.ts";
 import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
 import type { GivenFilter } from "./deliveries.ts";
@@ -136,7 +136,7 @@ async function openInstallationIfAsked(
   }
   if (given.nats !== undefined)
     throw usage("--from copies agents to a server of its own: leave out --nats (NATS_URL).");
-  const { openInstallation } = await import("../serving/followInstallation.ts");
+  const { openInstallation } = await import("./followInstallation.ts");
   return openInstallation(context, { ...given, from: given.from });
 }
 
