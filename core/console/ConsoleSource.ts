@@ -64,6 +64,8 @@ export interface ConsoleSource {
   readonly schedules: (wanted: PointOf) => Promise<unknown>;
   /** Rows of a statement that reads. */
   readonly sql: (wanted: PointOf & { readonly query: string }) => Promise<unknown>;
+  /** Rows of one SELECT over all agents (`agents query`); the classes where it is empty. */
+  readonly query: (sql: string) => Promise<unknown>;
   /** The turns that wrote a field or a row, newest first. */
   readonly why: (wanted: AgentOf & { readonly path: string; readonly limit: number }) => Promise<unknown>; // prettier-ignore
   readonly diff: (wanted: AgentOf & { readonly from: string; readonly to: string | undefined }) => Promise<unknown>; // prettier-ignore

@@ -46,6 +46,14 @@ export class LocalImageCorrupt extends Data.TaggedError("LocalImageCorrupt")<{
 /** A statement returned more rows than it may. */
 export class TooManyRows extends Error {}
 
+/** A statement ran for longer than it may. */
+export class QueryTooLong extends Error {}
+
+export interface ReadLimits {
+  readonly rowsMax: number;
+  readonly timeMsMax: number;
+}
+
 export interface AgentDatabase {
   /**
    * Runs one or more statements; parameters bind to the first, in order; the result is the last
@@ -59,6 +67,12 @@ export interface AgentDatabase {
     params: ReadonlyArray<SqlValue | boolean>,
     rowsMax?: number,
   ) => SqlResult;
+  /**
+   * Runs one statement that only reads, for SQL that an operator writes. Whatever else it would do
+   * is refused with the SQLite error: changes of rows or tables, ATTACH, PRAGMA, transactions, a
+   * second statement. Throws `TooManyRows` and `QueryTooLong`.
+   */
+  readonly read: (sql: string, limits: ReadLimits) => SqlResult;
   /**
    * As `query`, for a `CREATE` that reads nothing: what it makes of an empty database is always the
    * same, so it is copied into one.

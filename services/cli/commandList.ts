@@ -47,6 +47,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
       command("top [options] [class]", "what classes and the busiest agents cost, live", async () => (await import("./commands/top.ts")).addTop),
       command("rerun [options] <class> <name> [module]", "what other code makes of an agent's past", async () => (await import("./commands/rerun.ts")).addRerun),
       command("sql [options] <class> <name> <query>", "query an agent's database, now or at any point of its history", async () => (await import("./commands/sql.ts")).addSql),
+      command("query [options] [sql]", "one SELECT over all agents", async () => (await import("./commands/query.ts")).addQuery),
       command("schedules [options] <class> <name>", "what an agent has scheduled, now or at any point of its history", async () => (await import("./commands/schedules.ts")).addSchedules),
       command("tail [options] [class] [name]", "watch turns as they are committed", async () => (await import("./commands/tail.ts")).addTail),
       command("console [options]", "an operator's page: agents, their turns, state and rows at any turn", async () => (await import("./commands/console.ts")).addConsole),

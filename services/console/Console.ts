@@ -126,6 +126,7 @@ export class Console {
     if (path.length === 1) {
       if (what === "overview") return get(source.overview);
       if (what === "hosts") return get(source.hosts);
+      if (what === "query") return get(() => source.query(given("sql") ?? ""));
       if (what === "quarantined") return get(source.quarantined);
       if (what === "agents")
         return get(() =>

@@ -12,11 +12,13 @@ import { Deliveries, DeliveryView } from "./deliveries.tsx";
 import { NewsContext, useCurrentToken, useNewsStream, usePlace, type Place } from "./hooks.ts";
 import { Overview } from "./overview.tsx";
 import { Heading, Link } from "./parts.tsx";
+import { Query } from "./query.tsx";
 
 const VIEWS = [
   ["", "Overview"],
   ["deliveries", "Deliveries"],
   ["agents", "Agents"],
+  ["query", "Query"],
   ["dead", "Dead letters"],
 ] as const;
 
@@ -27,6 +29,7 @@ const View = ({ place }: { readonly place: Place }) => {
     return one === undefined ? <Deliveries place={place} /> : <DeliveryView key={one} id={one} />;
   if (view === "agents")
     return two === undefined ? <Agents place={place} /> : <AgentView place={place} />;
+  if (view === "query") return <Query place={place} />;
   if (view === "dead")
     return one === undefined ? <DeadLetters /> : <LetterView key={one} id={one} />;
   return (

@@ -1,8 +1,9 @@
 /** The agent at a point of its history, or now: its state, its tables, its schedules and queue. */
-import { useId, useState } from "react";
+import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
 import { go, useAsk, type Place } from "./hooks.ts";
-import { Answer, Field, Link, Table, Time, turnPath, Value, short } from "./parts.tsx";
+import { Answer, Field, Link, Problem, Table, Time, turnPath, Value, short } from "./parts.tsx";
+import { QueryForm, Rows, type Row } from "./query.tsx";
 
 /** What each part of an agent is drawn from. */
 export interface Part {
@@ -99,20 +100,11 @@ const Fields = ({ agent, state }: { readonly agent: AgentName; readonly state: u
     />
   );
 
-type Row = Readonly<Record<string, unknown>>;
 const TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
 
 export const TablesTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
   const at = place.query.get("at") ?? undefined;
   const asked = place.query.get("query") ?? "";
-  const id = useId();
-  const draftKey = `query ${agent.class}/${agent.name}`;
-  // What was typed is still there when somebody comes back.
-  const [query, setQuery] = useState(() => sessionStorage.getItem(draftKey) ?? asked);
-  const type = (text: string): void => {
-    setQuery(text);
-    sessionStorage.setItem(draftKey, text);
-  };
   const path = `${agentPath(agent)}/sql`;
   const version = at === undefined ? news : 0;
   const tables = useAsk<ReadonlyArray<Row>>(withQuery(path, { at, query: TABLES }), version);
@@ -120,67 +112,21 @@ export const TablesTab = ({ agent, place, news }: Part & { readonly place: Place
     asked === "" ? undefined : withQuery(path, { at, query: asked }),
     version,
   );
-  const run = (text: string): void =>
-    go(withQuery(`${agentPath(agent)}/tables`, { at, query: text }));
   return (
     <>
       <AtField key={at} agent={agent} place={place} part="tables" />
-      <Answer of={tables}>
-        {(list) => (
-          <div className="row">
-            {list.map(({ name }) => (
-              <button
-                key={String(name)}
-                onClick={() => {
-                  const text = `SELECT * FROM "${String(name).replaceAll('"', '""')}" LIMIT 100`;
-                  type(text);
-                  run(text);
-                }}
-              >
-                {String(name)}
-              </button>
-            ))}
-          </div>
-        )}
-      </Answer>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          run(query);
-        }}
-      >
-        <label htmlFor={id}>Query</label>
-        <textarea
-          id={id}
-          value={query}
-          rows={3}
-          spellCheck={false}
-          placeholder="SELECT …"
-          onChange={({ target }) => type(target.value)}
-          onKeyDown={(event) => {
-            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(query);
-          }}
-        />
-        <button>Run</button>{" "}
-        <span className="quiet">Ctrl-Enter runs it. Only statements that read.</span>
-      </form>
+      {tables.error !== undefined && <Problem text={tables.error} />}
+      <QueryForm
+        kept={`${agent.class}/${agent.name}`}
+        asked={asked}
+        run={(text) => go(withQuery(`${agentPath(agent)}/tables`, { at, query: text }))}
+        examples={(tables.value ?? []).map(({ name }) => ({
+          label: String(name),
+          sql: `SELECT * FROM "${String(name).replaceAll('"', '""')}" LIMIT 100`,
+        }))}
+      />
       {asked !== "" && <Answer of={rows}>{(list) => <Rows rows={list} />}</Answer>}
     </>
-  );
-};
-
-const Rows = ({ rows }: { readonly rows: ReadonlyArray<Row> }) => {
-  const columns = Object.keys(rows[0] ?? {});
-  return (
-    <Table
-      label="Rows"
-      columns={columns}
-      none="No rows."
-      rows={rows.map((row, n) => ({
-        key: n,
-        cells: columns.map((column) => (row[column] === null ? "NULL" : String(row[column]))),
-      }))}
-    />
   );
 };
 

@@ -10,13 +10,15 @@
  * Temporary tables and PRAGMA settings last until the agent hibernates. A connection that is closed
  * sooner, for room (`OpenConnections`), passes its settings on to the next one.
  */
-import type { SqlResult, SqlValue } from "../../core/database/Databases.ts";
+import type { ReadLimits, SqlResult, SqlValue } from "../../core/database/Databases.ts";
 import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
 import type { Lasting } from "./authorize.ts";
 import { SQLITE_OK, type Engine } from "./Engine.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
-import { RESULT_ABORT_ROLLBACK, RESULT_AUTH, RESULT_FULL, SqliteError } from "./SqliteError.ts";
+import {
+  RESULT_ABORT_ROLLBACK, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, SqliteError,
+} from "./SqliteError.ts"; // prettier-ignore
 import { Statement } from "./Statement.ts";
 
 const OPEN_READWRITE_CREATE = 0x2 | 0x4;
@@ -144,6 +146,23 @@ export class Connection {
     }
     if (this.statementBytes > STATEMENT_BYTES_MAX) this.evict();
     return result;
+  }
+
+  /** As `AgentDatabase.read`. */
+  read(sql: string, { rowsMax, timeMsMax }: ReadLimits): SqlResult {
+    return this.engine.asReader(this.db, timeMsMax, () => {
+      const { statement, tail } = this.prepare(sql);
+      try {
+        // What follows may be a comment.
+        const second = tail === "" ? undefined : this.prepare(tail).statement;
+        second?.finalize();
+        if (statement === undefined || second !== undefined)
+          throw new SqliteError("A query is one statement that reads: give one SELECT", RESULT_MISUSE); // prettier-ignore
+        return this.run(statement, [], rowsMax);
+      } finally {
+        statement?.finalize();
+      }
+    });
   }
 
   /** As `AgentDatabase.transaction`. */

@@ -2,21 +2,25 @@
  * The SQLite engine: one WebAssembly instance per process, used by its raw exports. The package's
  * wrappers convert every argument, which costs more than most calls do.
  *
- * Owns the views of the heap, scratch memory for arguments, and SQLite's two callbacks: the page
- * VFS and the authorizer, both installed once for all databases. Used by `Connection` and
- * `Statement`; nothing else reads or writes the heap.
+ * Owns the views of the heap, scratch memory for arguments, and SQLite's callbacks: the page VFS,
+ * the authorizer, and the one that ends a statement past its time. Each is installed once for all
+ * databases. Used by `Connection` and `Statement`; nothing else reads or writes the heap.
  */
 import type { Sqlite3Static } from "@sqlite.org/sqlite-wasm";
+import { QueryTooLong } from "../../core/database/Databases.ts";
 import type { EngineExports } from "./EngineExports.ts";
-import { lasting, refusal, type Lasting } from "./authorize.ts";
+import { lasting, refusal, refusalToReader, type Lasting } from "./authorize.ts";
 import type { PageFile } from "./PageFile.ts";
 import { installPageVfs } from "./pageVfs.ts";
+import { RESULT_INTERRUPT, SqliteError } from "./SqliteError.ts";
 
 export const SQLITE_OK = 0;
 const SQLITE_DENY = 1;
 
 /** Scratch for statements and parameters; larger ones are allocated for the call. */
 const SCRATCH_BYTES = 64 * 1024;
+/** Steps of SQLite's virtual machine between looks at the clock: some 100 µs. */
+const STEPS_PER_LOOK = 10_000;
 /** UTF-8 takes at most this many bytes per UTF-16 unit. */
 const UTF8_BYTES_PER_UNIT = 3;
 
@@ -37,6 +41,12 @@ export class Engine {
    */
   stepping = false;
 
+  /** A statement that may only read is prepared, or runs. */
+  private onlyReads = false;
+  /** Function pointer for `sqlite3_progress_handler`: ends the statement after `deadlineMs`. */
+  private readonly progress: number;
+  /** When a statement that only reads has to end, by `performance.now()`. */
+  private deadlineMs = Infinity;
   private readonly memory: WebAssembly.Memory;
   private heap: Buffer;
   private readonly files = new Map<string, PageFile>();
@@ -60,6 +70,10 @@ export class Engine {
       ((_: number, action: number, first: number, second: number, database: number) =>
         this.authorize(action, first, second, database)) as never,
     ) as unknown as number;
+    this.progress = wasm.installFunction(
+      "ip" as never,
+      (() => (performance.now() > this.deadlineMs ? 1 : 0)) as never,
+    ) as unknown as number;
   }
 
   /** The heap. It moves when it grows, so callers read this after every call that may allocate. */
@@ -73,6 +87,26 @@ export class Engine {
     const at = this.status;
     this.exports.sqlite3_status64(0, at, at + 8, 0);
     return Number(this.bytes.readBigInt64LE(at));
+  }
+
+  /**
+   * Runs `act`, in which SQL of the connection `db` may only read. Its statement is ended after
+   * `timeMsMax`: throws `QueryTooLong`.
+   */
+  asReader<A>(db: number, timeMsMax: number, act: () => A): A {
+    this.onlyReads = true;
+    this.deadlineMs = performance.now() + timeMsMax;
+    this.exports.sqlite3_progress_handler(db, STEPS_PER_LOOK, this.progress, 0);
+    try {
+      return act();
+    } catch (error) {
+      if (error instanceof SqliteError && (error.resultCode & 0xff) === RESULT_INTERRUPT)
+        throw new QueryTooLong();
+      throw error;
+    } finally {
+      this.exports.sqlite3_progress_handler(db, 0, 0, 0);
+      this.onlyReads = false;
+    }
   }
 
   /** Registers `file` and returns the name under which SQLite opens it. */
@@ -146,7 +180,9 @@ export class Engine {
       () =>
         this.readCString(at);
     const orNone = (at: number): (() => string) | undefined => (at === 0 ? undefined : text(at));
-    const message = refusal(action, text(first), orNone(second), this.stepping);
+    const message = this.onlyReads
+      ? refusalToReader(action, text(first), this.stepping)
+      : refusal(action, text(first), orNone(second), this.stepping);
     if (message === undefined) {
       this.lasting = lasting(action, text(first), orNone(second), orNone(database)) ?? this.lasting;
       return SQLITE_OK;

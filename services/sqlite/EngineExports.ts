@@ -24,6 +24,13 @@ export interface EngineExports {
     reset: number,
   ) => number;
   readonly sqlite3_set_authorizer: (db: number, f: number, arg: number) => number;
+  /** `f` 0: none. It is called each `operations` steps of SQLite's virtual machine. */
+  readonly sqlite3_progress_handler: (
+    db: number,
+    operations: number,
+    f: number,
+    arg: number,
+  ) => void;
   readonly sqlite3__wasm_db_config_ip: (
     db: number,
     op: number,

@@ -9,7 +9,12 @@
  * After `LocalImageCorrupt` every call throws it again: SQLite's cache may hold pages that were
  * read before beside pages that cannot be read. Made by `sqliteDatabases`.
  */
-import type { AgentDatabase, SqlResult, SqlValue } from "../../core/database/Databases.ts";
+import type {
+  AgentDatabase,
+  ReadLimits,
+  SqlResult,
+  SqlValue,
+} from "../../core/database/Databases.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { CacheFile } from "./CacheFile.ts";
 import { Connection, type ConnectionSettings } from "./Connection.ts";
@@ -50,6 +55,10 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
 
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, rowsMax?: number): SqlResult {
     return this.connect().query(sql, params, rowsMax);
+  }
+
+  read(sql: string, limits: ReadLimits): SqlResult {
+    return this.connect().read(sql, limits);
   }
 
   create(ddl: string): void {

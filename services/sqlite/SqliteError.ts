@@ -12,6 +12,10 @@ export class SqliteError extends Error {
   }
 }
 
+/** SQLITE_INTERRUPT: the statement was ended past its time. */
+export const RESULT_INTERRUPT = 9;
+/** SQLITE_MISUSE: not one statement. */
+export const RESULT_MISUSE = 21;
 /** SQLITE_FULL: the database has its maximum of pages. */
 export const RESULT_FULL = 13;
 /** SQLITE_AUTH: the authorizer refused the statement. */

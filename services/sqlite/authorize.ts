@@ -7,10 +7,14 @@
 /** Action codes of SQLite's authorizer. */
 const INSERT = 18;
 const PRAGMA = 19;
+const READ = 20;
+const SELECT = 21;
 const TRANSACTION = 22;
 const ATTACH = 24;
 const DETACH = 25;
+const FUNCTION = 31;
 const SAVEPOINT = 32;
+const RECURSIVE = 33;
 
 /**
  * The authorizer's names of a schema table: the second for `CREATE TEMP`, the first for
@@ -85,6 +89,32 @@ export function refusal(
     }
     default:
       return undefined;
+  }
+}
+
+const READING = new Set([READ, SELECT, FUNCTION, RECURSIVE]);
+
+/**
+ * As `refusal`, for a statement that may only read. A pragma that SQLite itself prepares is a
+ * table-valued one (`pragma_table_info`), of which there are only those without effects.
+ */
+export function refusalToReader(
+  action: number,
+  first: () => string,
+  nested: boolean,
+): string | undefined {
+  if (READING.has(action) || (nested && action === PRAGMA)) return undefined;
+  switch (action) {
+    case PRAGMA:
+      return `PRAGMA ${first()} is not allowed: a query only reads`;
+    case ATTACH:
+    case DETACH:
+      return "ATTACH and DETACH are not allowed: a query reads one database";
+    case TRANSACTION:
+    case SAVEPOINT:
+      return "Transactions are not allowed: a query is one statement that reads";
+    default:
+      return "The statement writes, and a query only reads: give one SELECT";
   }
 }
 

@@ -332,8 +332,14 @@ export interface Joins {
    * import passes its hooks and takes several times as long.
    */
   readonly begin: (settings: BrokerSettings) => Promise<Begun>;
-  /** Temporary databases, for a command that needs no broker. */
-  readonly openDatabases: () => Promise<{
+  /**
+   * Databases for a command's own use: temporary ones, or with local images in `folder`, of which
+   * `residentBytesMax` stay in memory until they are saved.
+   */
+  readonly openDatabases: (kept?: {
+    readonly folder: string;
+    readonly residentBytesMax: number;
+  }) => Promise<{
     readonly databases: DatabasesShape;
     readonly close: () => void;
   }>;

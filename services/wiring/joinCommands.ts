@@ -32,8 +32,10 @@ export function commandJoins({
       (await import("./joinConsole.ts")).serveConsole(source, settings),
     provision: async (target, settings) =>
       (await import("./joinReader.ts")).provisionTarget(target, settings),
-    openDatabases: async () =>
-      (await import("../sqlite/sqliteDatabases.ts")).openSqliteDatabases({ folder: undefined }),
+    openDatabases: async (kept) =>
+      (await import("../sqlite/sqliteDatabases.ts")).openSqliteDatabases(
+        kept ?? { folder: undefined },
+      ),
     runSelf: async (args, env) => (await import("../node/runSelf.ts")).runSelf(args, env),
     rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
     openBroker,

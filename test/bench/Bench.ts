@@ -13,6 +13,8 @@ export interface BenchOptions {
   readonly syncAlways: boolean;
   /** Streams each of inbox, journal and snapshots. */
   readonly streamGroups: number;
+  /** Undefined: the bench's own number. */
+  readonly agents: number | undefined;
   /** Which of a bench's forms run; empty: all. */
   readonly forms: ReadonlyArray<string>;
   /** Folder for CPU profiles of our processes; measured so, numbers are lower. */

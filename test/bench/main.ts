@@ -14,6 +14,7 @@ import { flood } from "./flood.ts";
 import { growth } from "./growth.ts";
 import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
+import { query } from "./query.ts";
 import { replay } from "./replay.ts";
 import { requests } from "./requests.ts";
 import { rpc } from "./rpc.ts";
@@ -40,6 +41,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   memory,
   start,
   growth,
+  query,
 ];
 
 /** Run only when named: they need packages and servers of others. */
@@ -54,6 +56,7 @@ ${[...BENCHES, ...ON_DEMAND].map((bench) => `  ${bench.name.padEnd(12)}${bench.a
   --form <name>       only this form of a bench; may be repeated
   --sync-always       the broker fsyncs each message before its ack
   --stream-groups <n> streams each of inbox, journal and snapshots (default 1; webhooks, hot)
+  --agents <n>        how many (default 10,000; query)
   --profile <folder>  CPU profiles of our processes
   --json <file>       append each result's JSON there too`;
 
@@ -65,6 +68,7 @@ const { values, positionals } = parseArgs({
     form: { type: "string", multiple: true, default: [] },
     "sync-always": { type: "boolean", default: false },
     "stream-groups": { type: "string", default: "1" },
+    agents: { type: "string" },
     profile: { type: "string" },
     json: { type: "string" },
     help: { type: "boolean", default: false },
@@ -77,6 +81,7 @@ const options: BenchOptions = {
   syncAlways: values["sync-always"],
   streamGroups: positive("stream-groups", values["stream-groups"]),
   forms: values.form,
+  agents: values.agents === undefined ? undefined : positive("agents", values.agents),
   profile: values.profile,
   say: (line) => void process.stderr.write(`${line}\n`),
 };

@@ -187,6 +187,9 @@ function doubleDatabase(): AgentDatabase {
         rowsWritten: 0,
       };
     },
+    read: () => {
+      throw new Error("not in these tests");
+    },
     transaction: (f) => f(),
     create: () => undefined,
     isEmpty: true,

@@ -13,7 +13,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { consoleSource } from "./consoleSource.ts";
-import { rerunProcess } from "./rerunProcess.ts";
+import { ownProcess } from "./ownProcess.ts";
 import { usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -33,6 +33,8 @@ export interface ConsoleOptions {
   readonly log: LogShape;
   /** Files that the page may run an agent's past on. */
   readonly modules: ReadonlyArray<string>;
+  /** Absolute: where the view of all agents is kept. */
+  readonly dataFolder: string;
 }
 
 /** The values that commander parses. */
@@ -87,6 +89,7 @@ The API, with "Authorization: Bearer <token>"; GET gives what the reading comman
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
   GET  /api/agents/<class>/<name>/why?path=, …/diff?from=&to=
+  GET  /api/query?sql=             rows of one SELECT over all agents
   GET  /api/quarantined
   POST /api/agents/<class>/<name>/release, …/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
   GET  /api/deliveries?status=&route=&agent=&since=&limit=, /api/deliveries/<id>
@@ -108,6 +111,7 @@ Examples:
           publicHost: given.publicHost || undefined,
           token: givenToken(terminal, given),
           modules: given.rerun ?? [],
+          dataFolder: resolve(terminal.cwd, given.data),
           log: joins.log({ level: "info", format: terminal.interactive ? "text" : "json" }),
         }),
       ),
@@ -122,14 +126,14 @@ export async function console(
   { ports, target }: { readonly ports: ReadPorts; readonly target: Target },
   joins: Pick<Joins, "serveConsole" | "runSelf"> & { readonly time: TimeShape },
   terminal: Terminal,
-  { hostname, port, publicHost, log, modules, ...given }: ConsoleOptions,
+  { hostname, port, publicHost, log, modules, dataFolder, ...given }: ConsoleOptions,
 ): Promise<void> {
   if (given.token !== undefined && given.token.length < TOKEN_MIN)
     throw usage(`The console's token is too short: ${TOKEN_MIN} characters at least`);
   const { time } = joins;
   const token = given.token ?? randomBytes(TOKEN_BYTES).toString("base64url");
-  const rerun = rerunProcess(joins, target);
-  const source = consoleSource({ ports, terminal, time, modules, rerun });
+  const own = ownProcess(joins, target);
+  const source = consoleSource({ ports, terminal, time, modules, own, dataFolder });
   const server = await joins.serveConsole(source, { hostname, port, publicHost, token, time, log });
   const signals = stopSignals(joins.time);
   try {

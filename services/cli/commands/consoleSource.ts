@@ -11,6 +11,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass, findAgent } from "../agents/findAgent.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "./dead.ts";
+import type { OwnProcess } from "./ownProcess.ts";
 import { listDeliveries, showDelivery } from "./deliveries.ts";
 import { diff } from "./diff.ts";
 import { fork } from "./fork.ts";
@@ -31,8 +32,9 @@ export interface ConsoleSourceParts {
   readonly time: TimeShape;
   /** Files that the page may run an agent's past on, as it shows them. */
   readonly modules: ReadonlyArray<string>;
-  /** Runs `agents rerun` with these arguments in a process of its own: lines of JSON. */
-  readonly rerun: (args: ReadonlyArray<string>) => Promise<ReadonlyArray<unknown>>;
+  readonly own: OwnProcess;
+  /** Where the view of all agents is kept. */
+  readonly dataFolder: string;
 }
 
 /** Pages of one list are of one reading, unless somebody takes long over them. */
@@ -41,7 +43,7 @@ const ENTRIES_KEPT_MS = 30_000;
 const OVERVIEW_MS = 3_000;
 
 export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
-  const { ports, terminal, time, modules } = parts;
+  const { ports, terminal, time, modules, dataFolder } = parts;
   const lines = async (run: (capture: Terminal) => Promise<void>): Promise<unknown[]> => {
     const found: unknown[] = [];
     const capture: Terminal = {
@@ -105,6 +107,11 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     history: (wanted) => lines((capture) => history(ports, capture, { ...wanted, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
+    query: async (statement) => {
+      const given = statement === "" ? [] : ["--", statement];
+      const [rows] = await parts.own("query", ["--json", "--data", dataFolder, ...given]);
+      return rows;
+    },
     sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),
     why: (wanted) => lines((capture) => why(ports, capture, { ...wanted, json })),
     diff: (wanted) => first((capture) => diff(ports, capture, { ...wanted, json })),
@@ -141,7 +148,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       const id = await findAgent(ports.journal, className, name).catch((error: unknown) => {
         throw refusalOf(error);
       });
-      return parts.rerun([
+      return parts.own("rerun", [
         "--json",
         ...(from === undefined ? [] : ["--from", String(from)]),
         ...(to === undefined ? [] : ["--to", String(to)]),

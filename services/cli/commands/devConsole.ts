@@ -91,13 +91,13 @@ function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: De
       throw new ConsoleRefusal(503, "The server is starting: ask again in a moment.");
     const { natsUrl, namespace } = found.dev;
     const target = { natsUrl, namespace };
-    const [{ consoleSource }, { rerunProcess }, ports] = await Promise.all([
+    const [{ consoleSource }, { ownProcess }, ports] = await Promise.all([
       import("./consoleSource.ts"),
-      import("./rerunProcess.ts"),
+      import("./ownProcess.ts"),
       joins.openReader(target),
     ]);
-    const rerun = rerunProcess(joins, target);
-    const parts = { ports, terminal, time: joins.time, modules: [module], rerun };
+    const own = ownProcess(joins, target);
+    const parts = { ports, terminal, time: joins.time, modules: [module], own, dataFolder };
     return { ports, source: consoleSource(parts) };
   };
   const ask = (): NonNullable<typeof opened> => {

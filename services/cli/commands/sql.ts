@@ -4,7 +4,7 @@
  * refused, because its effect would be lost silently.
  */
 import type { Command } from "commander";
-import type { SqlResult, SqlValue } from "../../../core/database/Databases.ts";
+import type { SqlResult } from "../../../core/database/Databases.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -17,6 +17,7 @@ import {
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
+import { printRows } from "../terminal/printRows.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface SqlOptions extends AgentAt {
@@ -69,49 +70,5 @@ export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): 
       throw failed(
         "The statement writes, and this is a copy that is thrown away: nothing was changed. Only the agent's own code writes to its database.",
       );
-    const rows = result.rows.map((row) => row.map(printable));
-    if (options.json) {
-      const objects = rows.map((row) =>
-        Object.fromEntries(result.columns.map((column, i) => [column, row[i]])),
-      );
-      terminal.out(JSON.stringify(objects));
-      return;
-    }
-    for (const line of table(result.columns, rows)) terminal.out(line);
-    terminal.err(`${rows.length} ${rows.length === 1 ? "row" : "rows"}`);
+    printRows(terminal, result, options.json);
   });
-
-type Printable = string | number | null;
-
-function printable(value: SqlValue): Printable {
-  if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
-  if (typeof value !== "bigint") return value;
-  const number = Number(value);
-  return Number.isSafeInteger(number) ? number : value.toString();
-}
-
-/** Characters of a cell that are shown; `--json` prints all. */
-const CELL_MAX = 60;
-
-function table(
-  columns: ReadonlyArray<string>,
-  rows: ReadonlyArray<ReadonlyArray<Printable>>,
-): string[] {
-  if (columns.length === 0) return [];
-  const cells = rows.map((row) => row.map(cell));
-  const widths = columns.map((name, i) =>
-    Math.max(name.length, ...cells.map((row) => row[i]!.length)),
-  );
-  const line = (values: ReadonlyArray<string>): string =>
-    values
-      .map((value, i) => value.padEnd(widths[i]!))
-      .join("  ")
-      .trimEnd();
-  return [line(columns), line(widths.map((width) => "-".repeat(width))), ...cells.map(line)];
-}
-
-function cell(value: Printable): string {
-  // A line break or an escape sequence in a cell would break the table or the terminal.
-  const text = value === null ? "NULL" : String(value).replace(/[\p{Cc}]+/gu, " ");
-  return text.length > CELL_MAX ? text.slice(0, CELL_MAX - 1) + "…" : text;
-}

@@ -55,7 +55,8 @@ function readDevJson(dataFolder: string): DevFile | undefined {
   }
 }
 
-function isAlive(pid: number): boolean {
+/** Whether there is such a process. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

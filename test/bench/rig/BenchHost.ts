@@ -59,6 +59,8 @@ export interface BenchHost {
   readonly nats: NatsShape;
   /** As `services.databases`, in memory only. */
   readonly memoryDatabases: DatabasesShape;
+  /** Of its broker. */
+  readonly url: string;
   readonly serverVersion: string;
   readonly wake: (id: AgentId, services: HostServices) => Promise<ActiveAgent>;
   /** A new agent with so many recorded turns, left in memory. */
@@ -138,6 +140,7 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
     services,
     nats,
     memoryDatabases: await Effect.runPromise(Effect.provide(Databases, inMemory)),
+    url: server.url,
     serverVersion: nats.connection.client.info?.version ?? "of an unknown version",
     wake,
     write: async (name, events) => {

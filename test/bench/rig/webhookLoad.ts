@@ -113,7 +113,7 @@ function row(
   };
 }
 
-async function serverVersion(url: string): Promise<string> {
+export async function serverVersion(url: string): Promise<string> {
   const client = await connect({ servers: url.replace("nats://", "") });
   const version = client.info?.version ?? "of an unknown version";
   await client.close();

@@ -1,8 +1,9 @@
 /**
- * Runs `agents rerun` for the console in a process of its own: a module's code does not run in the
- * console, and is read anew each time.
+ * Runs a command for the console in a process of its own: a module's code does not run in the
+ * console, and is read anew each time; and an operator's SQL holds nobody's thread.
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
+import { EXIT_NOT_FOUND } from "../terminal/CliError.ts";
 import type { BrokerLogin, Joins, Target } from "../../wiring/Joins.ts";
 
 const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
@@ -13,10 +14,18 @@ const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
   ["keyFile", "--nats-key"],
 ];
 
-/** Takes the arguments after `rerun`; gives its lines. Rejects with `ConsoleRefusal`. */
-export const rerunProcess =
-  ({ runSelf }: Pick<Joins, "runSelf">, { natsUrl, login, namespace, archive }: Target) =>
-  async (args: ReadonlyArray<string>): Promise<ReadonlyArray<unknown>> => {
+/** Runs a command. Resolves to its lines of JSON; rejects with `ConsoleRefusal`. */
+export type OwnProcess = (
+  command: string,
+  args: ReadonlyArray<string>,
+) => Promise<ReadonlyArray<unknown>>;
+
+export const ownProcess =
+  (
+    { runSelf }: Pick<Joins, "runSelf">,
+    { natsUrl, login, namespace, archive }: Target,
+  ): OwnProcess =>
+  async (command, args) => {
     const target = [
       "--namespace",
       namespace,
@@ -26,10 +35,13 @@ export const rerunProcess =
       ),
     ];
     // The URL may have a password in it, and a command line is seen by all users of the machine.
-    const ran = await runSelf(["rerun", ...target, ...args], { NATS_URL: natsUrl });
+    const ran = await runSelf([command, ...target, ...args], { NATS_URL: natsUrl });
     const lines = ran.out.split("\n").filter((line) => line !== "");
     // Exit code 1 with lines: something came out otherwise.
     if (ran.code !== 0 && lines.length === 0)
-      throw new ConsoleRefusal(400, ran.err.trim().replace(/^agents: /, ""));
+      throw new ConsoleRefusal(
+        ran.code === EXIT_NOT_FOUND ? 404 : 400,
+        ran.err.trim().replace(/^agents: /, ""),
+      );
     return lines.map((line) => JSON.parse(line) as unknown);
   };

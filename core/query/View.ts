@@ -1,0 +1,288 @@
+/**
+ * The view: rows of all agents, made from the journals, for SQL over all of them (`agents query`).
+ * It is one SQLite database with the position up to which the journals are in it, kept as a local
+ * image (`core/database/Databases`) between uses.
+ *
+ * 1. Rows and position are saved together or not at all. A process that is killed leaves those of
+ *    its last save, or nothing, and then the view is made anew.
+ * 2. An event is applied if and only if it comes after the row's last. If it names one before it
+ *    that the row has not seen (history was trimmed, or the agent lives again), or can't be applied,
+ *    the row is that of the agent rebuilt from what is stored (`rebuildAgent`).
+ * 3. `catchUp` reads up to the ends that the journals' streams have when it begins: what was stored
+ *    before the call is in what is read after it. Between agents there is no common instant.
+ * 4. It reads journals, snapshots and bases. No host and no agent is asked, and none wakes.
+ * 5. An agent whose end is its last event has no row, and its bytes in the view are overwritten.
+ * 6. A damaged agent stops nobody: its row stays as it was, and `fault` says what is damaged. The
+ *    next event of it tries again.
+ * 7. The view is never the truth. One of another version or installation, one ahead of the streams,
+ *    and one whose file is damaged is made anew.
+ */
+import * as Data from "effect/Data";
+import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { ChangeSources } from "../changes/changes.ts";
+import {
+  LocalImageCorrupt,
+  type AgentDatabase,
+  type DatabasesShape,
+  type ReadLimits,
+  type SqlResult,
+} from "../database/Databases.ts";
+import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
+import { afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts";
+import { ViewTables } from "./ViewTables.ts";
+
+/** Changes with the tables. */
+const VERSION = 1;
+export interface ViewLimits {
+  /** Events between two transactions: a busy agent's row is written once for several. */
+  readonly batchEvents: number;
+  /** The same in bytes of events and states, which are in memory meanwhile. */
+  readonly batchBytes: number;
+  /** The view is saved when it holds so much in memory: a kill loses what took some seconds. */
+  readonly unsavedBytesMax: number;
+}
+
+export const VIEW_LIMITS: ViewLimits = {
+  batchEvents: 2_000,
+  batchBytes: 8 * 2 ** 20,
+  unsavedBytesMax: 32 * 2 ** 20,
+};
+
+/** The folder does not take the view's file. */
+export class ViewNotSaved extends Data.TaggedError("ViewNotSaved")<{
+  readonly message: string;
+}> {}
+
+export interface ViewSources {
+  readonly changes: Pick<ChangeSources, "streams" | "between">;
+  /** What agents are rebuilt from. `databases`: temporary ones. */
+  readonly agents: Required<Pick<RebuildSources, "journal" | "snapshots" | "databases">>;
+  /** Called now and then, with numbers of events. */
+  readonly tell?: (done: number, total: number) => void;
+}
+
+/** Up to where the view is, and in which streams: by stream group. */
+interface Position {
+  readonly created: ReadonlyArray<string>;
+  readonly seqs: ReadonlyArray<number>;
+}
+
+const NOWHERE: Position = { created: [], seqs: [] };
+
+export class View {
+  private readonly databases: Pick<DatabasesShape, "open" | "discard">;
+  private readonly id: AgentId;
+  private readonly limits: ViewLimits;
+  private database!: AgentDatabase;
+  private tables!: ViewTables;
+  private position: Position = NOWHERE;
+  /** Rows that are not written yet. */
+  private readonly pending = new Map<string, { readonly id: AgentId; readonly row: AgentRow }>();
+  private pendingBytes = 0;
+  private pendingEvents = 0;
+  /** Ends of agents that were read by this process: their next life follows on them. */
+  private readonly ends = new Map<string, AgentRow>();
+
+  /** `databases`: those of the view's own folder. */
+  constructor(
+    databases: Pick<DatabasesShape, "open" | "discard">,
+    namespace: string,
+    limits = VIEW_LIMITS,
+  ) {
+    this.databases = databases;
+    this.limits = limits;
+    this.id = agentId("View", namespace);
+    this.open();
+  }
+
+  get classes(): ReadonlyArray<string> {
+    return this.tables.classes;
+  }
+
+  /** For each stream group: everything up to this sequence is in it. */
+  get seqs(): ReadonlyArray<number> {
+    return this.position.seqs;
+  }
+
+  /**
+   * Brings the view up to what is stored now (3), and saves it. Rejects with `BrokerUnavailable`,
+   * `LocalImageCorrupt`, `ViewNotSaved`, or SQLite's error where the view has no room.
+   */
+  async catchUp(sources: ViewSources): Promise<void> {
+    const streams = await sources.changes.streams();
+    if (!this.isOf(streams)) this.forget();
+    const created = streams.map((stream) => stream.created);
+    const start = streams.map((_, group) => this.position.seqs[group] ?? 0);
+    this.position = { created, seqs: start };
+    const total = streams.reduce((sum, { end }, group) => sum + end - start[group]!, 0);
+    let done = 0;
+    for (const [group, { end }] of streams.entries()) {
+      const fromSeq = start[group]! + 1;
+      if (fromSeq > end) continue;
+      for await (const entry of sources.changes.between(group, { fromSeq, toSeq: end })) {
+        await this.take(entry, sources.agents);
+        if (!this.isFull) continue;
+        this.write(group, entry.seq);
+        sources.tell?.(done + entry.seq - fromSeq, total);
+        if (this.database.memoryBytes > this.limits.unsavedBytesMax) this.saveAndReopen();
+      }
+      this.write(group, end);
+      done += end - fromSeq;
+    }
+    if (total > 0) this.saveAndReopen();
+  }
+
+  /** As `AgentDatabase.read`. Also throws `LocalImageCorrupt`. */
+  read(sql: string, limits: ReadLimits): SqlResult {
+    return this.database.read(sql, limits);
+  }
+
+  /** Rule 7: removes all of it. */
+  forget(): void {
+    this.database.close();
+    this.databases.discard(this.id);
+    this.pending.clear();
+    this.ends.clear();
+    this.open();
+  }
+
+  close(): void {
+    this.save();
+  }
+
+  private open(): void {
+    const { database, cached } = this.databases.open(this.id);
+    this.database = database;
+    this.position = cached === undefined ? NOWHERE : decodePosition(cached.core);
+    if (cached !== undefined && this.position === NOWHERE) return this.forget();
+    try {
+      this.tables = new ViewTables(database);
+    } catch (error) {
+      if (error instanceof LocalImageCorrupt) return this.forget();
+      throw error;
+    }
+    this.commit();
+  }
+
+  /** Rule 7. */
+  private isOf(streams: ReadonlyArray<JournalStream>): boolean {
+    const { created, seqs } = this.position;
+    if (this.position === NOWHERE) return true;
+    return (
+      created.length === streams.length &&
+      streams.every(
+        (stream, group) => stream.created === created[group] && stream.end >= seqs[group]!,
+      )
+    );
+  }
+
+  /** Rule 2. */
+  private async take(
+    { id, seq, data }: BackupEntry,
+    sources: ViewSources["agents"],
+  ): Promise<void> {
+    const row = this.rowBefore(id);
+    if (seq <= row.seq) return;
+    const next = follow(row, seq, data) ?? (await rebuild(id, row, sources));
+    const key = addressKey(id);
+    this.pending.set(key, { id, row: next });
+    this.pendingBytes += data.length + (next.state?.length ?? 0);
+    this.pendingEvents++;
+    if (next.ended) this.ends.set(key, next);
+    else this.ends.delete(key);
+  }
+
+  private rowBefore(id: AgentId): AgentRow {
+    const key = addressKey(id);
+    return this.pending.get(key)?.row ?? this.ends.get(key) ?? this.tables.get(id);
+  }
+
+  private get isFull(): boolean {
+    const { batchEvents, batchBytes } = this.limits;
+    return this.pendingEvents >= batchEvents || this.pendingBytes >= batchBytes;
+  }
+
+  /** Everything up to `seq` of a group was taken. */
+  private write(group: number, seq: number): void {
+    this.database.transaction(() => {
+      for (const { id, row } of this.pending.values()) this.tables.put(id, row);
+    });
+    this.commit();
+    this.pending.clear();
+    this.pendingBytes = 0;
+    this.pendingEvents = 0;
+    const { created, seqs } = this.position;
+    this.position = { created, seqs: seqs.with(group, seq) };
+  }
+
+  private commit(): void {
+    if (this.database.freeze() !== undefined) this.database.committed();
+  }
+
+  /** Rule 1. */
+  private save(): void {
+    const core = new TextEncoder().encode(JSON.stringify({ v: VERSION, ...this.position }));
+    // The file is written again if this number is another.
+    const seq = this.position.seqs.reduce((sum, each) => sum + each, 0) as Sequence;
+    this.database.close({ seq, core });
+  }
+
+  private saveAndReopen(): void {
+    const { position } = this;
+    this.save();
+    this.open();
+    if (JSON.stringify(this.position) !== JSON.stringify(position))
+      throw new ViewNotSaved({
+        message: "the view can't be saved: is there room in its folder, and may it be written to?",
+      });
+  }
+}
+
+/** Undefined where only the agent's rebuilding tells what it is after the event. */
+function follow(row: AgentRow, seq: number, data: Uint8Array): AgentRow | undefined {
+  try {
+    const { head } = decodeEvent(data);
+    if ((head.after ?? 0) > row.seq || hidesSchedules(head)) return undefined;
+    return afterEvent(row, seq, head);
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * The agent as it is stored now, which may be later than the event that was read: the events
+ * between are then passed over (2). Rejects with `BrokerUnavailable`.
+ */
+async function rebuild(
+  id: AgentId,
+  row: AgentRow,
+  sources: ViewSources["agents"],
+): Promise<AgentRow> {
+  try {
+    const rebuilt = await rebuildAgent(id, sources);
+    try {
+      return rowOf(rebuilt, row.errors);
+    } finally {
+      rebuilt.database.close();
+    }
+  } catch (error) {
+    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+    return { ...row, fault: error.message, ended: false }; // rule 6
+  }
+}
+
+/** `NOWHERE` for one of another version. */
+function decodePosition(core: Uint8Array): Position {
+  try {
+    const { v, created, seqs } = JSON.parse(new TextDecoder().decode(core)) as Position & {
+      readonly v: number;
+    };
+    return v === VERSION ? { created, seqs } : NOWHERE;
+  } catch {
+    return NOWHERE;
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * The tables of the view (`View`): one for each class, with a row for each agent; `agents`, all of
+ * them together, with their class; and `classes`, which names each class's table. The columns are
+ * the interface of `agents query` (docs/guides/queries.md).
+ *
+ * A class's table has the class's name. Where SQLite has that name already, or does not allow it
+ * (it does not tell `Repo` from `REPO`), a number is added. Names of agents are only ever bound as
+ * values, and classes are identifiers.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import type { Schedule } from "../schedule/Schedule.ts";
+import { NO_ROW, type AgentRow } from "./AgentRow.ts";
+
+/** The page size of every agent's database (`services/sqlite/PagePool`). */
+const PAGE_BYTES = 4096;
+
+/** In their order: the long ones last, so that SQLite need not read through them. */
+const COLUMNS = [
+  "name",
+  "seq",
+  "time",
+  "errors",
+  "error",
+  "fault",
+  "due",
+  "size",
+  "schedules",
+  "state",
+];
+
+const tableDdl = (table: string): string => `CREATE TABLE ${quoted(table)} (
+  name TEXT PRIMARY KEY,
+  seq INTEGER,
+  time TEXT,
+  errors INTEGER,
+  error TEXT,
+  fault TEXT,
+  due TEXT,
+  pages INTEGER,
+  size INTEGER AS (pages * ${PAGE_BYTES} + coalesce(length(CAST(state AS BLOB)), 0)),
+  schedules TEXT,
+  state TEXT
+)`;
+
+export class ViewTables {
+  private readonly database: AgentDatabase;
+  /** Tables by class. */
+  private readonly tables = new Map<string, string>();
+
+  /** Makes what is not there yet. */
+  constructor(database: AgentDatabase) {
+    this.database = database;
+    // What an ended agent leaves in its pages is overwritten.
+    database.query("PRAGMA secure_delete = ON", []);
+    database.query(
+      "CREATE TABLE IF NOT EXISTS classes (class TEXT PRIMARY KEY, table_name TEXT)",
+      [],
+    );
+    for (const [className, table] of database.query("SELECT * FROM classes", []).rows)
+      this.tables.set(String(className), String(table));
+    if (this.tables.size === 0) this.makeUnion();
+  }
+
+  get classes(): ReadonlyArray<string> {
+    return [...this.tables.keys()];
+  }
+
+  /** The agent's row, or `NO_ROW`. */
+  get(id: AgentId): AgentRow {
+    const table = this.tables.get(id.class);
+    if (table === undefined) return NO_ROW;
+    const [row] = this.database.query(
+      `SELECT seq, time, errors, error, fault, pages, schedules, state FROM ${quoted(table)} WHERE name = ?`,
+      [id.name],
+    ).rows;
+    if (row === undefined) return NO_ROW;
+    const [seq, time, errors, error, fault, pages, schedules, state] = row;
+    return {
+      seq: Number(seq),
+      timeMs: time === null ? 0 : Date.parse(String(time)),
+      errors: Number(errors),
+      error: textOf(error),
+      fault: textOf(fault),
+      pages: Number(pages),
+      schedules: new Map(
+        (JSON.parse(String(schedules)) as Schedule[]).map((each) => [each.id, each]),
+      ),
+      state: textOf(state),
+      ended: false,
+    };
+  }
+
+  /** In a transaction of the caller's. */
+  put(id: AgentId, row: AgentRow): void {
+    const { name } = id;
+    if (row.ended) {
+      const table = this.tables.get(id.class);
+      if (table === undefined) return;
+      this.database.query(`DELETE FROM ${quoted(table)} WHERE name = ?`, [name]);
+      return;
+    }
+    const schedules = [...row.schedules.values()];
+    const dueSeconds = Math.min(...schedules.map(({ time }) => time));
+    this.database.query(
+      `INSERT OR REPLACE INTO ${quoted(this.tableOf(id.class))}
+       (name, seq, time, errors, error, fault, due, pages, schedules, state)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      [
+        name,
+        row.seq,
+        row.seq === 0 ? null : isoOf(row.timeMs),
+        row.errors,
+        row.error ?? null,
+        row.fault ?? null,
+        dueSeconds === Infinity ? null : isoOf(dueSeconds * 1000),
+        row.pages,
+        JSON.stringify(schedules),
+        row.state ?? null,
+      ],
+    );
+  }
+
+  private tableOf(className: string): string {
+    const known = this.tables.get(className);
+    if (known !== undefined) return known;
+    const table = this.freeName(className);
+    this.database.query(tableDdl(table), []);
+    this.database.query("INSERT INTO classes VALUES (?, ?)", [className, table]);
+    this.tables.set(className, table);
+    this.makeUnion();
+    return table;
+  }
+
+  private freeName(className: string): string {
+    const { rows } = this.database.query("SELECT lower(name) FROM sqlite_schema", []);
+    const taken = new Set(rows.map(([name]) => name));
+    // SQLite keeps names that begin so to itself.
+    const start = className.toLowerCase().startsWith("sqlite_") ? `_${className}` : className;
+    let name = start;
+    for (let n = 2; taken.has(name.toLowerCase()); n++) name = `${start}_${n}`;
+    return name;
+  }
+
+  /** Makes `agents` of the tables that there are. */
+  private makeUnion(): void {
+    const columns = COLUMNS.join(", ");
+    const parts = Array.from(
+      this.tables,
+      ([className, table]) => `SELECT '${className}' AS class, ${columns} FROM ${quoted(table)}`,
+    );
+    const nothing = `SELECT NULL AS class, ${COLUMNS.map((name) => `NULL AS ${name}`).join(", ")} WHERE false`;
+    this.database.query("DROP VIEW IF EXISTS agents", []);
+    this.database.query(`CREATE VIEW agents AS ${parts.join(" UNION ALL ") || nothing}`, []);
+  }
+}
+
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+const textOf = (value: SqlValue | undefined): string | undefined =>
+  typeof value === "string" ? value : undefined;
+
+/** Null for a time that is none: users' SQL writes rows of schedules. */
+function isoOf(ms: number): string | null {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? null : date.toISOString();
+}

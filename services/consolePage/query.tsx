@@ -1,0 +1,118 @@
+/** One SELECT over all agents; and the form for SQL, which an agent's tables share. */
+import { useId, useState } from "react";
+import { withQuery } from "./api.ts";
+import { go, useAsk, type Place } from "./hooks.ts";
+import { AgentLink, Answer, Heading, Problem, Table } from "./parts.tsx";
+
+export type Row = Readonly<Record<string, unknown>>;
+
+/** `kept`: names the text that was typed. It is still there when somebody comes back. */
+export const QueryForm = (props: {
+  readonly kept: string;
+  /** The statement in the address bar. */
+  readonly asked: string;
+  readonly examples: ReadonlyArray<{ readonly label: string; readonly sql: string }>;
+  readonly run: (sql: string) => void;
+}) => {
+  const id = useId();
+  const draftKey = `query ${props.kept}`;
+  const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? props.asked);
+  const type = (typed: string): void => {
+    setText(typed);
+    sessionStorage.setItem(draftKey, typed);
+  };
+  return (
+    <>
+      <div className="row">
+        {props.examples.map(({ label, sql }) => (
+          <button
+            key={label}
+            onClick={() => {
+              type(sql);
+              props.run(sql);
+            }}
+          >
+            {label}
+          </button>
+        ))}
+      </div>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          props.run(text);
+        }}
+      >
+        <label htmlFor={id}>Query</label>
+        <textarea
+          id={id}
+          value={text}
+          rows={3}
+          spellCheck={false}
+          placeholder="SELECT …"
+          onChange={({ target }) => type(target.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) props.run(text);
+          }}
+        />
+        <button>Run</button>{" "}
+        <span className="quiet">Ctrl-Enter runs it. Only statements that read.</span>
+      </form>
+    </>
+  );
+};
+
+/** A row with class and name links to its agent. */
+export const Rows = ({ rows }: { readonly rows: ReadonlyArray<Row> }) => {
+  const columns = Object.keys(rows[0] ?? {});
+  const isOfAgents = columns.includes("class") && columns.includes("name");
+  const cell = (row: Row, column: string) =>
+    isOfAgents && column === "name" ? (
+      <AgentLink agent={{ class: String(row["class"]), name: String(row["name"]) }} />
+    ) : row[column] === null ? (
+      "NULL"
+    ) : (
+      String(row[column])
+    );
+  return (
+    <Table
+      label="Rows"
+      columns={columns}
+      none="No rows."
+      rows={rows.map((row, n) => ({ key: n, cells: columns.map((column) => cell(row, column)) }))}
+    />
+  );
+};
+
+const FAILING =
+  "SELECT class, name, time, error FROM agents WHERE error IS NOT NULL ORDER BY time DESC LIMIT 100";
+
+export const Query = ({ place }: { readonly place: Place }) => {
+  const asked = place.query.get("sql") ?? "";
+  const classes = useAsk<ReadonlyArray<Row>>("query");
+  const rows = useAsk<ReadonlyArray<Row>>(
+    asked === "" ? undefined : withQuery("query", { sql: asked }),
+  );
+  return (
+    <>
+      <Heading text="Query" />
+      <p className="quiet">
+        Each class is a table, and <code>agents</code> is all of them: name, state, schedules, seq,
+        time, errors, error, fault, due, size. Fields: <code>state-&gt;&gt;'plan'</code>.
+      </p>
+      {classes.error !== undefined && <Problem text={classes.error} />}
+      <QueryForm
+        kept="all agents"
+        asked={asked}
+        run={(sql) => (sql === asked ? rows.again() : go(withQuery("query", { sql })))}
+        examples={[
+          { label: "Failing", sql: FAILING },
+          ...(classes.value ?? []).map((row) => ({
+            label: `${String(row["class"])} (${String(row["agents"])})`,
+            sql: `SELECT class, name, time, state FROM agents WHERE class = '${String(row["class"])}' LIMIT 100`,
+          })),
+        ]}
+      />
+      {asked !== "" && <Answer of={rows}>{(list) => <Rows rows={list} />}</Answer>}
+    </>
+  );
+};

@@ -1,0 +1,238 @@
+/**
+ * `agents query` as people run it, on a real nats-server with real hosts: what it answers, what it
+ * refuses, and that a kill, a trim, an erasure and a restore leave it right.
+ */
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { trimAgent } from "../../core/retention/trimAgent.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { runProgram } from "../../services/cli/program.ts";
+import { CliError } from "../../services/cli/terminal/CliError.ts";
+import { commandJoins } from "../../services/wiring/joinCommands.ts";
+import { openReader } from "../../services/wiring/joinReader.ts";
+import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import type { AgentsRun } from "../kit/runAgents.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MODULE = fileURLToPath(new URL("./shopModule.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+/** Retention keeps a minute; this is later. */
+const AHEAD_MS = 3_600_000;
+const JOINS = commandJoins({
+  link: undefined,
+  startWorker: () => {
+    throw new Error("not in these tests");
+  },
+});
+const HOSTILE = `o'hara"; DROP TABLE Shop; --`;
+
+const folder = tempFolder("query");
+/** Where commands keep what is theirs: below their working folder. */
+const data = join(folder.path, ".agents");
+let nats: TestNats;
+let ports: ReadPorts;
+let host: AgentsProcess;
+
+/** A command in this process. */
+async function agents(...args: string[]): Promise<AgentsRun> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const terminal = {
+    out: (line: string) => out.push(line),
+    err: (line: string) => err.push(line),
+    interactive: false,
+    env: {},
+    cwd: folder.path,
+  };
+  const given = [...args, "--nats", nats.url];
+  const code = await runProgram(given, JOINS, terminal, "0").catch((error: unknown) => {
+    if (!(error instanceof CliError)) throw error;
+    err.push(error.message);
+    return error.exitCode;
+  });
+  return { code, out: out.join("\n"), err: err.join("\n") };
+}
+async function rows(sql: string, ...args: string[]): Promise<unknown> {
+  const ran = await agents("query", sql, "--json", ...args);
+  if (ran.code !== 0) throw new Error(ran.err);
+  return JSON.parse(ran.out);
+}
+async function call(className: string, name: string, method: string, ...args: unknown[]) {
+  const { reply } = await ports.calls.call(
+    agentId(className, name),
+    { kind: "rpc", method, args },
+    { deadlineMs: 20_000, repeatable: false },
+  );
+  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
+  return reply.value;
+}
+
+/** Jobs of an agent that fail; resolves when the last of them has. */
+async function failJobs(name: string, messages: ReadonlyArray<string>): Promise<void> {
+  const before = await failuresOf(name);
+  for (const message of messages) await call("Shop", name, "failLater", message);
+  await pollUntil("the jobs have failed", async () => {
+    const saw = (await failuresOf(name)) - before;
+    return saw === messages.length || { done: false, saw };
+  });
+}
+
+async function failuresOf(name: string): Promise<number> {
+  let count = 0;
+  for await (const { data: event } of ports.journal.read(agentId("Shop", name), {
+    fromSeq: 1 as never,
+  }))
+    // prettier-ignore
+    count += decodeEvent(event).head.turns.filter(({ error }) => error !== undefined).length;
+  return count;
+}
+
+beforeAll(async () => {
+  nats = await startNats();
+  expect(await agents("provision", "--shards", "4", "--stream-groups", "2")).toMatchObject({ code: 0 }); // prettier-ignore
+  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  host = await AgentsProcess.start({
+    args: ["host", MODULE, "--nats", nats.url, "--data", join(folder.path, "host")],
+  });
+  await host.ready();
+  for (let n = 0; n < 20; n++) await call("Shop", `shop-${n}`, "sell", n);
+  await call("Shop", HOSTILE, "sell", 1_000);
+  await call("Customer", "ann", "pay", 7);
+}, 90_000);
+afterAll(async () => {
+  await host?.kill();
+  await ports?.close();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+test("one SELECT answers over all agents of a class, and has what was stored a moment ago", async () => {
+  const rich = "SELECT name, state->>'sold' AS sold FROM Shop WHERE state->>'sold' > 17 ORDER BY 2";
+  expect(await rows(rich)).toEqual([
+    { name: "shop-18", sold: 18 },
+    { name: "shop-19", sold: 19 },
+    { name: HOSTILE, sold: 1_000 },
+  ]);
+  await call("Shop", "shop-3", "sell", 50);
+  expect(await rows("SELECT state->>'sold' AS sold FROM Shop WHERE name = 'shop-3'")).toEqual([
+    { sold: 53 },
+  ]);
+  const both = "SELECT s.name, c.name AS who FROM Shop s, Customer c WHERE s.name = 'shop-' || (c.state->>'spent')"; // prettier-ignore
+  expect(await rows(both)).toEqual([{ name: "shop-7", who: "ann" }]);
+  const table = await agents("query");
+  expect(table.out).toMatch(/^class\s+agents\s+time/);
+  expect(table.out).toMatch(/Customer\s+1 /);
+  expect(table.out).toMatch(/Shop\s+21 /);
+  expect(table.err).toMatch(/^2 rows, up to event \d+, \d+$/m);
+}, 60_000);
+
+test("it has schedules, errors and sizes, and wakes nobody", async () => {
+  await call("Shop", "shop-1", "plan", 3_600);
+  await failJobs("shop-2", ["no such article"]);
+  const planned = "SELECT name, due > '2026' AS is_due, schedules->0->>'callback' AS what FROM Shop WHERE due IS NOT NULL"; // prettier-ignore
+  expect(await rows(planned)).toEqual([{ name: "shop-1", is_due: 1, what: "restock" }]);
+  const last = await ports.journal.last(agentId("Shop", "shop-2"));
+  const failed = "SELECT class, name, errors, error, seq FROM agents WHERE errors > 0";
+  expect(await rows(failed)).toEqual([
+    { class: "Shop", name: "shop-2", errors: 1, error: expect.stringContaining("no such article") as string, seq: last!.seq }, // prettier-ignore
+  ]);
+  expect(await rows("SELECT count(*) AS n FROM Shop WHERE size > 4096")).toEqual([{ n: 21 }]);
+  const ends = (await ports.changes.streams()).map(({ end }) => end);
+  await rows("SELECT * FROM agents");
+  expect((await ports.changes.streams()).map(({ end }) => end)).toEqual(ends);
+}, 60_000);
+
+test("what is no query is refused, and says why", async () => {
+  const refused = async (sql: string, ...args: string[]) => {
+    const { code, out, err } = await agents("query", sql, ...args);
+    expect(out).toBe("");
+    return `${code} ${err.trim()}`;
+  };
+  expect(await refused("SELECT * FROM Shopp")).toMatch(/^3 There are no agents of class Shopp. Did you mean Shop\?/); // prettier-ignore
+  expect(await refused("SELECT * FROM Elsewhere")).toContain('"agents query" shows the classes');
+  expect(await refused("SELECT colour FROM Shop")).toMatch(/^1 SQLite: no such column: colour/);
+  expect(await refused("SELEKT 1")).toMatch(/^1 SQLite: near "SELEKT": syntax error/);
+  expect(await refused("DELETE FROM Shop")).toMatch(/^1 SQLite: The statement writes/);
+  expect(await refused("ATTACH 'x' AS y")).toMatch(/^1 SQLite: ATTACH/);
+  expect(await refused("PRAGMA journal_mode = WAL")).toMatch(/^1 SQLite: PRAGMA/);
+  const endless = "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r"; // prettier-ignore
+  expect(await refused(endless, "--seconds", "1")).toMatch(/^1 The query ran for 1 seconds and was ended/);
+  expect(await refused("SELECT 1", "--seconds", "0")).toMatch(/^2 /);
+  expect(await rows("SELECT count(*) AS n FROM Shop")).toEqual([{ n: 21 }]);
+}, 90_000);
+
+test("several at once wait for one another", async () => {
+  const sql = "SELECT count(*) AS n FROM Shop";
+  const all = await Promise.all([rows(sql), rows(sql), rows(sql, "--rebuild"), rows(sql)]);
+  expect(all).toEqual([[{ n: 21 }], [{ n: 21 }], [{ n: 21 }], [{ n: 21 }]]);
+  expect(existsSync(join(data, "view", "lock"))).toBe(false);
+}, 60_000);
+
+test("killed in the middle of its work, the next one goes on, counting nothing twice", async () => {
+  const wanted = "SELECT name, seq, time, errors, state FROM agents ORDER BY class, name";
+  for (const afterMs of [0, 5, 10]) {
+    await failJobs("shop-2", ["again", "and again", "and again"]);
+    const child = spawn(process.execPath, [MAIN, "query", wanted, "--data", data], {
+      env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url },
+      stdio: "ignore",
+    });
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    const lock = join(data, "view", "lock");
+    await pollUntil("it works on the view, or has ended", () => existsSync(lock) || child.exitCode !== null, { intervalMs: 1 }); // prettier-ignore
+    await new Promise((resolve) => setTimeout(resolve, afterMs));
+    child.kill("SIGKILL");
+    await ended;
+    const found = await rows(wanted);
+    expect(found).toEqual(await rows(wanted, "--rebuild"));
+  }
+  expect(await rows("SELECT errors FROM Shop WHERE name = 'shop-2'")).toEqual([{ errors: 10 }]);
+}, 120_000);
+
+test("history that was trimmed while nobody looked is read from its base, schedules too", async () => {
+  await call("Shop", "shop-1", "sell", 1);
+  const id = agentId("Shop", "shop-1");
+  const time = { nowMs: () => machineTime.nowMs() + AHEAD_MS };
+  let events = 0;
+  for await (const _ of ports.journal.read(id, { fromSeq: 1 as never })) events++;
+  expect(events).toBeGreaterThan(2);
+  const trimmed = await trimAgent(id, { ...ports, time }, { limits: { events: 1 }, events });
+  expect(trimmed).toMatchObject({ _tag: "Trimmed" });
+  const sql = "SELECT state->>'sold' AS sold, schedules->0->>'callback' AS what FROM Shop WHERE name = 'shop-1'"; // prettier-ignore
+  expect(await rows(sql)).toEqual([{ sold: 2, what: "restock" }]);
+  expect(await rows(sql, "--rebuild")).toEqual([{ sold: 2, what: "restock" }]);
+}, 60_000);
+
+test("an erased agent is gone, its next life is there, and so is one that is put back", async () => {
+  const sold = (name: string) => rows(`SELECT state->>'sold' AS sold FROM Shop WHERE name = '${name}'`); // prettier-ignore
+  expect(await agents("erase", "shop", "shop-5", "--yes")).toMatchObject({ code: 0 });
+  expect(await sold("shop-5")).toEqual([]);
+  await call("Shop", "shop-5", "sell", 3);
+  expect(await sold("shop-5")).toEqual([{ sold: 3 }]);
+  await call("Shop", "shop-6", "sell", 100);
+  const { seq } = (await ports.journal.last(agentId("Shop", "shop-6")))!;
+  await call("Shop", "shop-6", "sell", 100);
+  expect(await sold("shop-6")).toEqual([{ sold: 206 }]);
+  const back = await agents("restore", "shop", "shop-6", "--at", String(seq), "--yes");
+  expect(back).toMatchObject({ code: 0 });
+  expect(await sold("shop-6")).toEqual([{ sold: 106 }]);
+  expect(await agents("fork", "shop", "shop-1", "copy of 1")).toMatchObject({ code: 0 });
+  expect(await rows("SELECT schedules->0->>'callback' AS what FROM Shop WHERE name = 'copy of 1'")).toEqual([{ what: "restock" }]); // prettier-ignore
+}, 90_000);
+
+test("a restored installation has the same rows, from a view of its own", async () => {
+  const saved = join(folder.path, "saved");
+  const wanted = "SELECT class, name, state, schedules FROM agents ORDER BY class, name";
+  const there = ["--namespace", "there"];
+  expect(await agents("backup", saved)).toMatchObject({ code: 0 });
+  expect(await agents("provision", "--shards", "2", ...there)).toMatchObject({ code: 0 });
+  expect(await agents("restore", saved, ...there)).toMatchObject({ code: 0 });
+  expect(await rows(wanted, ...there)).toEqual(await rows(wanted));
+}, 90_000);
