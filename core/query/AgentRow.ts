@@ -45,20 +45,16 @@ export const NO_ROW: AgentRow = {
 /** Throws `CorruptFrame` for a change of a state that is not the row's. */
 export function afterEvent(before: AgentRow, seq: number, head: JournalHead): AgentRow {
   const isEnd = head.kind === "destroyed";
-  let { state, errors, error } = isEnd ? NO_ROW : before;
-  for (const turn of head.turns) {
+  let { state } = isEnd ? NO_ROW : before;
+  for (const turn of head.turns)
     if (turn.state !== undefined) state = applyState(state, turn.state);
-    ({ error } = turn);
-    if (error !== undefined) errors++;
-  }
   const pages = head.pages ?? (isEnd ? 0 : before.pages);
   return {
     seq,
     timeMs: head.time,
     state,
     pages,
-    errors,
-    error,
+    ...afterTurns(isEnd ? NO_ROW : before, head),
     schedules: schedulesAfter(isEnd ? NO_ROW.schedules : before.schedules, head.schedules),
     fault: undefined,
     // One that is carried over an end brings what the agent has afterwards (`eventOfBase`).
@@ -73,18 +69,38 @@ export function afterEvent(before: AgentRow, seq: number, head: JournalHead): Ag
 export const hidesSchedules = ({ schedules }: JournalHead): boolean =>
   schedules !== undefined && schedules.put === undefined && schedules.del === undefined;
 
-/** The row of an agent as it is stored now. `errors`: those that were counted before. */
-export function rowOf({ image, database }: Rebuilt, errors: number): AgentRow {
+/**
+ * The row of a rebuilt agent. `before`: its row until now. `event`: the one that it was rebuilt
+ * for, whose errors count.
+ */
+export function rowOf(
+  { image, database }: Rebuilt,
+  before: AgentRow,
+  event: { readonly seq: number; readonly head: JournalHead },
+): AgentRow {
+  const { errors, error } = afterTurns(before, event.head);
   return {
     seq: image.seq,
     timeMs: image.timeMs,
     state: image.state,
     pages: image.pages,
     errors,
-    error: undefined,
+    error: image.seq === event.seq ? error : undefined,
     schedules: new Map(new ScheduleTable(database).all().map((row) => [row.id, toSchedule(row)])),
     fault: undefined,
     ended: image.seq === image.life && image.state === undefined && image.pages === 0,
+  };
+}
+
+function afterTurns(
+  before: Pick<AgentRow, "errors" | "error">,
+  { turns }: JournalHead,
+): Pick<AgentRow, "errors" | "error"> {
+  const failed = turns.filter(({ error }) => error !== undefined).length;
+  const last = turns.at(-1);
+  return {
+    errors: before.errors + failed,
+    error: last === undefined ? before.error : last.error,
   };
 }
 

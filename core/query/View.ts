@@ -21,7 +21,7 @@ import * as Data from "effect/Data";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { ChangeSources } from "../changes/changes.ts";
 import {
   LocalImageCorrupt,
@@ -30,6 +30,7 @@ import {
   type ReadLimits,
   type SqlResult,
 } from "../database/Databases.ts";
+import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
 import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
 import { afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts";
 import { ViewTables } from "./ViewTables.ts";
@@ -180,13 +181,11 @@ export class View {
   }
 
   /** Rule 2. */
-  private async take(
-    { id, seq, data }: BackupEntry,
-    sources: ViewSources["agents"],
-  ): Promise<void> {
+  private async take(entry: BackupEntry, sources: ViewSources["agents"]): Promise<void> {
+    const { id, seq, data } = entry;
     const row = this.rowBefore(id);
     if (seq <= row.seq) return;
-    const next = follow(row, seq, data) ?? (await rebuild(id, row, sources));
+    const next = await after(entry, row, sources);
     const key = addressKey(id);
     this.pending.set(key, { id, row: next });
     this.pendingBytes += data.length + (next.state?.length ?? 0);
@@ -241,37 +240,42 @@ export class View {
   }
 }
 
-/** Undefined where only the agent's rebuilding tells what it is after the event. */
-function follow(row: AgentRow, seq: number, data: Uint8Array): AgentRow | undefined {
-  try {
-    const { head } = decodeEvent(data);
-    if ((head.after ?? 0) > row.seq || hidesSchedules(head)) return undefined;
-    return afterEvent(row, seq, head);
-  } catch (error) {
-    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
-    throw error;
-  }
-}
-
-/**
- * The agent as it is stored now, which may be later than the event that was read: the events
- * between are then passed over (2). Rejects with `BrokerUnavailable`.
- */
-async function rebuild(
-  id: AgentId,
+/** The row after an event: by the event, or rebuilt (2, 6). Rejects with `BrokerUnavailable`. */
+async function after(
+  { id, seq, data }: BackupEntry,
   row: AgentRow,
   sources: ViewSources["agents"],
 ): Promise<AgentRow> {
   try {
-    const rebuilt = await rebuildAgent(id, sources);
-    try {
-      return rowOf(rebuilt, row.errors);
-    } finally {
-      rebuilt.database.close();
-    }
+    const { head } = decodeEvent(data);
+    const follows = (head.after ?? 0) <= row.seq && !hidesSchedules(head);
+    return follows ? afterEvent(row, seq, head) : await rebuild(id, { seq, head }, row, sources);
   } catch (error) {
     if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-    return { ...row, fault: error.message, ended: false }; // rule 6
+    return { ...row, fault: error.message, ended: false };
+  }
+}
+
+/**
+ * The agent after the event. Where that is trimmed meanwhile it is the agent as it is now, and the
+ * events between are passed over (2).
+ */
+async function rebuild(
+  id: AgentId,
+  event: { readonly seq: number; readonly head: JournalHead },
+  row: AgentRow,
+  sources: ViewSources["agents"],
+): Promise<AgentRow> {
+  const rebuilt = await rebuildAgent(id, { ...sources, atSeq: event.seq }).catch(
+    (error: unknown) => {
+      if (error instanceof HistoryTrimmed) return rebuildAgent(id, sources);
+      throw error;
+    },
+  );
+  try {
+    return rowOf(rebuilt, row, event);
+  } finally {
+    rebuilt.database.close();
   }
 }
 

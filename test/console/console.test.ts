@@ -102,7 +102,7 @@ beforeAll(async () => {
     args: ["host", MODULE, "--nats", nats.url, "--data", folder.path, "--shards", "4"],
   });
   await host.ready();
-  served = await serve([], { AGENTS_CONSOLE_TOKEN: TOKEN });
+  served = await serve(["--data", folder.path], { AGENTS_CONSOLE_TOKEN: TOKEN });
   ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
   await call("on/the desk", "write", "first", "ann");
   await call("on/the desk", "write", "second", "ann");
@@ -199,6 +199,21 @@ describe("the console's API", () => {
     ]);
     expect(await get(`${DESK}/schedules?at=${second.seq}`)).toEqual([]);
     expect(await get(`${DESK}/schedules`)).toMatchObject([{ callback: "remind" }]);
+  });
+
+  it("answers one SELECT over all agents, and says what is wrong with another", async () => {
+    const query = (sql: string) => ask(`/api/query?sql=${encodeURIComponent(sql)}`);
+    const wanted = "SELECT name FROM NoteAgent WHERE state->>'$.by.name' = 'bob'";
+    expect(JSON.parse((await query(wanted)).text)).toEqual([{ name: "on/the desk" }]);
+    expect(await get("/api/query")).toMatchObject([{ class: "NoteAgent", agents: 2 }]);
+    expect(await query("SELECT * FROM NoteAgents")).toMatchObject({
+      status: 404,
+      text: expect.stringContaining("Did you mean NoteAgent?") as string,
+    });
+    expect(await query("DROP TABLE NoteAgent")).toMatchObject({
+      status: 400,
+      text: expect.stringContaining("The statement writes") as string,
+    });
   });
 
   it("says what is wrong with a question", async () => {
@@ -405,6 +420,24 @@ describe("the console's page", () => {
     await Promise.all([page.close(), list.close(), timeline.close()]);
   }, 60_000);
 
+  it("finds agents by a query over all of them, which has a link, and leads to each", async () => {
+    const { page, broken } = await open("query");
+    await page.getByRole("button", { name: /^NoteAgent \(\d+\)$/ }).waitFor();
+    await page.getByLabel("Query", { exact: true }).fill(
+      "SELECT class, name, state->>'text' AS text FROM agents WHERE text LIKE '%third%' OR text LIKE '%fourth%'",
+    ); // prettier-ignore
+    await page.getByRole("button", { name: "Run" }).click();
+    const found = page.getByRole("region", { name: "Rows" });
+    await found.getByRole("link", { name: "NoteAgent/on/the desk" }).waitFor();
+    await page.reload();
+    await found.getByRole("link", { name: "NoteAgent/on/the desk" }).click();
+    await page.getByRole("heading", { name: "NoteAgent/on/the desk" }).waitFor();
+    await page.goto(`${served.url}/#/query?sql=${encodeURIComponent("DELETE FROM agents")}`);
+    await page.getByRole("alert").getByText("The statement writes").waitFor();
+    expect(broken).toEqual([]);
+    await page.close();
+  }, 60_000);
+
   it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
     for (let n = 0; n < 230; n++) await bulk(n);
     const { page, broken } = await open("agents?class=BulkAgent");
@@ -457,7 +490,7 @@ describe("the console's page", () => {
     const views = [
       "", "deliveries", "agents", "dead", desk, `${desk}/turns/${seq}`, `${desk}/state`,
       `${desk}/tables?query=SELECT+1`, `${desk}/schedules`, `${desk}/why?path=state.text`,
-      `${desk}/diff?from=1`, `${desk}/rerun`, "nowhere",
+      `${desk}/diff?from=1`, `${desk}/rerun`, "query?sql=SELECT+1", "nowhere",
     ]; // prettier-ignore
     for (const colorScheme of ["light", "dark"] as const) {
       const { page } = await open("", { colorScheme, viewport: { width: 375, height: 700 }, bypassCSP: true }); // prettier-ignore

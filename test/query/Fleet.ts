@@ -64,8 +64,11 @@ export class Fleet {
     return this.log.at(-1)?.seq ?? 0;
   }
 
-  /** `stopAfter`: the reader is killed after so many events. */
-  sources(stopAfter = Infinity): ViewSources {
+  /**
+   * `stopAfter`: the reader is killed after so many events. `meanwhile` happens when the first has
+   * been read from the broker, and those behind it.
+   */
+  sources(stopAfter = Infinity, meanwhile?: () => Promise<void>): ViewSources {
     const { journal, snapshots, databases } = this.ports;
     const { log, broker } = this;
     return {
@@ -74,12 +77,16 @@ export class Fleet {
         streams: async () => [{ created: this.created, end: this.end }],
         between: async function* (_group, { fromSeq, toSeq }) {
           let left = stopAfter;
-          for (const entry of log) {
-            if (entry.seq < fromSeq || entry.seq > toSeq) continue;
-            const stored = broker.journal.eventsOf(entry.id).find(({ seq }) => seq === entry.seq);
-            if (stored === undefined) continue; // trimmed
+          const entries = log.filter(
+            ({ id, seq }) =>
+              seq >= fromSeq &&
+              seq <= toSeq &&
+              broker.journal.eventsOf(id).some((stored) => stored.seq === seq), // not trimmed
+          );
+          await meanwhile?.();
+          for (const entry of entries) {
             if (left-- <= 0) throw new Killed();
-            yield { ...entry, data: stored.data };
+            yield entry;
           }
         },
       },

@@ -164,7 +164,9 @@ test("what is no query is refused, and says why", async () => {
   expect(await refused("ATTACH 'x' AS y")).toMatch(/^1 SQLite: ATTACH/);
   expect(await refused("PRAGMA journal_mode = WAL")).toMatch(/^1 SQLite: PRAGMA/);
   const endless = "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r"; // prettier-ignore
-  expect(await refused(endless, "--seconds", "1")).toMatch(/^1 The query ran for 1 seconds and was ended/);
+  expect(await refused(endless, "--seconds", "1")).toMatch(
+    /^1 The query ran for 1 seconds and was ended/,
+  );
   expect(await refused("SELECT 1", "--seconds", "0")).toMatch(/^2 /);
   expect(await rows("SELECT count(*) AS n FROM Shop")).toEqual([{ n: 21 }]);
 }, 90_000);
