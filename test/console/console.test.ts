@@ -407,18 +407,16 @@ describe("the console's page", () => {
 
   it("finds agents by a query over all of them, which has a link, and leads to each", async () => {
     const { page } = await open("query");
-    await page.getByRole("button", { name: "NoteAgent (" }).waitFor();
     await page.getByLabel("Query", { exact: true }).fill("SELECT class, name FROM agents");
     await page.getByRole("button", { name: "Run" }).click();
     await page.getByRole("link", { name: "NoteAgent/on/the desk" }).waitFor();
     await page.reload();
     await page.getByRole("link", { name: "NoteAgent/on/the desk" }).click();
     await page.getByRole("heading", { name: "NoteAgent on/the desk" }).waitFor();
-    await page.goto(`${served.url}/#/query?sql=${encodeURIComponent("DELETE FROM agents")}`);
+    await page.goto(`${served.url}/#/query?sql=${encodeURIComponent("DELETE FROM NoteAgent")}`);
     await page.getByRole("alert").filter({ hasText: "The statement writes" }).waitFor();
     await page.close();
-    const wrong = await ask(`/api/query?sql=${encodeURIComponent("SELECT * FROM NoteAgents")}`);
-    expect([wrong.status, wrong.text]).toEqual([404, expect.stringContaining("mean NoteAgent?")]);
+    expect(await ask("/api/query?sql=SELECT+1+FROM+NoteAgents")).toMatchObject({ status: 404 });
   }, 60_000);
 
   it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
