@@ -12,6 +12,7 @@ import { printResult } from "./printResult.ts";
 import { crowd } from "./crowd.ts";
 import { flood } from "./flood.ts";
 import { growth } from "./growth.ts";
+import { hold } from "./hold.ts";
 import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
 import { query } from "./query.ts";
@@ -38,6 +39,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   schedules,
   crowd,
   flood,
+  hold,
   memory,
   start,
   growth,

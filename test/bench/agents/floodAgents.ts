@@ -1,4 +1,7 @@
-/** The module of the flood bench: a state write for each request. */
+/**
+ * The module of the flood and hold benches: a state write for each request, and a turn that never
+ * ends.
+ */
 import { Agent, routeAgentRequest } from "agents";
 
 export class Counter extends Agent<{}, { readonly count: number }> {
@@ -8,6 +11,14 @@ export class Counter extends Agent<{}, { readonly count: number }> {
   override onRequest(): Response {
     this.setState({ count: this.state.count + 1 });
     return new Response("OK");
+  }
+}
+
+export class Holder extends Agent {
+  static override options = { http: "open", retry: { maxAttempts: 1 } } as const;
+
+  override onRequest(): Response {
+    for (;;);
   }
 }
 

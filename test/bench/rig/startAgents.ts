@@ -24,6 +24,8 @@ export interface AgentsOptions {
   readonly syncAlways: boolean;
   /** Options of Node itself. */
   readonly nodeArgs?: ReadonlyArray<string>;
+  /** Options of hosts and of `agents dev`. */
+  readonly hostArgs?: ReadonlyArray<string>;
   /** Folder for CPU profiles. */
   readonly profile?: string | undefined;
   readonly env?: Readonly<Record<string, string>>;
@@ -69,6 +71,7 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
         ...profileArgs(options.profile),
         COMMAND, role, options.module, "--nats", nats.url, "--data", join(folder.path, name),
         "--admin-port", String(adminPort), "--log-level", "warn",
+        ...(role === "gateway" ? [] : (options.hostArgs ?? [])),
         // One client calls as fast as it is answered: that is what is measured.
         ...(role === "host"
           ? []
