@@ -60,7 +60,7 @@ async function measure(
   const hostArgs = ["--workers", String(workers)];
   const agents = await startAgents({ module: MODULE, hosts: 1, hostArgs, syncAlways });
   try {
-    const waitsMs = new Array<number>(NEIGHBOURS).fill(0);
+    const waitsMs = Array.from({ length: NEIGHBOURS }, () => 0);
     let refused = 0;
     const ask = async (n: number): Promise<number> => {
       const startMs = performance.now();
