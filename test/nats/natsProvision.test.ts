@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Bus } from "../../core/bus/Bus.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { agentId, type Sequence, type ShardId } from "../../schemas/Address.ts";
+import { STORED_FORMATS } from "../../schemas/StoredFormats.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { headers } from "../../services/nats/client/ReplyInbox.ts";
 import { Nats, type NatsShape } from "../../services/nats/client/Nats.ts";
@@ -19,7 +20,11 @@ import {
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
-import { provision, type ProvisionOptions } from "../../services/nats/setup/provision.ts";
+import {
+  provision,
+  raiseFormats,
+  type ProvisionOptions,
+} from "../../services/nats/setup/provision.ts";
 import { collect } from "../kit/collect.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -65,6 +70,25 @@ describe("provisioning", () => {
       requested: 32,
     });
     await expect(open(newNamespace(), { shards: 0 })).rejects.toBeInstanceOf(RangeError);
+  });
+
+  it("refuses an installation of newer formats, to open or to provision, and changes nothing there", async () => {
+    const subjects = newNamespace();
+    const nats = await open(subjects, { shards: 8 });
+    await raiseFormats(nats.api, nats.subjects, STORED_FORMATS);
+    expect(await openNats(connection, subjects)).toMatchObject({ shards: 8 });
+    await raiseFormats(nats.api, nats.subjects, STORED_FORMATS + 1);
+    const config = () => nats.api.call(`STREAM.INFO.${subjects.stream.inbox}`);
+    const { config: before } = (await config()) as { readonly config: unknown };
+    expect(before).toMatchObject({ metadata: { "agents.shards": "8" } });
+    const refusal = {
+      _tag: "NewerInstallation",
+      message: expect.stringMatching(/of version 2, and this release reads 1 at most/) as unknown,
+    };
+    await expect(openNats(connection, subjects)).rejects.toMatchObject(refusal);
+    await expect(open(subjects, { leaseTtlMs: 9_000 })).rejects.toMatchObject(refusal);
+    await raiseFormats(nats.api, nats.subjects, STORED_FORMATS);
+    expect(await config()).toMatchObject({ config: before as object });
   });
 
   it("changes the leases' TTL when it is asked to, and only then", async () => {

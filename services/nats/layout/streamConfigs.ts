@@ -26,6 +26,8 @@ export const NANOS_PER_MS = 1_000_000;
 export const SHARDS_KEY = "agents.shards";
 /** The same for stream groups. Absent in installations older than groups, which have one. */
 export const STREAM_GROUPS_KEY = "agents.stream-groups";
+/** The version of the stored formats (`schemas/StoredFormats`). Absent: 1. */
+export const FORMATS_KEY = "agents.formats";
 /**
  * Watchers receive expiry markers at once, and one that was cut off lists again: a minute is
  * plenty.

@@ -12,6 +12,7 @@ import { JetStreamApi, unavailable } from "../client/JetStreamApi.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "../client/Nats.ts";
 import { NatsConnection, type NatsConnectionShape } from "../client/NatsConnection.ts";
 import {
+  NewerInstallation,
   NotProvisioned,
   provision,
   ProvisioningRefused,
@@ -39,6 +40,7 @@ export interface OpenOptions {
 export type OpenError =
   | BrokerUnavailable
   | NotProvisioned
+  | NewerInstallation
   | ShardCountMismatch
   | StreamGroupsRefused
   | ProvisioningRefused;
@@ -91,6 +93,7 @@ export const layer = (
         try: () => openNats(connection, new Subjects(options.namespace), options),
         catch: (error) =>
           error instanceof NotProvisioned ||
+          error instanceof NewerInstallation ||
           error instanceof ShardCountMismatch ||
           error instanceof StreamGroupsRefused ||
           error instanceof ProvisioningRefused

@@ -11,9 +11,11 @@
  */
 import * as Data from "effect/Data";
 import { SHARDS_DEFAULT } from "../../../schemas/Address.ts";
+import { STORED_FORMATS } from "../../../schemas/StoredFormats.ts";
 import type { StreamLayout, Subjects } from "../../../schemas/Subjects.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "../client/JetStreamApi.ts";
 import {
+  FORMATS_KEY,
   NANOS_PER_MS,
   SHARDS_KEY,
   STREAM_GROUPS_KEY,
@@ -72,6 +74,12 @@ export class StreamGroupsRefused extends Data.TaggedError("StreamGroupsRefused")
   readonly message: string;
 }> {}
 
+/** A newer release writes formats there that this one can't read. */
+export class NewerInstallation extends Data.TaggedError("NewerInstallation")<{
+  readonly formats: number;
+  readonly message: string;
+}> {}
+
 /** The broker has no installation of this namespace: run `agents provision`. */
 export class NotProvisioned extends Data.TaggedError("NotProvisioned")<{
   readonly namespace: string;
@@ -90,8 +98,8 @@ interface StreamInfo {
 }
 
 /**
- * Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or
- * `BrokerUnavailable`.
+ * Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `NewerInstallation`,
+ * `ProvisioningRefused` or `BrokerUnavailable`.
  */
 export async function provision(
   broker: Pick<NatsShape, "api" | "publisher" | "reader">,
@@ -115,6 +123,7 @@ export async function provision(
     before = await createOrFind(api, first!);
   }
   if (before !== undefined) {
+    checkFormats(before.config, subjects.namespace);
     layout = layoutOf(before.config);
     checkShards(layout.shards, options.shards, subjects.namespace);
     checkGroups(layout.streamGroups, options.streamGroups, subjects.namespace);
@@ -140,6 +149,7 @@ export async function provision(
     const create = (): Promise<unknown> => createOrFind(api, wanted);
     await moveInbox(broker, laid, group, { old, create });
   }
+  await raiseFormats(api, laid);
   return readInstallation(api, subjects);
 }
 
@@ -181,7 +191,35 @@ async function checkMovable(
     throw refuse(`the host ${host} still runs; stop the hosts, and run "agents provision" again`);
 }
 
-/** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
+/**
+ * From now on releases that know a smaller version refuse to start here. Rejects with
+ * `BrokerUnavailable`.
+ */
+export async function raiseFormats(
+  api: JetStreamApi,
+  subjects: Subjects,
+  formats = STORED_FORMATS,
+): Promise<void> {
+  const { config } = (await info(api, subjects.stream.inbox))!;
+  if (formatsOf(config) >= formats) return;
+  await updateStream(api, config, {
+    metadata: { ...config.metadata, [FORMATS_KEY]: `${formats}` },
+  });
+}
+
+function checkFormats(config: StreamInfo["config"], namespace: string): void {
+  const formats = formatsOf(config);
+  if (formats <= STORED_FORMATS) return;
+  throw new NewerInstallation({
+    formats,
+    message: `a newer release has upgraded "${namespace}": its stored formats are of version ${formats}, and this release reads ${STORED_FORMATS} at most. Start the newer release, or restore a backup of before the upgrade into another namespace`,
+  });
+}
+
+const formatsOf = ({ metadata }: StreamInfo["config"]): number =>
+  Number(metadata?.[FORMATS_KEY] ?? 1);
+
+/** Rejects with `NotProvisioned`, `NewerInstallation` or `BrokerUnavailable`. */
 export async function readInstallation(
   api: JetStreamApi,
   subjects: Subjects,
@@ -194,6 +232,7 @@ export async function readInstallation(
       namespace: subjects.namespace,
       message: `nothing is provisioned under "${subjects.namespace}" on this broker: run "agents provision" once`,
     });
+  checkFormats(inbox!.config, subjects.namespace);
   return { ...layout, leaseTtlMs: ttlMsOf(leases.config) };
 }
 
