@@ -59,9 +59,9 @@ export async function bundleReading(root: string): Promise<void> {
               ? { path: relative(target, file), external: true }
               : undefined;
           });
-          // The engine finds its binary beside itself; OpenTelemetry is the module's, or absent.
+          // The engine finds its binary beside itself; optional peers are the user's, or absent.
           onResolve(
-            { filter: /^(?:@sqlite\.org\/|@opentelemetry\/|uWebSockets\.js)/ },
+            { filter: /^(?:@sqlite\.org\/|@opentelemetry\/|@aws-sdk\/|uWebSockets\.js)/ },
             ({ path }) => ({
               path,
               external: true,

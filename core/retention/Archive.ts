@@ -7,10 +7,11 @@
  *    reading others'. A part that nothing names (its writer died) is harmless.
  * 3. Nothing that is stored changes, except that `erase` removes an agent's parts.
  *
- * Adapter: `services/archive/SegmentArchive`, over a folder.
+ * Adapter: `services/archive/SegmentArchive`, over a folder or a bucket.
  */
 import * as Data from "effect/Data";
-import type { AgentId } from "../../schemas/Address.ts";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import type { ErasedPart } from "../../schemas/ErasureReceipt.ts";
 import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import type { StoredEvent } from "../journal/Journal.ts";
 
@@ -38,9 +39,16 @@ export interface ArchiveShape {
   /** Rejects with `ArchiveUnavailable`, or `CorruptFrame` for a part that is damaged or gone. */
   readonly read: (id: AgentId, place: ArchivePlace) => Promise<ArchivedPart>;
   /**
-   * Removes every part of the agents, those that nothing names too. Resolves to their number.
-   * Rejects with `ArchiveUnavailable`, after which it can be repeated. Reads the indexes of the
-   * class.
+   * Removes every part of the agents, those that nothing names too, and resolves to what it
+   * removed. Rejects with `ArchiveUnavailable`, after which it can be repeated. Reads the indexes
+   * of the class.
    */
-  readonly erase: (className: string, names: ReadonlySet<string>) => Promise<number>;
+  readonly erase: (
+    className: string,
+    names: ReadonlySet<string>,
+  ) => Promise<ReadonlyArray<ErasedPart>>;
+  /** The last events of the agent's parts, by the indexes. Rejects with `ArchiveUnavailable`. */
+  readonly lastSeqsOf: (id: AgentId) => Promise<ReadonlyArray<Sequence>>;
+  /** SHA-256 of what is at a place; undefined: nothing. Rejects with `ArchiveUnavailable`. */
+  readonly sha256At: (place: ArchivePlace) => Promise<string | undefined>;
 }

@@ -1,11 +1,28 @@
 /** Checks the URL of an archive (`--archive`). `services/archive/openArchive` opens it. */
 
-const EXAMPLE = "file:///var/lib/agents-archive";
+const FOLDER = "file:///var/lib/agents-archive";
+const BUCKET = "s3://my-bucket/agents";
 
 /** Returns what is wrong with it, in words; undefined for one that can be opened. */
 export function archiveFault(url: string): string | undefined {
-  if (!URL.canParse(url) || new URL(url).protocol !== "file:")
-    return `give a folder's URL, as in ${EXAMPLE}`;
-  if (new URL(url).host !== "") return `a file's URL has three slashes: ${EXAMPLE}`;
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed?.protocol === "s3:") return bucketFault(parsed);
+  if (parsed?.protocol !== "file:")
+    return `give a folder's or a bucket's URL: ${FOLDER}, ${BUCKET}`;
+  return parsed.host === "" ? undefined : `a file's URL has three slashes: ${FOLDER}`;
+}
+
+/** Letters are never decoded or encoded, so that the URL and the bucket's listing look alike. */
+const PREFIX = /^(?:\/[\w.=-]+)*\/?$/;
+const BUCKET_NAME = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+
+function bucketFault({ username, password, port, hostname, search, hash, pathname }: URL) {
+  if (username !== "" || password !== "")
+    return "the URL is logged, and has credentials: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+  if (port !== "" || search !== "" || hash !== "")
+    return `the URL has a bucket and a prefix only, as in ${BUCKET}: the server is AWS_ENDPOINT_URL`;
+  if (!BUCKET_NAME.test(hostname)) return `"${hostname}" is no bucket's name: ${BUCKET}`;
+  if (!PREFIX.test(pathname))
+    return `the prefix "${pathname}" has empty parts, or more than letters, digits and - _ . =`;
   return undefined;
 }

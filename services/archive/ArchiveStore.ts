@@ -1,5 +1,6 @@
 /**
- * Where an archive's objects lie. Names are relative, with `/`. `FolderStore` is the one there is.
+ * Where an archive's objects lie: `FolderStore` or `S3Store`. Names are relative, with `/`.
+ * `test/retention/archive` has the rules that both keep.
  */
 export interface ArchiveStore {
   /** For people, without secrets. */

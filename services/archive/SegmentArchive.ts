@@ -20,7 +20,8 @@ import { gunzip, gzip } from "node:zlib";
 import { archiveRows, readRows } from "../../core/retention/archiveRows.ts";
 import { ArchiveUnavailable, type ArchiveShape } from "../../core/retention/Archive.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { addressKey, encodeToken } from "../../schemas/Address.ts";
+import { addressKey, encodeToken, type Sequence } from "../../schemas/Address.ts";
+import type { ErasedPart } from "../../schemas/ErasureReceipt.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import type { ArchiveStore } from "./ArchiveStore.ts";
@@ -112,15 +113,25 @@ export class SegmentArchive implements ArchiveShape {
   };
 
   readonly erase: ArchiveShape["erase"] = async (className, names) => {
-    let count = 0;
-    for await (const key of this.listed(className)) {
-      if (!key.endsWith(".index.json")) continue;
-      const index = await this.index(key);
+    const erased: ErasedPart[] = [];
+    for await (const { key, index } of this.indexes(className)) {
       const mine = index.parts.filter(({ name }) => name !== undefined && names.has(name));
-      if (mine.length === 0) continue;
-      if (await this.eraseFrom(key, index, mine)) count += mine.length;
+      if (mine.length > 0) erased.push(...(await this.eraseFrom(key, index, mine)));
     }
-    return count;
+    return erased;
+  };
+
+  readonly lastSeqsOf: ArchiveShape["lastSeqsOf"] = async (id) => {
+    const seqs: Sequence[] = [];
+    for await (const { index } of this.indexes(id.class))
+      for (const { name, lastSeq } of index.parts)
+        if (name === id.name) seqs.push(lastSeq as Sequence);
+    return seqs;
+  };
+
+  readonly sha256At: ArchiveShape["sha256At"] = async (place) => {
+    const found = await this.ask(() => this.options.store.get(place.segment, place));
+    return found && sha256(found);
   };
 
   private gather(className: string, part: Waiting): void {
@@ -175,12 +186,15 @@ export class SegmentArchive implements ArchiveShape {
     }
   }
 
-  private async *listed(className: string): AsyncGenerator<string, void, void> {
+  private async *indexes(
+    className: string,
+  ): AsyncGenerator<{ readonly key: string; readonly index: Index }, void, void> {
     const keys = this.options.store.list(this.folder(className))[Symbol.asyncIterator]();
     for (;;) {
       const next = await this.ask(() => keys.next());
       if (next.done === true) return;
-      yield next.value;
+      const key = next.value;
+      if (key.endsWith(".index.json")) yield { key, index: await this.index(key) };
     }
   }
 
@@ -192,27 +206,31 @@ export class SegmentArchive implements ArchiveShape {
     return index as Index;
   }
 
-  /** Rule 4. False: there is nothing to erase yet. */
+  /** Rule 4. */
   private async eraseFrom(
     key: string,
     index: Index,
     mine: ReadonlyArray<IndexEntry>,
-  ): Promise<boolean> {
+  ): Promise<ReadonlyArray<ErasedPart>> {
     const { store } = this.options;
-    const segment = await this.ask(() => store.get(index.segment));
+    const { segment } = index;
+    const stored = await this.ask(() => store.get(segment));
     // Not stored yet: its writer may be about to. The index still says what will be in it.
-    if (segment === undefined) return false;
-    const body = Buffer.from(segment);
-    for (const { offset, bytes } of mine) emptyMember(bytes).copy(body, offset);
-    await this.ask(() => store.put(index.segment, body));
-    const parts = index.parts.map((part) =>
-      mine.includes(part)
-        ? { offset: part.offset, bytes: part.bytes, sha256: sha256(emptyMember(part.bytes)) }
-        : part,
-    );
+    if (stored === undefined) return [];
+    const body = Buffer.from(stored);
+    const erased = mine.map(({ offset, bytes, sha256: before }) => {
+      const empty = emptyMember(bytes);
+      empty.copy(body, offset);
+      return { segment, offset, bytes, sha256: before, now: sha256(empty) };
+    });
+    await this.ask(() => store.put(segment, body));
+    const parts = index.parts.map((part) => {
+      const now = erased.find(({ offset }) => offset === part.offset);
+      return now === undefined ? part : { offset: now.offset, bytes: now.bytes, sha256: now.now };
+    });
     const bytes = new TextEncoder().encode(JSON.stringify({ ...index, parts }));
     await this.ask(() => store.put(key, bytes));
-    return true;
+    return erased;
   }
 
   private folder(className: string): string {

@@ -10,6 +10,7 @@ import type { DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { RerunEvent } from "../../core/history/Rerun.ts";
+import type { ArchiveShape } from "../../core/retention/Archive.ts";
 import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
 import type { ChangeSources } from "../../core/changes/changes.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
@@ -94,11 +95,8 @@ export interface ReadPorts {
    * removed. Called after `endLife`.
    */
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
-  /**
-   * Removes an agent's events from the archive, and resolves to the number of parts. Absent where
-   * no archive is named.
-   */
-  readonly eraseArchived?: (id: AgentId) => Promise<number>;
+  /** Absent where no archive is named. */
+  readonly archive?: ArchiveShape;
   /**
    * Servers that hold copies and are away or behind. What is removed now may stay in their files.
    */

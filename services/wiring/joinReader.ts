@@ -20,7 +20,6 @@ import { Quarantines } from "../../core/quarantine/Quarantines.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
-import type { AgentId } from "../../schemas/Address.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
 import { openArchive } from "../archive/openArchive.ts";
@@ -71,9 +70,7 @@ export async function openReader(
           : openArchive(target.archive, { namespace: target.namespace, time: machineTime });
       return {
         journal: archive === undefined ? stored.journal : archivedJournal({ ...stored, archive }),
-        ...(archive !== undefined && {
-          eraseArchived: (id: AgentId) => archive.erase(id.class, new Set([id.name])),
-        }),
+        ...(archive !== undefined && { archive }),
         feed: yield* JournalFeed,
         deadLetters,
         deliveries: yield* DeliveryLog,

@@ -1,13 +1,13 @@
 /**
- * The archive: what is trimmed is there first, is read as the journal is, and is found and erased
- * by its indexes.
+ * The archive, in a folder and in a bucket: what is trimmed is there first, is read as the journal
+ * is, and is found and erased by its indexes.
  */
 import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { StoredEvent } from "../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
@@ -16,27 +16,29 @@ import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { emptyMember } from "../../services/archive/emptyMember.ts";
 import { archiveFault } from "../../core/retention/archiveUrl.ts";
+import { FolderStore } from "../../services/archive/FolderStore.ts";
 import { openArchive } from "../../services/archive/openArchive.ts";
+import { SegmentArchive } from "../../services/archive/SegmentArchive.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
+import { BACKENDS, type ArchiveBackend } from "./archiveBackends.ts";
 import { ID, Journaled, STEP_MS } from "./Journaled.ts";
 
-let folder: ReturnType<typeof tempFolder>;
-let archive: ReturnType<typeof openArchive>;
-beforeEach(() => {
-  folder = tempFolder("archive");
-  archive = openArchive(pathToFileURL(folder.path).href, {
-    namespace: "agents",
-    time: machineTime,
-  });
-});
-afterEach(() => folder.remove());
+let backend: ArchiveBackend;
+let store: ArchiveBackend["store"];
+let archive: SegmentArchive;
+const open = async (make: () => Promise<ArchiveBackend>): Promise<void> => {
+  backend = await make();
+  store = backend.store;
+  archive = new SegmentArchive({ store, namespace: "agents", time: machineTime });
+};
 
-const filesOf = (suffix: string): string[] =>
-  readdirSync(folder.path, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(suffix))
-    .map((name) => join(folder.path, name))
-    .toSorted();
+const objectsOf = async (suffix: string): Promise<string[]> => {
+  const keys: string[] = [];
+  for await (const key of store.list("agents/")) if (key.endsWith(suffix)) keys.push(key);
+  return keys;
+};
+const bytesOf = async (key: string): Promise<Buffer> => Buffer.from((await store.get(key))!);
 const read = async (agent: Journaled, range: { fromSeq?: number; toSeq?: number } = {}) => {
   const whole = archivedJournal({ ...agent.ports, archive });
   const found = [];
@@ -58,7 +60,32 @@ async function trimmed(rounds = 2) {
   return { agent, all };
 }
 
-describe("the archive", () => {
+describe.each(BACKENDS)("the archive in %s", (_name, make) => {
+  beforeEach(() => open(make));
+  afterEach(() => backend.close());
+
+  test("keeps objects by name: whole, in parts, replaced, listed", async () => {
+    const bytes = (text: string) => new TextEncoder().encode(text);
+    expect(await store.get("agents/a/none")).toBeUndefined();
+    expect(await store.get("agents/a/none", { offset: 0, bytes: 1 })).toBeUndefined();
+    const keys = ["agents/a/1/x", "agents/a/2/y", "agents/ab/z", "other/z"];
+    for (const key of keys) await store.put(key, bytes(key));
+    await store.put("agents/a/1/x", bytes("0123456789"));
+    const part = async (offset: number, count: number) =>
+      Buffer.from((await store.get("agents/a/1/x", { offset, bytes: count }))!).toString();
+    expect(await part(0, 10)).toBe("0123456789");
+    expect(await part(3, 2)).toBe("34");
+    expect(await part(8, 5)).toBe("89");
+    expect(await part(20, 5)).toBe("");
+    const listed = async (prefix: string) => {
+      const found: string[] = [];
+      for await (const key of store.list(prefix)) found.push(key);
+      return found;
+    };
+    expect(await listed("agents/a/")).toEqual(keys.slice(0, 2));
+    expect(await listed("agents/none/")).toEqual([]);
+  });
+
   test("with the journal gives every event as it was, and any range of them", async () => {
     const { agent, all } = await trimmed(3);
     expect(agent.seqs).toHaveLength(3);
@@ -91,8 +118,9 @@ describe("the archive", () => {
 
   test("is gzipped JSON lines, one row a turn with the state after it", async () => {
     const { all } = await trimmed();
-    const rows = filesOf(".jsonl.gz")
-      .flatMap((file) => execFileSync("zcat", [file], { encoding: "utf8" }).trim().split("\n"))
+    const segments = await Promise.all((await objectsOf(".jsonl.gz")).map(bytesOf));
+    const rows = segments
+      .flatMap((input) => execFileSync("zcat", { input, encoding: "utf8" }).trim().split("\n"))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(rows.map(({ seq }) => seq)).toEqual(all.slice(0, -3).map(({ seq }) => seq));
     expect(rows[4]).toMatchObject({ class: "Book", name: "one", state: { n: 5 }, done: ["key-5"] });
@@ -109,66 +137,38 @@ describe("the archive", () => {
       { ...agent.broker.journal.eventsOf(ID)[0]!, storedMs: name.length },
     ];
     const puts = ["a", "bb", "ccc"].map(part);
-    const before = filesOf(".jsonl.gz").length;
+    const before = (await objectsOf(".jsonl.gz")).length;
     const places = await Promise.all(puts.map(({ put }) => put));
-    expect(filesOf(".jsonl.gz")).toHaveLength(before + 1);
+    expect(await objectsOf(".jsonl.gz")).toHaveLength(before + 1);
     for (const [n, { id }] of puts.entries())
       expect((await archive.read(id, places[n]!)).events).toEqual(events(id.name));
   });
 
   test("a part that is damaged, cut off or gone is found, and the journal stays readable", async () => {
     const { agent } = await trimmed();
-    const [segment] = filesOf(".jsonl.gz");
-    const bytes = readFileSync(segment!);
+    const [segment] = await objectsOf(".jsonl.gz");
+    const bytes = await bytesOf(segment!);
     const wrong = Buffer.from(bytes);
     wrong[bytes.length >> 1]! ^= 1;
     for (const content of [wrong, bytes.subarray(0, bytes.length - 9)]) {
-      writeFileSync(segment!, content);
+      await store.put(segment!, content);
       await expect(read(agent)).rejects.toBeInstanceOf(CorruptFrame);
       expect(await agent.rebuilt()).toBeDefined();
     }
-    writeFileSync(segment!, bytes);
+    await store.put(segment!, bytes);
     expect(await read(agent)).toHaveLength(16);
-  });
-
-  test("one that is away or full trims nothing, and says so", async () => {
-    const agent = await Journaled.open();
-    await agent.write(8);
-    await agent.time.advance(STEP_MS * 2);
-    const file = join(folder.path, "file");
-    writeFileSync(file, "");
-    const away = openArchive(pathToFileURL(join(file, "below")).href, {
-      namespace: "agents",
-      time: machineTime,
-    });
-    const refused = agent.trim({ events: 3 }, { archive: away });
-    await expect(refused).rejects.toBeInstanceOf(ArchiveUnavailable);
-    await expect(refused).rejects.toThrow(/^the archive .*ENOTDIR/);
-    expect(agent.seqs).toHaveLength(8);
-    expect(agent.broker.bases.get(ID)).toBeUndefined();
-    if (process.getuid?.() === 0) return;
-    chmodSync(folder.path, 0o500);
-    await expect(agent.trim({ events: 3 }, { archive })).rejects.toThrow("EACCES");
-    chmodSync(folder.path, 0o700);
   });
 
   test("one that does not keep what it is given trims nothing", async () => {
     const agent = await Journaled.open();
     await agent.write(8);
     await agent.time.advance(STEP_MS * 2);
-    const store = (archive as unknown as { options: { store: { put: unknown } } }).options.store;
-    const put = store.put as (key: string, bytes: Uint8Array) => Promise<void>;
-    store.put = (key: string, bytes: Uint8Array) =>
-      put.call(store, key, bytes.subarray(0, bytes.length - 1));
+    const put = store.put.bind(store);
+    Object.assign(store, {
+      put: (key: string, bytes: Uint8Array) => put(key, bytes.subarray(0, bytes.length - 1)),
+    });
     await expect(agent.trim({ events: 3 }, { archive })).rejects.toThrow("reads back otherwise");
     expect(agent.seqs).toHaveLength(8);
-  });
-
-  test("a temporary file of a process that died is no part of it", async () => {
-    const { agent } = await trimmed();
-    writeFileSync(`${filesOf(".jsonl.gz")[0]!}/../.tmp-of-a-dead-process`.replace(/[^/]+\/\.\.\//, ""), "half"); // prettier-ignore
-    expect(await read(agent)).toHaveLength(16);
-    expect(await archive.erase(ID.class, new Set([ID.name]))).toBe(2);
   });
 
   test("erasing removes an agent's parts and nobody else's, and the file stays readable", async () => {
@@ -177,31 +177,84 @@ describe("the archive", () => {
     const [one, other] = [agentId("Book", "erased"), agentId("Book", "other")];
     const part = { events, previous: undefined, stateBefore: undefined };
     const [, kept] = await Promise.all([archive.put(one, part), archive.put(other, part)]);
-    const mentions = (): string[] =>
-      [...filesOf(".gz"), ...filesOf(".json")].filter((file) => {
-        const bytes = readFileSync(file);
-        return (file.endsWith(".gz") ? gunzipSync(bytes) : bytes).includes("erased");
-      });
-    expect(mentions()).toHaveLength(2);
-    expect(await archive.erase(one.class, new Set([one.name]))).toBe(1);
-    expect(mentions()).toEqual([]);
+    const mentions = async (): Promise<string[]> => {
+      const found: string[] = [];
+      for (const key of await objectsOf("")) {
+        const bytes = await bytesOf(key);
+        if ((key.endsWith(".gz") ? gunzipSync(bytes) : bytes).includes("erased")) found.push(key);
+      }
+      return found;
+    };
+    expect(await mentions()).toHaveLength(2);
+    const [erased, ...others] = await archive.erase(one.class, new Set([one.name]));
+    expect(others).toEqual([]);
+    expect(await archive.sha256At(erased!)).toBe(erased!.now);
+    expect(erased!.now).not.toBe(erased!.sha256);
+    expect(await archive.sha256At(kept)).toBe(kept.sha256);
+    expect(await archive.lastSeqsOf(one)).toEqual([]);
+    expect(await archive.lastSeqsOf(other)).toEqual([events[0]!.seq]);
+    expect(await mentions()).toEqual([]);
     expect((await archive.read(other, kept)).events).toEqual(events);
-    expect(await archive.erase(one.class, new Set([one.name]))).toBe(0);
-    expect(existsSync(join(folder.path, kept.segment))).toBe(true);
+    expect(await archive.erase(one.class, new Set([one.name]))).toEqual([]);
+    expect(await store.get(kept.segment)).toBeDefined();
+  });
+});
+
+describe("the archive in a folder", () => {
+  const folder = tempFolder("archive");
+  afterAll(() => folder.remove());
+
+  test("one that is away or full trims nothing, and says so", async () => {
+    const agent = await Journaled.open();
+    await agent.write(8);
+    await agent.time.advance(STEP_MS * 2);
+    const file = join(folder.path, "file");
+    writeFileSync(file, "");
+    const at = (path: string) =>
+      openArchive(pathToFileURL(path).href, { namespace: "agents", time: machineTime });
+    const refused = agent.trim({ events: 3 }, { archive: at(join(file, "below")) });
+    await expect(refused).rejects.toBeInstanceOf(ArchiveUnavailable);
+    await expect(refused).rejects.toThrow(/^the archive .*ENOTDIR/);
+    expect(agent.seqs).toHaveLength(8);
+    expect(agent.broker.bases.get(ID)).toBeUndefined();
+    if (process.getuid?.() === 0) return;
+    chmodSync(folder.path, 0o500);
+    await expect(agent.trim({ events: 3 }, { archive: at(folder.path) })).rejects.toThrow("EACCES");
+    chmodSync(folder.path, 0o700);
   });
 
-  test.each([21, 22, 1_000, 100_000])(
-    "an empty member of %i bytes is what zcat takes for nothing",
-    (bytes) => {
-      const member = emptyMember(bytes);
-      expect(member).toHaveLength(bytes);
-      expect(gunzipSync(member)).toHaveLength(0);
-    },
-  );
-
-  test("only a folder's URL is an archive", () => {
-    expect(archiveFault("file:///var/lib/archive")).toBeUndefined();
-    for (const url of ["/var/lib", "s3x://bucket", "file://var/lib", ""])
-      expect(archiveFault(url)).toMatch(/file:\/\/\//);
+  test("a temporary file of a process that died is no part of it", async () => {
+    const folderStore = new FolderStore(folder.path, machineTime.id);
+    await folderStore.put("agents/a/1", new Uint8Array(1));
+    writeFileSync(join(folder.path, "agents/a/.tmp-of-a-dead-process"), "half");
+    const keys: string[] = [];
+    for await (const key of folderStore.list("agents/")) keys.push(key);
+    expect(keys).toEqual(["agents/a/1"]);
   });
+});
+
+test.each([21, 22, 1_000, 100_000])(
+  "an empty member of %i bytes is what zcat takes for nothing",
+  (bytes) => {
+    const member = emptyMember(bytes);
+    expect(member).toHaveLength(bytes);
+    expect(gunzipSync(member)).toHaveLength(0);
+  },
+);
+
+test("only a folder's or a bucket's URL is an archive, and one with credentials is refused", () => {
+  const good = ["file:///var/lib/archive", "s3://my-bucket", "s3://my.bucket/a/b_c/"];
+  for (const url of good) expect(archiveFault(url)).toBeUndefined();
+  for (const url of ["/var/lib", "s3x://bucket", "file://var/lib", ""])
+    expect(archiveFault(url)).toMatch(/file:\/\/\//);
+  for (const [url, fault] of [
+    ["s3://key:secret@bucket/a", /^the URL is logged/],
+    ["s3://bucket:9000/a", /AWS_ENDPOINT_URL/],
+    ["s3://bucket/a?region=eu", /AWS_ENDPOINT_URL/],
+    ["s3:///a", /no bucket's name/],
+    ["s3://My_Bucket/a", /no bucket's name/],
+    ["s3://bucket/a//b", /empty parts/],
+    ["s3://bucket/a%20b", /letters, digits/],
+  ] as const)
+    expect(archiveFault(url)).toMatch(fault);
 });

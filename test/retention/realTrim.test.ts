@@ -2,7 +2,7 @@
  * Trimmed journals on a real nats-server with real hosts: the agent goes on, on another host too,
  * and every command that reads history reads what is left of it, or says where it begins.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -195,7 +195,7 @@ test("with the archive every command reads journal and archive as one", async ()
   expect(kept.err).toContain("name the archive");
   const wrong = await agents("state", "keeper", "old", "--archive", "/no/url");
   expect(wrong).toMatchObject({ code: 2 });
-  expect(wrong.err).toContain("give a folder's URL");
+  expect(wrong.err).toContain("give a folder's or a bucket's URL");
 }, 90_000);
 
 test("an agent is put back to a point that was trimmed, and back again", async () => {
@@ -233,12 +233,48 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   const refused = await agents("erase", "keeper", "old", "--yes");
   expect(refused).toMatchObject({ code: 1 });
   expect(refused.err).toMatch(/lies in an archive .* Nothing was removed.*--archive/);
-  const erased = await agents("erase", "keeper", "old", "--yes", "--archive", archiveUrl);
+  const parts = files.filter((file) => file.endsWith(".gz")).map((file) => join(root, file));
+  const whole = parts.map((part) => readFileSync(part));
+  const receipt = join(folder.path, "receipt.json");
+  const saved = join(folder.path, "saved");
+  const given = ["--yes", "--archive", archiveUrl, "--receipt", receipt, "--backups"];
+  const unreadable = await agents("erase", "keeper", "old", ...given, join(folder.path, "archive"));
+  expect(unreadable).toMatchObject({ code: 1 });
+  expect(unreadable.err).toContain("is no backup, and none lies in it");
+  const erased = await agents("erase", "keeper", "old", ...given, saved);
   expect(erased).toMatchObject({ code: 0 });
+  expect(erased.err).toMatch(/The backup \S+\/saved of \S+ holds [1-9]\d* lines of it/);
   expect(erased.out).toMatch(/\d+ parts of it are gone from the archive/);
   expect(await ports.snapshots.bases(ID)).toBeUndefined();
   for (const file of mentions) expect(readFileSync(join(root, file)).includes('"old"')).toBe(false);
-}, 60_000);
+
+  const told = JSON.parse(readFileSync(receipt, "utf8")) as Receipt;
+  expect(told).toMatchObject({ namespace: "agents", archive: archiveUrl, backups: [{ folder: saved }] }); // prettier-ignore
+  expect(told.agents).toMatchObject([{ class: "Keeper", name: "old", silent: [] }]);
+  expect(told.agents[0]!.archived.length).toBeGreaterThan(0);
+  const verify = () => agents("erase", "--verify", receipt, "--json");
+  const held = await verify();
+  expect(held).toMatchObject({ code: 1 });
+  expect(JSON.parse(held.out)).toMatchObject({ erased: false, found: [expect.stringMatching(/^the backup \S+saved of \S+ has/)] }); // prettier-ignore
+  rmSync(saved, { recursive: true });
+  expect(await verify()).toMatchObject({ code: 0 });
+  // As after a restore of the archive's disk.
+  for (const [n, part] of parts.entries()) writeFileSync(part, whole[n]!);
+  const back = await verify();
+  expect(back).toMatchObject({ code: 1 });
+  expect(back.out).toMatch(/its part at \d+ of \S+ is in the archive again/);
+  const again = await agents("erase", "keeper", "old", ...given, saved);
+  expect(again).toMatchObject({ code: 1 });
+  expect(again.err).toMatch(/receipt\.json exists\. Nothing was removed/);
+  writeFileSync(receipt, JSON.stringify({ ...told, away: ["changed"] }));
+  const changed = await verify();
+  expect(changed).toMatchObject({ code: 1 });
+  expect(changed.err).toContain("not as it was written");
+}, 90_000);
+
+interface Receipt {
+  readonly agents: ReadonlyArray<{ readonly archived: ReadonlyArray<object> }>;
+}
 
 test("agents retention says what it keeps, leads, and refuses limits that mean nothing", async () => {
   const wrong = await agents("retention", MODULE, "--history", "days=0");

@@ -71,7 +71,7 @@ type ErasePorts = Pick<
   | "leases"
   | "purgeInputs"
   | "purge"
-  | "eraseArchived"
+  | "archive"
   | "awayCopies"
   | "tellErased"
 >;
@@ -88,7 +88,7 @@ function portsOf(installation: Installation): ErasePorts {
   return {
     journal: makeMemoryJournal(wire),
     snapshots: makeMemorySnapshots(wire),
-    eraseArchived: (id) => makeArchive(installation).erase(id.class, new Set([id.name])),
+    archive: makeArchive(installation),
     calls: new CallClient({ bus, blobs: makeMemoryBlobs(wire), time, subjects, shards }),
     leases: makeMemoryLeases(wire),
     purgeInputs,

@@ -13,9 +13,11 @@
  *    times, and then reported as incomplete.
  * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
  *    exists.
- * 6. Trimmed history in an archive goes too. Without `--archive` an agent that has any is not
+ * 6. The receipt says what was removed, and which of the named backups still hold it.
+ * 7. Trimmed history in an archive goes too. Without `--archive` an agent that has any is not
  *    erased: nothing would know any more that it is there.
  */
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { newestBase } from "../../../core/journal/baseFor.ts";
@@ -23,8 +25,17 @@ import { endLife } from "../../../core/journal/endLife.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { isBelow } from "../../../schemas/AgentPath.ts";
+import type { ErasedAgent, HoldingBackup } from "../../../schemas/ErasureReceipt.ts";
 import type { Purged, ReadPorts } from "../../wiring/Joins.ts";
+import {
+  backupsIn,
+  holding,
+  readReceipt,
+  refuseReceipt,
+  writeReceipt,
+} from "../agents/erasureReceipt.ts";
 import { address, existingClass } from "../agents/findAgent.ts";
+import { tellErasure } from "../agents/verifyErasure.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import {
   addTargetOptions,
@@ -48,6 +59,11 @@ export interface EraseOptions {
   readonly yes: boolean;
   /** Rule 3: erase although a server is away. */
   readonly whileAway: boolean;
+  /** A new file for the receipt. */
+  readonly receipt?: string | undefined;
+  readonly archiveUrl?: string | undefined;
+  /** Backups, or folders of them, to look through. */
+  readonly backups?: ReadonlyArray<string>;
   readonly json: boolean;
 }
 
@@ -55,6 +71,9 @@ export interface EraseOptions {
 interface Given extends GivenTarget {
   readonly yes?: boolean;
   readonly whileAway?: boolean;
+  readonly receipt?: string;
+  readonly backups?: ReadonlyArray<string>;
+  readonly verify?: string;
 }
 
 export function addErase(program: Command, context: CommandContext): void {
@@ -63,10 +82,13 @@ export function addErase(program: Command, context: CommandContext): void {
     .description(
       "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host ends its life first, and its sockets are closed.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
+    .argument("[class]", CLASS_HELP)
+    .argument("[name]", NAME_HELP)
     .option("--yes", "do it")
     .option("--while-away", "do it though a nats-server that holds copies is away")
+    .option("--receipt <file>", "new file for what was removed where and when, with hashes")
+    .option("--backups <folder...>", "backups, or folders of them: say which hold the agent")
+    .option("--verify <file>", "erase nothing: look again for what a receipt says was erased")
     .addHelpText(
       "after",
       `
@@ -74,23 +96,46 @@ One event without content stays in the journal: that it was erased. Stop what se
 first; an input that comes later makes a new agent of the same name. Name the archive where there is one (--archive). What backups and copies of
 the broker's disks hold is not touched.
 
---json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent, away}
+--verify exits with 1 where anything is still there, in the brokers, the archive or the backups
+that the receipt names.
+
+--json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent, away}; with
+--verify {erased: boolean, found: […], notes: […]}
 
 Examples:
   agents export RepoAgent octocat~hello-world > agent.jsonl
-  agents erase RepoAgent octocat~hello-world --yes`,
+  agents erase RepoAgent octocat~hello-world --yes --receipt erased.json --backups /backups
+  agents erase --verify erased.json`,
     )
-    .action((className: string, name: string, given: Given) =>
-      withPorts(context, given, (ports) =>
+    .action(async (className: string | undefined, name: string | undefined, given: Given) => {
+      const file = (path: string): string => resolve(terminal.cwd, path);
+      const json = given.json === true;
+      if (given.verify !== undefined) {
+        if (className !== undefined)
+          throw usage("--verify takes the agents from the receipt: leave class and name out.");
+        const receipt = await readReceipt(file(given.verify));
+        const { archive = receipt.archive } = given;
+        const target = { ...given, ...(archive !== undefined && { archive }) };
+        await withPorts(context, target, (ports) =>
+          tellErasure(ports, terminal, { receipt, json }),
+        );
+        return;
+      }
+      if (className === undefined || name === undefined)
+        throw usage("Give the class and the name of the agent, or --verify <receipt>.");
+      await withPorts(context, given, (ports, { archive }) =>
         erase(ports, terminal, joins.time, {
           className,
           name,
           yes: given.yes === true,
           whileAway: given.whileAway === true,
-          json: given.json === true,
+          receipt: given.receipt && file(given.receipt),
+          backups: (given.backups ?? []).map(file),
+          archiveUrl: archive,
+          json,
         }),
-      ),
-    );
+      );
+    });
 }
 
 /**
@@ -101,8 +146,9 @@ export async function erase(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "id" | "nowMs">,
-  { className, name, yes, whileAway, json }: EraseOptions,
+  options: EraseOptions,
 ): Promise<void> {
+  const { className, name, yes, whileAway, json, receipt, backups = [], archiveUrl } = options;
   const id = address(await existingClass(ports.journal, className), name);
   const below = await subAgentsOf(ports, id);
   if (!yes)
@@ -114,11 +160,30 @@ export async function erase(
     throw failed(
       `${awayBefore.join(", ")} holds copies, and is away or behind: what is removed now may stay in its files. Nothing was removed. Bring it back and run this again; or add --while-away, and empty its store folder before it comes back.`,
     );
+  if (receipt !== undefined) refuseReceipt(receipt);
+  const held = await heldBy(await backupsIn(backups), [id, ...below]);
   const living: AgentId[] = [];
+  const erased: ErasedAgent[] = [];
+  const away = new Set<string>();
   for (const each of [id, ...below]) {
     const mayBeNone = below.length > 0;
-    const lives = await eraseOne(ports, terminal, time, { id: each, awayBefore, mayBeNone, json });
-    if (lives) living.push(each);
+    const one = await eraseOne(ports, terminal, time, { id: each, awayBefore, mayBeNone, json });
+    if (one.lives) living.push(each);
+    erased.push(one.erased);
+    for (const server of one.away) away.add(server);
+  }
+  for (const { folder, time: at, lines } of held)
+    terminal.err(`The backup ${folder} of ${at} holds ${lines} lines of it.`);
+  if (receipt !== undefined) {
+    await writeReceipt(receipt, {
+      time: new Date(time.nowMs()).toISOString(),
+      namespace: ports.namespace,
+      ...(archiveUrl !== undefined && { archive: archiveUrl }),
+      agents: erased,
+      away: [...away],
+      backups: held,
+    });
+    terminal.err(`The receipt is ${receipt}. To look again: agents erase --verify ${receipt}`);
   }
   if (living.length > 0)
     throw failed(
@@ -133,7 +198,21 @@ async function subAgentsOf(ports: ReadPorts, id: AgentId): Promise<AgentId[]> {
   return found;
 }
 
-/** Returns true when the agent lives again (rule 4). */
+async function heldBy(
+  folders: ReadonlyArray<string>,
+  ids: ReadonlyArray<AgentId>,
+): Promise<ReadonlyArray<HoldingBackup>> {
+  const held = await Promise.all(folders.map((folder) => holding(folder, ids)));
+  return held.filter((backup) => backup !== undefined);
+}
+
+interface ErasedOne {
+  /** Rule 4. */
+  readonly lives: boolean;
+  readonly erased: ErasedAgent;
+  readonly away: ReadonlyArray<string>;
+}
+
 async function eraseOne(
   ports: ReadPorts,
   terminal: Terminal,
@@ -144,7 +223,7 @@ async function eraseOne(
     readonly mayBeNone: boolean;
     readonly json: boolean;
   },
-): Promise<boolean> {
+): Promise<ErasedOne> {
   const { id, awayBefore, mayBeNone, json } = options;
   await refuseUnreachedArchive(ports, id);
   const hosts = (await ports.leases.list("host.")).map(({ value }) => value);
@@ -157,9 +236,9 @@ async function eraseOne(
     purged = sum(purged, await ports.purge(id, { keepEventsFrom: end }));
     lives = ((await ports.journal.last(id))?.seq ?? BEFORE_ALL) !== end;
   }
-  const archived = (await ports.eraseArchived?.(id)) ?? 0;
+  const archived = (await ports.archive?.erase(id.class, new Set([id.name]))) ?? [];
   const told = await ports.tellErased(id, hosts);
-  const isNothing = describe(purged) === describe(NOTHING) && archived === 0;
+  const isNothing = describe(purged) === describe(NOTHING) && archived.length === 0;
   if (end === BEFORE_ALL && !lives && !mayBeNone && isNothing)
     throw notFound(
       `There is nothing of ${addressKey(id)}. "agents list" shows the agents that exist.`,
@@ -171,7 +250,7 @@ async function eraseOne(
       JSON.stringify({
         class: id.class,
         name: id.name,
-        removed: { ...purged, archived },
+        removed: { ...purged, archived: archived.length },
         end,
         lives,
         hosts: told,
@@ -181,7 +260,8 @@ async function eraseOne(
     );
   else {
     terminal.out(`${addressKey(id)} is erased: ${describe(purged)}.`);
-    if (archived > 0) terminal.out(`${archived} parts of it are gone from the archive.`);
+    if (archived.length > 0)
+      terminal.out(`${archived.length} parts of it are gone from the archive.`);
     if (end !== BEFORE_ALL)
       terminal.out(`One event without content stays, the end of its life (sequence ${end}).`);
     if (told.length > 0) terminal.out(`Local files are gone from ${told.join(", ")}.`);
@@ -198,19 +278,21 @@ async function eraseOne(
     terminal.err(
       `No answer from ${silent.join(", ")}: run this again, or remove the data folder of a host that is gone; it is a cache.`,
     );
-  return lives;
+  const { doneInputsGone: _, ...removed } = purged;
+  const erased = { class: id.class, name: id.name, end, removed, archived, hosts: told, silent };
+  return { lives, erased, away };
 }
 
-/** Rule 6. */
+/** Rule 7. */
 async function refuseUnreachedArchive(
-  { snapshots, eraseArchived }: ReadPorts,
+  { snapshots, archive }: ReadPorts,
   id: AgentId,
 ): Promise<void> {
   const bases = await snapshots.bases(id);
   const place = bases && newestBase(id, bases)?.head.archive;
-  if (place !== undefined && eraseArchived === undefined)
+  if (place !== undefined && archive === undefined)
     throw failed(
-      `Older history of ${addressKey(id)} lies in an archive (${place.segment}). Nothing was removed. Name the archive too: --archive file:///…`,
+      `Older history of ${addressKey(id)} lies in an archive (${place.segment}). Nothing was removed. Name the archive too: --archive file:///… or s3://…`,
     );
 }
 

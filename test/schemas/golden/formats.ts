@@ -11,6 +11,7 @@ import {
   encodeManifest,
 } from "../../../schemas/BackupFile.ts";
 import { DeadLetterHead, decodeDeadLetter, encodeDeadLetter } from "../../../schemas/DeadLetter.ts";
+import { decodeReceipt, encodeReceipt, ErasureReceipt } from "../../../schemas/ErasureReceipt.ts";
 import { decodeRecords, DeliveryRecord, encodeRecords } from "../../../schemas/DeliveryRecord.ts";
 import { decodeEnvelope, encodeEnvelope, InboxHead } from "../../../schemas/InboxEnvelope.ts";
 import {
@@ -89,6 +90,15 @@ const ENTRY = { id: ID, seq: 3, storedMs: TIME, data: BODY };
 const MANIFEST = {
   namespace: "agents", time: "2026-11-25T03:00:00.000Z", inputs: 1, events: 2, letters: 3, id: "backup-1",
   streams: [{ created: "2026-11-01T00:00:00Z", end: 42 }], sums: { inputs: "aa", events: "bb", letters: "cc" },
+}; // prettier-ignore
+
+const RECEIPT: ErasureReceipt = {
+  time: "2026-11-25T03:00:00.000Z", namespace: "agents", archive: "s3://bucket/agents",
+  agents: [{
+    class: "Ledger", name: "a", end: 9, removed: { events: 8, inputs: 1 },
+    archived: [{ ...PLACE, now: "11" }], hosts: ["h"], silent: ["i"],
+  }],
+  away: ["nats-3"], backups: [{ folder: "/backups/sunday", id: "backup-0", time: "2026-11-01T00:00:00Z", lines: 3 }],
 }; // prettier-ignore
 
 const event = (head: JournalHead, delta?: Uint8Array): Format => ({
@@ -171,6 +181,11 @@ export const FORMATS: Readonly<Record<string, Format>> = {
       const { data, ...entry } = decodeEntry(text(bytes));
       return { ...entry, data: base64(data) };
     },
+  },
+  receipt: {
+    write: () => bytesOf(encodeReceipt(RECEIPT, () => "00")),
+    read: (bytes) => decodeReceipt(text(bytes), () => "00"),
+    fields: keys(ErasureReceipt),
   },
   position: {
     write: () => bytesOf(encodePosition({ seqs: [1, 2], catchUp: { to: [3, 4], agent: "Ledger/a", seq: 2 } })),

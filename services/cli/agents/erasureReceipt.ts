@@ -1,0 +1,86 @@
+/**
+ * Writes and reads the receipt of an erasure (`schemas/ErasureReceipt`), and finds the backups that
+ * still hold erased agents. `verifyErasure` looks again at what a receipt says.
+ */
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import { BACKUP_PARTS } from "../../../schemas/BackupFile.ts";
+import {
+  decodeReceipt,
+  encodeReceipt,
+  type ErasureReceipt,
+  type HoldingBackup,
+} from "../../../schemas/ErasureReceipt.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { failed } from "../terminal/CliError.ts";
+import { readManifest, readPart } from "./backupFolder.ts";
+
+/** Who sent what to whom is nobody else's business, even by name. */
+const PRIVATE_FILE = 0o600;
+
+export const sha256 = (content: string | Uint8Array): string =>
+  createHash("sha256").update(content).digest("hex");
+
+/** Throws `CliError` where the file exists: asked before anything is erased. */
+export function refuseReceipt(path: string): void {
+  if (existsSync(path))
+    throw failed(`${path} exists. Nothing was removed. Give a new file for each receipt.`);
+}
+
+export const writeReceipt = (path: string, receipt: ErasureReceipt): Promise<void> =>
+  writeFile(path, `${encodeReceipt(receipt, sha256)}\n`, {
+    mode: PRIVATE_FILE,
+    flag: "wx",
+    flush: true,
+  });
+
+/** Throws `CliError`. */
+export async function readReceipt(path: string): Promise<ErasureReceipt> {
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw failed(`${path} can't be read: ${(error as Error).message}`);
+  });
+  try {
+    return decodeReceipt(text, sha256);
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion)
+      throw failed(`${path}: ${error.message}`);
+    throw error;
+  }
+}
+
+/**
+ * Folders of backups: each of `folders` that is one, and those that lie in it. Throws `CliError`
+ * for one without any.
+ */
+export async function backupsIn(folders: ReadonlyArray<string>): Promise<ReadonlyArray<string>> {
+  const found: string[] = [];
+  for (const folder of folders) {
+    const inside = await readdir(folder).catch(() => []);
+    const backups = [folder, ...inside.map((name) => join(folder, name))].filter((path) =>
+      existsSync(join(path, "manifest.json")),
+    );
+    if (backups.length === 0) throw failed(`${folder} is no backup, and none lies in it.`);
+    found.push(...backups);
+  }
+  return found;
+}
+
+/** Undefined: it has nothing of the agents. Throws `CliError` where it can't be read. */
+export async function holding(
+  folder: string,
+  ids: ReadonlyArray<AgentId>,
+): Promise<HoldingBackup | undefined> {
+  const keys = new Set(ids.map(addressKey));
+  let lines = 0;
+  try {
+    const { id, time } = await readManifest(folder);
+    for (const part of BACKUP_PARTS)
+      for await (const entry of readPart(folder, part)) if (keys.has(addressKey(entry.id))) lines++;
+    return lines === 0 ? undefined : { folder, ...(id !== undefined && { id }), time, lines };
+  } catch (error) {
+    throw failed(`the backup ${folder} can't be read: ${(error as Error).message}`);
+  }
+}

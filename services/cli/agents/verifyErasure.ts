@@ -1,0 +1,143 @@
+/**
+ * Looks again for what a receipt says was erased: in the journals, snapshots, dead letters and
+ * inputs of the installation, in the archive, and in the backups that the receipt names.
+ *
+ * An agent of the same name may live again. What it has stored since its end is its own.
+ */
+import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
+import { addressKey, agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import type { ErasedAgent, ErasureReceipt } from "../../../schemas/ErasureReceipt.ts";
+import { CorruptFrame } from "../../../schemas/Frame.ts";
+import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { failed, usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+import { backupsIn, holding } from "./erasureReceipt.ts";
+
+interface Erasure {
+  /** What is still there, or there again, in words. */
+  readonly found: ReadonlyArray<string>;
+  /** What can't be looked at, in words. */
+  readonly notes: ReadonlyArray<string>;
+}
+
+/**
+ * Prints what it found. Throws `CliError` where something is still there, or the receipt is of
+ * another namespace; else as ports do.
+ */
+export async function tellErasure(
+  ports: ReadPorts,
+  terminal: Terminal,
+  { receipt, json }: { readonly receipt: ErasureReceipt; readonly json: boolean },
+): Promise<void> {
+  if (receipt.namespace !== ports.namespace)
+    throw usage(`The receipt is of another namespace: add --namespace ${receipt.namespace}.`);
+  const { found, notes } = await verifyErasure(ports, receipt);
+  const names = receipt.agents.map((agent) => addressKey(agentId(agent.class, agent.name)));
+  if (json) terminal.out(JSON.stringify({ erased: found.length === 0, found, notes }));
+  else for (const line of found) terminal.out(line);
+  for (const note of notes) terminal.err(note);
+  if (found.length > 0)
+    throw failed(
+      `${names.join(", ")} is not all gone. Run agents erase again; remove backups when their time is over.`,
+    );
+  if (!json)
+    terminal.out(`Nothing of ${names.join(", ")} is left that was erased at ${receipt.time}.`);
+}
+
+async function verifyErasure(ports: ReadPorts, receipt: ErasureReceipt): Promise<Erasure> {
+  const found: string[] = [];
+  const notes: string[] = [];
+  for (const agent of receipt.agents) {
+    const id = agentId(agent.class, agent.name);
+    const say = (what: string): void => void found.push(`${addressKey(id)}: ${what}`);
+    await lookInJournal(ports, id, agent, say);
+    await lookInArchive(ports, id, agent, say);
+    if (agent.silent.length > 0)
+      notes.push(
+        `${addressKey(id)}: no answer came from ${agent.silent.join(", ")}, whose local files can't be looked at from here`,
+      );
+  }
+  await lookForMessages(ports, receipt, (what) => void found.push(what));
+  for (const { folder, id } of receipt.backups) {
+    const ids = receipt.agents.map((agent) => agentId(agent.class, agent.name));
+    const there = await backupsIn([folder]).catch(() => []);
+    const held = there.some((path) => path === folder) ? await holding(folder, ids) : undefined;
+    if (held !== undefined && held.id === id)
+      found.push(`the backup ${folder} of ${held.time} has ${held.lines} lines`);
+  }
+  for (const server of receipt.away)
+    notes.push(`${server} was away: its files can't be looked at from here`);
+  return { found, notes };
+}
+
+type Say = (what: string) => void;
+
+async function lookInJournal(
+  { journal, snapshots }: ReadPorts,
+  id: AgentId,
+  { end }: ErasedAgent,
+  say: Say,
+): Promise<void> {
+  let events = 0;
+  for await (const _event of journal.read(id, { fromSeq: 1 as Sequence, toSeq: end as Sequence }))
+    events++;
+  // The last is the end itself, unless a later life was trimmed.
+  if (end > 0 && events > 1) say(`${events - 1} events before its end are in the journal`);
+  const isOld = (bytes: Uint8Array | undefined): boolean =>
+    bytes !== undefined && seqOf(bytes) <= end;
+  for await (const snapshot of snapshots.newestFirst(id))
+    if (isOld(snapshot)) say(`a snapshot of before its end is at the broker`);
+  const { copies = [] } = (await snapshots.bases(id)) ?? {};
+  if (copies.some(isOld)) say(`a base of before its end is at the broker`);
+}
+
+/** -1 for what can't be read: nobody's later life left it. */
+function seqOf(snapshot: Uint8Array): number {
+  try {
+    return decodeSnapshot(snapshot).head.seq;
+  } catch (error) {
+    if (error instanceof CorruptFrame) return -1;
+    throw error;
+  }
+}
+
+async function lookInArchive(
+  { archive }: ReadPorts,
+  id: AgentId,
+  { archived, end }: ErasedAgent,
+  say: Say,
+): Promise<void> {
+  if (archive === undefined) return;
+  for (const part of archived)
+    if ((await archive.sha256At(part)) === part.sha256)
+      say(`its part at ${part.offset} of ${part.segment} is in the archive again`);
+  const old = (await archive.lastSeqsOf(id)).filter((seq) => seq <= end).length;
+  if (old > 0) say(`${old} parts of it are in the archive`);
+}
+
+/** Dead letters, and inputs that wait. Both are listed once for all agents. */
+async function lookForMessages(
+  ports: ReadPorts,
+  { agents, time }: ErasureReceipt,
+  say: Say,
+): Promise<void> {
+  const erased = new Set(agents.map((agent) => addressKey(agentId(agent.class, agent.name))));
+  const erasedMs = new Date(time).getTime();
+  for await (const { id, data } of ports.deadLetters.list())
+    if (erased.has(addressKey(id)) && timeOf(data) <= erasedMs)
+      say(`${addressKey(id)}: a dead letter of before`);
+  for await (const { id, storedMs } of ports.stored("inputs"))
+    if (erased.has(addressKey(id)) && storedMs <= erasedMs)
+      say(`${addressKey(id)}: an input of before waits`);
+}
+
+/** 0 for what can't be read. */
+function timeOf(letter: Uint8Array): number {
+  try {
+    return decodeDeadLetter(letter).head.time;
+  } catch (error) {
+    if (error instanceof CorruptFrame) return 0;
+    throw error;
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * A bucket that is away, refuses or is throttled, or keeps half of what it is given: nothing is
+ * trimmed and nothing lost, it is told where operators look, and trimming goes on when it is back.
+ */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { archivedJournal } from "../../core/retention/archivedJournal.ts";
+import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
+import type { Sequence } from "../../schemas/Address.ts";
+import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+import { S3Store, type S3StoreOptions } from "../../services/archive/S3Store.ts";
+import { SegmentArchive } from "../../services/archive/SegmentArchive.ts";
+import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { Retention } from "../../services/retention/Retention.ts";
+import { readinessOf } from "../../services/wiring/readiness.ts";
+import { keepHalf, KEY, refusal, startS3, type S3Fault, type S3Server } from "../kit/s3Server.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { collectingLog } from "../kit/system.ts";
+import { ID, Journaled } from "./Journaled.ts";
+
+let server: S3Server;
+beforeEach(async () => {
+  server = await startS3();
+});
+afterEach(() => server.stop());
+
+/** Closed: nobody answers there. */
+async function freePort(): Promise<number> {
+  const listening = createServer();
+  await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+  const { port } = listening.address() as AddressInfo;
+  await new Promise((resolve) => listening.close(resolve));
+  return port;
+}
+
+interface Fault {
+  /** What `/readyz` has to say of it. */
+  readonly told: RegExp;
+  readonly options?: () => Promise<Partial<S3StoreOptions>> | Partial<S3StoreOptions>;
+  readonly answers?: () => S3Fault;
+}
+
+const elsewhere = { "x-amz-bucket-region": "eu-central-1" };
+const FAULTS: Readonly<Record<string, Fault>> = {
+  "a server that is away": {
+    options: async () => ({ client: { endpoint: `http://127.0.0.1:${await freePort()}` } }),
+    told: /ECONNREFUSED/,
+  },
+  "a bucket that is not there": {
+    options: () => ({ bucket: "another" }),
+    told: /NoSuchBucket \(404\).*Make the bucket another/,
+  },
+  "a key that nobody knows": {
+    options: () => ({ client: { credentials: { ...KEY, accessKeyId: "other" } } }),
+    told: /InvalidAccessKeyId \(403\).*Correct AWS_ACCESS_KEY_ID/,
+  },
+  "a wrong secret": {
+    options: () => ({ client: { credentials: { ...KEY, secretAccessKey: "other" } } }),
+    told: /SignatureDoesNotMatch \(403\).*Correct AWS_ACCESS_KEY_ID/,
+  },
+  "a key without the right": {
+    answers: () => refusal(403, "AccessDenied"),
+    told: /AccessDenied \(403\).*Allow s3:GetObject and s3:PutObject .* archive, and s3:ListBucket/,
+  },
+  "the wrong region": {
+    answers: () => refusal(301, "PermanentRedirect", elsewhere),
+    told: /PermanentRedirect \(301\).*in eu-central-1: set AWS_REGION=eu-central-1/,
+  },
+  "the wrong region of a signature": {
+    answers: () => refusal(400, "AuthorizationHeaderMalformed", elsewhere),
+    told: /AuthorizationHeaderMalformed \(400\).*set AWS_REGION=eu-central-1/,
+  },
+  "a throttled bucket": {
+    answers: () => refusal(503, "SlowDown"),
+    told: /SlowDown \(503\).*tried again by itself/,
+  },
+  "half of an object, and no answer": {
+    answers: () => keepHalf(server, "no answer"),
+    told: /ECONNRESET|socket hang up|TimeoutError/,
+  },
+  "half of an object, said to be whole": {
+    answers: () => keepHalf(server, "says so"),
+    told: /index\.json in s3:\/\/archive\/agents reads back otherwise than it was stored/,
+  },
+};
+
+const storeWith = ({ bucket, client }: Partial<S3StoreOptions>): S3Store =>
+  new S3Store({
+    bucket: bucket ?? server.bucket,
+    prefix: "agents",
+    client: {
+      endpoint: server.endpoint,
+      region: "us-east-1",
+      credentials: KEY,
+      forcePathStyle: true,
+      ...client,
+    },
+  });
+
+function retentionOf(agent: Journaled, archive: SegmentArchive) {
+  const metrics = new PrometheusMetrics();
+  const log = collectingLog();
+  const retention = new Retention({
+    ...agent.ports,
+    leases: makeMemoryLeases(agent.broker.connect()),
+    time: agent.time,
+    log,
+    metrics: retentionMetrics(metrics),
+    id: agent.time.id(),
+    archive,
+    classes: () => [{ className: ID.class, limits: { events: 3 } }],
+  });
+  const readiness = () =>
+    readinessOf({
+      connected: true, host: undefined, gateway: undefined, shards: 1, leaseTtlMs: 1, durability: "-",
+      retention: retention.state,
+    }); // prettier-ignore
+  return { retention, metrics, log, readiness };
+}
+
+test.each(Object.entries(FAULTS))(
+  "%s: nothing is lost, it is told, and trimming waits until it is mended",
+  async (_name, { told, options, answers }) => {
+    const agent = await Journaled.open();
+    await agent.write(10);
+    const all = agent.broker.journal.eventsOf(ID).slice();
+    const mended = storeWith({});
+    let store = storeWith((await options?.()) ?? {});
+    server.fault = answers?.();
+    const archive = new SegmentArchive({
+      store: {
+        name: mended.name,
+        put: (...given) => store.put(...given),
+        get: (...given) => store.get(...given),
+        list: (...given) => store.list(...given),
+      },
+      namespace: "agents",
+      time: machineTime,
+    });
+    const { retention, metrics, log, readiness } = retentionOf(agent, archive);
+    /** The server answers in real time, walks begin in virtual time. */
+    const until = (what: string, check: () => boolean) =>
+      pollUntil(what, async () => {
+        await agent.time.advance(5_000);
+        return check() || { done: false, saw: [readiness(), log.lines.at(-1)] };
+      });
+    retention.start();
+    await until("that it is told", () => !readiness().ready);
+    expect(readiness()).toMatchObject({
+      ready: false,
+      reason: expect.stringMatching(told) as string,
+    });
+    expect(JSON.stringify(readiness())).toContain("history: nothing is trimmed, and nothing lost, while "); // prettier-ignore
+    expect(log.lines.find(({ level }) => level === "warn")?.fields).toMatchObject({ error: expect.stringMatching(told) as string }); // prettier-ignore
+    expect(await metrics.render()).toMatch(/agents_archive_failures_total [1-9]/);
+    expect(agent.broker.journal.eventsOf(ID)).toEqual(all);
+
+    store = mended;
+    server.fault = undefined;
+    await until("the trim", () => readiness().ready === true && agent.seqs.length === 3);
+    const read = [];
+    const whole = archivedJournal({ ...agent.ports, archive });
+    for await (const event of whole.read(ID, { fromSeq: 1 as Sequence })) read.push(event);
+    expect(read).toEqual(all);
+    const stop = retention.stop();
+    await agent.time.advance(10_000);
+    await stop;
+  },
+);
+
+test("all pages of a bucket's list are read, each by the token of the one before", async () => {
+  const tokens: Array<string | null> = [];
+  // The server's own pages need a cipher that Node has no longer.
+  server.fault = (request, response) => {
+    const token = new URL(request.url!, "http://s3").searchParams.get("continuation-token");
+    const page = tokens.push(token);
+    const more = page < 3 ? `<NextContinuationToken>to+${page}</NextContinuationToken>` : "";
+    response.writeHead(200, { "content-type": "application/xml" });
+    response.end(
+      `<ListBucketResult><IsTruncated>${page < 3}</IsTruncated>${more}<Contents><Key>agents/Book/${page}</Key></Contents></ListBucketResult>`,
+    );
+  };
+  const found: string[] = [];
+  for await (const key of storeWith({}).list("Book/")) found.push(key);
+  expect(found).toEqual(["Book/1", "Book/2", "Book/3"]);
+  expect(tokens).toEqual([null, "to+1", "to+2"]);
+});
