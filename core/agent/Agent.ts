@@ -5,6 +5,15 @@
  * runtime behind `ctx`.
  */
 import { ownName, type AgentPathStep } from "../../schemas/AgentPath.ts";
+import type {
+  Approval,
+  ApprovalCriteria,
+  ApprovalDecision,
+  ApprovalGrant,
+  ApprovalLinkOptions,
+  ApprovalQuestion,
+  WorkflowAnswerOptions,
+} from "../approval/Approval.ts";
 import type { BudgetInfo, Spend, SpendOptions } from "../budget/Budget.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
 import { toObject, toSqlValue, type SqlParameter, type SqlRow } from "../database/AgentStorage.ts";
@@ -573,22 +582,25 @@ export class Agent<
   }
 
   /**
-   * Approves an instance: its `waitForApproval` resolves to this metadata. Rejects for an untracked
-   * id.
+   * Approves an instance: its `waitForApproval` resolves to this metadata; with `approval`, its
+   * `this.approval` of that name. Durable with this turn; an answer to an approval that does not
+   * wait is dropped. Rejects for an untracked id.
    */
-  async approveWorkflow(workflowId: string, given?: unknown): Promise<void> {
-    this.#apis.workflows.approve(workflowId, given);
+  async approveWorkflow(
+    workflowId: string,
+    given?: unknown,
+    options: WorkflowAnswerOptions = {},
+  ): Promise<void> {
+    this.#apis.workflows.approve(workflowId, given, options);
   }
 
-  /**
-   * Rejects an instance: its `waitForApproval` rejects with this reason. Rejects for an untracked
-   * id.
-   */
+  /** As `approveWorkflow`, with a no: what waits rejects with this reason. */
   async rejectWorkflow(
     workflowId: string,
     given?: string | { readonly reason?: string },
+    options: WorkflowAnswerOptions = {},
   ): Promise<void> {
-    this.#apis.workflows.reject(workflowId, given);
+    this.#apis.workflows.reject(workflowId, given, options);
   }
 
   /**
@@ -724,6 +736,47 @@ export class Agent<
   /** For the runtime: the alarm of running fibers (`Fibers`, rule 2). */
   _checkFibers(): void {
     this.#apis.fibers.check();
+  }
+
+  // Approvals
+
+  /**
+   * Asks people from a fiber, and waits for the answer of one of them. Resolves with who approved
+   * and when. The fiber that goes on after a host's death asks by the same name and prompt, and has
+   * the answer that came meanwhile. Rejects with `ApprovalRejected`, with `ApprovalTimedOut`, with
+   * `ApprovalNotDurable` outside of a fiber, and with what `notify` throws; with `TypeError` or
+   * `RangeError` for what can't be meant. In a workflow: `AgentWorkflow.approval`.
+   */
+  async approval<Metadata = unknown>(
+    name: string,
+    question: ApprovalQuestion = {},
+  ): Promise<ApprovalGrant<Metadata>> {
+    return this.#apis.fiberApprovals.ask<Metadata>(name, question);
+  }
+
+  /** The approvals that this agent asked for, newest first: those that meet all given criteria. */
+  getApprovals(criteria: ApprovalCriteria = {}): Approval[] {
+    return this.#apis.approvals.list(criteria);
+  }
+
+  /**
+   * Decides an approval of this agent: by its id, or by the name of one that waits, else of the
+   * last. Who asked goes on once this turn is stored. Resolves to the approval after that; the same
+   * answer of the same person again changes nothing. Rejects with `ApprovalClosed` when it is
+   * decided or over, with an `Error` without such an approval, and with `TypeError` or `RangeError`
+   * for a decision that is none.
+   */
+  async decideApproval(which: string, decision: ApprovalDecision): Promise<Approval> {
+    return this.#apis.approvals.decide(which, decision);
+  }
+
+  /**
+   * A link by which one person answers an approval of this agent, once: opening it shows a page
+   * that asks, and only its buttons decide. Rejects with `TypeError` for bad options or without
+   * `APPROVAL_SECRET`, and with an `Error` for an approval that was not asked for.
+   */
+  async approvalLink(which: string, options: ApprovalLinkOptions): Promise<string> {
+    return this.#apis.approvals.link(which, options);
   }
 
   // Durable streams

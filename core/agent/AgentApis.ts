@@ -11,7 +11,9 @@ import {
   type FiberRecoveryContext,
   type FiberRecoveryResult,
 } from "../fiber/Fiber.ts";
+import { Approvals, type ApprovalsAgent } from "../approval/Approvals.ts";
 import type { Budgets } from "../budget/Budgets.ts";
+import { FiberApprovals } from "../fiber/FiberApprovals.ts";
 import { FiberApi } from "../fiber/FiberApi.ts";
 import { Fibers } from "../fiber/Fibers.ts";
 import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
@@ -42,7 +44,7 @@ export interface ApisAgent
   /** Throws in the function of a step. */
   assertMayWrite(): void;
   readonly options: AgentStaticOptions;
-  readonly parts: StepsAgent["parts"] & { readonly env: unknown };
+  readonly parts: StepsAgent["parts"] & ApprovalsAgent["parts"];
   readonly keeping: StreamsKept & { readonly budgets: Budgets };
   /** The user's object. */
   readonly agent: WorkflowOwner & {
@@ -54,6 +56,8 @@ export interface ApisAgent
 
 export class AgentApis {
   readonly #agent: ApisAgent;
+  #approvals: Approvals | undefined;
+  #fiberApprovals: FiberApprovals | undefined;
   #fetch: AgentFetch | undefined;
   #fibers: FiberApi | undefined;
   #mail: MailApi | undefined;
@@ -68,6 +72,12 @@ export class AgentApis {
     this.#agent = agent;
   }
 
+  get approvals(): Approvals {
+    return (this.#approvals ??= new Approvals(this.#agent));
+  }
+  get fiberApprovals(): FiberApprovals {
+    return (this.#fiberApprovals ??= new FiberApprovals(this.#agent, this.approvals));
+  }
   get budgets(): Budgets {
     return this.#agent.keeping.budgets;
   }
@@ -79,6 +89,7 @@ export class AgentApis {
     return (this.#fibers ??= new FiberApi(
       new Fibers(agent, {
         options: agent.options,
+        approvals: this.fiberApprovals,
         onRecovered: (context) => agent.agent.onFiberRecovered(context),
       }),
       agent.time,

@@ -3,6 +3,7 @@
  * known to be on, so that it is reported after a crash. The function itself is not kept: it
  * continues from what it stashed.
  */
+import type { Cause } from "../../schemas/JournalEvent.ts";
 
 /** `interrupted`: its host ended, and its recovery has not said what becomes of it. */
 export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "interrupted" | "error";
@@ -106,6 +107,13 @@ export interface DeleteFibersOptions {
   /** 1 to 500; default 100. */
   readonly limit?: number;
 }
+
+/** How the journal tells what a fiber wrote, before its name. */
+export const CAUSE_TYPE = "fiber ";
+
+/** The id of the fiber that the cause is of; undefined: it is of none. */
+export const fiberOf = (cause: Cause | undefined): string | undefined =>
+  cause?.type?.startsWith(CAUSE_TYPE) === true ? cause.id : undefined;
 
 /** The agent's method that the alarm of its fibers calls (`Fibers`, rule 2). */
 export const FIBER_ALARM = "_checkFibers";

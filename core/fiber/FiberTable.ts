@@ -13,6 +13,7 @@ import { tableExists } from "../database/tableExists.ts";
 import type {
   DeleteFibersOptions,
   FiberInspection,
+  FiberRecoveryContext,
   FiberStatus,
   ListFibersOptions,
 } from "./Fiber.ts";
@@ -255,6 +256,18 @@ export function toInspection(row: FiberRow): FiberInspection {
     ...(row.settledMs === null ? {} : { settledAt: row.settledMs }),
   };
 }
+
+/** As `onFiberRecovered` is given it. */
+export const contextOf = (row: FiberRow): FiberRecoveryContext => ({
+  id: row.id,
+  name: row.name,
+  snapshot: parse(row.snapshot) ?? null,
+  createdAt: row.createdMs,
+  recoveryReason: "interrupted",
+  ...(row.kept ? { status: "interrupted" } : {}),
+  ...(row.kept || row.metadata !== null ? { metadata: metadataOf(row) } : {}),
+  ...(row.key === null ? {} : { idempotencyKey: row.key }),
+});
 
 /** Undefined for what users' SQL left there that is no JSON. */
 export function parse(text: string | null): unknown {

@@ -8,8 +8,8 @@
  *    wakes a new owner, which passes each fiber that it does not run to `onFiberRecovered`.
  * 3. The begin of a recovery is stored first, so a recovery that kills its host is given up.
  * 4. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
- *    that one's stash, and with its metadata unless it has its own. A host's death there neither
- *    loses the work nor doubles it.
+ *    that one's stash and approvals, and with its metadata unless it has its own. A host's death
+ *    there neither loses the work nor doubles it.
  *
  * `FiberApi` reads the calls of `Agent`.
  */
@@ -18,8 +18,10 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import { messageOf } from "../errors/errors.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import {
+  CAUSE_TYPE,
   FIBER_ALARM,
   FIBER_OPTIONS_DEFAULT,
+  fiberOf,
   type FiberContext,
   type FiberFunction,
   type FiberOptions,
@@ -27,7 +29,8 @@ import {
   type FiberRecoveryResult,
   type FiberStatus,
 } from "./Fiber.ts";
-import { FiberTable, hasEnded, metadataOf, parse, type FiberRow } from "./FiberTable.ts";
+import type { FiberApprovals } from "./FiberApprovals.ts";
+import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./FiberTable.ts";
 
 /**
  * Recoveries of one fiber that may have been interrupted. As many as of a workflow's step
@@ -58,6 +61,7 @@ interface Running {
 /** What the agent's class decides. */
 export interface FiberOwner {
   readonly options: FiberOptions;
+  readonly approvals: Pick<FiberApprovals, "moved" | "ended">;
   readonly onRecovered: (
     context: FiberRecoveryContext,
   ) => Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
@@ -104,7 +108,10 @@ export class Fibers {
     const before = this.#recoveredHere();
     const { metadata = before && (metadataOf(before) ?? undefined) } = row;
     this.table.add({ ...row, metadata, snapshot: before?.snapshot ?? null });
-    if (before !== undefined) this.table.recovered(before); // rule 4
+    if (before !== undefined) {
+      this.table.recovered(before); // rule 4
+      this.#owner.approvals.moved(before.id, row.id);
+    }
     let settle = (): void => undefined;
     const settled = new Promise<void>((resolve) => (settle = resolve));
     this.#running.set(row.id, { controller: new AbortController(), settled, settle });
@@ -154,10 +161,9 @@ export class Fibers {
 
   /** What `stash` outside of any context stashes for. Throws where no fiber runs. */
   stash(data: unknown): void {
-    const cause = this.#runtime.currentCause();
-    if (cause?.type?.startsWith(CAUSE_TYPE) !== true || cause.id === undefined)
-      throw new Error("stash() called outside a fiber");
-    this.#stash(cause.id, data);
+    const id = fiberOf(this.#runtime.currentCause());
+    if (id === undefined) throw new Error("stash() called outside a fiber");
+    this.#stash(id, data);
   }
 
   /** The alarm (rule 2): the next is set while anything is owed. */
@@ -234,6 +240,7 @@ export class Fibers {
   #settle({ id, kept }: Omit<Fiber, "name">, status: FiberStatus, error: string | null): void {
     if (kept) this.table.settle(id, status, error);
     else this.table.remove(id);
+    this.#owner.approvals.ended(id);
     this.#restIfDone();
   }
 
@@ -299,6 +306,7 @@ export class Fibers {
       );
       if (result !== undefined) this.resolve(id, result);
       this.table.recovered(row);
+      this.#owner.approvals.ended(id);
       emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
     } catch (error) {
       // Not its failure: the next owner begins it anew.
@@ -326,6 +334,7 @@ export class Fibers {
   #giveUp(row: FiberRow, why: string): void {
     const { id, kept, name } = row;
     this.#runtime.log.error("an interrupted fiber is given up", { fiber: name, id, why });
+    this.#owner.approvals.ended(id);
     if (!kept) return this.table.remove(id);
     this.table.interrupt(id);
     this.resolve(id, { status: "error", error: why });
@@ -366,20 +375,8 @@ export class Fibers {
   }
 }
 
-/** How the journal tells what a fiber wrote, and what its recovery did, before its name. */
-const CAUSE_TYPE = "fiber ";
+/** How the journal tells what its recovery did, before its name. */
 const RECOVERY_TYPE = "recovery of fiber ";
-
-const contextOf = (row: FiberRow): FiberRecoveryContext => ({
-  id: row.id,
-  name: row.name,
-  snapshot: parse(row.snapshot) ?? null,
-  createdAt: row.createdMs,
-  recoveryReason: "interrupted",
-  ...(row.kept ? { status: "interrupted" } : {}),
-  ...(row.kept || row.metadata !== null ? { metadata: metadataOf(row) } : {}),
-  ...(row.key === null ? {} : { idempotencyKey: row.key }),
-});
 
 /** A longest and a shortest alarm: never would lose work, at once would busy the host. */
 function checked(options: Required<FiberOptions>, log: LogShape): Required<FiberOptions> {

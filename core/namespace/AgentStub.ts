@@ -13,6 +13,8 @@ export type AgentMember =
   | "_expireKept"
   | "abortSubAgent"
   | "addMcpServer"
+  | "approval"
+  | "approvalLink"
   | "approveWorkflow"
   | "broadcast"
   | "cancelFiber"
@@ -20,6 +22,7 @@ export type AgentMember =
   | "cancelSchedule"
   | "createMcpOAuthProvider"
   | "ctx"
+  | "decideApproval"
   | "deleteFibers"
   | "deleteSubAgent"
   | "deleteWorkflow"
@@ -31,6 +34,7 @@ export type AgentMember =
   | "dynamicAgents"
   | "env"
   | "fetch"
+  | "getApprovals"
   | "getBudgets"
   | "getCallableMethods"
   | "getConnection"
@@ -114,7 +118,7 @@ export type AgentMember =
   | "validateStateChange";
 
 /** Methods of the base class that a stub may call: those that make sense from outside. */
-export type PublicOfBase = "setState" | "broadcast" | "destroy";
+export type PublicOfBase = "setState" | "broadcast" | "destroy" | "getApprovals" | "decideApproval";
 
 /**
  * A handle on one agent: `fetch`, and every public method of its class as an async function.

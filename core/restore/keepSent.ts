@@ -5,7 +5,8 @@
  *
  * - what waits to be sent: webhooks, mail, signals to workflows;
  * - durable streams, kept broadcasts, and the alarm by which they expire;
- * - what is spent of its budgets.
+ * - what is spent of its budgets;
+ * - what people were asked and have answered: a link decides once.
  *
  * Done keys of inputs are no rows; `applyEvent` keeps them.
  */
@@ -16,7 +17,7 @@ import { copyAlarm } from "../stream/ExpiryAlarm.ts";
 const KEPT = [
   "svc_agents_outgoing", "svc_agents_mail", "svc_agents_signals",
   "cf_agents_streams", "cf_agents_stream_chunks", "cf_agents_kept_messages",
-  "cf_agents_budgets", "cf_agents_spends",
+  "cf_agents_budgets", "cf_agents_spends", "cf_agents_approvals",
 ] as const; // prettier-ignore
 
 /** Puts it from the agent's present database into the past one, as committed. */

@@ -34,6 +34,8 @@ export interface ActiveAgentParts<Self> {
   readonly database: AgentDatabase;
   readonly agentClass: AgentClassType;
   readonly env: unknown;
+  /** Namespace of the installation. */
+  readonly installation: string;
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;

@@ -15,11 +15,13 @@ import type { StartSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.t
 import { Agent } from "../agent/Agent.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
 import { runtimeOf } from "../agent/RuntimeContext.ts";
+import type { AgentStub } from "../namespace/AgentStub.ts";
 import { AgentNamespace, makeStub } from "../namespace/AgentNamespace.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RECEIVE } from "../input/runWorkflowSignal.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import type { AgentWorkflow, WorkflowClass, WorkflowContext } from "../workflow/AgentWorkflow.ts";
+import type { AgentWorkflow, WorkflowClass } from "../workflow/AgentWorkflow.ts";
+import { AwaitedEvents } from "../workflow/AwaitedEvents.ts";
 import { describeThrown, type StoredError } from "../workflow/errors.ts";
 import { Execution } from "../workflow/Execution.ts";
 import {
@@ -30,6 +32,7 @@ import {
 } from "../workflow/RunTable.ts";
 import { REPORT_ERROR, Steps, type Report } from "../workflow/Steps.ts";
 import { Wakes } from "../workflow/Wakes.ts";
+import { workflowContext } from "./workflowContext.ts";
 import type { ControlAction, InstanceStatus, WorkflowCalls } from "../workflow/WorkflowCalls.ts";
 
 /** Rule 3: more than a host could spend in its life. */
@@ -52,6 +55,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   readonly #runtime: AgentRuntime;
   readonly #table: RunTable;
   readonly #wakes: Wakes;
+  readonly #events: AwaitedEvents;
   #execution: Execution | undefined;
   #driving = false;
   #begun: Array<() => void> = [];
@@ -61,6 +65,9 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#runtime = runtimeOf(ctx);
     this.#table = new RunTable(this.#runtime);
     this.#wakes = new Wakes(this.#runtime, WITHOUT_END);
+    const { approvals } = this.#runtime.apis;
+    this.#events = new AwaitedEvents(this.#table, approvals, this.#runtime.log);
+    approvals.onDecided(() => this.#heard());
     // What it does inside is in its agent's events and in its journal.
     this.observability = undefined;
   }
@@ -96,8 +103,13 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       return;
     }
     // Its start may come after it: an input that could not be read, or failed, lets others by.
-    this.#table.addEvent(type, payload, timeMs);
-    if (run !== undefined) this.#push();
+    this.#events.arrive(type, payload, timeMs);
+    if (run !== undefined) this.#heard();
+  }
+
+  /** Something came that a step may wait for. */
+  #heard(): void {
+    this.#push();
     this.#runtime.afterCommit(() => this.#execution?.checkWaits());
   }
 
@@ -133,6 +145,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     if (action === "restart") {
       this.#abandon();
       this.#table.restart(this.#runtime.time.nowMs());
+      this.#events.end();
       this.#push();
       return this.status();
     }
@@ -142,6 +155,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       );
     if (action === "terminate") {
       this.#abandon();
+      this.#events.end();
       this.#table.setStatus("terminated");
     } else {
       this.#table.setPaused(action === "pause");
@@ -153,8 +167,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   // Rules 1 and 2
 
   async wake(): Promise<void> {
-    this.#push();
-    this.#runtime.afterCommit(() => this.#execution?.checkWaits());
+    this.#heard();
   }
 
   async drive(): Promise<void> {
@@ -189,6 +202,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       },
       begun: () => runtime.queue.begun(DRIVE),
       wakes: this.#wakes,
+      events: this.#events,
       onCodeChanged: (error) => {
         if (execution.isAbandoned) return;
         void this.#endChanged(run, execution, error);
@@ -198,6 +212,10 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     const steps = new Steps(execution, {
       nowMs: runtime.time.nowMs,
       report: (record, report) => this.#report(run, record, report),
+      asked: async (name) => {
+        await runtime.flush();
+        return runtime.apis.approvals.asked(name);
+      },
     });
     runtime.inBackground(() => {
       if (run.status === "queued") table.setStatus("running");
@@ -214,7 +232,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     let thrown: { readonly error: unknown } | undefined;
     try {
       execution.checkDeaths();
-      const workflow = this.#construct(run, execution);
+      const workflow = this.#construct(run, execution, steps);
       const value = await workflow.run(
         {
           payload: run.params as never,
@@ -254,6 +272,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     await this.#runtime.asTurn(cause, async () => {
       this.#table.setStatus(error === undefined ? "complete" : "errored", end);
       this.#wakes.cancel();
+      this.#events.end();
       if (error !== undefined && !this.#reportedError())
         this.#callback(run, "uncaught", "error", error.message);
       await this.#runtime.flush();
@@ -270,32 +289,14 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     }
   }
 
-  #construct(run: RunRecord, execution: Execution): AgentWorkflow<never, never, never, never> {
-    const context: WorkflowContext = {
-      workflowId: this.name,
-      workflowName: run.workflowName,
-      agent: () => this.#agentOf(run),
-      reportProgress: async (progress) => {
-        if (execution.replaying || execution.isAbandoned || run.agent === undefined) return;
-        await this.#runtime.signals.sendNow(agentId(...run.agent), {
-          kind: "callback",
-          type: "progress",
-          workflowName: run.workflowName,
-          workflowId: this.name,
-          time: this.#runtime.time.nowMs(),
-          value: progress,
-        });
-      },
-      broadcast: (message) => {
-        if (execution.replaying || execution.isAbandoned || run.agent === undefined) return;
-        this.#agentOf(run)
-          .broadcast(message)
-          .catch((error: unknown) =>
-            this.#runtime.log.warn("a workflow's broadcast was lost", { error: String(error) }),
-          );
-      },
-    };
-    return new this.workflowClass(context, this.env as never);
+  #construct(
+    run: RunRecord,
+    execution: Execution,
+    steps: Steps,
+  ): AgentWorkflow<never, never, never, never> {
+    const agent = (): AgentStub<Agent> => this.#agentOf(run);
+    const parts = { name: this.name, run, execution, steps, runtime: this.#runtime, agent };
+    return new this.workflowClass(workflowContext(parts), this.env as never);
   }
 
   #agentOf(run: RunRecord) {

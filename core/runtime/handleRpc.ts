@@ -112,4 +112,6 @@ const PUBLIC_OF_BASE: ReadonlySet<string> = new Set<PublicOfBase>([
   "setState",
   "broadcast",
   "destroy",
+  "getApprovals",
+  "decideApproval",
 ]);

@@ -1,7 +1,7 @@
 /** The name and the options of a step, checked. Pure; errors name the step. */
 import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
-import { durationMs } from "../workflow/stepConfig.ts";
+import { durationMs } from "../time/durationMs.ts";
 import type { StepOptions } from "./Step.ts";
 import { STEP_NAME_CHARS_MAX } from "./stepKey.ts";
 

@@ -2,7 +2,7 @@
  * A durable stream as its agent's code writes and reads it: checks what is given, and passes it to
  * `Streams`, which keeps it. Made for each call of `this.stream`; it holds nothing but the key.
  */
-import { durationMs } from "../workflow/stepConfig.ts";
+import { durationMs } from "../time/durationMs.ts";
 import type {
   DurableStream,
   DurableStreamOptions,

@@ -3,10 +3,11 @@
  * `run` is replayed from its start after each pause, and its steps give what they gave.
  * `WorkflowRun` constructs and drives it.
  */
+import type { ApprovalGrant, ApprovalLinkOptions, ApprovalQuestion } from "../approval/Approval.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { WorkflowRejectedError } from "./errors.ts";
 import type { WorkflowDuration } from "./stepConfig.ts";
-import type { WorkflowEvent, WorkflowStep } from "./WorkflowStep.ts";
+import type { WorkflowEvent, WorkflowStep, WorkflowStepEvent } from "./WorkflowStep.ts";
 
 /** How loaders know a workflow class without importing this file. */
 export const WORKFLOW_MARK = Symbol.for("agents.AgentWorkflow");
@@ -38,6 +39,16 @@ export interface WorkflowContext {
   /** Not durable; dropped while `run` repeats what it did before. */
   readonly reportProgress: (progress: unknown) => Promise<void>;
   readonly broadcast: (message: string) => void;
+  readonly approval: <Metadata>(
+    name: string,
+    question: ApprovalQuestion,
+  ) => Promise<ApprovalGrant<Metadata>>;
+  readonly approvalLink: (which: string, options: ApprovalLinkOptions) => Promise<string>;
+  /** For `waitForApproval`. */
+  readonly waitForAnswer: <Payload>(
+    name: string,
+    options: { readonly type: string; readonly timeout?: WorkflowDuration },
+  ) => Promise<WorkflowStepEvent<Payload>>;
 }
 
 /**
@@ -90,6 +101,28 @@ export abstract class AgentWorkflow<
   }
 
   /**
+   * Asks people, and waits for the answer of one of them; a step of the instance. Resolves with who
+   * approved and when. Rejects with `ApprovalRejected`, with `ApprovalTimedOut`, and with what
+   * `notify` throws for good. Answered by a link (`approvalLink`), by `decideApproval` of the
+   * instance's handle, or by the agent's `approveWorkflow(id, metadata, { approval: name, by })`.
+   */
+  approval<Metadata = unknown>(
+    name: string,
+    question: ApprovalQuestion = {},
+  ): Promise<ApprovalGrant<Metadata>> {
+    return this.ctx.approval(name, question);
+  }
+
+  /**
+   * A link by which one person answers an approval of this instance, by its name or id, once.
+   * For a step's function. Rejects with `TypeError` for bad options or without `APPROVAL_SECRET`,
+   * and with an `Error` for an approval that was not asked for.
+   */
+  approvalLink(which: string, options: ApprovalLinkOptions): Promise<string> {
+    return this.ctx.approvalLink(which, options);
+  }
+
+  /**
    * Waits for `approveWorkflow`, and resolves with its metadata. Rejects with
    * `WorkflowRejectedError` after `rejectWorkflow`, which the agent's `onWorkflowError` has
    * received by then; with `WorkflowTimeoutError`.
@@ -99,7 +132,7 @@ export abstract class AgentWorkflow<
     options: ApprovalOptions = {},
   ): Promise<Metadata | undefined> {
     const { stepName = "wait-for-approval", eventType = "approval", timeout } = options;
-    const { payload } = await step.waitForEvent<Approval | undefined>(stepName, {
+    const { payload } = await this.ctx.waitForAnswer<Answered | undefined>(stepName, {
       type: eventType,
       ...(timeout === undefined ? {} : { timeout }),
     });
@@ -109,7 +142,7 @@ export abstract class AgentWorkflow<
   }
 }
 
-interface Approval {
+interface Answered {
   readonly approved?: boolean;
   readonly reason?: string;
   readonly metadata?: unknown;

@@ -16,6 +16,7 @@
  *    may be another host, or the same one after its clock was put back.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
+import type { AwaitedEvents, Question } from "./AwaitedEvents.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { describeThrown, reviveError, WorkflowCodeChanged, type StoredError } from "./errors.ts";
 import type { RunTable, StepKind, StepRecord } from "./RunTable.ts";
@@ -42,6 +43,7 @@ export interface ExecutionHost {
   /** Work began that no drive waits for. */
   readonly ensureDriven: () => void;
   readonly wakes: Wakes;
+  readonly events: AwaitedEvents;
   readonly onCodeChanged: (error: WorkflowCodeChanged) => void;
 }
 
@@ -205,9 +207,13 @@ export class Execution {
     }
   }
 
-  /** A wait, until its time or, for `waitForEvent`, an event of its type. */
-  wait(record: StepRecord, isNew: boolean, onTimeout?: () => Outcome): void {
-    this.addWait(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}));
+  /** A wait, until its time, an event of its type, or an answer to its question. */
+  wait(
+    record: StepRecord,
+    isNew: boolean,
+    { onTimeout, question }: { onTimeout?: () => Outcome; question?: Question | undefined } = {},
+  ): void {
+    this.addWait(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}), question);
   }
 
   /** Changes the record, in one commit. Held back while paused, like the begin of a step. */
@@ -282,14 +288,20 @@ export class Execution {
     });
   }
 
-  private addWait(record: StepRecord, isNew: boolean, onDue: () => void): void {
-    const { table, wakes } = this.host;
+  private addWait(
+    record: StepRecord,
+    isNew: boolean,
+    onDue: () => void,
+    question?: Question,
+  ): void {
+    const { table, wakes, events } = this.host;
     const waiting = { record, onDue };
     this.waiting.set(record.key, waiting);
     if (isNew)
       this.write(record, () => {
         table.put(record);
         wakes.add(record.key, record.dueMs!);
+        if (question !== undefined) events.ask(record, question);
       });
     this.checkWait(waiting);
     this.look();
@@ -313,7 +325,7 @@ export class Execution {
 
   /** Rule 1. `also` is written in the same commit. */
   private async settle(record: StepRecord, outcome: Outcome, also?: () => void): Promise<void> {
-    const { runtime, table, wakes } = this.host;
+    const { runtime, table, wakes, events } = this.host;
     this.waiting.delete(record.key);
     try {
       // The agent may be lost since the step's function began.
@@ -325,6 +337,7 @@ export class Execution {
         record.result = outcome.result ?? null;
         record.error = outcome.error ?? null;
         table.put(record);
+        events.settled(record);
         also?.();
         await runtime.flush();
       });
@@ -340,16 +353,11 @@ export class Execution {
   }
 
   private checkWait({ record, onDue }: Waiting): void {
-    const { runtime, table, wakes, isPaused } = this.host;
+    const { runtime, events, wakes, isPaused } = this.host;
     if (isPaused() || this.abandoned || !this.waiting.has(record.key)) return;
     if (record.eventType !== null) {
-      const type = record.eventType;
-      const event = runtime.inBackground(() => table.takeEvent(type));
-      if (event !== undefined) {
-        const { payload, timeMs } = event;
-        void this.settle(record, { result: JSON.stringify({ type, payload, timeMs }) });
-        return;
-      }
+      const event = runtime.inBackground(() => events.take(record));
+      if (event !== undefined) return void this.settle(record, event);
     }
     if (record.dueMs! > runtime.time.nowMs()) {
       // Rule 6.

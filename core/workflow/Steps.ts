@@ -2,16 +2,15 @@
  * The `step` that `run` is given: checks what it is asked, and asks its `Execution` for it. What is
  * reported to the agent is a step of its own, recorded and sent in one commit: `report` sends it.
  */
+import type { ApprovalGrant, ApprovalQuestion, AskedApproval } from "../approval/Approval.ts";
+import { ApprovalRejected, ApprovalTimedOut } from "../approval/approvalErrors.ts";
+import { checkPrompt } from "../approval/checkAnswer.ts";
+import { answerType, type Question } from "./AwaitedEvents.ts";
 import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
 import type { Execution } from "./Execution.ts";
 import type { StepRecord } from "./RunTable.ts";
-import {
-  durationMs,
-  resolveConfig,
-  WAIT_MS_MAX,
-  type StepConfig,
-  type WorkflowDuration,
-} from "./stepConfig.ts";
+import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
+import { resolveConfig, type StepConfig, type WorkflowDuration } from "./stepConfig.ts";
 import type { StepFunction, WorkflowStep, WorkflowStepEvent } from "./WorkflowStep.ts";
 
 /** What a step tells the agent. */
@@ -27,6 +26,16 @@ export interface StepsHost {
   readonly nowMs: () => number;
   /** Durable with the commit that runs; the record's key makes it apply once. */
   readonly report: (record: StepRecord, report: Report) => void;
+  /** The approval of that name that was asked for last, once that is stored. */
+  readonly asked: (name: string) => Promise<AskedApproval>;
+}
+
+/** The payload of an answer. */
+interface Decided<Metadata> {
+  readonly approved: boolean;
+  readonly by?: string;
+  readonly reason?: string;
+  readonly metadata?: Metadata;
 }
 
 /** As on the reference's platform. */
@@ -76,16 +85,63 @@ export class Steps implements WorkflowStep {
     name: string,
     options: { readonly type: string; readonly timeout?: WorkflowDuration },
   ): Promise<WorkflowStepEvent<Payload>> {
-    const { type, timeout = EVENT_TIMEOUT_DEFAULT } = options;
+    return this.#waitForEvent(name, options);
+  }
+
+  /** As `waitForEvent`, for an answer of people, which is an event of that type. */
+  waitForAnswer<Payload>(
+    name: string,
+    options: { readonly type: string; readonly timeout?: WorkflowDuration },
+  ): Promise<WorkflowStepEvent<Payload>> {
+    return this.#waitForEvent(name, options, { question: { name } });
+  }
+
+  /** See `AgentWorkflow.approval`. */
+  async approval<Metadata>(
+    name: string,
+    { prompt, timeout, notify }: ApprovalQuestion,
+  ): Promise<ApprovalGrant<Metadata>> {
+    checkPrompt(name, prompt);
+    const answered = this.#waitForEvent<Decided<Metadata>>(
+      name,
+      { type: answerType(name), ...(timeout === undefined ? {} : { timeout }) },
+      { question: { name, prompt }, late: (dueMs) => ApprovalTimedOut.of(name, dueMs) },
+    );
+    const told =
+      notify === undefined
+        ? undefined
+        : this.do(`${name}: notify`, async () => void (await notify(await this.#host.asked(name))));
+    const [{ payload, timestamp }] = await Promise.all([answered, told]);
+    const { approved, by = null, reason, metadata } = payload;
+    if (!approved) throw new ApprovalRejected({ approval: name, by, reason });
+    return {
+      by,
+      at: timestamp.getTime(),
+      ...(reason === undefined ? {} : { reason }),
+      ...(metadata === undefined ? {} : { metadata }),
+    };
+  }
+
+  async #waitForEvent<Payload>(
+    name: string,
+    {
+      type,
+      timeout = EVENT_TIMEOUT_DEFAULT,
+    }: { readonly type: string; readonly timeout?: WorkflowDuration },
+    { question, late }: { question?: Question; late?: (dueMs: number) => Error } = {},
+  ): Promise<WorkflowStepEvent<Payload>> {
     if (typeof type !== "string" || type === "")
       throw new TypeError(`step.waitForEvent("${name}", …): give the type of the event`);
     const ms = durationMs(timeout, `step "${name}": timeout`);
     checkSpan(name, ms);
-    const late = new WorkflowTimeoutError(
+    const none = new WorkflowTimeoutError(
       `step "${name}" waited ${timeout}${typeof timeout === "number" ? " ms" : ""} for an event of type "${type}": none came`,
     );
-    const begin = (record: StepRecord, isNew: boolean): void =>
-      this.#execution.wait(record, isNew, () => ({ error: describeThrown(late) }));
+    const begin = (record: StepRecord, isNew: boolean): void => {
+      const dueMs = record.dueMs!;
+      const onTimeout = () => ({ error: describeThrown(late?.(dueMs) ?? none) });
+      this.#execution.wait(record, isNew, { onTimeout, question });
+    };
     const fresh = { dueMs: this.#host.nowMs() + ms, eventType: type };
     const event = await this.#execution.step("waitForEvent", name, begin, fresh);
     const { payload, timeMs } = event as { readonly payload: Payload; readonly timeMs: number };

@@ -9,6 +9,9 @@
  */
 import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
+import type { WorkflowAnswerOptions } from "../approval/Approval.ts";
+import { checkAnswer, checkBy, type GivenAnswer } from "../approval/checkAnswer.ts";
+import { answerType } from "./AwaitedEvents.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
 import type { SignalLane } from "./SignalLane.ts";
 import type { WorkflowBinding } from "./WorkflowBinding.ts";
@@ -76,15 +79,19 @@ export class WorkflowApi {
     return this.#table.page(criteria);
   }
 
-  approve(workflowId: string, given: unknown): void {
+  approve(workflowId: string, given: unknown, options: WorkflowAnswerOptions): void {
     const { reason, metadata } = readApproval(given);
-    this.#sendTracked(workflowId, APPROVAL, { approved: true, reason, metadata });
+    this.#answer(workflowId, { approved: true, reason, metadata }, options);
     this.#agent.emit("workflow:approved", { workflowId, reason });
   }
 
-  reject(workflowId: string, given: string | { readonly reason?: string } | undefined): void {
+  reject(
+    workflowId: string,
+    given: string | { readonly reason?: string } | undefined,
+    options: WorkflowAnswerOptions,
+  ): void {
     const reason = typeof given === "object" ? given.reason : given;
-    this.#sendTracked(workflowId, APPROVAL, { approved: false, reason });
+    this.#answer(workflowId, { approved: false, reason }, options);
     this.#agent.emit("workflow:rejected", { workflowId, reason });
   }
 
@@ -184,8 +191,12 @@ export class WorkflowApi {
     return row;
   }
 
-  #sendTracked(workflowId: string, type: string, payload: unknown): void {
+  #answer(workflowId: string, answer: GivenAnswer, { approval, by }: WorkflowAnswerOptions): void {
     const { workflowName } = this.#tracked(workflowId);
+    if (by !== undefined) checkBy(by);
+    const payload = { ...answer, ...(by === undefined ? {} : { by }) };
+    if (approval !== undefined) checkAnswer(payload);
+    const type = approval === undefined ? APPROVAL : answerType(approval);
     this.send(workflowName, workflowId, { type, payload });
   }
 

@@ -6,6 +6,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";
 import { AgentNamespace, type CallClientSource } from "../namespace/AgentNamespace.ts";
+import type { Approval, ApprovalCriteria, ApprovalDecision } from "../approval/Approval.ts";
 import type { ControlAction, InstanceStatus, WorkflowCalls } from "./WorkflowCalls.ts";
 
 export interface CreateOptions {
@@ -74,6 +75,18 @@ export class WorkflowInstance {
   /** One of the four by its name. Rejects for what the instance's status does not allow. */
   control(action: ControlAction): Promise<InstanceStatus> {
     return this.#instances.getByName(this.id).control(action);
+  }
+  /** The approvals that it asked for, newest first; all, or those that meet the criteria. */
+  approvals(criteria: ApprovalCriteria = {}): Promise<Approval[]> {
+    return this.#instances.getByName(this.id).getApprovals(criteria);
+  }
+  /**
+   * Decides an approval by its id, or by the name of one that waits, else of the last. Resolves to
+   * it; the same answer of the same person again changes nothing. Rejects when it is decided or
+   * over, and when there is none.
+   */
+  decideApproval(which: string, decision: ApprovalDecision): Promise<Approval> {
+    return this.#instances.getByName(this.id).decideApproval(which, decision);
   }
   /** Sends an event for `step.waitForEvent`; it is kept until a step waits for it. */
   async sendEvent(event: { readonly type: string; readonly payload?: unknown }): Promise<void> {

@@ -3,6 +3,7 @@
  * `core/runtime/WorkflowRun` answers them. Each rejects for what the instance's status does not
  * allow.
  */
+import type { Approval, ApprovalCriteria, ApprovalDecision } from "../approval/Approval.ts";
 import type { StoredError } from "./errors.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
 
@@ -23,4 +24,7 @@ export interface WorkflowCalls {
   status(): Promise<InstanceStatus>;
   /** Resolves to the status after the action. */
   control(action: ControlAction): Promise<InstanceStatus>;
+  /** Those of `Agent`, which an instance is. */
+  getApprovals(criteria?: ApprovalCriteria): Approval[];
+  decideApproval(which: string, decision: ApprovalDecision): Promise<Approval>;
 }

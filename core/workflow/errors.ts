@@ -4,6 +4,8 @@
  * replay, so that a `catch` in `run` can't take another way after a crash.
  */
 
+import { ApprovalTimedOut } from "../approval/approvalErrors.ts";
+
 /** Thrown by a step's function: trying again is pointless. */
 export class NonRetryableError extends Error {
   constructor(message: string, name = "NonRetryableError") {
@@ -52,6 +54,7 @@ export function describeThrown(thrown: unknown): StoredError {
 
 export function reviveError({ name, message }: StoredError): Error {
   if (name === "WorkflowTimeoutError") return new WorkflowTimeoutError(message);
+  if (name === "ApprovalTimedOut") return new ApprovalTimedOut(message);
   if (name === "NonRetryableError") return new NonRetryableError(message);
   const error = new Error(message);
   if (name !== error.name) error.name = name;

@@ -44,6 +44,23 @@ export {
   StateTooLarge,
   TurnTimedOut,
 } from "../../core/errors/errors.ts";
+export type {
+  Approval,
+  ApprovalCriteria,
+  ApprovalDecision,
+  ApprovalGrant,
+  ApprovalLinkOptions,
+  ApprovalQuestion,
+  ApprovalStatus,
+  AskedApproval,
+  WorkflowAnswerOptions,
+} from "../../core/approval/Approval.ts";
+export {
+  ApprovalClosed,
+  ApprovalNotDurable,
+  ApprovalRejected,
+  ApprovalTimedOut,
+} from "../../core/approval/approvalErrors.ts";
 export type { FetchOptions, Step, StepOptions } from "../../core/step/Step.ts";
 export {
   StepNotDurable,

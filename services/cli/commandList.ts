@@ -49,6 +49,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
       command("sql [options] <class> <name> <query>", "query an agent's database, now or at any point of its history", async () => (await import("./commands/sql.ts")).addSql),
       command("query [options] [sql]", "one SELECT over all agents", async () => (await import("./commands/query.ts")).addQuery),
       command("schedules [options] <class> <name>", "what an agent has scheduled, now or at any point of its history", async () => (await import("./commands/schedules.ts")).addSchedules),
+      command("approvals [options] <class> [name]", "what people are asked by an agent, or by all of a class", async () => (await import("./commands/approvals.ts")).addApprovals),
       command("tail [options] [class] [name]", "watch turns as they are committed", async () => (await import("./commands/tail.ts")).addTail),
       command("console [options]", "an operator's page: agents, their turns, state and rows at any turn", async () => (await import("./commands/console.ts")).addConsole),
     ],

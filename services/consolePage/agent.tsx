@@ -1,6 +1,7 @@
 /**
- * One agent: its timeline, any turn with what it changed, state, tables and schedules at any point,
- * what wrote a field, and two points compared. Each has a place of its own in the address bar.
+ * One agent: its timeline, any turn with what it changed, state, tables, schedules, approvals and
+ * budgets at any point, what wrote a field, and two points compared. Each has a place of its own in
+ * the address bar.
  */
 import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
@@ -17,7 +18,7 @@ import {
   turnPath,
   short,
 } from "./parts.tsx";
-import { SchedulesTab, StateTab, TablesTab, type Part } from "./points.tsx";
+import { ApprovalsTab, SchedulesTab, StateTab, TablesTab, type Part } from "./points.tsx";
 import { Rerun } from "./rerun.tsx";
 import { KINDS, Timeline, type Cause } from "./timeline.tsx";
 import { TurnView, type Diff } from "./turn.tsx";
@@ -27,6 +28,7 @@ const TABS = [
   ["state", "State"],
   ["tables", "Tables"],
   ["schedules", "Schedules"],
+  ["approvals", "Approvals and budgets"],
   ["why", "Why"],
   ["diff", "Compare"],
   ["rerun", "Re-run"],
@@ -62,6 +64,7 @@ export const AgentView = ({ place }: { readonly place: Place }) => {
       {tab === "state" && <StateTab key={key} agent={agent} place={place} news={news} />}
       {tab === "tables" && <TablesTab key={key} agent={agent} place={place} news={news} />}
       {tab === "schedules" && <SchedulesTab key={key} agent={agent} place={place} news={news} />}
+      {tab === "approvals" && <ApprovalsTab key={key} agent={agent} place={place} news={news} />}
       {tab === "why" && <WhyTab key={key} agent={agent} place={place} news={news} />}
       {tab === "diff" && <DiffTab key={key} agent={agent} place={place} />}
       {tab === "rerun" && <Rerun key={key} agent={agent} />}

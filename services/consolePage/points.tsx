@@ -1,4 +1,7 @@
-/** The agent at a point of its history, or now: its state, its tables, its schedules and queue. */
+/**
+ * The agent at a point of its history, or now: its state, its tables, its schedules and queue, its
+ * approvals and budgets.
+ */
 import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
 import { go, useAsk, type Place } from "./hooks.ts";
@@ -187,4 +190,51 @@ export const SchedulesTab = ({ agent, place, news }: Part & { readonly place: Pl
       )}
     </>
   );
+};
+
+const isoOf = (column: string): string =>
+  `strftime('%Y-%m-%dT%H:%M:%SZ', ${column} / 1000, 'unixepoch')`;
+
+const APPROVALS = `SELECT name, prompt,
+  iif(status = 'waiting' AND expires_at <= unixepoch() * 1000, 'expired', status) AS status,
+  decided_by AS by, reason, ${isoOf("decided_at")} AS decided, ${isoOf("asked_at")} AS asked,
+  ${isoOf("expires_at")} AS until FROM cf_agents_approvals ORDER BY rowid DESC LIMIT 100`;
+const BUDGETS = `SELECT name, per, used, limit_amount AS "limit", ${isoOf("resets_at")} AS until
+  FROM cf_agents_budgets ORDER BY name`;
+
+export const ApprovalsTab = (part: Part & { readonly place: Place }) => (
+  <>
+    <AtField key={part.place.query.get("at")} {...part} part="approvals" />
+    <h2>Approvals</h2>
+    <TableIfThere {...part} table="cf_agents_approvals" query={APPROVALS} none="Nobody is asked." />
+    <h2>Budgets</h2>
+    <TableIfThere {...part} table="cf_agents_budgets" query={BUDGETS} none="Nothing is spent." />
+  </>
+);
+
+/** Rows of a table that an agent has only once it needs it. */
+const TableIfThere = ({
+  agent,
+  place,
+  news,
+  table,
+  query,
+  none,
+}: Part & {
+  readonly place: Place;
+  readonly table: string;
+  readonly query: string;
+  readonly none: string;
+}) => {
+  const at = place.query.get("at") ?? undefined;
+  const version = at === undefined ? news : 0;
+  const path = `${agentPath(agent)}/sql`;
+  const tables = useAsk<ReadonlyArray<Row>>(withQuery(path, { at, query: TABLES }), version);
+  const isThere = tables.value?.some(({ name }) => name === table) === true;
+  const rows = useAsk<ReadonlyArray<Row>>(
+    isThere ? withQuery(path, { at, query }) : undefined,
+    version,
+  );
+  if (isThere) return <Answer of={rows}>{(list) => <Rows rows={list} />}</Answer>;
+  return <Answer of={tables}>{() => <p className="quiet">{none}</p>}</Answer>;
 };

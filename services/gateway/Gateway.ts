@@ -22,6 +22,7 @@ import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
 import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
+import { answerApproval, APPROVAL_BODY_BYTES_MAX, isApprovalLink } from "./ApprovalEndpoint.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
 import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
@@ -126,7 +127,9 @@ export class Gateway {
 
   readonly handlers: HttpHandlers = {
     limitBody: (request) =>
-      this.routeOf(request)?.route.bodyBytesMax ?? this.services.config.bodyBytesMax,
+      isApprovalLink(request)
+        ? APPROVAL_BODY_BYTES_MAX
+        : (this.routeOf(request)?.route.bodyBytesMax ?? this.services.config.bodyBytesMax),
     onBodyTooLarge: (request) => {
       const match = this.routeOf(request);
       if (match !== undefined) return this.webhooks.onTooLarge(request, match);
@@ -186,6 +189,12 @@ export class Gateway {
   private async answer(exchange: Exchange): Promise<void> {
     const { config } = this.services;
     const answered = this.lines.begin(exchange.request);
+    if (isApprovalLink(exchange.request)) {
+      const response = await answerApproval(this.services, exchange);
+      const isHead = exchange.request.method === "HEAD";
+      exchange.respond(isHead ? { ...response, body: "" } : response);
+      return answered(response.status);
+    }
     const span = this.services.tracing && beginSpan(this.services.tracing, exchange.request);
     let request: Request;
     try {

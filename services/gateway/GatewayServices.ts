@@ -12,6 +12,7 @@ import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
+import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.ts";
@@ -113,6 +114,8 @@ export interface GatewayServices {
   readonly requests?: RequestLog;
   /** Absent: deliveries are not recorded. */
   readonly deliveries?: DeliveryLogShape;
+  /** Checks links of approvals. Absent: none is answered. */
+  readonly hmacSha256?: OutgoingShape["hmacSha256"];
   /** Absent: nothing is traced. */
   readonly tracing?: TracingShape;
   readonly inbox: InboxShape;
@@ -143,6 +146,10 @@ export const gatewayServices = (
       ...Option.match(yield* Effect.serviceOption(DeliveryLog), {
         onNone: () => ({}),
         onSome: (deliveries) => ({ deliveries }),
+      }),
+      ...Option.match(yield* Effect.serviceOption(Outgoing), {
+        onNone: () => ({}),
+        onSome: ({ hmacSha256 }) => ({ hmacSha256 }),
       }),
       ...Option.match(yield* Effect.serviceOption(Tracing), {
         onNone: () => ({}),

@@ -106,6 +106,9 @@ export class AgentPorts
 
   // ActiveAgentParts
 
+  get installation(): string {
+    return this.services.config.subjects.namespace;
+  }
   get time() {
     return this.services.time;
   }

@@ -8,6 +8,17 @@ export {
   type ApprovalOptions,
   type DefaultProgress,
 } from "../../core/workflow/AgentWorkflow.ts";
+export type {
+  Approval,
+  ApprovalCriteria,
+  ApprovalDecision,
+  ApprovalGrant,
+  ApprovalLinkOptions,
+  ApprovalQuestion,
+  ApprovalStatus,
+  AskedApproval,
+} from "../../core/approval/Approval.ts";
+export { ApprovalRejected, ApprovalTimedOut } from "../../core/approval/approvalErrors.ts";
 export {
   NonRetryableError,
   WorkflowCodeChanged,

@@ -191,6 +191,43 @@ describe("agents schedules", () => {
   });
 });
 
+describe("agents approvals", () => {
+  it("lists what waits, of one agent or of a class, and with --all what was decided and by whom", async () => {
+    for (const name of ["asker-1", "asker-2"])
+      expect(await agents(["call", "WorkAgent", name, "ask", '"Pay 40?"'])).toMatchObject({
+        code: 0,
+      });
+    expect(await agents(["call", "WorkAgent", "asker-2", "decide", "true", '"ann"'])).toMatchObject(
+      {
+        code: 0,
+      },
+    );
+    const waiting = lines((await agents(["approvals", "work-agent", "--json"])).out);
+    expect(waiting).toMatchObject([
+      {
+        class: "WorkAgent",
+        name: "asker-1",
+        approval: "pay",
+        prompt: "Pay 40?",
+        status: "waiting",
+      },
+    ]);
+    const spanMs = Date.parse(String(waiting[0]!["expiresAt"])) - Date.parse(String(waiting[0]!["askedAt"])); // prettier-ignore
+    expect(spanMs).toBeLessThanOrEqual(3_600_000);
+    const all = await agents(["approvals", "WorkAgent", "asker-2", "--all"]);
+    expect(all.out).toMatch(
+      /^WorkAgent asker-2: pay: Pay 40\?\n {4}approved by ann at \S+Z \(as agreed\), id \S+$/,
+    );
+    expect(all.err).toBe("1 approval");
+    expect(await agents(["approvals", "WorkAgent", "asker-2"])).toEqual({
+      code: 0,
+      out: "",
+      err: "Nothing waits for an answer.",
+    });
+    expect((await agents(["approvals", "WorkAgent", "nobody"])).code).toBe(3);
+  });
+});
+
 describe("agents dead", () => {
   it("a queue item that died runs again as one, once it is redriven", async () => {
     await agents(["call", "WorkAgent", "queuer", "enqueue", '"item"']);

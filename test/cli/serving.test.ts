@@ -68,9 +68,11 @@ describe("agents dev", () => {
     await first.printed(/Ctrl-C stops it/);
     expect(await get(url)).toMatchObject({ env: "from-file" });
     const kept = readFileSync(at(".agents/dev-secrets.env"), "utf8");
-    expect(kept).toMatch(/^GITHUB_WEBHOOK_SECRET=[A-Za-z0-9+/]{40}\n$/);
+    expect(kept).toMatch(
+      /^GITHUB_WEBHOOK_SECRET=[A-Za-z0-9+/]{40}\nAPPROVAL_SECRET=[A-Za-z0-9+/]{40}\n$/,
+    );
     expect(statSync(at(".agents/dev-secrets.env")).mode & 0o077).toBe(0);
-    const secret = kept.trim().split("=")[1]!;
+    const secret = /=(.*)/.exec(kept)![1]!;
     const body = /-d '(.*)'/.exec(first.out)![1]!;
     const signature = createHmac("sha256", secret).update(body).digest("hex");
     expect(first.out).toContain(`curl -i ${url}/webhooks/github`);
@@ -204,7 +206,7 @@ describe("agents gateway and host", () => {
     const dev = start(["dev", ...FREE], { OLD: "s" });
     await dev.printed(/Ctrl-C stops it/);
     expect(readFileSync(at(".agents/dev-secrets.env"), "utf8")).toMatch(
-      /^GITHUB_WEBHOOK_SECRET=\S+\n$/,
+      /^GITHUB_WEBHOOK_SECRET=\S+\nAPPROVAL_SECRET=\S+\n$/,
     );
   });
 });

@@ -38,6 +38,14 @@ export class WorkAgent extends Agent<unknown, WorkState> {
     this.setState({ ...this.state, done: [...this.state.done, what] });
   }
 
+  async ask(prompt: string): Promise<void> {
+    await this.startFiber("ask", () => this.approval("pay", { prompt, timeout: "1 hour" }));
+  }
+
+  async decide(approved: boolean, by: string): Promise<void> {
+    await this.decideApproval("pay", { approved, by, reason: "as agreed" });
+  }
+
   fail(): never {
     throw new TypeError("it can't be", { cause: new RangeError("too far") });
   }

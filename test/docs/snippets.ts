@@ -93,6 +93,7 @@ declare global {
   function sendMail(to: string, subject: string, key: string): Promise<void>;
   function convertFile(url: string): Promise<void>;
   function show(token: unknown): void;
+  function userOf(connection: unknown): string;
   function clear(): void;
 }
 `;

@@ -11,7 +11,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass, findAgent } from "../agents/findAgent.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "./dead.ts";
-import type { OwnProcess } from "./ownProcess.ts";
+import type { OwnProcess } from "../serving/ownProcess.ts";
 import { listDeliveries, showDelivery } from "./deliveries.ts";
 import { diff } from "./diff.ts";
 import { fork } from "./fork.ts";

@@ -93,7 +93,7 @@ function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: De
     const target = { natsUrl, namespace };
     const [{ consoleSource }, { ownProcess }, ports] = await Promise.all([
       import("./consoleSource.ts"),
-      import("./ownProcess.ts"),
+      import("../serving/ownProcess.ts"),
       joins.openReader(target),
     ]);
     const own = ownProcess(joins, target);

@@ -4,6 +4,7 @@
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { APPROVAL_SECRET } from "../../../core/approval/approvalLink.ts";
 import { fillProcessEnv, loadEnv, type EnvOptions } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
@@ -83,7 +84,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   const lacking = unset.flatMap((names) => names.slice(0, 1));
   const made = makeDevSecrets(
     options.dataFolder,
-    lacking.filter((name) => known.env[name] === undefined),
+    [...lacking, APPROVAL_SECRET].filter((name) => known.env[name] === undefined),
     options.newId,
   );
   return {

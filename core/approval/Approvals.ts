@@ -1,0 +1,283 @@
+/**
+ * The approvals that an agent asks for, in its workflow or in its fibers: what is asked, until when
+ * it can be answered, and who decided what and when. `cf_agents_approvals` of its own database,
+ * made with the first question. `AwaitedEvents` (workflows) and `FiberApprovals` ask and wait;
+ * links, callables and webhooks decide.
+ *
+ * 1. A question is decided once. The same answer by the same person again is no second one, and
+ *    changes nothing; any other is refused with `ApprovalClosed`.
+ * 2. A decision is written in the turn that brings it. Who waits goes on once it is stored.
+ * 3. A timeout is a decision as well: whichever is written first counts, and the agent is the one
+ *    place where either is.
+ * 4. The statement of a decision is written out: the agent's history shows who decided, and what.
+ */
+import type { OutgoingShape } from "../outgoing/Outgoing.ts";
+import { tableExists } from "../database/tableExists.ts";
+import type { SqlValue } from "../database/Databases.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
+import type {
+  Approval,
+  ApprovalCriteria,
+  ApprovalDecision,
+  ApprovalLinkOptions,
+  ApprovalStatus,
+  AskedApproval,
+} from "./Approval.ts";
+import { ApprovalClosed } from "./approvalErrors.ts";
+import { makeApprovalLink } from "./approvalLink.ts";
+import { checkAnswer, type Answer } from "./checkAnswer.ts";
+
+const APPROVALS_TABLE = "cf_agents_approvals";
+const DDL = `CREATE TABLE IF NOT EXISTS ${APPROVALS_TABLE} (
+  id TEXT PRIMARY KEY NOT NULL,
+  key TEXT UNIQUE,
+  name TEXT NOT NULL,
+  prompt TEXT,
+  event_type TEXT,
+  status TEXT NOT NULL,
+  asked_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  notified INTEGER NOT NULL DEFAULT 0,
+  decided_at INTEGER,
+  decided_by TEXT,
+  reason TEXT,
+  metadata TEXT
+)`;
+const COLUMNS =
+  "id, key, name, prompt, status, asked_at, expires_at, notified, decided_at, decided_by, reason, metadata";
+/** Decided ones are kept for people to look at; the oldest are forgotten first. */
+const ROWS_MAX = 1000;
+
+/** The agent whose they are. */
+export interface ApprovalsAgent extends Pick<AgentWork, "id" | "time" | "query"> {
+  readonly parts: {
+    readonly env: unknown;
+    /** Namespace of the installation. */
+    readonly installation: string;
+    readonly outgoing: Pick<OutgoingShape, "hmacSha256">;
+  };
+}
+
+/** What is asked, and what waits for the answer. */
+export interface Asked {
+  /** Who waits: unique among what the agent waits for. */
+  readonly key: string;
+  readonly name: string;
+  readonly prompt?: string | undefined;
+  readonly expiresAt: number;
+  /** The event by which a workflow's approval can be answered as well. */
+  readonly eventType?: string;
+}
+
+export interface ApprovalRow extends Approval {
+  readonly key: string | null;
+  readonly notified: boolean;
+}
+
+export class Approvals {
+  private readonly agent: ApprovalsAgent;
+  private readonly listeners = new Set<(row: ApprovalRow) => void>();
+
+  constructor(agent: ApprovalsAgent) {
+    this.agent = agent;
+  }
+
+  /** A new question, in place of one under that key. Its prompt is checked. */
+  ask({ key, name, prompt, expiresAt, eventType }: Asked): void {
+    const { agent } = this;
+    if (!this.exists) agent.query(DDL, []);
+    const before = this.byKey(key);
+    if (before !== undefined)
+      agent.query(
+        `UPDATE ${APPROVALS_TABLE} SET key = NULL, status = iif(status = 'waiting', 'withdrawn', status) WHERE id = ?`,
+        [before.id],
+      );
+    const over = this.select("ORDER BY rowid DESC", []).filter(
+      ({ status }) => status !== "waiting",
+    );
+    for (const { id } of over.slice(ROWS_MAX - 1))
+      agent.query(`DELETE FROM ${APPROVALS_TABLE} WHERE id = ?`, [id]);
+    const { time } = agent;
+    agent.query(
+      `INSERT INTO ${APPROVALS_TABLE} (id, key, name, prompt, event_type, status, asked_at, expires_at) VALUES (?, ?, ?, ?, ?, 'waiting', ?, ?)`,
+      [time.id(), key, name, prompt ?? null, eventType ?? null, time.nowMs(), expiresAt],
+    );
+  }
+
+  byKey(key: string): ApprovalRow | undefined {
+    return this.select("WHERE key = ?", [key])[0];
+  }
+
+  /** The oldest that waits for an event of that type. */
+  waitingFor(eventType: string): ApprovalRow | undefined {
+    const sql = "WHERE event_type = ? AND status = 'waiting' ORDER BY rowid";
+    return this.select(sql, [eventType]).find(({ status }) => status === "waiting");
+  }
+
+  /** Newest first. */
+  list(criteria: ApprovalCriteria = {}): Approval[] {
+    return listApprovals(this.agent, this.agent.time.nowMs(), criteria);
+  }
+
+  /**
+   * The approval after that (rule 1). `which`: its id, or the name of one that waits, else of the
+   * last. Throws `ApprovalClosed`, an `Error` without one, and `TypeError` or `RangeError` for a
+   * decision that is none.
+   */
+  decide(which: string, decision: ApprovalDecision): Approval {
+    const answer = checkAnswer(decision);
+    if (answer.by === null)
+      throw new TypeError("a decision says who decides: { approved: true, by: …}");
+    const row = this.find(which);
+    const { id, name, status, by } = row;
+    const decided = answer.approved ? "approved" : "rejected";
+    if (status === decided && by === answer.by) return this.list({ id })[0]!;
+    if (status !== "waiting") throw new ApprovalClosed({ approval: name, status, by });
+    this.answer(row, answer);
+    return this.list({ id })[0]!;
+  }
+
+  /** Decides one that waits, in the turn that runs (rule 2). */
+  answer(row: ApprovalRow, answer: Answer): void {
+    this.write(row, answer);
+    for (const listener of this.listeners) listener(row);
+  }
+
+  /** What waits under this key is answered or over, if it still waits (rule 3). */
+  settle(key: string, answer: Answer | "expired"): void {
+    const row = this.select("WHERE key = ? AND status = 'waiting'", [key])[0];
+    if (row === undefined) return;
+    if (answer !== "expired") return this.write(row, answer);
+    const sql = `UPDATE ${APPROVALS_TABLE} SET status = 'expired' WHERE id = ?`;
+    this.agent.query(sql, [row.id]);
+  }
+
+  /** Those whose key begins so, or all, are asked no more. */
+  withdraw(keyStart = ""): void {
+    for (const { id, key } of this.select("WHERE status = 'waiting'", []))
+      if (key?.startsWith(keyStart) === true)
+        this.agent.query(`UPDATE ${APPROVALS_TABLE} SET status = 'withdrawn' WHERE id = ?`, [id]);
+  }
+
+  /** What waits under keys of one start waits under keys of another. */
+  move(from: string, to: string): void {
+    for (const { id, key } of this.select("WHERE key IS NOT NULL", []))
+      if (key!.startsWith(from))
+        this.agent.query(`UPDATE ${APPROVALS_TABLE} SET key = ? WHERE id = ?`, [
+          to + key!.slice(from.length),
+          id,
+        ]);
+  }
+
+  /** People were told of it. */
+  notified({ id }: ApprovalRow): void {
+    this.agent.query(`UPDATE ${APPROVALS_TABLE} SET notified = 1 WHERE id = ?`, [id]);
+  }
+
+  /** For `notify`. Throws an `Error` without such an approval. */
+  asked(which: string): AskedApproval {
+    const { key: _key, notified: _notified, ...approval } = this.find(which);
+    return { ...approval, link: async (options) => this.link(approval.id, options) };
+  }
+
+  /** Throws an `Error` without such an approval, and `TypeError`. */
+  link(which: string, options: ApprovalLinkOptions): string {
+    const { id: agent, time, parts } = this.agent;
+    const { id, expiresAt } = this.find(which);
+    const { env, installation, outgoing } = parts;
+    const { hmacSha256 } = outgoing;
+    const nowMs = time.nowMs();
+    return makeApprovalLink({
+      agent,
+      id,
+      expiresAt,
+      nowMs,
+      options,
+      env,
+      installation,
+      hmacSha256,
+    });
+  }
+
+  /** Called in the turn of each decision. The returned function ends that. */
+  onDecided(listener: (row: ApprovalRow) => void): () => void {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
+  }
+
+  private find(which: string): ApprovalRow {
+    const rows = this.select("WHERE id = ? OR name = ? ORDER BY rowid DESC", [which, which]);
+    const row =
+      rows.find(({ id }) => id === which) ??
+      rows.find(({ status }) => status === "waiting") ??
+      rows[0];
+    if (row !== undefined) return row;
+    const { class: className, name } = this.agent.id;
+    throw new Error(`${className}/${name} has asked for no approval "${which}"`);
+  }
+
+  /** Rule 4. */
+  private write({ id }: ApprovalRow, { approved, by, reason, metadata }: Answer): void {
+    const status = approved ? "approved" : "rejected";
+    this.agent.query(
+      `UPDATE ${APPROVALS_TABLE} SET status = '${status}', decided_by = ${by === null ? "NULL" : quoted(by)}, decided_at = ${this.agent.time.nowMs()}, reason = ?, metadata = ? WHERE id = ?`,
+      [reason ?? null, metadata === undefined ? null : JSON.stringify(metadata), id],
+    );
+  }
+
+  private select(rest: string, params: ReadonlyArray<SqlValue>): ApprovalRow[] {
+    return select(this.agent, this.agent.time.nowMs(), rest, params);
+  }
+
+  private get exists(): boolean {
+    return tableExists(this.agent, APPROVALS_TABLE);
+  }
+}
+
+type Database = Parameters<typeof tableExists>[0];
+
+/** The approvals of an agent's database as they are at a time, newest first. */
+export const listApprovals = (
+  database: Database,
+  nowMs: number,
+  { id, name, status }: ApprovalCriteria = {},
+): Approval[] =>
+  select(database, nowMs, "ORDER BY rowid DESC", [])
+    .filter((row) => id === undefined || row.id === id)
+    .filter((row) => name === undefined || row.name === name)
+    .filter((row) => status === undefined || row.status === status)
+    .map(({ key: _key, notified: _notified, ...approval }) => approval);
+
+function select(
+  database: Database,
+  nowMs: number,
+  rest: string,
+  params: ReadonlyArray<SqlValue>,
+): ApprovalRow[] {
+  if (!tableExists(database, APPROVALS_TABLE)) return [];
+  const sql = `SELECT ${COLUMNS} FROM ${APPROVALS_TABLE} ${rest}`;
+  return database.query(sql, params).rows.map((row) => toRow(row, nowMs));
+}
+
+/** One that waits past its end has expired. */
+function toRow(row: ReadonlyArray<SqlValue>, nowMs: number): ApprovalRow {
+  const text = (at: number): string | null => (row[at] === null ? null : String(row[at]));
+  const expiresAt = Number(row[6]);
+  const isOver = row[4] === "waiting" && expiresAt <= nowMs;
+  return {
+    id: String(row[0]),
+    key: text(1),
+    name: String(row[2]),
+    prompt: text(3),
+    status: isOver ? "expired" : (String(row[4]) as ApprovalStatus),
+    askedAt: Number(row[5]),
+    expiresAt,
+    notified: row[7] === 1,
+    decidedAt: row[8] === null ? null : Number(row[8]),
+    by: text(9),
+    reason: text(10),
+    ...(row[11] === null ? {} : { metadata: JSON.parse(String(row[11])) as unknown }),
+  };
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;

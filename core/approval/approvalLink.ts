@@ -1,0 +1,128 @@
+/**
+ * Links by which one person answers one approval: `/agents/~approval?token=…`. The token names the
+ * agent, the approval, the person and an end, under an HMAC of `APPROVAL_SECRET`. Agents make
+ * links; gateways check them before an agent is asked anything.
+ *
+ * 1. What is signed includes the installation's namespace: another installation of the same secret
+ *    takes no link of this one.
+ * 2. A link is of one approval, whose id is random: it is worth nothing once that is decided, and
+ *    nothing to a question that is asked anew.
+ * 3. The token is a query parameter whose name logs hide (`core/redaction/Redaction`).
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import { fromBase64, toBase64 } from "../../schemas/base64.ts";
+import type { OutgoingShape } from "../outgoing/Outgoing.ts";
+import { durationMs } from "../time/durationMs.ts";
+import type { ApprovalLinkOptions } from "./Approval.ts";
+import { checkBy } from "./checkAnswer.ts";
+
+/** No class is named so: the path meets no agent. */
+export const APPROVAL_PATH = "/agents/~approval";
+/** The environment variable of the secret, of gateways and hosts. */
+export const APPROVAL_SECRET = "APPROVAL_SECRET";
+/** Guessing it makes every link: half of a SHA-256, in hex digits. */
+const SECRET_CHARS_MIN = 32;
+/** Name and class, a person and an id, as base64: longer ones are not looked at. */
+const TOKEN_CHARS_MAX = 4096;
+/** Version of what is signed; a reader of an unknown one refuses. */
+const VERSION = 1;
+
+/** What a link is for. */
+export interface ApprovalToken {
+  readonly className: string;
+  readonly agent: string;
+  /** The approval's id. */
+  readonly id: string;
+  readonly by: string;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** The secret of an environment. `fault`: there is none, or it is too short, and what to do. */
+export function approvalSecret(env: unknown): { readonly secret?: string; readonly fault: string } {
+  const secret = (env as Readonly<Record<string, unknown>> | undefined)?.[APPROVAL_SECRET];
+  if (typeof secret !== "string" || secret === "")
+    return { fault: `${APPROVAL_SECRET} is not set: give hosts and gateways the same random text` };
+  if (secret.length >= SECRET_CHARS_MIN) return { secret, fault: "" };
+  return { fault: `${APPROVAL_SECRET} is shorter than ${SECRET_CHARS_MIN} characters` };
+}
+
+/** Throws `TypeError` for options that can't be meant, and without a secret. */
+export function makeApprovalLink({
+  agent,
+  id,
+  expiresAt,
+  nowMs,
+  options,
+  env,
+  installation,
+  hmacSha256,
+}: {
+  readonly agent: AgentId;
+  readonly id: string;
+  readonly expiresAt: number;
+  readonly nowMs: number;
+  readonly options: ApprovalLinkOptions;
+  readonly env: unknown;
+  readonly installation: string;
+  readonly hmacSha256: OutgoingShape["hmacSha256"];
+}): string {
+  // prettier-ignore
+  const { origin, for: by, timeout } = options;
+  checkBy(by);
+  if (!URL.canParse(origin) || !/^https?:$/.test(new URL(origin).protocol))
+    throw new TypeError(
+      `origin of an approval's link is where gateways are reached: "https://agents.example.com". It is ${JSON.stringify(origin)}`,
+    );
+  const { secret, fault } = approvalSecret(env);
+  if (secret === undefined) throw new TypeError(`approvalLink: ${fault}`);
+  const ends =
+    timeout === undefined
+      ? expiresAt
+      : nowMs + durationMs(timeout, "timeout of an approval's link");
+  const given = [VERSION, agent.class, agent.name, id, by, Math.min(ends, expiresAt)];
+  const claims = toBase64Url(encoder.encode(JSON.stringify(given)));
+  const mac = hmacSha256(encoder.encode(secret), signed(claims, installation));
+  return `${new URL(APPROVAL_PATH, origin).href}?token=${claims}.${toBase64Url(mac)}`;
+}
+
+/** Undefined: it was not made here, or was changed. One that has ended is one that was made. */
+export function readToken(
+  token: string,
+  {
+    secret,
+    installation,
+    hmacSha256,
+  }: Pick<OutgoingShape, "hmacSha256"> & {
+    readonly secret: string;
+    readonly installation: string;
+  },
+): ApprovalToken | undefined {
+  const [claims = "", given = "", ...more] = token.split(".");
+  if (token.length > TOKEN_CHARS_MAX || more.length > 0) return undefined;
+  const mac = hmacSha256(encoder.encode(secret), signed(claims, installation));
+  if (!isEqual(mac, fromBase64Url(given))) return undefined;
+  const [version, className, agent, id, by, expiresAt] = JSON.parse(
+    new TextDecoder().decode(fromBase64Url(claims)),
+  ) as [number, string, string, string, string, number];
+  return version === VERSION ? { className, agent, id, by, expiresAt } : undefined;
+}
+
+/** Looks at every byte: the time that it takes says nothing of where they differ. */
+function isEqual(a: Uint8Array, b: Uint8Array): boolean {
+  let differs = a.length ^ b.length;
+  for (let at = 0; at < a.length; at++) differs |= a[at]! ^ (b[at] ?? 0);
+  return differs === 0;
+}
+
+const encoder = new TextEncoder();
+
+/** Rule 1. The first line tells it from whatever else the secret may sign. */
+const signed = (claims: string, installation: string) =>
+  encoder.encode(`approval link\n${installation}\n${claims}`);
+
+const toBase64Url = (bytes: Uint8Array): string =>
+  toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+
+const fromBase64Url = (text: string): Uint8Array =>
+  fromBase64(text.replaceAll("-", "+").replaceAll("_", "/"));

@@ -1,0 +1,139 @@
+/**
+ * `this.approval` of an agent: a fiber asks people, and waits in memory for an answer. The question
+ * is a row of the agent's, so that it and its answer outlive the host (`Approvals`).
+ *
+ * 1. In a fiber a name is one question: asked again, also by the fiber that goes on after a host's
+ *    death, it has the answer that it got, and ends when it would have ended.
+ * 2. People are told once the question is stored, and again if the host ends before that is
+ *    recorded.
+ * 3. A fiber that has ended, however, waits for nothing: its questions are withdrawn.
+ */
+import type { AgentWork } from "../turn/AgentWork.ts";
+import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
+import type { ApprovalGrant, ApprovalQuestion } from "../approval/Approval.ts";
+import {
+  ApprovalClosed,
+  ApprovalNotDurable,
+  ApprovalRejected,
+  ApprovalTimedOut,
+} from "../approval/approvalErrors.ts";
+import type { ApprovalRow, Approvals } from "../approval/Approvals.ts";
+import { checkPrompt } from "../approval/checkAnswer.ts";
+import { fiberOf } from "./Fiber.ts";
+
+/** As a workflow waits for an event. */
+const TIMEOUT_DEFAULT = "24 hours";
+const NAME_CHARS_MAX = 256; // as of a workflow's step
+/** A loop that asks would fill the table, and somebody's mailbox. */
+const WAITING_MAX = 100;
+
+export type FiberApprovalsAgent = Pick<
+  AgentWork,
+  "time" | "currentCause" | "abandoned" | "leaving" | "flush" | "afterCommit"
+>;
+
+export class FiberApprovals {
+  private readonly agent: FiberApprovalsAgent;
+  private readonly approvals: Approvals;
+
+  constructor(agent: FiberApprovalsAgent, approvals: Approvals) {
+    this.agent = agent;
+    this.approvals = approvals;
+  }
+
+  /** See `Agent.approval`. */
+  async ask<Metadata>(name: string, question: ApprovalQuestion): Promise<ApprovalGrant<Metadata>> {
+    const { approvals } = this;
+    const cause = this.agent.currentCause();
+    const fiber = fiberOf(cause);
+    if (fiber === undefined)
+      throw new ApprovalNotDurable({ approval: name, turn: cause?.kind ?? "background" });
+    const key = `${keyStart(fiber)}${name}`;
+    const before = approvals.byKey(key);
+    if (before === undefined) this.begin(key, name, question);
+    else if (before.prompt !== (question.prompt ?? null))
+      throw new TypeError(
+        `approval "${name}": this fiber has asked it with another prompt. Give each question a name of its own`,
+      );
+    await this.agent.flush();
+    await this.notify(key, question);
+    const row = await this.decided(key);
+    const { status, by, reason, metadata, decidedAt, expiresAt } = row;
+    if (status === "approved")
+      return {
+        by,
+        at: decidedAt!,
+        ...(reason === null ? {} : { reason }),
+        ...(metadata === undefined ? {} : { metadata: metadata as Metadata }),
+      };
+    if (status === "rejected")
+      throw new ApprovalRejected({ approval: name, by, reason: reason ?? undefined });
+    if (status === "withdrawn") throw new ApprovalClosed({ approval: name, status, by });
+    approvals.settle(key, "expired");
+    throw ApprovalTimedOut.of(name, expiresAt);
+  }
+
+  /** A fiber goes on in place of another one (rule 1). */
+  moved(from: string, to: string): void {
+    this.approvals.move(keyStart(from), keyStart(to));
+  }
+
+  /** Rule 3. */
+  ended(fiber: string): void {
+    this.approvals.withdraw(keyStart(fiber));
+  }
+
+  private begin(key: string, name: string, { prompt, timeout }: ApprovalQuestion): void {
+    if (typeof name !== "string" || name === "" || name.length > NAME_CHARS_MAX)
+      throw new TypeError(`the name of an approval is text of 1 to ${NAME_CHARS_MAX} characters`);
+    checkPrompt(name, prompt);
+    const ms = durationMs(timeout ?? TIMEOUT_DEFAULT, `approval "${name}": timeout`);
+    if (ms > WAIT_MS_MAX) throw new RangeError(`approval "${name}" waits longer than a year`);
+    if (this.approvals.list({ status: "waiting" }).length >= WAITING_MAX)
+      throw new RangeError(
+        `approval "${name}" was not asked for: ${WAITING_MAX} of this agent wait for an answer already`,
+      );
+    this.approvals.ask({ key, name, prompt, expiresAt: this.agent.time.nowMs() + ms });
+  }
+
+  /** Rule 2. */
+  private async notify(key: string, { notify }: ApprovalQuestion): Promise<void> {
+    const row = this.approvals.byKey(key);
+    if (notify === undefined || row?.status !== "waiting" || row.notified) return;
+    await notify(this.approvals.asked(row.id));
+    this.approvals.notified(row);
+  }
+
+  /** Resolves once it is decided and that is stored, or over. Rejects when the fiber is to end. */
+  private decided(key: string): Promise<ApprovalRow> {
+    const { agent, approvals } = this;
+    const { abandoned, leaving, time } = agent;
+    return new Promise((resolve, reject) => {
+      let cancel = (): void => undefined;
+      const offs: Array<() => void> = [() => cancel()];
+      const over = (settle: () => void): void => {
+        for (const off of offs) off();
+        settle();
+      };
+      const look = (): void => {
+        const row = approvals.byKey(key);
+        if (row === undefined) over(() => reject(new Error("the agent's approvals were deleted")));
+        else if (row.status !== "waiting") over(() => resolve(row));
+        else {
+          cancel();
+          // The wall clock may be behind the timer.
+          cancel = time.after(Math.max(1, row.expiresAt - time.nowMs()), look);
+        }
+      };
+      offs.push(
+        approvals.onDecided(() => agent.afterCommit(look)),
+        abandoned.onFire(() => over(() => reject(abandoned.reason))),
+        leaving.onFire(() => over(() => reject(leaving.reason))),
+      );
+      if (!abandoned.fired && !leaving.fired) look();
+    });
+  }
+}
+
+/** Begins the keys of a fiber's questions, and of no other's: an id may have any text. */
+const keyStart = (fiber: string): string => `${JSON.stringify(fiber)} `;
