@@ -1,13 +1,12 @@
 /**
- * The inbox port: a durable work queue of inputs, one lane per shard.
+ * The inbox port: a durable work queue of inputs, with one consumer per shard.
  *
  * 1. `publish` answers `Stored` only when the broker has stored the envelope.
  * 2. Everything stored and not acked is delivered, at least once, to the one consumer of its shard,
  *    in stored order for each agent on first delivery.
  * 3. `consume` first takes the shard over: whatever an earlier consumer held and did not ack is
- *    delivered again at once. The lane is its latest owner's: a consumer of an earlier epoch than
- *    the present one's is refused, for a host that was frozen between its claim and this may come
- *    long after its successor.
+ *    delivered again at once. A consumer of an earlier epoch than the present one's is refused: a
+ *    host that was frozen between its claim and this may come long after its successor.
  * 4. An acked input is never delivered again (to a consumer that starts after the ack was stored).
  * 5. A delivery does not hold its bytes for the host: past a bound the host keeps only `seq` and
  *    reads again by `get`.
@@ -48,8 +47,8 @@ export type PublishResult =
    */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
-/** A later owner of the shard has its lane. */
-export class LaneTaken extends Data.TaggedError("LaneTaken")<{ readonly shard: ShardId }> {
+/** A later owner of the shard consumes its inputs. */
+export class ConsumerTaken extends Data.TaggedError("ConsumerTaken")<{ readonly shard: ShardId }> {
   override get message(): string {
     return `A later owner of shard ${this.shard} consumes it already`;
   }
@@ -83,8 +82,8 @@ export interface InboxShape {
     options: { readonly signal: AbortSignal },
   ) => Promise<PublishResult>;
   /**
-   * Takes the shard's lane over. Rejects with `BrokerUnavailable` or `LaneTaken`; once running it
-   * heals itself across broker restarts.
+   * Takes the shard's inputs over. Rejects with `BrokerUnavailable` or `ConsumerTaken`; once running
+   * it heals itself across broker restarts.
    */
   readonly consume: (
     shard: ShardId,

@@ -88,7 +88,7 @@ export class Shard {
     return count;
   }
 
-  /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then releases the shard. */
+  /** Rejects with `BrokerUnavailable` or `ConsumerTaken`; the caller then releases the shard. */
   async start(gateways: () => ReadonlyArray<string>): Promise<void> {
     const { bus, calls, inbox, config } = this.services;
     const { signal } = this.lost;

@@ -6,7 +6,7 @@
  */
 import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { Inbox, LaneTaken, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
+import { Inbox, ConsumerTaken, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { addressKey, type Epoch, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import type { StoreConsumer, StoredInput } from "./InboxStore.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
@@ -34,7 +34,7 @@ export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
       const consumer = new MemoryShardConsumer(connection, { shard, epoch }, handler);
       if (inbox.takeOver(consumer)) return consumer;
       await consumer.stop();
-      throw new LaneTaken({ shard });
+      throw new ConsumerTaken({ shard });
     },
     get: async (_id, seq) => {
       await connection.operation("get", String(seq));

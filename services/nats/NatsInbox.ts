@@ -10,7 +10,12 @@
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
-import { Inbox, LaneTaken, type InboxShape, type PublishResult } from "../../core/inbox/Inbox.ts";
+import {
+  Inbox,
+  ConsumerTaken,
+  type InboxShape,
+  type PublishResult,
+} from "../../core/inbox/Inbox.ts";
 import { shardOf, type Epoch } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
@@ -57,7 +62,7 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
         await Promise.race([aborted, consumer.takeOver()]);
       } catch (error) {
         await consumer.stop();
-        throw error instanceof LaneTaken ? error : unavailable(error);
+        throw error instanceof ConsumerTaken ? error : unavailable(error);
       } finally {
         signal?.removeEventListener("abort", onAbort);
       }

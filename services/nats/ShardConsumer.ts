@@ -22,7 +22,7 @@ import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
-import { LaneTaken, type Delivery } from "../../core/inbox/Inbox.ts";
+import { ConsumerTaken, type Delivery } from "../../core/inbox/Inbox.ts";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { findClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
@@ -116,14 +116,14 @@ export class ShardConsumer {
   }
 
   /**
-   * Takes the shard over (rule 1). Rejects with `BrokerUnavailable`, `ApiRefusal` or `LaneTaken`.
-   * After `stop` it ends with the request in flight, and leaves no consumer.
+   * Takes the shard over (rule 1). Rejects with `BrokerUnavailable`, `ApiRefusal` or
+   * `ConsumerTaken`. After `stop` it ends with the request in flight, and leaves no consumer.
    */
   async takeOver(): Promise<void> {
     for (let attempt = 1; !this.stopping.signal.aborted; attempt++) {
       const names = await this.consumersOfShard();
       if (names.some((name) => this.epochOf(name) > this.epoch))
-        throw new LaneTaken({ shard: this.shard });
+        throw new ConsumerTaken({ shard: this.shard });
       for (const name of names) await this.deleteConsumer(name);
       if (this.stopping.signal.aborted) return;
       try {

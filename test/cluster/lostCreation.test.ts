@@ -1,6 +1,6 @@
 /**
- * A lane that heals while the broker elects: the new consumer's creation is carried out and its
- * answer is lost. Found by `cluster.test.ts`: the lane took its own consumer for another host's,
+ * A consumer that heals while the broker elects: the new consumer's creation is carried out and its
+ * answer is lost. Found by `cluster.test.ts`: the host took its own consumer for another host's,
  * and stood by for ever.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -31,7 +31,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-test("a lane whose consumer's creation was not answered delivers again by itself", async () => {
+test("a consumer whose creation was not answered delivers again by itself", async () => {
   let lost = 0;
   let losing = false;
   const call = async (verb: string, body?: object): Promise<unknown> => {
@@ -47,7 +47,7 @@ test("a lane whose consumer's creation was not answered delivers again by itself
   const inbox = makeNatsInbox({ ...nats, api }, makeNatsBlobs(nats));
   const id = agentId("A", "one");
   const seen: number[] = [];
-  const lane = await inbox.consume(shardOf(id, SHARDS), (delivery) => {
+  const consumer = await inbox.consume(shardOf(id, SHARDS), (delivery) => {
     seen.push(delivery.seq);
     delivery.ack();
   });
@@ -68,5 +68,5 @@ test("a lane whose consumer's creation was not answered delivers again by itself
   await send();
   await pollUntil("the second input", () => seen.length === 2 || { done: false, saw: seen });
   expect(seen[1]).toBeGreaterThan(seen[0]!);
-  await lane.stop();
+  await consumer.stop();
 }, 30_000);

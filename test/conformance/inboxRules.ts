@@ -1,7 +1,7 @@
 /** The rules of `core/inbox/Inbox`, for any adapter. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { LaneTaken, type Delivery, type PublishResult } from "../../core/inbox/Inbox.ts";
+import { ConsumerTaken, type Delivery, type PublishResult } from "../../core/inbox/Inbox.ts";
 import {
   agentId,
   shardOf,
@@ -114,16 +114,18 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       const { shard, agent } = newShard();
       const id = agent("race");
       await publishAll(id, ["1", "2", "3"]);
-      const lanes: Delivery[][] = [[], [], [], []];
+      const consumers: Delivery[][] = [[], [], [], []];
       await Promise.all(
-        lanes.map((lane, n) => (n % 2 ? a : b).inbox.consume(shard, (d) => lane.push(d))),
+        consumers.map((consumer, n) =>
+          (n % 2 ? a : b).inbox.consume(shard, (d) => consumer.push(d)),
+        ),
       );
       const winner = await backend.until("one that has all", () =>
-        lanes.find((lane) => lane.length === 3),
+        consumers.find((consumer) => consumer.length === 3),
       );
       await publish(id, message("4"));
       const owner = await backend.until("the owner of the next", () =>
-        lanes.find((lane) => lane.some((d) => labelOf(d) === "4")),
+        consumers.find((consumer) => consumer.some((d) => labelOf(d) === "4")),
       );
       expect(owner.map(labelOf)).toEqual(["1", "2", "3", "4"]);
       expect(winner.length).toBeGreaterThanOrEqual(3);
@@ -134,23 +136,27 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       const { shard, agent } = newShard();
       const id = agent("epochs");
       await publish(id, message("1"));
-      const lanes: Delivery[][] = [[], [], []];
+      const consumers: Delivery[][] = [[], [], []];
       const of = (epoch: number) => ({ epoch: epoch as Epoch });
-      const second = await a.inbox.consume(shard, (d) => lanes[1]!.push(d), of(12));
-      await got(lanes[1]!, 1);
-      const late = b.inbox.consume(shard, (d) => lanes[0]!.push(d), of(9));
-      await expect(late).rejects.toBeInstanceOf(LaneTaken);
+      const second = await a.inbox.consume(shard, (d) => consumers[1]!.push(d), of(12));
+      await got(consumers[1]!, 1);
+      const late = b.inbox.consume(shard, (d) => consumers[0]!.push(d), of(9));
+      await expect(late).rejects.toBeInstanceOf(ConsumerTaken);
       await publish(id, message("2"));
-      await got(lanes[1]!, 2);
-      const third = await b.inbox.consume(shard, (d) => lanes[2]!.push(d), of(100));
-      await got(lanes[2]!, 2);
-      expect(lanes.map((lane) => lane.map(labelOf))).toEqual([[], ["1", "2"], ["1", "2"]]);
-      for (const d of lanes[2]!) d.ack();
+      await got(consumers[1]!, 2);
+      const third = await b.inbox.consume(shard, (d) => consumers[2]!.push(d), of(100));
+      await got(consumers[2]!, 2);
+      expect(consumers.map((consumer) => consumer.map(labelOf))).toEqual([
+        [],
+        ["1", "2"],
+        ["1", "2"],
+      ]);
+      for (const d of consumers[2]!) d.ack();
       await second.stop();
       await third.stop();
     });
 
-    it("taking over is given up when its signal fires, and leaves the lane to the next", async () => {
+    it("taking over is given up when its signal fires, and leaves the consumer to the next", async () => {
       const { shard, agent } = newShard();
       const early = AbortSignal.abort();
       const refused = a.inbox.consume(shard, () => undefined, { signal: early });

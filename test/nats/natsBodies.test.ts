@@ -101,7 +101,7 @@ describe("bodies", () => {
     const done = message("done", LARGE_BYTES);
     await inbox.publish(id, done, { signal: patient() });
     await inbox.publish(id, message("waits", LARGE_BYTES), { signal: patient() });
-    const lane = await inbox.consume(shardOf(id, SHARDS), ({ data, ack }) => {
+    const consumer = await inbox.consume(shardOf(id, SHARDS), ({ data, ack }) => {
       if (decodeFrame(data).head["id"] === "done") ack();
     });
     const entries = async () =>
@@ -114,7 +114,7 @@ describe("bodies", () => {
       const mine = (await entries()).filter((name) => name.startsWith("inbox/B/big/"));
       return mine.length === 1 || { done: false, saw: mine };
     });
-    await lane.stop();
+    await consumer.stop();
     const again: string[] = [];
     const next = await inbox.consume(shardOf(id, SHARDS), ({ data, ack }) => {
       again.push(String(decodeFrame(data).head["id"]));

@@ -45,11 +45,11 @@ describe("due timers", () => {
   async function consume(nats: NatsShape, shard: number) {
     const got: string[] = [];
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
-    const lane = await inbox.consume(shard as ShardId, ({ data, ack }) => {
+    const consumer = await inbox.consume(shard as ShardId, ({ data, ack }) => {
       got.push(String(decodeFrame(data).head["id"]));
       ack();
     });
-    return { got, stop: lane.stop };
+    return { got, stop: consumer.stop };
   }
   const ofShard = (shard: number): AgentId => {
     for (let n = 0; ; n++)
@@ -62,7 +62,7 @@ describe("due timers", () => {
 
   it("each comes once, to the owner of its shard, whichever host carried it", async () => {
     const [one, two] = [await open("shared"), await open("shared")];
-    const lanes = [await consume(one, 0), await consume(two, 1)];
+    const consumers = [await consume(one, 0), await consume(two, 1)];
     const timers = makeNatsTimers(one);
     const due = Date.now() + 500;
     await Promise.all(
@@ -70,14 +70,17 @@ describe("due timers", () => {
         timers.arm(ofShard(n % 2), `t${n}`, due, message(`t${n}`)),
       ),
     );
-    await pollUntil("all have come", () => lanes[0]!.got.length + lanes[1]!.got.length >= TIMERS);
+    await pollUntil(
+      "all have come",
+      () => consumers[0]!.got.length + consumers[1]!.got.length >= TIMERS,
+    );
     await pollUntil("nothing is left", async () => (await stored(one)) === 0);
-    for (const [shard, { got }] of lanes.entries()) {
+    for (const [shard, { got }] of consumers.entries()) {
       expect(new Set(got).size).toBe(got.length);
       for (const label of got) expect(Number(label.slice(1)) % 2).toBe(shard);
     }
-    expect(lanes[0]!.got.length + lanes[1]!.got.length).toBe(TIMERS);
-    for (const lane of lanes) await lane.stop();
+    expect(consumers[0]!.got.length + consumers[1]!.got.length).toBe(TIMERS);
+    for (const consumer of consumers) await consumer.stop();
   });
 
   it("one that can't be stored stays, and comes when it can", async () => {
@@ -92,25 +95,25 @@ describe("due timers", () => {
           : publisher.publish(...args),
     };
     const nats: NatsShape = { ...opened, inboxPublishers: [refusing] };
-    const lane = await consume(nats, 0);
+    const consumer = await consume(nats, 0);
     await makeNatsTimers(nats).arm(ofShard(0), "t", Date.now(), message("t"));
-    await pollUntil("it has come", () => lane.got.length > 0);
+    await pollUntil("it has come", () => consumer.got.length > 0);
     expect(refusals).toBeLessThan(0);
     await pollUntil("nothing is left", async () => (await stored(nats)) === 0);
-    expect(lane.got).toEqual(["t"]);
-    await lane.stop();
+    expect(consumer.got).toEqual(["t"]);
+    await consumer.stop();
   });
 
   it("go on when the broker has forgotten the consumer", async () => {
     const nats = await open("forgotten");
-    const lane = await consume(nats, 0);
+    const consumer = await consume(nats, 0);
     const timers = makeNatsTimers(nats);
     await timers.arm(ofShard(0), "before", Date.now(), message("before"));
-    await pollUntil("the first has come", () => lane.got.length === 1);
+    await pollUntil("the first has come", () => consumer.got.length === 1);
     await nats.api.call(`CONSUMER.DELETE.${nats.subjects.stream.timers}.${CONSUMER}`);
     await timers.arm(ofShard(0), "after", Date.now(), message("after"));
-    await pollUntil("the second has come", () => lane.got.length === 2);
-    await lane.stop();
+    await pollUntil("the second has come", () => consumer.got.length === 2);
+    await consumer.stop();
   });
 
   it("what a host pulled and never stored goes to another", async () => {

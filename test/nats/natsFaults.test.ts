@@ -175,7 +175,7 @@ describe("nats, faults", () => {
     });
   });
 
-  describe("a lane of the inbox", () => {
+  describe("a consumer of the inbox", () => {
     const publish = async (id: AgentId, labels: readonly string[]): Promise<void> => {
       for (const label of labels) {
         const result = await direct.inbox.publish(id, message(label), { signal: patient() });

@@ -110,9 +110,9 @@ describe("an inbox that takes scheduled messages", () => {
 
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
     const got = new Map(ids.map((id) => [id.name, [] as string[]]));
-    const lanes = [];
+    const consumers = [];
     for (let shard = 0; shard < SHARDS; shard++)
-      lanes.push(
+      consumers.push(
         await inbox.consume(shard as ShardId, ({ id, data, ack }) => {
           got.get(id.name)!.push(String(decodeFrame(data).head["id"]));
           ack();
@@ -125,7 +125,7 @@ describe("an inbox that takes scheduled messages", () => {
       expect(mine).toContain("past");
       expect(mine).not.toContain("far");
     }
-    for (const lane of lanes) await lane.stop();
+    for (const consumer of consumers) await consumer.stop();
     type Info = { readonly state: { readonly messages: number } };
     let timers = 0;
     for (const stream of nats.subjects.streamsOf("timers"))
@@ -170,7 +170,7 @@ describe("an inbox that takes scheduled messages", () => {
     expect(nats).toMatchObject({ shards: SHARDS, streamGroups: GROUPS });
     const got: string[] = [];
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
-    const lane = await inbox.consume(
+    const consumer = await inbox.consume(
       shard,
       ({ data, ack }) => {
         got.push(String(decodeFrame(data).head["id"]));
@@ -179,6 +179,6 @@ describe("an inbox that takes scheduled messages", () => {
       { epoch: 1 as Epoch },
     );
     await pollUntil("the input arrives", () => got.includes("waits"));
-    await lane.stop();
+    await consumer.stop();
   });
 });

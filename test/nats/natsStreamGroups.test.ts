@@ -127,17 +127,17 @@ describe("stream groups", () => {
     expect(await listed("Agent")).toEqual([]);
   });
 
-  it("a shard's lane is a consumer of its own group's stream", async () => {
+  it("a shard's consumer is of its own group's stream", async () => {
     const nats = await open(newNamespace(), { shards: 8, streamGroups: GROUPS });
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
-    const lane = await inbox.consume(6 as ShardId, () => undefined);
+    const consumer = await inbox.consume(6 as ShardId, () => undefined);
     const consumers = await Promise.all(
       nats.subjects.streamsOf("inbox").map(async (stream) => {
         const { total } = await nats.api.call<{ total: number }>(`CONSUMER.NAMES.${stream}`);
         return total;
       }),
     );
-    await lane.stop();
+    await consumer.stop();
     expect(consumers).toEqual([0, 0, 1, 0]);
   });
 
