@@ -82,8 +82,8 @@ export interface InboxShape {
     options: { readonly signal: AbortSignal },
   ) => Promise<PublishResult>;
   /**
-   * Takes the shard's inputs over. Rejects with `BrokerUnavailable` or `ConsumerTaken`; once running
-   * it heals itself across broker restarts.
+   * Takes the shard's inputs over, and then heals itself across broker restarts. Rejects with
+   * `BrokerUnavailable` or `ConsumerTaken`.
    */
   readonly consume: (
     shard: ShardId,
