@@ -57,6 +57,8 @@ export interface AgentMetrics {
   readonly deliveryRecordsDropped: (records: () => number) => void;
   /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
   readonly durable: (isDurable: () => number) => void;
+  /** How long the broker takes to answer, in seconds; measured when somebody looks. */
+  readonly roundTrip: (seconds: () => Promise<number>) => void;
   /** A webhook request was answered, `seconds` after its head was in. */
   readonly webhooks: (provider: string, status: number, seconds: number) => void;
 }
@@ -183,6 +185,12 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       metrics.gaugeFrom(
         "agents_broker_durable",
         "1: the broker is known to write to disk before it acknowledges; 0: it does not, or does not say",
+        read,
+      ),
+    roundTrip: (read) =>
+      metrics.gaugeFrom(
+        "agents_broker_round_trip_seconds",
+        "A ping to the broker and its answer, measured for this look",
         read,
       ),
     webhooks: (provider, status, seconds) => {

@@ -225,6 +225,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
     let code = codeOf(settings.module, settings, tracedCalls, mailing);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
+    metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     installLazyFetchClasses();
     installGatedFetch();

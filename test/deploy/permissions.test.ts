@@ -129,6 +129,8 @@ describe("every process under its own user", () => {
     expect((await cli("reader", "list")).text).toContain("one");
     expect((await cli("reader", "state", "Ledger", "one")).text).toContain('"count": 2');
     expect((await cli("reader", "history", "Ledger", "one")).text).toContain("github");
+    const counted = ["query", "SELECT state->>'count' AS n FROM Ledger", "--data", folder.path];
+    expect(await cli("reader", ...counted, "--json")).toEqual({ code: 0, text: '[{"n":2}]\n' });
     expect((await cli("reader", "dead", "list")).code).toBe(0);
     expect((await cli("reader", "call", "Ledger", "one", "x", "--timeout", "1")).code).toBe(1);
   }, 60_000);
@@ -191,6 +193,7 @@ describe("every process under its own user", () => {
       durability: "acknowledged is on disk (1 copy: lost with its disk)",
     });
     expect(await gateway.metric("agents_broker_durable")).toBe(1);
+    expect(await gateway.metric("agents_broker_round_trip_seconds")).toBeGreaterThan(0);
   });
 });
 

@@ -70,6 +70,8 @@ export interface NatsConnectionShape {
   /** A new, unguessable subject for replies of other processes, known to those that were asked. */
   readonly newAnswerInbox: () => string;
   readonly connected: () => boolean;
+  /** A ping and its answer, behind what is to be sent. Rejects when there is no connection. */
+  readonly roundTripMs: () => Promise<number>;
   /** Calls `f` with each change of `connected`. The returned function removes it. */
   readonly onChange: (f: (connected: boolean) => void) => () => void;
   /**
@@ -109,6 +111,11 @@ export async function openConnection(
     newInbox: () => unguessable(options.inboxPrefix),
     newAnswerInbox: () => unguessable(options.answerPrefix),
     connected: () => up && !client.isClosed(),
+    roundTripMs: async () => {
+      const startMs = performance.now();
+      await client.flush();
+      return performance.now() - startMs;
+    },
     onChange: (f) => {
       listeners.add(f);
       return () => listeners.delete(f);
