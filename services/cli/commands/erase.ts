@@ -94,7 +94,7 @@ export function addErase(program: Command, context: CommandContext): void {
       `
 One event without content stays in the journal: that it was erased. Stop what sends to the agent
 first; an input that comes later makes a new agent of the same name. Name the archive where there is one (--archive). What backups and copies of
-the broker's disks hold is not touched.
+the broker's disks hold is not touched. A view of agents query forgets the agent when it is next asked.
 
 --verify exits with 1 where anything is still there, in the brokers, the archive or the backups
 that the receipt names.
