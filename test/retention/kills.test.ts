@@ -15,6 +15,7 @@ import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runAgents } from "../kit/runAgents.ts";
+import { startS3 } from "../kit/s3Server.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("./keptAheadModule.ts", import.meta.url));
@@ -51,6 +52,12 @@ async function untrimmed(): Promise<number> {
   let count = 0;
   for await (const { events } of ports.journal.list("Kept")) if (events > KEPT) count++;
   return count;
+}
+
+async function countOf(id: AgentId): Promise<number> {
+  for await (const entry of ports.journal.list(id.class))
+    if (entry.id.name === id.name) return entry.events;
+  return 0;
 }
 
 /** Segments whose index is stored, and which are not. */
@@ -115,5 +122,38 @@ test("killed at any step, it loses nothing, and the next one goes on", async () 
     database.close();
     expect(state).toEqual({ n: EVENTS, of: id.name });
     expect(image.done.size).toBe(EVENTS);
+  }
+}, 120_000);
+
+test("the archive is in a bucket: one that is not there trims nothing, and commands read the right one", async () => {
+  const s3 = await startS3();
+  const id = agentId("Kept", "in-a-bucket");
+  const running = (bucket: string) =>
+    AgentsProcess.start({
+      args: ["retention", MODULE, "--nats", nats.url, "--archive", `s3://${bucket}/agents`, "--data", folder.path],
+      env: s3.env,
+    }); // prettier-ignore
+  try {
+    await store(id);
+    const wrong = await running("another");
+    await pollUntil("it says why", async () => {
+      const saw = await (await wrong.admin("/readyz")).text();
+      return /NoSuchBucket \(404\).*Make the bucket another/.test(saw) || { done: false, saw };
+    });
+    await wrong.stop();
+    expect(await countOf(id)).toBe(EVENTS);
+    const right = await running(s3.bucket);
+    await pollUntil("it is trimmed", async () => (await countOf(id)) === KEPT, {
+      timeoutMs: 60_000,
+    });
+    await right.stop();
+    const history = await runAgents(
+      ["history", "Kept", id.name, "--json", "--archive", `s3://${s3.bucket}/agents`],
+      { NATS_URL: nats.url, ...s3.env },
+    );
+    expect(history).toMatchObject({ code: 0 });
+    expect(history.out.trim().split("\n")).toHaveLength(EVENTS);
+  } finally {
+    await s3.stop();
   }
 }, 120_000);

@@ -86,6 +86,7 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
   system: "a whole installation in one process",
   tidy: "the rules of the house",
   types: "what compiles, and what does not",
+  year: "an installation that trims and archives for a year, in virtual time",
 };
 
 /** Single files that may use the machine's clock, and why; the rest of their folder may not. */
