@@ -9,7 +9,7 @@ import { rolldown } from "rolldown";
 import { dts } from "rolldown-plugin-dts";
 
 /** What the declarations import and a user's install has. */
-const EXTERNAL = [/^node:/, "react", "zod"];
+const EXTERNAL = [/^node:/, /^@modelcontextprotocol\//, "react", "zod"];
 
 const EFFECT = /\/node_modules\/effect\/dist\/(.+)\.d\.ts$/;
 

@@ -92,6 +92,11 @@ type CallHead =
        * that a client sends.
        */
       readonly props?: unknown;
+      /**
+       * The method that takes the request in place of `onRequest`: a stub's call with a `Request`.
+       * An older host ignores it.
+       */
+      readonly to?: string;
       /** Key of the body in the blob store, for a body past the bus's payload limit. */
       readonly blob?: string;
     }

@@ -1,13 +1,13 @@
 /**
  * `ctx.storage`: the agent's SQLite database under the names that apps for the reference use:
  * `sql.exec` with its cursor, `transactionSync`, and the key-value calls (`get`, `put`, `delete`,
- * `list`), which keep JSON values in the table `_agents_kv` of the same database.
+ * `list`), which `kv` has without promises (`AgentKv`).
  *
  * Writes are visible at once and durable before any output of the turn leaves; `sync()` waits for
  * that.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
-import { tableExists } from "./tableExists.ts";
+import { AgentKv, type ListOptions } from "./AgentKv.ts";
 import { SqlError } from "../errors/errors.ts";
 
 /** A value that SQL can bind: booleans become 0 or 1, `undefined` becomes NULL. */
@@ -89,23 +89,6 @@ export function toSqlValue(value: SqlParameter): SqlValue | boolean {
   return value instanceof ArrayBuffer ? new Uint8Array(value) : value;
 }
 
-const KV_TABLE =
-  "CREATE TABLE IF NOT EXISTS _agents_kv (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
-
-/** Options of `storage.list`. */
-export interface ListOptions {
-  /** Only keys that begin with this. Default: all. */
-  readonly prefix?: string;
-  /** Only keys from this one on. */
-  readonly start?: string;
-  /** Only keys before this one. */
-  readonly end?: string;
-  /** Largest number of entries. Default: no limit. */
-  readonly limit?: number;
-  /** Whether entries come in descending order of their keys. Default false. */
-  readonly reverse?: boolean;
-}
-
 /** The agent whose database it is (`AgentWork`). */
 export interface StorageRuntime {
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited?: boolean): SqlResult;
@@ -123,8 +106,12 @@ export class AgentStorage {
     readonly exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => SqlCursor<Row>;
   };
 
+  /** The key-value calls without promises, on the same keys. */
+  readonly kv: AgentKv;
+
   constructor(runtime: StorageRuntime) {
     this.#runtime = runtime;
+    this.kv = new AgentKv((sql, bindings) => this.#query(sql, bindings));
     this.sql = {
       exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => {
         const result = this.#query(sql, bindings);
@@ -153,16 +140,10 @@ export class AgentStorage {
   async get<A = unknown>(key: string): Promise<A | undefined>;
   async get<A = unknown>(keys: string[]): Promise<Map<string, A>>;
   async get<A>(key: string | string[]): Promise<A | undefined | Map<string, A>> {
-    const exists = this.#kvExists();
-    const read = (one: string): A | undefined => {
-      if (!exists) return undefined;
-      const row = this.#query("SELECT value FROM _agents_kv WHERE key = ?", [one]).rows[0];
-      return row === undefined ? undefined : (JSON.parse(String(row[0])) as A);
-    };
-    if (typeof key === "string") return read(key);
+    if (typeof key === "string") return this.kv.get<A>(key);
     const found = new Map<string, A>();
     for (const one of key) {
-      const value = read(one);
+      const value = this.kv.get<A>(one);
       if (value !== undefined) found.set(one, value);
     }
     return found;
@@ -176,15 +157,7 @@ export class AgentStorage {
   async put(entries: Record<string, unknown>): Promise<void>;
   async put(key: string | Record<string, unknown>, value?: unknown): Promise<void> {
     const entries = typeof key === "string" ? { [key]: value } : key;
-    this.#query(KV_TABLE, []);
-    for (const [name, entry] of Object.entries(entries)) {
-      const json = JSON.stringify(entry) as string | undefined;
-      if (json === undefined)
-        throw new TypeError(
-          `storage.put("${name}"): the value is not JSON; it was ${typeof entry}`,
-        );
-      this.#query("INSERT OR REPLACE INTO _agents_kv (key, value) VALUES (?, ?)", [name, json]);
-    }
+    for (const [name, entry] of Object.entries(entries)) this.kv.put(name, entry);
   }
 
   /**
@@ -194,34 +167,13 @@ export class AgentStorage {
   async delete(key: string): Promise<boolean>;
   async delete(keys: string[]): Promise<number>;
   async delete(key: string | string[]): Promise<boolean | number> {
-    if (!this.#kvExists()) return typeof key === "string" ? false : 0;
-    const drop = (one: string): number =>
-      this.#query("DELETE FROM _agents_kv WHERE key = ?", [one]).rowsWritten;
-    if (typeof key === "string") return drop(key) > 0;
-    return key.reduce((count, one) => count + drop(one), 0);
+    if (typeof key === "string") return this.kv.delete(key);
+    return key.filter((one) => this.kv.delete(one)).length;
   }
 
   /** Keys and values in the order of keys. Rejects with `SqlError`. */
   async list<A = unknown>(options: ListOptions = {}): Promise<Map<string, A>> {
-    if (!this.#kvExists()) return new Map();
-    const { prefix = "", start, end, limit = -1, reverse = false } = options;
-    const result = this.#query(
-      `SELECT key, value FROM _agents_kv
-       WHERE substr(key, 1, length(?1)) = ?1 AND (?2 IS NULL OR key >= ?2) AND (?3 IS NULL OR key < ?3)
-       ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?4`,
-      [prefix, start, end, limit],
-    );
-    return new Map(
-      result.rows.map(([key, value]) => [String(key), JSON.parse(String(value)) as A]),
-    );
-  }
-
-  /**
-   * Reads don't create the table: that would be the first write of an agent that has stored
-   * nothing.
-   */
-  #kvExists(): boolean {
-    return tableExists({ query: (sql, params) => this.#query(sql, params) }, "_agents_kv");
+    return new Map(this.kv.list<A>(options));
   }
 
   #query(sql: string, bindings: ReadonlyArray<SqlParameter>): SqlResult {

@@ -4,7 +4,7 @@
  */
 
 /** Ids are part of tool names, which model providers limit to 64 characters. */
-export const SERVER_ID_MAX = 64;
+export const MCP_SERVER_ID_MAX_LENGTH = 64;
 
 /** Throws `TypeError` when nothing of `name` is left. */
 export function normalizeServerId(name: string): string {
@@ -12,13 +12,14 @@ export function normalizeServerId(name: string): string {
   if (plain === "")
     throw new TypeError(`An MCP server's id needs a letter or a digit; "${name}" has none`);
   const id = /^[a-z]/.test(plain) ? plain : `id-${plain}`;
-  return id.slice(0, SERVER_ID_MAX).replace(/-$/, "");
+  return id.slice(0, MCP_SERVER_ID_MAX_LENGTH).replace(/-$/, "");
 }
 
 /** Throws `TypeError` for an id that could be mistaken for a part of another's stored keys. */
 export function checkServerId(id: string): void {
-  if (typeof id === "string" && id.length <= SERVER_ID_MAX && /^[^\p{Cc}/]+$/u.test(id)) return;
+  if (typeof id === "string" && id.length <= MCP_SERVER_ID_MAX_LENGTH && /^[^\p{Cc}/]+$/u.test(id))
+    return;
   throw new TypeError(
-    `An MCP server's id is 1 to ${SERVER_ID_MAX} characters without "/"; "${String(id)}" is not (normalizeServerId makes one)`,
+    `An MCP server's id is 1 to ${MCP_SERVER_ID_MAX_LENGTH} characters without "/"; "${String(id)}" is not (normalizeServerId makes one)`,
   );
 }

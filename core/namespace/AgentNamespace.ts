@@ -164,11 +164,21 @@ export function makeStub<A>(
     const { result, from } = await fetchFrom(client, id, { request, body, given });
     return toResponse(result.reply, result.body, (stream) => pulled(client(), from, stream));
   };
+  const callWithRequest = async (to: string, request: Request): Promise<unknown> => {
+    const taken = LazyRequest.take(request);
+    const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
+    const { result } = await fetchFrom(client, id, { request, body, given: { ...given, to } });
+    const { reply } = result;
+    if (reply.kind === "result") return reply.value;
+    if (reply.kind === "error") throw decodeError(reply);
+    return toResponse(reply, result.body, (stream) => pulled(client(), id, stream));
+  };
   const call =
     (method: string) =>
     async (...args: unknown[]): Promise<unknown> => {
       // An argument left out at the end stays left out: the method's default is used.
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
+      if (args.length === 1 && args[0] instanceof Request) return callWithRequest(method, args[0]);
       args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
       const { reply } = await client().call(
         id,
@@ -201,7 +211,8 @@ const bodyOf = async (request: Request): Promise<Uint8Array | undefined> =>
 interface Fetched {
   readonly request: Request;
   readonly body: Uint8Array | undefined;
-  readonly given: { readonly props?: unknown };
+  /** `to`: the method that takes the request, which is then not repeated. */
+  readonly given: { readonly props?: unknown; readonly to?: string };
 }
 
 /**
@@ -225,7 +236,7 @@ async function fetchFrom(
     const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
     const result = await client().call(id, call, {
       deadlineMs: STUB_DEADLINE_MS,
-      repeatable: REPEATABLE.has(method),
+      repeatable: REPEATABLE.has(method) && given.to === undefined,
       tries,
       ...(abort === undefined ? {} : { abort }),
       ...(sent === undefined ? {} : { body: sent }),

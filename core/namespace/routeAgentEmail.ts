@@ -5,7 +5,7 @@
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
-import { ReceivedEmail, type AgentEmail } from "../mail/AgentEmail.ts";
+import { rawBytes, ReceivedEmail, type AgentEmail, type RawEmail } from "../mail/AgentEmail.ts";
 import type { EmailResolver } from "../mail/EmailResolver.ts";
 
 /** The resolver named an agent that `env` does not have (`protocol.md` §8 fixes the text). */
@@ -34,15 +34,20 @@ export interface EmailRouteOptions<Env = unknown> {
   readonly routingRetry?: unknown;
 }
 
+/** A message that the app has built: its envelope, its bytes, and what may be done with it. */
+export interface BuiltEmail
+  extends RawEmail, Partial<Pick<AgentEmail, "setReject" | "forward" | "reply">> {}
+
 /**
  * Rejects with what the resolver throws, `UnknownAgentNamespace`, `InvalidAddress`
  * for a name that none can have, and `MailNotStored`.
  */
 export async function routeAgentEmail<Env = unknown>(
-  email: AgentEmail,
+  given: AgentEmail | BuiltEmail,
   env: Env,
   options: EmailRouteOptions<Env>,
 ): Promise<void> {
+  const email = "getRaw" in given ? given : await received(given);
   const target = await options.resolver(email, env);
   if (target === null || target === undefined) {
     if (options.onNoRoute !== undefined) return void (await options.onNoRoute(email));
@@ -58,6 +63,19 @@ export async function routeAgentEmail<Env = unknown>(
   };
   // The target's own signature: that of the mail vouches for another agent.
   await namespace.takeMail(target.agentId, mail, { isSigned: target._secureRouted === true });
+}
+
+async function received(built: BuiltEmail): Promise<AgentEmail> {
+  const { from, to } = built;
+  return new ReceivedEmail(
+    { from, to, raw: await rawBytes(built.raw), secureRouted: false },
+    {
+      reject: (reason) => built.setReject?.(reason),
+      forward: async (recipient, headers) => built.forward?.(recipient, headers),
+      reply: async (message) => built.reply?.(message),
+      noRoute: () => built.setReject?.("Unknown address"),
+    },
+  );
 }
 
 function namespaceOf(agentName: string, env: unknown): AgentNamespace {

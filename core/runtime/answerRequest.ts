@@ -5,12 +5,13 @@
 import type { Call } from "../../schemas/Call.ts";
 import { JournalRateExceeded, SqlError } from "../errors/errors.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import { beginResponse, type ResponseParts } from "../http/takeResponse.ts";
+import { beginResponse, type ResponseBegun, type ResponseParts } from "../http/takeResponse.ts";
 import { causeOfRequest } from "../journal/causeOf.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { AbortSource } from "../http/AbortSource.ts";
 import { INTERNAL_ERROR } from "../input/fixedAnswers.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
+import type { Turn } from "../turn/Turn.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 
 export interface AskedRequest {
@@ -41,10 +42,7 @@ export async function answerRequest(
       const given = await f(request);
       return isAnswer(given) ? given : beginResponse(given, agent.id.class, PIECE_BYTES_MAX);
     });
-    if (isAnswer(made)) return made;
-    const { status, rest } = made;
-    const more = rest === undefined ? {} : { stream: agent.keeping.bodies.add(turn, rest) };
-    return { reply: { kind: "response", status, headers: made.headers, ...more }, body: made.body };
+    return isAnswer(made) ? made : respond(agent, turn, made);
   } catch (error) {
     if (agent.isLost) throw error;
     // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
@@ -52,6 +50,13 @@ export async function answerRequest(
     const { body: text, ...head } = tooMuch(error) ?? INTERNAL_ERROR;
     return { reply: { kind: "response", ...head }, body: text };
   }
+}
+
+/** The answer of a response that has begun; the rest of it is pulled. */
+export function respond(agent: ActiveAgent, turn: Turn, made: ResponseBegun): CallAnswer {
+  const { status, headers, body, rest } = made;
+  const more = rest === undefined ? {} : { stream: agent.keeping.bodies.add(turn, rest) };
+  return { reply: { kind: "response", status, headers, ...more }, body };
 }
 
 /** The agent may not write now: its callers come again later. */

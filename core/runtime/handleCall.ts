@@ -39,7 +39,7 @@ import { socketKey } from "./AgentSockets.ts";
 import { sinceOf } from "../stream/KeptMessages.ts";
 import { hideInMessage } from "../redaction/FieldRedaction.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
-import { cancelRpc, handleRpcFrame, runRpc } from "./handleRpc.ts";
+import { cancelRpc, handleRpcFrame, runRequestRpc, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
@@ -94,6 +94,8 @@ async function dispatch(
 ): Promise<CallAnswer> {
   switch (call.kind) {
     case "fetch": {
+      const { to } = call;
+      if (to !== undefined) return runRequestRpc(agent, { ...call, to }, { body, abort });
       const elsewhere = await passToSubAgent(agent, { call, body, abort });
       if (elsewhere !== undefined) return elsewhere;
       return answerRequest(

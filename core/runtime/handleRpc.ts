@@ -15,7 +15,12 @@ import { SparseMap } from "../collections/sparse.ts";
 import { encodeError } from "../call/remoteError.ts";
 import type { AbortSource } from "../http/AbortSource.ts";
 import { assertWireValue } from "../call/wireValue.ts";
+import { beginResponse } from "../http/takeResponse.ts";
+import { makeRequest } from "../input/runWebhook.ts";
+import type { CallAnswer } from "../call/CallAnswer.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { respond } from "./answerRequest.ts";
+import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /** What the calls of a connection that run are aborted by, by their ids. */
@@ -96,6 +101,35 @@ export async function runRpc(
   } catch (error) {
     if (agent.isLost) throw error;
     return { kind: "error", ...encodeError(error) };
+  }
+}
+
+/**
+ * A stub's call whose only argument is a request: what the method returns is answered as a response
+ * where it is one, which may go on as a stream.
+ */
+export async function runRequestRpc(
+  agent: ActiveAgent,
+  call: Call & { kind: "fetch"; to: string },
+  { body, abort }: { readonly body: Uint8Array; readonly abort: AbortSource | undefined },
+): Promise<CallAnswer> {
+  try {
+    const method = stubMethod(agent.agent, call.to);
+    const turn = agent.newTurn({ kind: "rpc", type: call.to, time: agent.time.nowMs() }, { abort });
+    const headers = call.headers as [string, string][];
+    const request = makeRequest(call.method, call.url, { headers, body, abort: turn.abort });
+    const what = `the result of ${call.to}`;
+    const made = await agent.run(turn, async () => {
+      const value = await method.call(agent.agent, request);
+      return value instanceof Response ? beginResponse(value, what, PIECE_BYTES_MAX) : { value };
+    });
+    if ("rest" in made) return respond(agent, turn, made);
+    assertWireValue(made.value, what);
+    const { value } = made;
+    return { reply: { kind: "result", ...(value === undefined ? {} : { value }) } };
+  } catch (error) {
+    if (agent.isLost) throw error;
+    return { reply: { kind: "error", ...encodeError(error) } };
   }
 }
 

@@ -52,8 +52,8 @@ export interface WorkflowQueryCriteria {
   readonly offset?: number;
   /** By creation; default `desc`. */
   readonly orderBy?: "asc" | "desc";
-  /** `nextCursor` of the page before. */
-  readonly cursor?: string;
+  /** `nextCursor` of the page before; null: the first page. */
+  readonly cursor?: string | null;
 }
 
 const STATUSES: ReadonlyArray<WorkflowStatus> = [
@@ -147,9 +147,9 @@ export class WorkflowTable {
 
   /** Throws for a cursor that is none of ours. */
   page(criteria: WorkflowQueryCriteria): WorkflowPage {
-    const { limit: asked = LIMIT_MAX, offset = 0, orderBy = "desc", cursor } = criteria;
+    const { limit: asked = LIMIT_MAX, offset = 0, orderBy = "desc", cursor = null } = criteria;
     const limit = Math.min(Math.max(1, Math.floor(asked)), LIMIT_MAX);
-    const from = cursor === undefined ? undefined : readCursor(cursor);
+    const from = cursor === null ? undefined : readCursor(cursor);
     if (!this.exists()) return { workflows: [], total: 0, nextCursor: null };
     const { where, params } = conditions(criteria);
     const total = Number(

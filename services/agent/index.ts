@@ -15,11 +15,11 @@ export type { AgentContext } from "../../core/agent/AgentContext.ts";
 export {
   AgentStorage,
   SqlCursor,
-  type ListOptions,
   type SqlColumnValue,
   type SqlParameter,
   type SqlRow,
 } from "../../core/database/AgentStorage.ts";
+export type { AgentKv, ListOptions } from "../../core/database/AgentKv.ts";
 export type { SqlValue } from "../../core/database/Databases.ts";
 export type { AgentInstanceId } from "../../core/namespace/instanceId.ts";
 export type { LogShape } from "../../core/telemetry/Log.ts";
@@ -30,7 +30,11 @@ export {
 } from "../../core/namespace/AgentNamespace.ts";
 export type { AgentInstanceId as AgentNamespaceId } from "../../core/namespace/instanceId.ts";
 export type { AgentStub } from "../../core/namespace/AgentStub.ts";
-export { callable, type CallableMetadata } from "../../core/agent/callable.ts";
+export {
+  callable,
+  callable as unstable_callable,
+  type CallableMetadata,
+} from "../../core/agent/callable.ts";
 export { Connection, type ConnectionMessage } from "../../core/connection/Connection.ts";
 export {
   AgentDestroyed,
@@ -79,8 +83,10 @@ export {
 export {
   routeAgentEmail,
   UnknownAgentNamespace,
+  type BuiltEmail,
   type EmailRouteOptions,
 } from "../../core/namespace/routeAgentEmail.ts";
+export { createHeaderBasedEmailResolver } from "../../core/mail/EmailResolver.ts";
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
 export { EmailFailed, EmailRefused, type SentEmail } from "../../core/mail/EmailBinding.ts";
 export type { ReplyOptions } from "../../core/mail/composeReply.ts";
@@ -93,7 +99,7 @@ export {
 export { McpRequestFailed } from "../../core/mcp/McpClients.ts";
 export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
 export type { McpServersState } from "../../core/mcp/McpOffers.ts";
-export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
+export { MCP_SERVER_ID_MAX_LENGTH, normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
 export { StoredOAuthProvider, type OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/McpServerOptions.ts";
 export type {
@@ -144,6 +150,12 @@ export type {
   ScheduleSettings,
   ScheduleType,
 } from "../../core/schedule/Schedule.ts";
+export {
+  isDurableObjectCodeUpdateReset,
+  isDurableObjectMemoryLimitReset,
+  isDurableObjectStorageReset,
+  isPlatformTransientError,
+} from "../../core/errors/platformErrors.ts";
 export { AgentUnreachable } from "../../core/call/CallClient.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";
 export { getCurrentAgent, type CurrentAgent } from "../node/getCurrentAgent.ts";

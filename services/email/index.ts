@@ -3,9 +3,16 @@
  * mail with `email(message, env)` or `email: [emailRoute(…)]`; agents send it (`replyToEmail`,
  * `sendEmail`).
  */
-export { routeAgentEmail, type EmailRouteOptions } from "../../core/namespace/routeAgentEmail.ts";
+export {
+  routeAgentEmail,
+  type BuiltEmail,
+  type EmailRouteOptions,
+} from "../../core/namespace/routeAgentEmail.ts";
 export { isAutoReplyEmail, type HeaderEntry } from "../../core/mail/autoReply.ts";
-export type { InvalidSignature } from "../../core/mail/agentSignature.ts";
+export {
+  SIGNATURE_AGE_SECONDS_DEFAULT as DEFAULT_MAX_AGE_SECONDS,
+  type InvalidSignature,
+} from "../../core/mail/agentSignature.ts";
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
 export type { EmailAddress, EmailContent } from "../../core/mail/composeMail.ts";
 export type { ReplyOptions } from "../../core/mail/composeReply.ts";

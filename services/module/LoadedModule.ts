@@ -8,6 +8,7 @@ import * as Data from "effect/Data";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import type { EntrypointClass } from "../platform/WorkerEntrypoint.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
 /** An agent class: any constructor that carries the mark `AGENT_MARK`. */
@@ -55,6 +56,8 @@ export interface LoadedModule {
     env: ModuleEnv,
     context: FetchContext,
   ) => Response | Promise<Response>;
+  /** Classes that answer without a state, by their export, for the module's own code. */
+  readonly entrypoints: ReadonlyMap<string, EntrypointClass>;
   /** Declared mail routes. Empty where `email` is a function or absent. */
   readonly emailRoutes: ReadonlyArray<EmailEntry>;
   readonly email?: (message: unknown, env: ModuleEnv, context: ModuleContext) => unknown;

@@ -24,14 +24,22 @@ import {
   type SynchronousHooks,
 } from "./moduleHooks.ts";
 import { agentClassOf, readModule } from "./readModule.ts";
+import { seedPlatform } from "../platform/bindPlatform.ts";
 import { readWrangler, WranglerUnreadable } from "../wrangler/readWrangler.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
 /** Enough to tell the versions of one module apart. */
 const VERSION_CHARS = 16;
 
-/** `path` is absolute or relative to the working directory. Rejects with `ModuleError`. */
-export async function loadModule(path: string): Promise<LoadedModule> {
+/**
+ * `path` is absolute or relative to the working directory. `variables` are what the module's top
+ * level reads as `env` of `cloudflare:workers`; without them it has those of the load before.
+ * Rejects with `ModuleError`.
+ */
+export async function loadModule(
+  path: string,
+  variables?: Readonly<Record<string, string>>,
+): Promise<LoadedModule> {
   const file = resolve(path);
   if (!existsSync(file))
     throw new ModuleError({
@@ -46,6 +54,7 @@ export async function loadModule(path: string): Promise<LoadedModule> {
       message: `${file} is a folder. Give the module itself, for example ${path.replace(/\/$/, "")}/server.ts`,
     });
   const wrangler = wranglerOf(file);
+  if (variables !== undefined) seedPlatform({ ...wrangler?.vars, ...variables });
   loader ??= startLoader();
   const { load, exports, files, error } = await loader.import(file);
   if (error !== undefined) {
@@ -199,7 +208,12 @@ function useHooks(
   report: (file: string, load: number) => void,
   { transforms }: Pick<HookOptions, "transforms">,
 ): Hooks {
-  const options: HookOptions = { selfUrl: import.meta.url, aliases: {}, transforms };
+  const inSource = import.meta.url.endsWith(".ts");
+  const platform = new URL("../platform/index.ts", import.meta.url).href;
+  const aliases = {
+    "cloudflare:workers": inSource ? platform : platform.replace(/\.ts$/, ".js"),
+  };
+  const options: HookOptions = { selfUrl: import.meta.url, aliases, transforms };
   const { registerHooks } = nodeModule as {
     readonly registerHooks?: (hooks: SynchronousHooks) => { readonly deregister: () => void };
   };
@@ -208,7 +222,6 @@ function useHooks(
     return { reported: async () => undefined, end: deregister };
   }
   const { port1, port2 } = new MessageChannel();
-  const inSource = import.meta.url.endsWith(".ts");
   nodeModule.register(inSource ? "./moduleHooks.ts" : "./moduleHooks.js", import.meta.url, {
     data: { ...options, port: port2 } satisfies HookData,
     transferList: [port2],

@@ -5,7 +5,14 @@
  *
  * `explainImportError` passes the error; the data is in `missingNames`.
  */
-import { INSTEAD, REFERENCE_ENTRIES, REFERENCE_NAMES, REFERENCE_VERSION } from "./missingNames.ts";
+import {
+  INSTEAD,
+  PLATFORM_INSTEAD,
+  REFERENCE_ENTRIES,
+  REFERENCE_NAMES,
+  REFERENCE_VERSION,
+} from "./missingNames.ts";
+import { NO_PLATFORM_MODULE } from "./moduleHooks.ts";
 
 /** Node has no error code for a name that a module lacks: only the message names it. */
 const NO_NAME =
@@ -13,6 +20,10 @@ const NO_NAME =
 /** The same for an entry. The importing file follows, in the form that `moduleHooks` produces. */
 const NO_ENTRY =
   /^Package subpath '\.\/([^']+)' is not defined by "exports".*?(?: imported from (.+))?$/;
+
+/** The same for modules of the platform. */
+const NO_PLATFORM_NAME =
+  /^The requested module '(cloudflare:[^']+)' does not provide an export named '([^']+)'/;
 
 /**
  * Returns undefined where the error is about something else. `file` is named when the error names
@@ -25,6 +36,12 @@ export function explainMissingImport(
   const name = NO_NAME.exec(error.message);
   if (name?.[2] !== undefined)
     return missingName(`agents${name[1] ?? ""}`, name[2], placeOf(error.stack) ?? file);
+  const [, platform, member] = NO_PLATFORM_NAME.exec(error.message) ?? [];
+  if (platform !== undefined && member !== undefined)
+    return `${placeOf(error.stack) ?? file}: "${platform}" has no ${member} here${use(PLATFORM_INSTEAD[member])}`;
+  const [, specifier, importer] = NO_PLATFORM_MODULE.exec(error.message) ?? [];
+  if (specifier !== undefined)
+    return `${importer ?? file}: there is no "${specifier}" here${use(PLATFORM_INSTEAD[specifier])}`;
   const entry =
     error.code === "ERR_PACKAGE_PATH_NOT_EXPORTED" ? NO_ENTRY.exec(error.message) : null;
   return entry?.[1] === undefined ? undefined : missingEntry(entry[1], entry[2] ?? file);

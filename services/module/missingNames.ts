@@ -42,6 +42,11 @@ export const REFERENCE_NAMES: Readonly<Record<string, ReadonlyArray<string>>> = 
     "DurableObjectEventStore ElicitRequestSchema MCP_SERVER_ID_MAX_LENGTH McpAgent RPCClientTransport RPCServerTransport RPC_DO_PREFIX SSEEdgeClientTransport StreamableHTTPEdgeClientTransport WorkerTransport createLegacyMcpHandler createMcpHandler experimental_createMcpHandler getMcpAuthContext normalizeServerId".split(
       " ",
     ),
+  "agents/mcp/server": ["createMcpHandler", "getMcpAuthContext"],
+  "agents/mcp/client":
+    "MCPClientManager MCP_SERVER_ID_MAX_LENGTH RPCClientTransport RPC_DO_PREFIX getNamespacedData normalizeServerId".split(
+      " ",
+    ),
 };
 
 /** Every entry of the reference but `.`, in its package's order. */
@@ -57,17 +62,15 @@ const STREAMING = "a method marked @callable({ streaming: true }) and an AI libr
  * applies.
  */
 export const INSTEAD: Readonly<Record<string, string>> = {
-  unstable_callable: 'callable from "agents"',
-  unstable_getSchedulePrompt: 'getSchedulePrompt from "agents/schedule"',
-  unstable_scheduleSchema: 'scheduleSchema from "agents/schedule"',
-  createHeaderBasedEmailResolver: 'createSecureReplyEmailResolver from "agents/email"',
-  DEFAULT_MAX_AGE_SECONDS: "the number, 2592000 (30 days)",
-  channels: 'subscribe(key, callback) from "agents/observability"',
   experimental_registerOpenTelemetry: 'subscribe(key, callback) from "agents/observability"',
   NativeCallQueue: "AgentClient.call",
   nativeCall: "AgentClient.call",
   splitCallOptions: "AgentClient.call",
   createCloseClassifier: 'isTerminalCloseEvent from "agents/client"',
+  RPCClientTransport: "addMcpServer with the URL of a route that serve makes",
+  RPCServerTransport: "McpAgent.serve",
+  RPC_DO_PREFIX: "McpAgent.serve",
+  getNamespacedData: "getMcpServers of Agent",
   DurableObjectOAuthClientProvider: 'StoredOAuthProvider from "agents"',
   "agents/types": 'MessageType from "agents"',
   "agents/routing": 'routeAgentRequest and getAgentByName from "agents"',
@@ -79,10 +82,20 @@ export const INSTEAD: Readonly<Record<string, string>> = {
   "agents/websockets": "onConnect, onMessage, onClose and getConnections of Agent",
   "agents/tasks": "this.queue, or a workflow",
   "agents/lifecycle": "the hooks of Agent: onStart, onRequest, onConnect …",
-  "agents/mcp": "this.mcp and this.addMcpServer, for servers that the agent uses",
   "agents/chat": STREAMING,
   "agents/ai-chat-agent": STREAMING,
   "agents/ai-react": 'useAgent from "agents/react"',
   "agents/experimental/channels": "a declared webhook route of the provider",
   "agents/experimental/channels/email": '"agents/email"',
+};
+
+/** What to use here instead of a module of the platform, or of a name of `cloudflare:workers`. */
+export const PLATFORM_INSTEAD: Readonly<Record<string, string>> = {
+  DurableObject: 'Agent from "agents": its state, SQL, sockets and schedules',
+  WorkflowEntrypoint: 'AgentWorkflow from "agents/workflows"',
+  withEnv: "the env that handlers and agents receive",
+  "cloudflare:email": "sendEmail and replyToEmail of Agent",
+  "cloudflare:sockets": '"node:net"',
+  "cloudflare:test": '"agents/testing"',
+  "cloudflare:workflows": '"agents/workflows"',
 };

@@ -12,7 +12,11 @@
  * 3. Each such file is reported to the main thread: these are the files to watch.
  * 4. All of them are ES modules, whatever a `package.json` says or lacks. Node reads them by
  *    itself, or tsx transforms them: `loadModule` decides, once for the process.
- * 5. A text file (`TEXT`) is a module whose default export is its text.
+ * 5. `cloudflare:workers` is this package's own (`services/platform`); another module of that
+ *    platform is an error that names it (`NO_PLATFORM_MODULE`).
+ * 6. The optional peers (`PEER`) that this package's entries import are the ones that the module's
+ *    own imports find: a server that the module makes is then of the class that the entry knows.
+ * 7. A text file (`TEXT`) is a module whose default export is its text.
  */
 import type {
   InitializeHook,
@@ -47,13 +51,19 @@ export type HookMessage =
 
 const LOAD = /[?&]agents-load=(\d+)/;
 const PACKAGE = /^(?:turnkeep|agents)(?=\/|$)/;
+const PEER = /^@modelcontextprotocol\/(?:sdk|server)(?=\/|$)/;
 const SOURCE = /\.(?:[cm]?ts|tsx|jsx|m?js)$/;
 /** Files that are imported as text, as builds for the reference's platform do. */
 const TEXT = /\.(?:txt|html|svg|sql|md)$/;
+/** The error of an import of a module of the reference's platform that there is none of. */
+export const NO_PLATFORM_MODULE =
+  /^There is no module '(cloudflare:[^']+)'(?: imported from (.+))?$/;
 /** What tsx appends to the URL of a file that it takes for CommonJS. */
 const TSX_MARKS = /(?:%3Ftsx-[^?]*)?(?:\?.*)?$/;
 
 let options: HookOptions | undefined;
+/** The module of the latest load. */
+let entryUrl: string | undefined;
 let report: (file: string, number: number) => void = () => undefined;
 
 /**
@@ -74,6 +84,7 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
   try {
     return settle(await next(question.specifier, question.context), question);
   } catch (error) {
+    if (question.isPeer) return next(specifier, context);
     throw question.own ? importedFrom(error, specifier, question.parentUrl) : error;
   }
 };
@@ -108,6 +119,7 @@ export function synchronousHooks(given: HookOptions, reported: typeof report): S
       try {
         return settle(next(question.specifier, question.context), question);
       } catch (error) {
+        if (question.isPeer) return next(specifier, context);
         throw question.own ? importedFrom(error, specifier, question.parentUrl) : error;
       }
     },
@@ -123,6 +135,8 @@ interface Question {
   readonly context: ResolveHookContext;
   /** True for a file of this package. */
   readonly own: boolean;
+  /** Rule 6: asked from the module, and from this package where that finds none. */
+  readonly isPeer?: boolean;
   /**
    * The importer. It is read before the other hooks run, because Node writes what they receive into
    * the context.
@@ -136,19 +150,31 @@ function ask(
   context: ResolveHookContext,
 ): Question | { readonly answer: ResolveFnOutput } {
   const { parentURL: parentUrl } = context;
+  // From a file of this package: an older load's hooks would take it for one of the user's.
+  const ownContext = { ...context, parentURL: options?.selfUrl ?? parentUrl };
   const alias = options?.aliases[specifier];
-  if (alias !== undefined) return { answer: { url: alias, shortCircuit: true } };
+  if (alias !== undefined) return { specifier: alias, context: ownContext, own: true, parentUrl };
+  if (specifier.startsWith("cloudflare:")) throw noPlatformModule(specifier, parentUrl);
   if (PACKAGE.test(specifier))
     return {
       specifier: specifier.replace(PACKAGE, "turnkeep"),
-      context: { ...context, parentURL: options?.selfUrl ?? parentUrl },
+      context: ownContext,
       own: true,
       parentUrl,
     };
+  if (PEER.test(specifier) && entryUrl !== undefined && isOwnFile(parentUrl))
+    return { specifier, context: { ...context, parentURL: entryUrl }, own: true, isPeer: true, parentUrl }; // prettier-ignore
   // The module itself: this very file, also where tsx would prefer a `.ts` beside a `.js`.
   const entry = LOAD.exec(specifier)?.[1];
+  if (entry !== undefined) entryUrl = specifier.replace(TSX_MARKS, "");
   if (entry !== undefined) return { answer: { ...tagged(specifier, entry), shortCircuit: true } };
   return { specifier, context, own: false, parentUrl };
+}
+
+/** A file of `services/` of this package, in the sources or in `dist`. */
+function isOwnFile(url: string | undefined): boolean {
+  const services = new URL("../", options?.selfUrl ?? "file:///").href;
+  return url?.startsWith(services) === true;
 }
 
 function settle(resolved: ResolveFnOutput, { own, parentUrl }: Question): ResolveFnOutput {
@@ -184,6 +210,12 @@ function importedFrom(error: unknown, specifier: string, parentUrl: string | und
   const from = fileURLToPath(parentUrl.replace(TSX_MARKS, ""));
   const message = `Package subpath '${path}' is not defined by "exports" imported from ${from}`;
   return Object.assign(new Error(message), { code });
+}
+
+function noPlatformModule(specifier: string, parentUrl: string | undefined): Error {
+  const isFile = parentUrl?.startsWith("file:") === true;
+  const from = isFile ? ` imported from ${fileURLToPath(parentUrl!.replace(TSX_MARKS, ""))}` : "";
+  return new Error(`There is no module '${specifier}'${from}`);
 }
 
 function tagged(url: string, number: string): { readonly url: string; readonly format: "module" } {

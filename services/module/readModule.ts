@@ -10,6 +10,12 @@ import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import { targetsOf, type WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
 import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
+import { entrypointContext } from "../platform/loopback.ts";
+import {
+  isEntrypointClass,
+  type EntrypointClass,
+  type EntrypointContext,
+} from "../platform/WorkerEntrypoint.ts";
 import {
   AGENT_MARK,
   ModuleError,
@@ -35,6 +41,11 @@ export function readModule(
   };
   const agents = readAgents(exports, refuse);
   const main = readDefault(exports["default"], refuse);
+  const entrypoints = new Map(
+    Object.entries(exports).filter((entry): entry is [string, EntrypointClass] =>
+      isEntrypointClass(entry[1]),
+    ),
+  );
   if (agents.size === 0 && main["fetch"] === undefined && main["email"] === undefined)
     refuse(`no agent class is exported. Export at least one:\n\n  ${EXAMPLE}\n`);
   const webhooks = readWebhooks(main["webhooks"], agents, refuse);
@@ -46,6 +57,7 @@ export function readModule(
     allowedOrigins: readAllowedOrigins(main["allowedOrigins"], refuse),
     ...handler(main, "fetch", refuse),
     ...(Array.isArray(main["email"]) ? {} : handler(main, "email", refuse)),
+    entrypoints,
     emailRoutes: readEmailRoutes(main["email"], agents, refuse),
   };
 }
@@ -136,12 +148,27 @@ function isAgentClass(value: unknown): value is AgentConstructor {
 
 function readDefault(value: unknown, refuse: Refuse): Readonly<Record<string, unknown>> {
   if (value === undefined) return {};
+  if (isEntrypointClass(value)) return handlersOf(value);
   if (typeof value !== "object" || value === null)
     return refuse(
       `the default export is ${value === null ? "null" : `a ${typeof value}`}; it should be an object such as { webhooks: [ … ], async fetch(request, env) { … } }`,
     );
   checkKeys(value, refuse);
   return value as Readonly<Record<string, unknown>>;
+}
+
+/** A class as the default export: an instance answers one request, or takes one message. */
+function handlersOf(entrypoint: EntrypointClass): Readonly<Record<string, unknown>> {
+  const names = ["fetch", "email"].filter((name) => name in entrypoint.prototype);
+  const handle =
+    (name: string) =>
+    (given: unknown, env: object, { waitUntil }: Pick<EntrypointContext, "waitUntil">): unknown => {
+      const context = { ...entrypointContext({}, () => undefined), waitUntil };
+      return (new entrypoint(context, env) as Record<string, (given: unknown) => unknown>)[name]!(
+        given,
+      );
+    };
+  return Object.fromEntries(names.map((name) => [name, handle(name)]));
 }
 
 /**

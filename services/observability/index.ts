@@ -3,7 +3,7 @@
  * `diagnostics_channel`, and `subscribe` to listen to it. Channels are named `agents:<key>`;
  * `protocol.md` §10 lists their events.
  */
-import { channel, subscribe as listen, unsubscribe } from "node:diagnostics_channel";
+import { channel, subscribe as listen, unsubscribe, type Channel } from "node:diagnostics_channel";
 import {
   channelOf,
   type Observability,
@@ -22,6 +22,23 @@ export const genericObservability: Observability = {
 export type ObservabilityKey =
   "state" | "rpc" | "schedule" | "lifecycle" | "workflow" | "email" | "mcp" | "webhook" | "fiber";
 
+const KEYS: ReadonlyArray<ObservabilityKey> = [
+  "state",
+  "rpc",
+  "schedule",
+  "lifecycle",
+  "workflow",
+  "email",
+  "mcp",
+  "webhook",
+  "fiber",
+];
+
+/** The channels themselves, by their keys. */
+export const channels = Object.fromEntries(
+  KEYS.map((key) => [key, channel(nameOf(key))]),
+) as Readonly<Record<ObservabilityKey, Channel>>;
+
 /**
  * Calls `callback` with each event of a channel that occurs in this process. Returns a function
  * that ends the subscription. An error of `callback` is an uncaught exception, as for every
@@ -36,7 +53,8 @@ export function subscribe(
   return () => unsubscribe(nameOf(key), receive);
 }
 
-const nameOf = (key: string): string =>
-  `agents:${key.replace(/[A-Z]/g, (c) => "_" + c.toLowerCase())}`;
+function nameOf(key: string): string {
+  return `agents:${key.replace(/[A-Z]/g, (c) => "_" + c.toLowerCase())}`;
+}
 
 export type { Observability, ObservabilityEvent };

@@ -62,3 +62,8 @@ Examples:
 "check the oven in half an hour" gives {"description":"check the oven","when":{"type":"delayed","delayInSeconds":1800}}
 "post the weekly numbers every Monday at nine" gives {"description":"post the weekly numbers","when":{"type":"cron","cron":"0 9 * * 1"}}
 `;
+
+export {
+  getSchedulePrompt as unstable_getSchedulePrompt,
+  scheduleSchema as unstable_scheduleSchema,
+};

@@ -18,7 +18,7 @@ import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Outgoing } from "../../core/outgoing/Outgoing.ts";
 import { Leases } from "../../core/lease/Leases.ts";
-import { Log } from "../../core/telemetry/Log.ts";
+import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
 import { Ambient } from "../../core/turn/Ambient.ts";
@@ -52,6 +52,7 @@ import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { sealedOutgoing } from "../node/sealProcess.ts";
 import { httpServerLayer } from "./httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
+import { bindPlatform } from "../platform/bindPlatform.ts";
 import { cachedAgents } from "../sqlite/cachedAgents.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { Endings } from "../watchdog/Endings.ts";
@@ -222,7 +223,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     const mailing = yield* mailOfEnv;
     const tracedCalls = traceCalls(calls);
-    let code = codeOf(settings.module, settings, tracedCalls, mailing);
+    let code = codeOf(settings.module, settings, tracedCalls, mailing, log);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
@@ -300,7 +301,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
           retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
-        code = codeOf(module, settings, tracedCalls, mailing);
+        code = codeOf(module, settings, tracedCalls, mailing, log);
         settings.isolation?.newCode();
         await host?.recycle();
       },
@@ -315,9 +316,13 @@ function codeOf(
   { env: variables, sealed }: Pick<ProcessSettings, "env" | "sealed">,
   calls: Pick<CallClient, "call">,
   mailing: Effect.Success<typeof mailOfEnv>,
+  log: LogShape,
 ) {
   const gated = gatedCalls(calls);
   const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
+  bindPlatform(module, env, (error) =>
+    log.error("a waitUntil promise rejected", { error: String(error) }),
+  );
   return {
     // The mark on a class shows that it is a subclass of `Agent`: `readModule` has checked it.
     host: {

@@ -63,6 +63,26 @@ class CountAgent extends BaseAgent<{ readonly n: number }> {
   giveNull() {
     return null;
   }
+  /** Takes a request, as `onRequest` does. */
+  async handle(request: Request): Promise<Response> {
+    const text = await request.text();
+    if (text === "fail") throw new OutOfStock("nothing left");
+    const said = `${request.method} ${new URL(request.url).pathname} ${request.headers.get("x-a")} ${text}`;
+    const pieces = [said, " and", " more"];
+    const body = new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        const piece = pieces.shift();
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        if (piece === undefined) controller.close();
+        else controller.enqueue(new TextEncoder().encode(piece));
+      },
+    });
+    this.setState({ n: this.state.n + 1 });
+    return new Response(body, { status: 201, headers: { "x-b": "2" } });
+  }
+  async measure(request: Request): Promise<{ readonly length: number }> {
+    return { length: (await request.arrayBuffer()).byteLength };
+  }
   give(what: string): unknown {
     const things: Record<string, unknown> = {
       bigint: { at: [1n] },
@@ -271,6 +291,31 @@ describe("a stub's method", () => {
     const error = await thrownBy((await stub("giving")).give(what));
     expect(error).toBeInstanceOf(TypeError);
     expect(error.message).toContain(message);
+  });
+});
+
+describe("a stub's method that is given a request", () => {
+  const request = (body: string | Uint8Array<ArrayBuffer>) =>
+    new Request("http://x/path", { method: "PUT", headers: { "x-a": "1" }, body });
+
+  test("gets it whole, and its response comes back as it is made", async () => {
+    const agent = await stub("requests");
+    const response = await agent.handle(request("body"));
+    expect([response.status, response.headers.get("x-b")]).toEqual([201, "2"]);
+    expect(await response.text()).toBe("PUT /path 1 body and more");
+    expect(await agent.add(0)).toMatchObject({ n: 1 });
+  });
+
+  test("may return anything else, of a body past the broker's payload limit, too", async () => {
+    const bytes = new Uint8Array(3_000_000);
+    expect(await (await stub("requests")).measure(request(bytes))).toEqual({ length: 3_000_000 });
+  });
+
+  test("throws to its caller, and is refused as any other where it is not callable", async () => {
+    const agent = await stub("requests");
+    expect(await thrownBy(agent.handle(request("fail")))).toMatchObject({ name: "OutOfStock" });
+    const closed = agent as unknown as { onRequest(given: Request): Promise<unknown> };
+    expect((await thrownBy(closed.onRequest(request("")))).message).toMatch(/not callable/);
   });
 });
 

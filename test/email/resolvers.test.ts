@@ -145,6 +145,23 @@ describe("routing", () => {
       expect(taken[0]!.slice(0, 2)).toEqual(["SupportAgent", "x"]);
     },
   );
+  test("a message that an app has built is routed as one that came; its bytes may be a stream", async () => {
+    const raw = "Subject: made\r\n\r\nby hand";
+    for (const given of [raw, new Response(raw).body!]) {
+      taken.length = 0;
+      const resolver = (mail: AgentEmail) =>
+        Promise.resolve({ agentName: "SupportAgent", agentId: mail.headers.get("subject")! });
+      await routeAgentEmail({ from: "a@b.org", to: "c@d.org", raw: given }, env, { resolver });
+      const [[, name, mail]] = taken as [(typeof taken)[number]];
+      expect([name, mail.from, new TextDecoder().decode(mail.raw)]).toEqual(["made", "a@b.org", raw]); // prettier-ignore
+    }
+  });
+  test("a built message that no agent takes is told so, if it wants to know", async () => {
+    const reasons: string[] = [];
+    const built = { from: "a@b.org", to: "c@d.org", raw: "\r\n", setReject: (why: string) => void reasons.push(why) }; // prettier-ignore
+    await routeAgentEmail(built, env, { resolver: async () => null });
+    expect(reasons).toEqual(["Unknown address"]);
+  });
   test("an unknown binding is named, with those that there are", async () => {
     const resolver = createCatchAllEmailResolver("Nope", "x");
     await expect(routeAgentEmail(email("a@b.org"), env, { resolver })).rejects.toThrow(

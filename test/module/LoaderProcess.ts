@@ -25,7 +25,7 @@ const program = (loader: string): string => `
   for await (const path of createInterface({ input: process.stdin })) {
     let report;
     try {
-      const loaded = await loadModule(path);
+      const loaded = await loadModule(path, { SEEDED: "seed" });
       const first = loaded.agents.values().next().value;
       report = {
         agents: [...loaded.agents.keys()],

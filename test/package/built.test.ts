@@ -12,6 +12,7 @@ const json = (path: string) => JSON.parse(readFileSync(ROOT + path, "utf8")) as 
 interface Manifest {
   readonly version: string;
   readonly dependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly exports?: Readonly<Record<string, { readonly types?: string }>>;
   readonly packages?: Readonly<
@@ -36,17 +37,20 @@ it("nothing that a user's install brings has an install script", () => {
 });
 
 it("every entry has declarations, which import only what a user's install has", () => {
-  const { exports, dependencies } = json("package.json");
+  const { exports, dependencies, peerDependencies } = json("package.json");
   for (const [entry, target] of Object.entries(exports!))
     if (target.types !== undefined) expect(existsSync(ROOT + target.types), entry).toBe(true);
-  const known = new Set([...Object.keys(dependencies!), "react"]);
+  const known = new Set([...Object.keys(dependencies!), ...Object.keys(peerDependencies!)]);
+  const packageOf = (name: string): string => /^(?:@[^/]+\/)?[^/]+/.exec(name)![0];
   const unknown = readdirSync(`${ROOT}dist/types`, { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(".d.ts"))
     .flatMap((path) => {
       const text = readFileSync(`${ROOT}dist/types/${path}`, "utf8").replace(/\/\*[^]*?\*\//g, "");
       return [...text.matchAll(/\b(?:from|import\()\s*["']([^."'][^"']*)["']/g)].map((m) => m[1]!);
     })
-    .filter((name) => !known.has(name) && !builtinModules.includes(name.replace("node:", "")));
+    .filter(
+      (name) => !known.has(packageOf(name)) && !builtinModules.includes(name.replace("node:", "")),
+    );
   expect(unknown).toEqual([]);
 });
 

@@ -115,6 +115,20 @@ class SqlAgent extends Agent<Env> {
       left: [...(await storage.list()).keys()],
     };
   }
+  async syncKv() {
+    const { kv } = this.ctx.storage;
+    const before = [kv.get("a"), kv.delete("a"), kv.list()];
+    kv.put("a", { n: 1 });
+    kv.put("b/1", [1]);
+    let refused = "";
+    try {
+      kv.put("f", () => 1);
+    } catch (error) {
+      refused = String(error);
+    }
+    const seen = [kv.get("a"), await this.ctx.storage.get("a"), [...kv.list({ prefix: "b/" })]];
+    return { before, refused, seen, deleted: [kv.delete("a"), kv.get("a") === undefined] };
+  }
   async synced() {
     this.sql`INSERT INTO things VALUES (1, 'x')`;
     await this.ctx.storage.sync();
@@ -230,6 +244,15 @@ describe("ctx.storage", () => {
       range: ["b/1", "b/2"],
       deleted: [true, false, 1],
       left: ["b/2", "c%"],
+    });
+  });
+
+  test("keeps them without promises, too, under the same keys", async () => {
+    expect(await (await agent("sync-kv")).syncKv()).toEqual({
+      before: [null, false, []],
+      refused: 'TypeError: storage.put("f"): the value is not JSON; it was function',
+      seen: [{ n: 1 }, { n: 1 }, [["b/1", [1]]]],
+      deleted: [true, true],
     });
   });
 

@@ -35,6 +35,9 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   },
   smtp: { kind: "adapter", clock: machine },
   mcp: { kind: "adapter", clock: machine },
+  mcpAgent: { kind: "entry" },
+  mcpHandler: { kind: "entry" },
+  mcpClient: { kind: "entry" },
   otel: { kind: "adapter" },
   gateway: { kind: "process" },
   host: { kind: "process" },
@@ -52,6 +55,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
     clock: "beats of a thread are the machine's, and are looked for in real time",
   },
   module: { kind: "part" },
+  platform: { kind: "part" },
   agent: { kind: "entry" },
   webhooks: { kind: "entry" },
   schedule: { kind: "entry" },
@@ -80,6 +84,7 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
   membership: "hosts and gateways that come and go",
   package: "the package as it is published",
   page: "a real browser",
+  reference: "the reference's own servers, from a checkout beside the project",
   replay: "journals of releases, and the past against what was live",
   firstHour: "what a new user does, from the packed tarball",
   sim: "hosts, gateways and a broker in virtual time",
@@ -92,6 +97,7 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
 /** Single files that may use the machine's clock, and why; the rest of their folder may not. */
 export const CLOCK_FILES: Readonly<Record<string, string>> = {
   "services/email/secureReply.ts": "a signature's age is told by the clock of who checks it",
+  "services/mcpAgent/serveMcp.ts": "a route has no Time service, and begins sessions with new ids",
   "services/webhooks/sign.ts": "plays the provider: a signature made now carries the real now",
   "services/workers/forkWorker.ts": "what a real process has reported is waited for in real time",
   "services/cli/main.ts":

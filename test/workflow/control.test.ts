@@ -135,7 +135,7 @@ describe("listing", () => {
     do {
       const page: { ids: string[]; total: number; nextCursor: string | null } = await shop().page({
         limit: 10,
-        ...(cursor === null ? {} : { cursor }),
+        cursor,
       });
       expect(page.total).toBe(25);
       seen.push(...page.ids);

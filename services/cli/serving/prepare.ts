@@ -113,7 +113,7 @@ export async function loadWithEnv(terminal: Terminal, file: string) {
   // Imported here together with the TypeScript compiler, so that commands that load no module start
   // without it.
   const { loadModule } = await import("../../module/loadModule.ts");
-  const module = await loadModule(file);
+  const module = await loadModule(file, loaded.env);
   for (const note of module.wrangler?.notes ?? [])
     terminal.err(`${shownPath(terminal.cwd, module.wrangler!.file)}: ${note}`);
   return { module, sources, loaded };

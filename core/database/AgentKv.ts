@@ -1,0 +1,77 @@
+/**
+ * `ctx.storage.kv`: JSON values by key, in the table `_agents_kv` of the agent's own database.
+ * `AgentStorage` has the same calls with promises.
+ */
+import type { SqlResult, SqlValue } from "./Databases.ts";
+import { tableExists } from "./tableExists.ts";
+
+const KV_TABLE =
+  "CREATE TABLE IF NOT EXISTS _agents_kv (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
+
+/** Options of `storage.list`. */
+export interface ListOptions {
+  /** Only keys that begin with this. Default: all. */
+  readonly prefix?: string;
+  /** Only keys from this one on. */
+  readonly start?: string;
+  /** Only keys before this one. */
+  readonly end?: string;
+  /** Largest number of entries. Default: no limit. */
+  readonly limit?: number;
+  /** Whether entries come in descending order of their keys. Default false. */
+  readonly reverse?: boolean;
+}
+
+type Query = (sql: string, bindings: ReadonlyArray<SqlValue | undefined>) => SqlResult;
+
+/** All calls throw `SqlError` when the database refuses them. */
+export class AgentKv {
+  readonly #query: Query;
+
+  constructor(query: Query) {
+    this.#query = query;
+  }
+
+  /** The value of a key; undefined without one. */
+  get<A = unknown>(key: string): A | undefined {
+    if (!this.#exists()) return undefined;
+    const row = this.#query("SELECT value FROM _agents_kv WHERE key = ?", [key]).rows[0];
+    return row === undefined ? undefined : (JSON.parse(String(row[0])) as A);
+  }
+
+  /** Sets a key. Throws `TypeError` for a value that is not JSON. */
+  put<A = unknown>(key: string, value: A): void {
+    const json = JSON.stringify(value) as string | undefined;
+    if (json === undefined)
+      throw new TypeError(`storage.put("${key}"): the value is not JSON; it was ${typeof value}`);
+    this.#query(KV_TABLE, []);
+    this.#query("INSERT OR REPLACE INTO _agents_kv (key, value) VALUES (?, ?)", [key, json]);
+  }
+
+  /** Deletes a key. Returns whether it existed. */
+  delete(key: string): boolean {
+    if (!this.#exists()) return false;
+    return this.#query("DELETE FROM _agents_kv WHERE key = ?", [key]).rowsWritten > 0;
+  }
+
+  /** Keys and values in the order of keys, as they are now. */
+  list<A = unknown>(options: ListOptions = {}): Array<[string, A]> {
+    if (!this.#exists()) return [];
+    const { prefix = "", start, end, limit = -1, reverse = false } = options;
+    const result = this.#query(
+      `SELECT key, value FROM _agents_kv
+       WHERE substr(key, 1, length(?1)) = ?1 AND (?2 IS NULL OR key >= ?2) AND (?3 IS NULL OR key < ?3)
+       ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?4`,
+      [prefix, start, end, limit],
+    );
+    return result.rows.map(([key, value]) => [String(key), JSON.parse(String(value)) as A]);
+  }
+
+  /**
+   * Reads don't create the table: that would be the first write of an agent that has stored
+   * nothing.
+   */
+  #exists(): boolean {
+    return tableExists({ query: this.#query }, "_agents_kv");
+  }
+}

@@ -1,0 +1,12 @@
+/**
+ * What `cloudflare:workers`, the module of the reference's platform, is here: `moduleHooks`
+ * resolves the specifier to this file. `env` and `exports` are one object each for the life of the
+ * process, which `bindPlatform` fills, so that an import by name sees what a later load binds.
+ *
+ * What is not here is not exported: an import of it fails at load, and `missingImports` says what
+ * to use instead.
+ */
+export { env, exports } from "./bindPlatform.ts";
+export { RpcTarget } from "./RpcTarget.ts";
+export { waitUntil } from "./waitUntil.ts";
+export { WorkerEntrypoint } from "./WorkerEntrypoint.ts";

@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import {
+  AgentDiscarded,
+  AgentUnreachable,
+  isDurableObjectCodeUpdateReset,
+  isDurableObjectMemoryLimitReset,
+  isDurableObjectStorageReset,
+  isPlatformTransientError,
+} from "agents";
+import { CallInterrupted } from "../../core/errors/errors.ts";
+import { decodeError, encodeError } from "../../core/call/remoteError.ts";
+
+describe("errors of the platform", () => {
+  it("an agent that is lost is transient, also as a cause, and as another host received it", () => {
+    const lost = new AgentUnreachable({ message: "nobody answers" });
+    for (const error of [lost, new AgentDiscarded(), new CallInterrupted()])
+      for (const seen of [
+        error,
+        new Error("outer", { cause: error }),
+        decodeError(encodeError(error)),
+      ])
+        // prettier-ignore
+        expect(isPlatformTransientError(seen), String(seen)).toBe(true);
+  });
+
+  it("one that moved with new code is told from one that can't be reached", () => {
+    expect(isDurableObjectCodeUpdateReset(new AgentDiscarded())).toBe(true);
+    expect(isDurableObjectCodeUpdateReset(new AgentUnreachable({ message: "x" }))).toBe(false);
+  });
+
+  it("an app's own error is none of them, nor is a cause that cites itself", () => {
+    const circle = new Error("circle");
+    circle.cause = circle;
+    for (const error of [new TypeError("x"), circle, "text", undefined])
+      for (const ask of [
+        isPlatformTransientError,
+        isDurableObjectCodeUpdateReset,
+        isDurableObjectMemoryLimitReset,
+        isDurableObjectStorageReset,
+      ])
+        expect(ask(error)).toBe(false);
+  });
+});

@@ -1,0 +1,176 @@
+/** MCP servers with sessions (`McpAgent`), asked by the SDK's clients over real HTTP. */
+import { beforeAll, describe, expect, it } from "vitest";
+import { Client as ClientOfVersion1 } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
+import { StreamableHTTPClientTransport as TransportOfVersion1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { pollUntil } from "../kit/poll.ts";
+import { useSystems, type System } from "../system/kit.ts";
+import module, { CounterMcp } from "./counterModule.ts";
+import { connectClient, eventsOf, INITIALIZE, post, textOf } from "./kit.ts";
+
+const systems = useSystems();
+let system: System;
+let url: string;
+beforeAll(async () => {
+  system = await systems.start({ agents: { CounterMcp }, fetch: module.fetch });
+  url = `${system.url}/mcp`;
+});
+
+describe("a session over streamable HTTP", () => {
+  it("has its own state, which the SDK's client sees through its tools", async () => {
+    const [a, b] = [await connectClient(url), await connectClient(url)];
+    expect((await a.client.listTools()).tools.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["add", "ask", "hang", "whoami"]),
+    );
+    expect(await a.call("add", { amount: 2 })).toBe("2");
+    expect(await a.call("add", { amount: 3 })).toBe("5");
+    expect(await b.call("add", { amount: 1 })).toBe("1");
+    expect(a.transport.sessionId).not.toBe(b.transport.sessionId);
+    await a.client.close();
+    await b.client.close();
+  });
+
+  it("is the same for the client of the SDK's version 1", async () => {
+    const client = new ClientOfVersion1({ name: "old", version: "1" });
+    await client.connect(new TransportOfVersion1(new URL(url)));
+    const args = { name: "add", arguments: { amount: 7 } };
+    expect(textOf(await client.callTool(args))).toBe("7");
+    expect(textOf(await client.callTool(args))).toBe("14");
+    await client.close();
+  });
+
+  it("asks the user in the middle of a tool", async () => {
+    const { call, client } = await connectClient(url, {
+      answer: () => ({ action: "accept", content: { amount: 30 } }),
+    });
+    await call("add", { amount: 12 });
+    expect(await call("ask")).toBe("accept: 42");
+    await client.close();
+  });
+
+  it("outlives hibernation, with the client's capabilities", async () => {
+    const { call, client, transport } = await connectClient(url, {
+      answer: () => ({ action: "accept", content: { amount: 1 } }),
+    });
+    await call("add", { amount: 1 });
+    // The client's own stream would keep the agent in memory.
+    const sessionId = transport.sessionId!;
+    await client.close();
+    await hibernated();
+    const raw = await post(url, { jsonrpc: "2.0", id: 5, method: "tools/call", params: { name: "ask", arguments: {} } }, sessionId); // prettier-ignore
+    const answered = eventsOf(raw, (seen) => {
+      const question = seen.find(({ data }) => data.includes("elicitation/create"));
+      const isFirst = question !== undefined && seen.at(-1) === question;
+      if (isFirst) void post(url, { jsonrpc: "2.0", id: (JSON.parse(question.data) as { id: number }).id, result: { action: "decline" } }, sessionId); // prettier-ignore
+      return false;
+    });
+    expect((await answered).at(-1)!.data).toContain("decline: 1");
+  });
+
+  it("that nobody has begun is 404, and a request without one that begins none is 400", async () => {
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/list" };
+    expect((await post(url, call, "nobody-knows-it")).status).toBe(404);
+    expect((await post(url, call)).status).toBe(400);
+    expect((await fetch(`${system.url}/mcp`)).status).toBe(400);
+  });
+
+  it("ends with DELETE: its state is gone, and its id is unknown", async () => {
+    const { call, client, transport } = await connectClient(url);
+    await call("add", { amount: 5 });
+    const sessionId = transport.sessionId!;
+    await transport.terminateSession();
+    await client.close();
+    const again = await post(url, { jsonrpc: "2.0", id: 1, method: "tools/list" }, sessionId);
+    expect(again.status).toBe(404);
+  });
+
+  it("knows what authenticated the request that began it, also after hibernation", async () => {
+    const { call, client, transport } = await connectClient(url, { headers: { "x-user": "ada" } });
+    const sessionId = transport.sessionId!;
+    expect(JSON.parse(await call("whoami"))).toEqual({
+      session: sessionId,
+      props: { user: "ada" },
+    });
+    await client.close();
+    await hibernated();
+    const raw = await post(url, { jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: "whoami", arguments: {} } }, sessionId); // prettier-ignore
+    expect((await eventsOf(raw)).at(-1)!.data).toContain("ada");
+  });
+});
+
+describe("a stream that broke", () => {
+  it("goes on after the last event that the client has, and a finished one ends", async () => {
+    const begun = await post(url, INITIALIZE);
+    const session = begun.headers.get("mcp-session-id")!;
+    const [first] = await eventsOf(begun);
+    expect(first).toMatchObject({ data: "" }); // The event that makes the stream resumable.
+    const resumed = await fetch(url, {
+      headers: { accept: "text/event-stream", "mcp-session-id": session, "last-event-id": first!.id! }, // prettier-ignore
+    });
+    const events = await eventsOf(resumed);
+    expect(events).toHaveLength(1);
+    expect(JSON.parse(events[0]!.data)).toMatchObject({ id: 1, result: { serverInfo: { name: "counter" } } }); // prettier-ignore
+  });
+
+  it("of another session is not told", async () => {
+    const [a, b] = [await post(url, INITIALIZE), await post(url, INITIALIZE)];
+    const [event] = await eventsOf(a);
+    const answer = await fetch(url, {
+      headers: {
+        accept: "text/event-stream",
+        "mcp-session-id": b.headers.get("mcp-session-id")!,
+        "last-event-id": event!.id!,
+      },
+    });
+    const seen = await eventsOf(answer, () => true);
+    expect(JSON.stringify(seen)).not.toContain("serverInfo");
+  });
+});
+
+describe("the older transport", () => {
+  it.each(["/sse", "/auto"])("at %s: tools by server-sent events", async (path) => {
+    const client = new ClientOfVersion1({ name: "old", version: "1" });
+    await client.connect(new SSEClientTransport(new URL(system.url + path)));
+    const args = { name: "add", arguments: { amount: 4 } };
+    expect(textOf(await client.callTool(args))).toBe("4");
+    expect(textOf(await client.callTool(args))).toBe("8");
+    await client.close();
+  });
+
+  it("shares its path with streamable HTTP where that is asked for", async () => {
+    const { call, client } = await connectClient(`${system.url}/auto`);
+    expect(await call("add", { amount: 9 })).toBe("9");
+    await client.close();
+  });
+
+  it("a message for a stream that is not there is 404", async () => {
+    const answer = await post(`${system.url}/sse/message?sessionId=nobody`, INITIALIZE);
+    expect(answer.status).toBe(404);
+  });
+});
+
+describe("the route", () => {
+  it("answers preflights, and names the session's header to browsers", async () => {
+    const preflight = await fetch(url, { method: "OPTIONS" });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get("access-control-expose-headers")).toBe("mcp-session-id");
+    const begun = await post(url, INITIALIZE);
+    expect(begun.headers.get("access-control-allow-origin")).toBe("*");
+    await begun.body?.cancel();
+  });
+
+  it("says which binding is not there, and which transports there are", () => {
+    const request = new Request(url, { method: "POST", body: JSON.stringify(INITIALIZE) });
+    const route = CounterMcp.serve("/mcp", { binding: "NoSuch" });
+    return Promise.all([
+      expect(route.fetch(request, {})).rejects.toThrow(/no agent binding NoSuch/),
+      expect(() => CounterMcp.serve("/mcp", { transport: "udp" as never })).toThrow(/no transport "udp"/), // prettier-ignore
+    ]);
+  });
+});
+
+const hibernated = () =>
+  pollUntil("no session's agent is in memory", () => {
+    const active = system.host.host.agentsActive;
+    return active === 0 || { done: false, saw: active };
+  });
