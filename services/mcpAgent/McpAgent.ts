@@ -39,7 +39,10 @@ export abstract class McpAgent<
   #streamable: WorkerTransport | undefined;
   #sse: SseTransport | undefined;
 
-  /** The module's route to the sessions: `export default MyMcp.serve("/mcp")`. */
+  /**
+   * The module's route to the sessions: `export default MyMcp.serve("/mcp")`. At `/` every path is
+   * the server's.
+   */
   static serve(path: string, options: ServeOptions = {}): McpRoute {
     return serveMcp(path, this.name, options);
   }

@@ -31,7 +31,7 @@ const TRANSPORTS: ReadonlyArray<unknown> = ["streamable-http", "sse", "auto"];
 /** The statuses' codes in the protocol's error objects: what the SDK's transport answers. */
 const BAD_REQUEST = -32000;
 
-/** Throws `TypeError` for a transport that there is not. */
+/** At `/` every path is the server's. Throws `TypeError` for a transport that there is not. */
 export function serveMcp(path: string, className: string, options: ServeOptions): McpRoute {
   const { binding = "MCP_OBJECT", corsOptions, transport = "streamable-http" } = options;
   if (!TRANSPORTS.includes(transport))
@@ -43,7 +43,8 @@ export function serveMcp(path: string, className: string, options: ServeOptions)
     fetch: async (request, env, ctx) => {
       const { pathname } = new URL(request.url);
       const isMessage = transport !== "streamable-http" && pathname === messages;
-      if (pathname !== path && !isMessage) return new Response("Not Found", { status: 404 });
+      if (pathname !== path && path !== "/" && !isMessage)
+        return new Response("Not Found", { status: 404 });
       if (request.method === "OPTIONS") return preflight(corsOptions);
       const namespace = namespaceOf(env as Record<string, unknown>, binding, className);
       const isSse =

@@ -159,6 +159,13 @@ describe("the route", () => {
     await begun.body?.cancel();
   });
 
+  it("answers its path only, and at / every path", async () => {
+    const begin = (path: string) =>
+      new Request(`http://localhost${path}`, { method: "POST", body: JSON.stringify(INITIALIZE) });
+    expect((await CounterMcp.serve("/mcp").fetch(begin("/other"), {})).status).toBe(404);
+    await expect(CounterMcp.serve("/").fetch(begin("/other"), {})).rejects.toThrow(/no agent binding/); // prettier-ignore
+  });
+
   it("says which binding is not there, and which transports there are", () => {
     const request = new Request(url, { method: "POST", body: JSON.stringify(INITIALIZE) });
     const route = CounterMcp.serve("/mcp", { binding: "NoSuch" });
