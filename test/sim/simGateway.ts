@@ -73,11 +73,11 @@ export function startGateway(installation: Installation, name: string): SimGatew
     if (result?.reply.kind !== "stored" && result?.reply.kind !== "notHere") offer.ended++;
     return result;
   };
-  const env = bindEnv({ SECRET }, ["Ledger", "Board", "Marcher", "Caller"], () => calls);
+  const env = bindEnv({ SECRET }, ["Ledger", "Board", "Marcher", "Caller", "Payer"], () => calls);
   const github_ = github({ secret: "SECRET" });
   const verify = weather.bug?.verifiesNothing === true ? trusting(github_) : github_;
   const routes = new RouteTable(
-    ["Ledger", "Board", "Marcher", "Caller"].map((agent) =>
+    ["Ledger", "Board", "Marcher", "Caller", "Payer"].map((agent) =>
       webhook(`/hooks/${agent}`, { agent, verify, entity: body("agent"), deadlineMs: DEADLINE_MS }),
     ),
   );

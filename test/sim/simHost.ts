@@ -45,6 +45,7 @@ import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
 import { Caller } from "./Caller.ts";
+import { Payer } from "./Payer.ts";
 import { Marcher } from "./Marcher.ts";
 import type { SimControl } from "./simControl.ts";
 import { simRelay } from "./simMail.ts";
@@ -221,6 +222,7 @@ async function startProcess(
     ["Errand", ErrandActor as unknown as AgentClassType],
     ["Marcher", Marcher as unknown as AgentClassType],
     ["Caller", Caller as unknown as AgentClassType],
+    ["Payer", Payer as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
   const relay = simRelay(installation, process);

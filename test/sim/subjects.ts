@@ -62,7 +62,8 @@ export interface Order {
     | "errand"
     | "control"
     | "march"
-    | "call";
+    | "call"
+    | "pay";
   readonly ms?: number;
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";

@@ -18,6 +18,7 @@ import { checkMailIsAppliedOnce, checkMailSentIsStored } from "./mail.ts";
 import { checkControlsHold } from "./controls.ts";
 import { checkCallsApplyOnce } from "./calls.ts";
 import { checkMarchesArrive } from "./marches.ts";
+import { checkPaymentsEnd } from "./payments.ts";
 import { checkStopsHarmNobody } from "./stops.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
@@ -49,6 +50,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I19: ({ lostInArchive }) => lostInArchive,
   I20: checkCallsApplyOnce,
   I21: checkStopsHarmNobody,
+  I22: checkPaymentsEnd,
   defect: ({ observed }) => observed.defects,
 };
 

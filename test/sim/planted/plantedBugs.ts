@@ -24,6 +24,7 @@ import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
 import { LEASE_BUGS } from "./plantedLeaseBugs.ts";
 import { CALL_BUGS } from "./plantedCallBugs.ts";
 import { MARCH_BUGS } from "./plantedMarchBugs.ts";
+import { PAYMENT_BUGS } from "./plantedPaymentBugs.ts";
 import { STOP_BUGS } from "./plantedStopBugs.ts";
 import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "../sendEarly.ts";
 import { Board, type SubjectEnv } from "../subjects.ts";
@@ -273,6 +274,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   ...STOP_BUGS,
   ...CALL_BUGS,
   ...LEASE_BUGS,
+  ...PAYMENT_BUGS,
   {
     name: "local files of an erased agent stay",
     breaks: ["I11"],

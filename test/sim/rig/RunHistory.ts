@@ -57,6 +57,9 @@ export interface AgentHistory {
   readonly fibers: ReadonlyArray<string> | undefined;
   /** Of a caller: what its turns wrote, in order; undefined where there is no such table. */
   readonly parts: ReadonlyArray<string> | undefined;
+  /** Of a payer: what its budget has spent, and how many reservations there are. */
+  readonly used: string | undefined;
+  readonly reserved: number | undefined;
   /** Of its sub-agents. */
   readonly below: ReadonlyArray<string> | undefined;
   /** Of a workflow instance: its status, and what it ended with as JSON. */
@@ -203,6 +206,8 @@ async function readAgent(
   let steps: string[] | undefined;
   let fibers: string[] | undefined;
   let parts: string[] | undefined;
+  let used: string | undefined;
+  let reserved: number | undefined;
   let below: string[] | undefined;
   let ended: string | undefined;
   for (const [way, sources] of ways)
@@ -224,6 +229,8 @@ async function readAgent(
           database,
           "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
         );
+        [used] = column(database, "SELECT used FROM cf_agents_budgets") ?? [];
+        reserved = column(database, "SELECT key FROM cf_agents_spends")?.length;
         below = column(database, "SELECT name FROM cf_agents_sub_agents");
         [ended] =
           column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
@@ -238,7 +245,7 @@ async function readAgent(
   const differing = [...cores].flatMap(([way, core]) =>
     whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
   );
-  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, below, ended }; // prettier-ignore
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, used, reserved, below, ended }; // prettier-ignore
 }
 
 /** With those that were trimmed. */

@@ -1,0 +1,62 @@
+/**
+ * The agent of a simulation that spends and takes back: each order reserves of a budget, takes some
+ * steps that can be undone, and settles what it reserved, or leaves that to its end. Some orders
+ * fail once, some for good. What is counted twice, left over or undone wrongly shows in the tables
+ * and in the journal.
+ */
+import { Agent } from "../../core/agent/Agent.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
+import { getCurrentAgent } from "../../services/node/getCurrentAgent.ts";
+import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
+
+type Numbered = Pick<Order, "ms">;
+
+/** Never settled, counted when its input is done. */
+export const reservedBy = ({ ms = 0 }: Numbered): number => 1 + (ms % 7);
+/** What an order that is done has spent. */
+export const spentBy = (order: Numbered): number =>
+  (order.ms ?? 0) % SETTLED_ONE_OF === 0 ? 1 : reservedBy(order);
+
+export class Payer extends Agent<SubjectEnv> {
+  static override options = OPTIONS;
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return Response.json({});
+    await this.pay((await request.json()) as Order);
+    return new Response("applied");
+  }
+
+  override onError(error: unknown): void {
+    throw error;
+  }
+
+  async pay(order: Order): Promise<void> {
+    const { id, ms = 0, fails: steps = 0 } = order;
+    const limit = Number.MAX_SAFE_INTEGER;
+    const spend = await this.spend("money", reservedBy(order), { limit, per: "ever" });
+    for (let part = 1; part <= steps; part++)
+      await this.step("buy", () => this.act(id, part, ms), {
+        undo: () => this.act(`undo ${id}`, part, ms),
+      });
+    if (ms % FAILS_ONCE_OF === 0 && getCurrentAgent().attempt === 1) throw new Error("as ordered");
+    if (ms % FAILS_ONE_OF === 0) throw new Error("as ordered, for good");
+    if (ms % SETTLED_ONE_OF === 0) spend.settle(spentBy(order));
+  }
+
+  private async act(what: string, part: number, ms: number): Promise<number> {
+    const { image } = asyncAmbient.current()!.owner as ActiveAgent;
+    const earlier = this.env.sim.asked(what, part, image.seq);
+    await this.env.sim.sleep(1 + ((ms * part) % ACT_MS_MAX));
+    if (earlier === 0 && part === FATAL_PART && ms % KILLS_ONE_OF === 0) await this.env.sim.kill();
+    return this.env.sim.nowMs();
+  }
+}
+
+const SETTLED_ONE_OF = 2;
+const FAILS_ONCE_OF = 3;
+const FAILS_ONE_OF = 5;
+const ACT_MS_MAX = 100;
+/** Of its steps, and of their undos, which begin at the last one. */
+const FATAL_PART = 1;
+const KILLS_ONE_OF = 4;

@@ -1,0 +1,108 @@
+/**
+ * Planted bugs of budgets and undos (`plantedBugs.ts`): what is counted twice, what is left over,
+ * and what is not taken back.
+ */
+import { Budgets } from "../../../core/budget/Budgets.ts";
+import type { AgentImage } from "../../../core/journal/AgentImage.ts";
+import { AgentSteps } from "../../../core/step/AgentSteps.ts";
+import { TurnSteps } from "../../../core/turn/TurnSteps.ts";
+import { patch } from "../rig/patch.ts";
+import type { PlantedBug } from "./plantedBugs.ts";
+
+/** What is private of `Budgets`, as far as a bug needs it. */
+interface BudgetsParts {
+  keyOf: (turn: never) => { readonly id: string; readonly key: string };
+  end: (id: string, isDead: boolean) => void;
+}
+const budgets = Budgets.prototype as unknown as BudgetsParts;
+
+export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
+  {
+    name: "a turn that runs again reserves again",
+    caughtBy: 8,
+    breaks: ["I22"],
+    install: () => {
+      let calls = 0;
+      return patch(
+        budgets,
+        "keyOf",
+        (plain) =>
+          function (this: BudgetsParts, turn) {
+            const { id, key } = plain.call(this, turn);
+            return { id, key: `${key} ${++calls}` };
+          },
+      );
+    },
+  },
+  {
+    name: "what a dead input had reserved stays spent",
+    caughtBy: 8,
+    breaks: ["I22"],
+    install: () =>
+      patch(
+        budgets,
+        "end",
+        (plain) =>
+          function (this: BudgetsParts, id) {
+            plain.call(this, id, false);
+          },
+      ),
+  },
+  {
+    name: "a reservation outlives its input",
+    caughtBy: 8,
+    breaks: ["I22"],
+    install: () => patch(budgets, "end", () => () => undefined),
+  },
+  {
+    name: "the first step of a turn is not undone",
+    caughtBy: 8,
+    breaks: ["I22"],
+    install: () =>
+      patch(
+        TurnSteps.prototype,
+        "nextKey",
+        (plain) =>
+          function (this: TurnSteps, name, within) {
+            const key = plain.call(this, name, within);
+            this.undos.delete("1:buy");
+            return key;
+          },
+      ),
+  },
+  {
+    name: "steps are undone in their own order",
+    caughtBy: 22,
+    breaks: ["I22"],
+    install: () =>
+      patch(
+        TurnSteps.prototype,
+        "nextKey",
+        (plain) =>
+          function (this: TurnSteps, name, within) {
+            const key = plain.call(this, name, within);
+            const undos = [...this.undos];
+            this.undos.clear();
+            for (const [of, undo] of undos.toReversed()) this.undos.set(of, undo);
+            return key;
+          },
+      ),
+  },
+  {
+    name: "an undo that has ended is run again",
+    caughtBy: 8,
+    breaks: ["I22"],
+    install: () =>
+      patch(
+        AgentSteps.prototype,
+        "run",
+        (plain) =>
+          function (this: AgentSteps, ...args) {
+            const { image } = (this as unknown as { agent: { image: AgentImage } }).agent;
+            for (const steps of image.steps.values())
+              for (const key of steps.keys()) if (/^undo \d/.test(key)) steps.delete(key);
+            return plain.apply(this, args as never) as never;
+          } as typeof plain,
+      ),
+  },
+];
