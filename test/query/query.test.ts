@@ -3,7 +3,7 @@
  * refuses, and that a kill, a trim, an erasure and a restore leave it right.
  */
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -32,6 +32,7 @@ const JOINS = commandJoins({
     throw new Error("not in these tests");
   },
 });
+const PAGE_BYTES = 4096; // SQLite's, as the runtime sets it
 const HOSTILE = `o'hara"; DROP TABLE Shop; --`;
 
 const folder = tempFolder("query");
@@ -177,6 +178,22 @@ test("several at once wait for one another", async () => {
   expect(all).toEqual([[{ n: 21 }], [{ n: 21 }], [{ n: 21 }], [{ n: 21 }]]);
   expect(existsSync(join(data, "view", "lock"))).toBe(false);
 }, 60_000);
+
+test("a view whose file is damaged is made anew", async () => {
+  const folderOf = join(data, "view");
+  const [name] = readdirSync(folderOf, { recursive: true, encoding: "utf8" }).filter((path) =>
+    path.endsWith(".image"),
+  );
+  const path = join(folderOf, name!);
+  const bytes = readFileSync(path);
+  // The pages with the agents' rows: those that a view reads when it is opened are whole.
+  for (let at = 0; at + PAGE_BYTES < bytes.length; at += PAGE_BYTES)
+    if (bytes.subarray(at, at + PAGE_BYTES).includes('"sold"')) bytes[at + 100]! ^= 1;
+  writeFileSync(path, bytes);
+  expect(await rows("SELECT count(*) AS n, max(state) IS NULL AS none FROM Shop")).toEqual([
+    { n: 21, none: 0 },
+  ]);
+});
 
 test("killed in the middle of its work, the next one goes on, counting nothing twice", async () => {
   const wanted = "SELECT name, seq, time, errors, state FROM agents ORDER BY class, name";
