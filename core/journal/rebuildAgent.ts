@@ -91,10 +91,13 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
     const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
     let replayed: Replayed | Gap = NOTHING;
     if (!isWhole) replayed = await replayTail(image, database, { ...sources, last });
-    if ("after" in replayed) {
+    let trimmed = 0;
+    while ("after" in replayed) {
+      // Another trim may come between the base and the journal, and then there is a later base.
+      if (replayed.after <= trimmed) throw missing(image, replayed);
+      trimmed = replayed.after;
       image = await restoreBase(id, database, sources, replayed);
       replayed = await replayTail(image, database, { ...sources, last: undefined });
-      if ("after" in replayed) throw missing(image, replayed);
     }
     image.eventsSince += replayed.events;
     image.bytesSince += replayed.bytes;
@@ -185,7 +188,7 @@ async function restoreBase(
   const base = baseFor(id, stored, gap.after);
   if (base === undefined)
     throw new CorruptFrame({
-      message: `event ${gap.seq} follows event ${gap.after}, which was trimmed, and no base of it can be read`,
+      message: `event ${gap.seq} follows event ${gap.after}, which is missing, and no base of it can be read`,
     });
   const { head, image } = base;
   if (head.seq > atSeq || head.time > atTimeMs)

@@ -6,13 +6,15 @@
  * - what waits to be sent: webhooks, mail, signals to workflows;
  * - durable streams, kept broadcasts, and the alarm by which they expire;
  * - what is spent of its budgets;
- * - what people were asked and have answered: a link decides once.
+ * - what people were asked and have answered: a link decides once;
+ * - which sub-agents there are: each has a life of its own.
  *
  * Done keys of inputs are no rows; `applyEvent` keeps them.
  */
 import { copyTable } from "../database/copyTable.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import { copyAlarm } from "../stream/ExpiryAlarm.ts";
+import { copySubAgents } from "../subAgent/SubAgentTable.ts";
 
 const KEPT = [
   "svc_agents_outgoing", "svc_agents_mail", "svc_agents_signals",
@@ -24,6 +26,7 @@ const KEPT = [
 export function keepSent(now: AgentDatabase, past: AgentDatabase): void {
   if (now.isEmpty && past.isEmpty) return;
   for (const table of KEPT) copyTable(now, past, table);
+  copySubAgents(now, past);
   copyAlarm(now, past);
   if (past.freeze() !== undefined) past.committed();
 }

@@ -2,7 +2,8 @@
  * The event that undoes the parts at a journal's end (`OpenParts`): the agent after it is the
  * one before the first of them. `activate` appends it before any code of the agent runs, and the
  * inputs whose parts they were run again from their start. Results of their steps are kept, and so
- * is what was written to durable streams: readers have it.
+ * is what others have of it: what was written to durable streams, which readers have, and which
+ * sub-agents there are.
  *
  * It is an event like any other: a change of state and a page delta, which every release can read.
  */
@@ -16,6 +17,7 @@ import type { OpenParts } from "../journal/OpenParts.ts";
 import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
 import { copyAlarm } from "../stream/ExpiryAlarm.ts";
 import { copyStreams } from "../stream/StreamTable.ts";
+import { copySubAgents } from "../subAgent/SubAgentTable.ts";
 import { restoredRows } from "./restoredRows.ts";
 import { diffState } from "../journal/stateChange.ts";
 
@@ -42,7 +44,7 @@ export async function undoParts(options: UndoOptions): Promise<Undoing> {
   const past = await rebuildAgent(image.id, { ...sources, atSeq: parts.since - 1 });
   try {
     const now = database.image();
-    keepStreams(image, { now, past: past.database }, sources.databases);
+    keepShared(image, { now, past: past.database }, sources.databases);
     const before = past.database.image();
     const changed = before.length + now.length > 0;
     const delta = changed ? pageDeltaBetween(now, before) : new Uint8Array(0);
@@ -73,8 +75,8 @@ export async function undoParts(options: UndoOptions): Promise<Undoing> {
   }
 }
 
-/** Puts the streams of the present image into the past database. */
-function keepStreams(
+/** Puts the streams and the list of sub-agents of the present image into the past database. */
+function keepShared(
   { id }: AgentImage,
   { now, past }: { readonly now: Uint8Array; readonly past: AgentDatabase },
   databases: UndoOptions["sources"]["databases"],
@@ -85,6 +87,7 @@ function keepStreams(
     database.restore(now);
     copyStreams(database, past);
     copyAlarm(database, past);
+    copySubAgents(database, past);
     if (past.freeze() !== undefined) past.committed();
   } finally {
     database.close();

@@ -2,6 +2,8 @@
  * `cf_agents_sub_agents`: an agent's sub-agents, in the order in which they were first asked for. A
  * table of the agent's own database, which users may read. Made with the first row.
  */
+import { copyTable } from "../database/copyTable.ts";
+import type { AgentDatabase } from "../database/Databases.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { tableExists } from "../database/tableExists.ts";
 
@@ -70,3 +72,7 @@ export class SubAgentTable {
     return tableExists(this.#runtime, TABLE);
   }
 }
+
+/** Replaces the sub-agents that one database lists by those of another. */
+export const copySubAgents = (from: AgentDatabase, to: AgentDatabase): void =>
+  copyTable(from, to, TABLE);

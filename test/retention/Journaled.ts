@@ -2,7 +2,7 @@
  * One agent in a memory broker whose events tests write by hand: a state, and rows by real pages of
  * SQLite, so that what is rebuilt can be compared to the byte.
  */
-import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
+import { rebuildAgent, type RebuildSources } from "../../core/journal/rebuildAgent.ts";
 import { trimAgent, type TrimOptions, type TrimPorts } from "../../core/retention/trimAgent.ts";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
@@ -68,8 +68,8 @@ export class Journaled {
   }
 
   /** Everything of the agent, as bytes. */
-  async rebuilt(at: { atSeq?: number; atTimeMs?: number } = {}): Promise<Buffer> {
-    const { image, database } = await rebuildAgent(ID, { ...this.ports, ...at });
+  async rebuilt(over: Partial<RebuildSources> = {}): Promise<Buffer> {
+    const { image, database } = await rebuildAgent(ID, { ...this.ports, ...over });
     const bytes = Buffer.from(image.encode(database.image()));
     database.close();
     return bytes;

@@ -201,6 +201,23 @@ test("of two that trim one agent one is overtaken, and nothing is lost", async (
   expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
 });
 
+test("an agent that is rebuilt while it is trimmed once more has its journal from the later base", async () => {
+  const agent = await Journaled.open();
+  await agent.write(20);
+  const whole = await agent.rebuilt();
+  let keep = 12;
+  const journal: typeof agent.ports.journal = {
+    ...agent.ports.journal,
+    read: async function* (id, range) {
+      // Between the base and what is read after it.
+      if (keep >= 3) await agent.trim({ events: (keep -= 4) });
+      yield* agent.ports.journal.read(id, range);
+    },
+  };
+  expect(await agent.rebuilt({ journal })).toEqual(whole);
+  expect(agent.seqs.length).toBeLessThan(9);
+});
+
 test("an agent that is erased while it is trimmed keeps no base", async () => {
   const agent = await Journaled.open();
   await agent.write(10);

@@ -379,6 +379,18 @@ describe("a step that fails", () => {
   });
 });
 
+it("a sub-agent that an interrupted turn asked for stays listed, though the turn fails when it runs again", async () => {
+  work["it"] = async (worker, step) => {
+    if (calls.length > 0) throw new Error("no");
+    worker.count();
+    await worker.subAgent(Worker, "below");
+    await step("one");
+  };
+  await crashIn("one");
+  expect(await agent().state()).toBeUndefined();
+  expect(await agent().sql("SELECT name FROM cf_agents_sub_agents")).toEqual([{ name: "below" }]);
+});
+
 describe("a durable stream that the function of a step writes", () => {
   it("stands when the step is done, though its turn's own writes are undone", async () => {
     work["it"] = async (worker, step) => {
