@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Retention } from "../../services/retention/Retention.ts";
 import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
 import { agentId } from "../../schemas/Address.ts";
+import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 import { openArchive } from "../../services/archive/openArchive.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -229,7 +230,7 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
     (file) => file.endsWith(".json") && readFileSync(join(root, file)).includes('"old"'),
   );
   expect(mentions.length).toBeGreaterThan(0);
-  expect(await ports.snapshots.bases(ID)).toBeDefined();
+  const base = (await ports.snapshots.bases(ID))!.copies[0]!;
   const refused = await agents("erase", "keeper", "old", "--yes");
   expect(refused).toMatchObject({ code: 1 });
   expect(refused.err).toMatch(/lies in an archive .* Nothing was removed.*--archive/);
@@ -257,6 +258,17 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   expect(held).toMatchObject({ code: 1 });
   expect(JSON.parse(held.out)).toMatchObject({ erased: false, found: [expect.stringMatching(/^the backup \S+saved of \S+ has/)] }); // prettier-ignore
   rmSync(saved, { recursive: true });
+  expect(await verify()).toMatchObject({ code: 0 });
+  // As by a host that was frozen with the agent.
+  await ports.snapshots.put(ID, base);
+  const letter = { agent: [ID.class, ID.name], seq: 1, reason: "no", host: "h", time: 1 } as const;
+  await ports.deadLetters.put(ID, encodeDeadLetter(letter, new Uint8Array(1)));
+  const late = await verify();
+  expect(late).toMatchObject({ code: 1 });
+  expect(JSON.parse(late.out)).toMatchObject({ found: [expect.stringMatching(/a snapshot of before its end/), expect.stringMatching(/a dead letter of before/)] }); // prettier-ignore
+  expect(await agents("erase", "keeper", "old", "--yes", "--archive", archiveUrl)).toMatchObject({ code: 0 }); // prettier-ignore
+  // What it stores in a later life is its own.
+  await call("old", "note", "anew");
   expect(await verify()).toMatchObject({ code: 0 });
   // As after a restore of the archive's disk.
   for (const [n, part] of parts.entries()) writeFileSync(part, whole[n]!);
