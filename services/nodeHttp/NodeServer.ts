@@ -16,7 +16,13 @@
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type * as Scope from "effect/Scope";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http";
 import { Server as NetServer, type AddressInfo, type ListenOptions, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import {
@@ -89,7 +95,13 @@ class Listener implements ExchangeOwner {
     this.#options = options;
     this.#drainWindow = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
-    this.#server = createServer({
+    // The declarations are those of a Node without `shouldUpgradeCallback`, which ignores it.
+    const settings: ServerOptions & { shouldUpgradeCallback: (req: IncomingMessage) => boolean } = {
+      shouldUpgradeCallback: (req) => {
+        if (this.#unanswered.get(req.socket)!.size > 0) return true; // ended there: invariant 3
+        const { method, headers } = readHead(req);
+        return handshake(method, headers)._tag !== "None";
+      },
       maxHeaderSize: options.headerBytesMax,
       headersTimeout: options.headerTimeoutMs,
       requestTimeout: options.headerTimeoutMs + options.bodyTimeoutMs,
@@ -97,7 +109,8 @@ class Listener implements ExchangeOwner {
         Math.min(options.headerTimeoutMs, options.bodyTimeoutMs),
       ),
       keepAliveTimeout: KEEP_ALIVE_MS,
-    });
+    };
+    this.#server = createServer(settings);
     this.#server.maxConnections = options.connectionsMax;
     // The size of the head bounds the count. With its default, node:http would drop further
     // headers.
@@ -224,8 +237,8 @@ class Listener implements ExchangeOwner {
 
   /**
    * Serves a request that offers another protocol as if it had not (Java's client offers `h2c` with
-   * each request). node:http has detached the connection, so it receives the connection again, with
-   * a head without the offer.
+   * each request). node:http before 24.9 has detached the connection, so it receives the connection
+   * again, with a head without the offer. A newer one asks first (`shouldUpgradeCallback`).
    */
   #serveAsPlain(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
     const lines = [`${req.method} ${req.url} HTTP/${req.httpVersion}`];

@@ -1,6 +1,6 @@
 /** `init` writes a project whose server loads and whose own test passes, for each sender. */
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -56,5 +56,38 @@ describe("init", () => {
     };
     expect(manifest.name).toBe("my-app");
     expect(manifest.dependencies).toEqual({ turnkeep: "file:../x.tgz" });
+  });
+
+  it("is what npm create turnkeep runs, with its arguments and its exit code", () => {
+    const create = join(folder.path, "node_modules/create-turnkeep");
+    cpSync(join(PACKAGE, "package/create-turnkeep"), create, { recursive: true });
+    symlinkSync(PACKAGE, join(folder.path, "node_modules/turnkeep"));
+    const manifestOf = (path: string) =>
+      JSON.parse(readFileSync(join(path, "package.json"), "utf8")) as {
+        readonly version: string;
+        readonly bin: Readonly<Record<string, string>>;
+        readonly dependencies: Readonly<Record<string, string>>;
+      };
+    const { version, bin, dependencies } = manifestOf(create);
+    const run = (...args: string[]) =>
+      spawnSync(process.execPath, [join(create, bin["create-turnkeep"]!), ...args], {
+        cwd: folder.path,
+        encoding: "utf8",
+      });
+    expect(run("by-create", "--webhooks", "stripe")).toMatchObject({ status: 0, stderr: "" });
+    init(terminal(), "by-init", { ...CHOICES, webhooks: "stripe" });
+    const text = (app: string, file: string) =>
+      readFileSync(join(folder.path, app, file), "utf8").replaceAll(app, "");
+    for (const file of ["server.ts", "package.json", "page.html", "server.test.ts"])
+      expect(text("by-create", file), file).toBe(text("by-init", file));
+    const refused = run("by-create");
+    expect([refused.status, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining("exists already"),
+    ]);
+    expect([version, dependencies["turnkeep"]]).toEqual([
+      manifestOf(PACKAGE).version,
+      `^${manifestOf(PACKAGE).version}`,
+    ]);
   });
 });

@@ -81,7 +81,6 @@ declare global {
   const id: string;
   const test: TestAgents;
   const agent: { remind(seconds: number, text: string): Promise<void> };
-  const client: import("agents/client").AgentClient;
   const server: { readonly RepoAgent: typeof RepoAgent };
   function generateText(options: object): Promise<{ readonly text: string }>;
   function generateObject<T>(options: { readonly model: unknown; readonly schema: { parse(value: unknown): T }; readonly prompt: string }): Promise<{ readonly object: T }>;
@@ -96,6 +95,14 @@ declare global {
   function userOf(connection: unknown): string;
   function clear(): void;
 }
+`;
+
+/** As `LEFT_OUT`, where the DOM's types are. */
+const LEFT_OUT_DOM = `
+declare global {
+  const client: import("agents/client").AgentClient;
+}
+export {};
 `;
 
 /** The modules that snippets import beside them. */
@@ -127,8 +134,12 @@ function fileText({ text }: Snippet): string {
   return around(MEMBERS.test(code) ? code : `  async here() {\n${code}  }\n`);
 }
 
+interface CompilerOptions extends Record<string, unknown> {
+  readonly lib: ReadonlyArray<string>;
+}
+
 /** As in a new project, with the DOM's types or without. */
-export const optionsWith = (isDom: boolean, more: object = {}): object => ({
+export const optionsWith = (isDom: boolean, more: object = {}): CompilerOptions => ({
   target: "es2022",
   module: "nodenext",
   lib: [
@@ -152,13 +163,15 @@ export const optionsWith = (isDom: boolean, more: object = {}): object => ({
 export function writeSnippets(
   root: string,
   folder: string,
-  compilerOptions: object,
+  compilerOptions: CompilerOptions,
   isWanted: (snippet: Snippet) => boolean = () => true,
 ): number {
   const snippets = snippetsOf(root).filter(isWanted);
+  const isDom = compilerOptions.lib.includes("dom");
   for (const kind of ["whole", "fragments"]) {
     mkdirSync(join(folder, kind), { recursive: true });
     writeFileSync(join(folder, kind, "leftOut.d.ts"), LEFT_OUT);
+    if (isDom) writeFileSync(join(folder, kind, "leftOutDom.d.ts"), LEFT_OUT_DOM);
     writeFileSync(join(folder, kind, "server.ts"), SERVER);
     writeFileSync(
       join(folder, kind, "tsconfig.json"),
