@@ -1,8 +1,8 @@
 /**
- * `npm run types [-- <version>...]`: what users compile, with the oldest TypeScript that is promised
- * and this repository's own, under `strict` and without `skipLibCheck`, with the DOM's types and
- * without: the package's declarations, and the TypeScript of README and docs. A version that is not
- * here comes from npm. Needs `npm run build`.
+ * `npm run types [-- <version>...]`: compiles the package's declarations, and the TypeScript of
+ * README and docs, as users do: with the oldest TypeScript that is promised and this repository's
+ * own, under `strict` and without `skipLibCheck`, with the DOM's types and without. A version that
+ * is not here comes from npm. Needs `npm run build`.
  */
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
