@@ -25,6 +25,12 @@ function commit(database: AgentDatabase): Uint8Array {
 function fill(database: AgentDatabase, when: string): void {
   database.query("CREATE TABLE IF NOT EXISTS notes (text TEXT)", []);
   database.query("INSERT INTO notes VALUES (?)", [when]);
+  const status = when === "then" ? "waiting" : "approved";
+  database.query(
+    "CREATE TABLE IF NOT EXISTS cf_agents_approvals (id TEXT PRIMARY KEY, status)",
+    [],
+  );
+  database.query("INSERT OR REPLACE INTO cf_agents_approvals VALUES ('refund', ?)", [status]);
   const row = { uid: when, callback: "work", payload: null, retryOptions: "{}", createdAt: 1 };
   for (const table of ["svc_agents_queue", "svc_agents_outgoing", "svc_agents_mail"])
     new QueueTable(database, table).push({ ...row, id: when });
@@ -73,6 +79,12 @@ it("leaves what was sent, and what waits to be, as it is", () => {
   const { ids } = restored();
   expect(ids("svc_agents_outgoing")).toEqual(["now"]);
   expect(ids("svc_agents_mail")).toEqual(["now", "then"]);
+});
+
+it("leaves what people have answered as it is: a link decides once", () => {
+  const { after } = restored();
+  const { rows } = after.query("SELECT id, status FROM cf_agents_approvals", []);
+  expect(rows).toEqual([["refund", "approved"]]);
 });
 
 it("leaves inputs done and begun, and begins jobs anew", () => {
