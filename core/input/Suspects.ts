@@ -73,14 +73,14 @@ export class Suspects {
 
   /**
    * The agent's last host was ended by another agent, which is known for certain. What was begun
-   * there begins anew with the same number, unless it ended that host itself. Returns false where
-   * something was begun: it may have ended a host before that one.
+   * begins anew with the same number, unless it ended that host itself: there it may have run
+   * without being journaled again. Returns false where something was begun: it may have ended a
+   * host before that one.
    */
-  forgive(endedHost: string): boolean {
+  forgive(): boolean {
     const { id, image } = this.agent;
-    for (const [key, { attempts, host = endedHost }] of image.begun)
-      if (host === endedHost && this.ended(key) < attempts)
-        this.unbegun.announced(id, key, attempts);
+    for (const [key, { attempts }] of image.begun)
+      if (this.ended(key) < attempts) this.unbegun.announced(id, key, attempts);
     return image.begun.size === 0;
   }
 

@@ -17,8 +17,6 @@ export interface Begun {
   readonly attempts: number;
   /** Inbox sequence of the copy that ran last; 0 for a job, which has none. */
   readonly inboxSeq: number;
-  /** The host that wrote this. Undefined: a snapshot does not say. */
-  readonly host: string | undefined;
 }
 
 /** Steps that are done, by key: JSON text of their results, undefined for `undefined`. */
@@ -104,7 +102,7 @@ export class AgentImage {
     image.state = "state" in head ? JSON.stringify(head.state) : undefined;
     image.done = DoneSet.from(head.done);
     for (const [key, attempts, inboxSeq] of head.begun)
-      image.begun.set(key, { attempts, inboxSeq, host: undefined });
+      image.begun.set(key, { attempts, inboxSeq });
     for (const [key, steps] of head.steps ?? []) image.steps.set(key, decodeSteps(steps));
     image.parts = OpenParts.fromSnapshot(head.parts);
     image.life = head.life ?? 0;

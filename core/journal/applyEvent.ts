@@ -45,7 +45,7 @@ export function applyEvent(
     if (entity !== undefined && image.entity === undefined && head.kind !== "destroyed")
       if (slugOf(entity) === name) image.entity = entity;
     const key = turn.cause.id;
-    if (key !== undefined && turn.begun === true) begin(image, key, turn, head.host);
+    if (key !== undefined && turn.begun === true) begin(image, key, turn);
     else if (key !== undefined) forget(image, key);
     // A job is done when its row says so; its keys would only push those of webhooks out of the
     // set.
@@ -64,11 +64,11 @@ export function applyEvent(
 /**
  * The input goes on. A run that has done a step has got on: if its host ends, it is not counted.
  */
-function begin(image: AgentImage, key: string, record: TurnRecord, host: string): void {
+function begin(image: AgentImage, key: string, record: TurnRecord): void {
   const { cause, steps, again = [], error } = record;
   const { attempt = 1, seq = 0 } = cause;
   const attempts = steps === undefined || error !== undefined ? attempt : attempt - 1;
-  image.begun.set(key, { attempts, inboxSeq: seq, host });
+  image.begun.set(key, { attempts, inboxSeq: seq });
   let done = image.steps.get(key);
   if (steps !== undefined) {
     if (done === undefined) image.steps.set(key, (done = new Map<string, string | undefined>()));

@@ -333,7 +333,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       services.metrics.activations(replayed.events);
       const endedHost = services.isolation?.endedHost;
       const isExplained = endedHost !== undefined && replayed.host === endedHost;
-      const explained = isExplained && agent.suspects.forgive(endedHost);
+      const explained = isExplained && agent.suspects.forgive();
       const live: Live = {
         agent,
         mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious, explained }),

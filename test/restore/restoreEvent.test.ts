@@ -49,8 +49,8 @@ function restored() {
   const image = new AgentImage(ID);
   [image.seq, image.state, image.timeMs] = [9 as Sequence, '{"n":7}', 900];
   image.done.add("github:1", 900, 8);
-  image.begun.set("github:2", { attempts: 1, inboxSeq: 4, host: "h" });
-  image.begun.set("queue:now", { attempts: 2, inboxSeq: 0, host: "h" });
+  image.begun.set("github:2", { attempts: 1, inboxSeq: 4 });
+  image.begun.set("queue:now", { attempts: 2, inboxSeq: 0 });
   const before = commit(past);
   const time = { id: () => "event", nowMs: () => 1_000 };
   const { data } = restoreEvent({

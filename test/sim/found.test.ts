@@ -6,8 +6,6 @@ import { expect, test, vi } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import { Agent } from "../../core/agent/Agent.ts";
-import { Suspects, type SuspectsAgent } from "../../core/input/Suspects.ts";
-import { Unbegun } from "../../core/input/Unbegun.ts";
 import { RECEIVE } from "../../core/input/runWorkflowSignal.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
@@ -466,21 +464,4 @@ test("a message of a socket that its host has closed is not said to be taken: a 
     Promise.resolve({ reply: { kind: "unknownSocket" } }),
   );
   expect(reply).toEqual({ kind: "unknownSocket" });
-});
-
-test("a host that another agent ended excuses what was begun there, not what was begun before it", () => {
-  const id = agentId("Subject", "one");
-  const image = new AgentImage(id);
-  const begin = (seq: number, host: string, key: string): void =>
-    applyEvent(image, seq as Sequence, {
-      id: `event ${seq}`, agent: [id.class, id.name], kind: "turns", host, epoch: seq, time: seq,
-      turns: [{ cause: { kind: "webhook", id: key, seq }, begun: true }],
-    }); // prettier-ignore
-  begin(1, "host that it ended", "killer");
-  begin(2, "host that another agent ended", "innocent");
-  const agent = { id, image } as unknown as SuspectsAgent;
-  const suspects = new Suspects(agent, new Unbegun());
-  expect(suspects.forgive("host that another agent ended")).toBe(false);
-  const next = [suspects.next("killer", 1), suspects.next("innocent", 1)];
-  expect(next).toEqual([2, 1]);
 });

@@ -123,6 +123,8 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   }
   const killers = run.observed.runs.filter(({ op }) => op === "kill");
   const agentOf = new Map(killers.map((kill) => [kill.key, kill.agent]));
+  // An end that is another agent's excuses once what was begun.
+  const excuses = run.observed.stopped.filter(({ isWorker }) => isWorker).length;
   for (const [key, times] of count(killers.map((kill) => kill.key))) {
     // Each copy in the inbox that comes when the one before it is dead begins anew; one that was
     // only given kills once.
@@ -131,7 +133,7 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
     const given = offers.get(key)?.all ?? 0;
     const early = earlyOwners(run.observed, agentOf.get(key)!, copiesMs);
     const unknown = UNKNOWN_RUNS_MAX + (run.observed.clockJumped ? JUMPED_RUNS_MAX : 0);
-    if (times > (MAX_ATTEMPTS + unknown) * stored + given + early)
+    if (times > (MAX_ATTEMPTS + unknown) * stored + given + early + excuses)
       wrong.push(
         `${key} killed ${times} hosts, stored ${stored} times, given ${given}, ${early} leases cut short`,
       );
