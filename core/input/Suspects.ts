@@ -89,9 +89,15 @@ export class Suspects {
     this.unbegun.settled(this.agent.id, key);
   }
 
-  /** The error of an input or job whose last attempt did not end, and which has none left. */
+  /**
+   * The error of an input or job whose last attempt did not end, and which has none left. Its steps
+   * are not undone: only its code, which is not run again, knows how.
+   */
   exhausted(key: string): string {
-    return this.unbegun.exhausted(this.agent.id, key);
+    const { id, image } = this.agent;
+    const why = this.unbegun.exhausted(id, key);
+    const steps = [...(image.steps.get(key)?.keys() ?? [])].filter((step) => /^\d/.test(step));
+    return steps.length === 0 ? why : `${why} (done, and not undone: ${steps.join(", ")})`;
   }
 
   /**

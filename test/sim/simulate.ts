@@ -249,6 +249,7 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   }
   await until(workload.trims.forgetErased());
   await time.advance(LAST_MS);
+  const stoppedMs = time.nowMs();
   await until(Promise.all(installation.hosts.map((at) => installation.stop(at))));
-  return { calmFromMs, cancelledMs };
+  return { calmFromMs, cancelledMs, stoppedMs };
 }

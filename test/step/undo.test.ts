@@ -1,4 +1,8 @@
 /** What `undo` promises, in one process and in virtual time. */
+import { Suspects, type SuspectsAgent } from "../../core/input/Suspects.ts";
+import { Unbegun } from "../../core/input/Unbegun.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { agentId } from "../../schemas/Address.ts";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { Agent } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
@@ -246,4 +250,14 @@ it("an undo can't write to its agent, and one that is no function is refused", a
   const [letter] = await careless.deadLetters();
   expect(letter?.reason).toContain('step "b": undo is a function');
   expect(letter?.reason).toContain("the undo of a failed: StepWrites");
+});
+
+it("the dead letter of a turn whose hosts died again and again names the steps that are done", () => {
+  const id = agentId("Shop", "one");
+  const image = new AgentImage(id);
+  image.steps.set("input", new Map([["1:charge", "7"]]));
+  const agent = { id, image } as unknown as SuspectsAgent;
+  expect(new Suspects(agent, new Unbegun()).exhausted("input")).toMatch(
+    /the last one did not end \(done, and not undone: 1:charge\)$/,
+  );
 });

@@ -111,7 +111,7 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   for (const { id, events } of run.agents.filter((agent) => agent.id.class !== "Errand"))
     for (const { seq, head } of events)
       for (const { cause, dead } of head.turns)
-        if ((cause.attempt ?? 1) > attemptsOf(cause.id) + (dead === true ? 2 : 1))
+        if ((cause.attempt ?? 1) > attemptsOf(cause.id, id.class) + (dead === true ? 2 : 1))
           wrong.push(`${id.name} event ${seq}: attempt ${cause.attempt} of ${cause.id}`);
   const poison = count(run.observed.runs.filter(({ op }) => op === "poison").map(({ key }) => key));
   const { copies, offers, disruptions } = run.observed;
@@ -141,16 +141,18 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   return wrong;
 }
 
+/** `core/retry/retryPolicy`: a turn whose steps are being undone runs again after so many deaths. */
+const UNDOING_DEATHS_MAX = 20;
+
 /**
  * Mail has more of them than other jobs, and what is told to a workflow goes out until it is
  * stored.
  */
-const attemptsOf = (key = ""): number =>
-  key.startsWith("signal-out:")
-    ? Infinity
-    : key.startsWith("mail-out:")
-      ? MAIL_RETRY_DEFAULT.maxAttempts
-      : MAX_ATTEMPTS;
+function attemptsOf(key = "", className: string): number {
+  if (key.startsWith("signal-out:")) return Infinity;
+  if (key.startsWith("mail-out:")) return MAIL_RETRY_DEFAULT.maxAttempts;
+  return className === "Payer" ? MAX_ATTEMPTS + UNDOING_DEATHS_MAX : MAX_ATTEMPTS;
+}
 
 /** Of virtual time; a healthy installation needs a few hops. */
 const PROBE_MS_MAX = 500;

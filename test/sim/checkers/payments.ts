@@ -11,7 +11,7 @@ interface Payment {
   readonly bought: number[];
   readonly undone: Array<{ readonly part: number; readonly seq: number }>;
   /** Its input is done or dead with that event. */
-  end?: { readonly seq: number; readonly dead: boolean };
+  end?: { readonly seq: number; readonly dead: boolean; readonly isExhausted: boolean };
 }
 
 /**
@@ -50,7 +50,8 @@ export function checkPaymentsEnd({ agents, observed }: RunHistory): Violations {
 }
 
 function wrongOf({ order: { id }, bought, undone, end }: Payment): string[] {
-  if (end === undefined) return [];
+  // One whose hosts died is not run again, and only its code knows how to undo.
+  if (end === undefined || end.isExhausted) return [];
   const parts = undone.map(({ part }) => part).join();
   const whole = end.dead ? bought.toSorted((a, b) => b - a).join() : "";
   return parts === whole
@@ -63,7 +64,7 @@ function paymentsOf({ events }: AgentHistory): Payment[] {
   const payments: Payment[] = [];
   const last = new Map<string, Payment>();
   for (const { head, seq } of events)
-    for (const { cause, steps = [], done = [], dead } of head.turns) {
+    for (const { cause, steps = [], done = [], dead, error } of head.turns) {
       const key = cause.id ?? "";
       const order = orderOf(cause.body);
       let payment = last.get(key);
@@ -79,7 +80,8 @@ function paymentsOf({ events }: AgentHistory): Payment[] {
         if (undo !== undefined) payment.undone.push({ part: Number(part), seq });
         else payment.bought.push(Number(part));
       }
-      if (done.length > 0) payment.end ??= { seq, dead: dead === true };
+      const isExhausted = error?.startsWith("its attempts are exhausted") === true;
+      if (done.length > 0) payment.end ??= { seq, dead: dead === true, isExhausted };
     }
   return payments;
 }

@@ -83,6 +83,8 @@ export interface RunHistory {
   readonly calmFromMs: number;
   /** Schedules were cancelled then. */
   readonly cancelledMs: number;
+  /** The hosts began to stop. */
+  readonly stoppedMs: number;
   /** Everything that is stored, for a search of bytes. */
   readonly stored: () => Iterable<{ readonly where: string; readonly bytes: Uint8Array }>;
 }
@@ -92,7 +94,7 @@ const BY_SNAPSHOT = "a snapshot and replay";
 
 export async function readHistory(
   installation: Installation,
-  times: { readonly calmFromMs: number; readonly cancelledMs: number },
+  times: Pick<RunHistory, "calmFromMs" | "cancelledMs" | "stoppedMs">,
 ): Promise<RunHistory> {
   const { broker, observed } = installation;
   const reader = broker.connect("reader");
@@ -140,10 +142,11 @@ export async function readHistory(
       agent: id.name,
       key: keyOf(decodeDeadLetter(data).input),
     })),
-    waiting: waitingIn(installation).map(({ id, data }) => ({
-      agent: id.name,
-      key: decodeEnvelope(data).head.key,
-    })),
+    // A timer that is due when the hosts stop comes when nobody is there.
+    waiting: waitingIn(installation)
+      .map(({ id, data }) => ({ agent: id.name, head: decodeEnvelope(data).head }))
+      .filter(({ head }) => head.time < times.stoppedMs)
+      .map(({ agent, head }) => ({ agent, key: head.key })),
     ...times,
     stored: function* () {
       for (const { id } of broker.journal.entries())
