@@ -256,8 +256,8 @@ it("the dead letter of a turn whose hosts died again and again names the steps t
   const id = agentId("Shop", "one");
   const image = new AgentImage(id);
   image.steps.set("input", new Map([["1:charge", "7"]]));
-  const agent = { id, image } as unknown as SuspectsAgent;
-  expect(new Suspects(agent, new Unbegun()).exhausted("input")).toMatch(
+  const owner = { id, image } as unknown as SuspectsAgent;
+  expect(new Suspects(owner, new Unbegun()).exhausted("input")).toMatch(
     /the last one did not end \(done, and not undone: 1:charge\)$/,
   );
 });
