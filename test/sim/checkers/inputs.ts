@@ -141,7 +141,7 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   return wrong;
 }
 
-/** `core/retry/retryPolicy`: a turn whose steps are being undone runs again after so many deaths. */
+/** `core/retry/retryPolicy`: one whose steps are being undone runs again after so many deaths. */
 const UNDOING_DEATHS_MAX = 20;
 
 /**
