@@ -22,7 +22,10 @@ export const Cause = Schema.Struct({
   id: Schema.optionalKey(Schema.String),
   /** Inbox sequence of a durable input; absent for an input that only this event stores. */
   seq: Schema.optionalKey(Schema.Number),
-  /** As in its envelope (`InboxHead`). */
+  /**
+   * As in its envelope (`InboxHead`); of a copy that its provider sent again, the sequence of the
+   * event with which the one before it died, its steps undone.
+   */
   redrive: Schema.optionalKey(Schema.Number),
   /** Number of the run, from 1. Absent: 1. */
   attempt: Schema.optionalKey(Schema.Number),

@@ -8,10 +8,22 @@ import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { DEAD_PREFIX, type DoneSet } from "../journal/DoneSet.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 
-export const deadKeys = ({ seq }: InputHandle, { reply }: InboxHead): ReadonlyArray<string> => [
+export const deadKeys = (
+  { seq }: InputHandle,
+  { key, reply }: InboxHead,
+  undone: boolean,
+): ReadonlyArray<string> => [
   ...(seq === 0 ? [] : [keyOfDelivery(seq)]),
   ...(reply === undefined ? [] : [keyOfReply(reply.id)]),
+  ...(undone ? [keyOfUndone(key)] : []),
 ];
+
+/**
+ * Sequence of the event with which an earlier copy of the input died, its steps undone: for the
+ * world the copy that its provider sends again is another order. Undefined: none has.
+ */
+export const undoneAt = (done: DoneSet, { key }: InboxHead): number | undefined =>
+  done.hasDead ? done.seqOf(keyOfUndone(key)) : undefined;
 
 export function isDead(done: DoneSet, { seq }: InputHandle, { reply }: InboxHead): boolean {
   if (!done.hasDead) return false;
@@ -19,5 +31,6 @@ export function isDead(done: DoneSet, { seq }: InputHandle, { reply }: InboxHead
   return reply !== undefined && done.seqOf(keyOfReply(reply.id)) !== undefined;
 }
 
+const keyOfUndone = (key: string): string => `${DEAD_PREFIX}undone:${key}`;
 const keyOfDelivery = (seq: number): string => `${DEAD_PREFIX}${seq}`;
 const keyOfReply = (id: string): string => `${DEAD_PREFIX}reply:${id}`;

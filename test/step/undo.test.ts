@@ -231,6 +231,15 @@ it("a redrive of what was undone has idempotency keys of its own", async () => {
   expect(keys.get("charge")?.size).toBe(2);
 });
 
+it("what was undone and is sent again by its provider has idempotency keys of its own", async () => {
+  await send();
+  await send();
+  fails = () => false;
+  await send();
+  expect(calls.slice(-3)).toEqual(["reserve", "charge", "send"]);
+  expect(keys.get("charge")?.size).toBe(3);
+});
+
 it("an undo can't write to its agent, and one that is no function is refused", async () => {
   class Careless extends Agent<{}, { count: number }> {
     static override options = { http: "open", retry: { maxAttempts: 1 } };
