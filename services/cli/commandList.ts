@@ -58,7 +58,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
     "Acting:",
     [
       command("call [options] <class> <name> <method> [json...]", "call a method of an agent", async () => (await import("./commands/call.ts")).addCall),
-      command("erase [options] <class> <name>", "remove an agent and all that is stored of it", async () => (await import("./commands/erase.ts")).addErase),
+      command("erase [options] [class] [name]", "remove an agent and all that is stored of it", async () => (await import("./commands/erase.ts")).addErase),
       command("dead", "inputs that exhausted their attempts: look, run again, drop", async () => (await import("./commands/dead.ts")).addDead),
       command("redeliver [options] [id...]", "give past webhooks to their agents again", async () => (await import("./commands/redeliver.ts")).addRedeliver),
       command("release [options] <class> <name>", "let a quarantined agent run again", async () => (await import("./commands/release.ts")).addRelease),

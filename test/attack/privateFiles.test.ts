@@ -51,7 +51,13 @@ test("a data folder is its owner's alone", async () => {
   const data = join(folder.path, "data");
   await useDev(data);
   expect(readable(data)).toEqual([]);
-  expect(readdirSync(data).toSorted()).toEqual(["console-token", "dev.json", "hosts", "nats"]);
+  expect(readdirSync(data).toSorted()).toEqual([
+    "console-token",
+    "dev-secrets.env",
+    "dev.json",
+    "hosts",
+    "nats",
+  ]);
 }, 60_000);
 
 test("in a folder that others may list, what agents store is closed to them all the same", async () => {

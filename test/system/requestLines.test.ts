@@ -6,7 +6,10 @@ import { TEXT } from "../../core/telemetry/Log.ts";
 import { timeOfDelivery } from "../../schemas/DeliveryRecord.ts";
 import { pollUntil } from "../kit/poll.ts";
 import type { LogLine } from "../kit/system.ts";
-import { journalOf, postGithub, SECRET, TestSocket, useSystems, type System } from "./kit.ts";
+import { journalOf, makeLatch, postGithub, SECRET, TestSocket, useSystems, type System } from "./kit.ts";
+
+/** Opened by the test, when its caller has been answered. */
+const slow = makeLatch();
 
 class LinedAgent extends Agent<unknown, number> {
   static override options = {
@@ -18,7 +21,7 @@ class LinedAgent extends Agent<unknown, number> {
   override async onRequest(request: Request) {
     const { action } = (await request.json()) as { action?: string };
     if (action === "fail") throw new Error("broken as ordered");
-    if (action === "slow") await new Promise((resolve) => setTimeout(resolve, 400));
+    if (action === "slow") await slow.opened;
     if (action === "later") await this.schedule(0, "remind");
     this.setState(this.state + 1);
     return new Response("OK");
@@ -38,7 +41,7 @@ const route = (path: string, more: object) =>
 const module = {
   agents: { LinedAgent },
   env: { SECRET },
-  webhooks: [route("/hook", { bodyBytesMax: 4_000 }), route("/soon", { deadlineMs: 100 })],
+  webhooks: [route("/hook", { bodyBytesMax: 4_000 }), route("/soon", { deadlineMs: 2_000 })],
 };
 
 const event = (name: string, action: string) => ({ action, repository: { full_name: name } });
@@ -116,6 +119,8 @@ describe("a webhook", () => {
 
   test("whose caller received 202 has a second line when its agent is done", async () => {
     await postGithub(`${system.url}/soon`, event("slow", "slow"));
+    await linesWhen("slow", 1);
+    slow.open();
     const [stored, done, ...more] = await linesWhen("slow", 2);
     expect([stored!.fields["status"], done!.fields["status"]]).toEqual([202, 200]);
     expect(done!.fields["delivery"]).toBe(stored!.fields["delivery"]);
