@@ -30,7 +30,7 @@ import { causeOfEnvelope } from "../journal/causeOf.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { Suspects } from "./Suspects.ts";
-import { deadKeys, isDead, undoneAt } from "./deadInputs.ts";
+import { asSentAgain, deadKeys, isDead } from "./deadInputs.ts";
 import type { AgentInput } from "./AgentInput.ts";
 import { isReportedByGateway, type DirectEnd, type DirectInput } from "./DirectInput.ts";
 import { failureText } from "../errors/failureText.ts";
@@ -293,8 +293,7 @@ export class Mailbox {
     const retry = retryOf(agent);
     const undoing = agent.image.undoing(head.key);
     const hidden = hideFields(envelope, agent.options.redact);
-    const redrive = head.redrive ?? undoneAt(agent.image.done, head);
-    const caused = redrive === undefined ? head : { ...head, redrive };
+    const caused = asSentAgain(agent.image.done, head);
     let turn = new Turn({
       cause: causeOfEnvelope(caused, hidden.body, input.seq, attempt),
       conceals: hidden.values,
@@ -351,15 +350,13 @@ export class Mailbox {
     end: { readonly response?: ResponseParts; readonly error?: string },
   ): Promise<void> {
     const dead = end.response === undefined;
-    let undone = false;
-    if (dead) {
-      const letter = await this.agent.undo(turn, end.error ?? "it failed");
-      ({ undone } = letter);
+    const letter = dead ? await this.agent.undo(turn, end.error ?? "it failed") : undefined;
+    if (letter !== undefined) {
       const reason = turn.conceal(letter.reason);
       await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
     }
     turn.outcome = {
-      done: dead ? deadKeys(input, head, undone) : [head.key, ...(head.alsoKeys ?? [])],
+      done: letter ? deadKeys(input, head, letter.undone) : [head.key, ...(head.alsoKeys ?? [])],
       dead,
       error: end.error,
     };

@@ -19,11 +19,14 @@ export const deadKeys = (
 ];
 
 /**
- * Sequence of the event with which an earlier copy of the input died, its steps undone: for the
- * world the copy that its provider sends again is another order. Undefined: none has.
+ * Where an earlier copy of the input died and its steps were undone, the one that its provider sends
+ * again is another order for the world, like a redrive.
  */
-export const undoneAt = (done: DoneSet, { key }: InboxHead): number | undefined =>
-  done.hasDead ? done.seqOf(keyOfUndone(key)) : undefined;
+export function asSentAgain(done: DoneSet, head: InboxHead): InboxHead {
+  if (!done.hasDead || head.redrive !== undefined) return head;
+  const redrive = done.seqOf(keyOfUndone(head.key));
+  return redrive === undefined ? head : { ...head, redrive };
+}
 
 export function isDead(done: DoneSet, { seq }: InputHandle, { reply }: InboxHead): boolean {
   if (!done.hasDead) return false;

@@ -6,7 +6,6 @@ import { createHash, type Hash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import {
@@ -19,6 +18,7 @@ import {
   type BackupPart,
 } from "../../../schemas/BackupFile.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
+import { readLines } from "./readLines.ts";
 import { failed } from "../terminal/CliError.ts";
 
 /**
@@ -99,12 +99,10 @@ export async function* readPart(
   const gunzip = createGunzip();
   const hash = createHash("sha256");
   const file = createReadStream(fileOf(folder, part));
-  // A failure ends the lines, and is thrown below.
-  const fed = pipeline(file, hashed(hash), gunzip).catch((error: unknown) => error);
-  const lines = createInterface({ input: gunzip, crlfDelay: Infinity });
-  for await (const line of lines) yield decodeEntry(line);
-  const error = await fed;
-  if (error !== undefined) throw error;
+  // A failure is that of the lines, too.
+  const fed = pipeline(file, hashed(hash), gunzip).catch(() => undefined);
+  for await (const line of readLines(gunzip)) yield decodeEntry(line);
+  await fed;
   if (sum !== undefined && hash.digest("hex") !== sum)
     throw new CorruptFrame({ message: `${fileOf(folder, part)} is not the file that was written` });
 }

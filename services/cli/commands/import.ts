@@ -12,7 +12,6 @@
  */
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
-import { createInterface } from "node:readline";
 import type { Command } from "commander";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -24,6 +23,7 @@ import {
 } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import { readLines } from "../agents/readLines.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { address } from "../agents/findAgent.ts";
 import { freePlace, storeEvent } from "../agents/newJournal.ts";
@@ -119,8 +119,7 @@ async function check(path: string): Promise<{ readonly from: AgentId; readonly e
 async function each(path: string, use: (event: AgentFileEvent) => Promise<void>): Promise<AgentId> {
   const reader = new AgentFileReader();
   let id: AgentId | undefined;
-  const lines = createInterface({ input: createReadStream(path), crlfDelay: Infinity });
-  for await (const line of lines) {
+  for await (const line of readLines(createReadStream(path))) {
     if (id === undefined) {
       id = readAgentFileHead(line);
       continue;

@@ -315,7 +315,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   { name: "signatures are not verified", caughtBy: 2, breaks: ["I10"], verifiesNothing: true },
   {
     name: "a damaged event is passed over",
-    caughtBy: 54,
+    caughtBy: 143,
     breaks: ["I12"],
     skipsDamage: true,
     // Else the next event, which names it, tells of the hole.

@@ -1,0 +1,25 @@
+/**
+ * The lines of a stream of text, without their ends (LF or CRLF). Unlike with `node:readline`, a
+ * stream's failure is always the iteration's: there one that comes before the first line is read
+ * ends the process.
+ */
+import type { Readable } from "node:stream";
+
+/** Ends the stream when it is left early. Rejects with the stream's error. */
+export async function* readLines(stream: Readable): AsyncGenerator<string, void, void> {
+  /** The pieces of a line that goes on. */
+  let begun: string[] = [];
+  for await (const chunk of stream.setEncoding("utf8")) {
+    const [first = "", ...others] = String(chunk).split("\n");
+    begun.push(first);
+    const last = others.pop();
+    if (last === undefined) continue;
+    yield withoutReturn(begun.join(""));
+    for (const line of others) yield withoutReturn(line);
+    begun = [last];
+  }
+  const rest = begun.join("");
+  if (rest !== "") yield withoutReturn(rest);
+}
+
+const withoutReturn = (line: string): string => (line.endsWith("\r") ? line.slice(0, -1) : line);
