@@ -9,12 +9,21 @@ async function linesOf(stream: Readable): Promise<string[]> {
   return lines;
 }
 const of = (...chunks: ReadonlyArray<string>): Readable =>
-  Readable.from(chunks.map((chunk) => Buffer.from(chunk)), { objectMode: false });
+  Readable.from(
+    chunks.map((chunk) => Buffer.from(chunk)),
+    { objectMode: false },
+  );
 
 test.each([
   [["a\nb\n"], ["a", "b"]],
-  [["a\r\n", "\r\nb"], ["a", "", "b"]],
-  [["lo", "n", "g\nx", "y"], ["long", "xy"]],
+  [
+    ["a\r\n", "\r\nb"],
+    ["a", "", "b"],
+  ],
+  [
+    ["lo", "n", "g\nx", "y"],
+    ["long", "xy"],
+  ],
   [["\n"], [""]],
   [[], []],
 ])("%j are the lines %j", async (chunks, lines) => {

@@ -6,7 +6,15 @@ import { TEXT } from "../../core/telemetry/Log.ts";
 import { timeOfDelivery } from "../../schemas/DeliveryRecord.ts";
 import { pollUntil } from "../kit/poll.ts";
 import type { LogLine } from "../kit/system.ts";
-import { journalOf, makeLatch, postGithub, SECRET, TestSocket, useSystems, type System } from "./kit.ts";
+import {
+  journalOf,
+  makeLatch,
+  postGithub,
+  SECRET,
+  TestSocket,
+  useSystems,
+  type System,
+} from "./kit.ts";
 
 /** Opened by the test, when its caller has been answered. */
 const slow = makeLatch();
