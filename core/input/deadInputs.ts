@@ -19,8 +19,8 @@ export const deadKeys = (
 ];
 
 /**
- * Where an earlier copy of the input died and its steps were undone, the one that its provider sends
- * again is another order for the world, like a redrive.
+ * Where an earlier copy of the input died and its steps were undone, the one that its provider
+ * sends again is another order for the world, like a redrive.
  */
 export function asSentAgain(done: DoneSet, head: InboxHead): InboxHead {
   if (!done.hasDead || head.redrive !== undefined) return head;
