@@ -499,8 +499,7 @@ describe("the console's page", () => {
       await page.keyboard.press("Tab");
     }
     await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "Agents" }).waitFor();
-    expect(await page.evaluate("document.activeElement.tagName")).toBe("H1");
+    await page.locator("h1:focus", { hasText: "Agents" }).waitFor();
     await page.keyboard.press("Tab");
     await page.keyboard.press("Tab");
     await page.keyboard.type("desk");
