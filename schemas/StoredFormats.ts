@@ -4,6 +4,6 @@
  * a process that knows only a smaller one refuses to start there, before it claims anything: it
  * would take what it can't read for damage.
  *
- * Absent at the broker: 1. Releases of before November 2026 do not look.
+ * If it is absent at the broker, it is 1. Releases older than November 2026 do not look.
  */
 export const STORED_FORMATS = 1;

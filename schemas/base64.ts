@@ -1,6 +1,7 @@
 /**
  * Converts bytes to base64 text and back with `btoa` and `atob`, which every JavaScript runtime
- * has. For the files that contain stored frames (`AgentFile`, `BackupFile`). Not for hot paths.
+ * has. For the files that contain stored frames (`AgentFile`, `BackupFile`), and for text in URLs.
+ * Not for hot paths.
  */
 
 /** Characters per call. More arguments could overflow the stack. */
@@ -21,3 +22,11 @@ export function fromBase64(text: string): Uint8Array {
     return new Uint8Array(0);
   }
 }
+
+/** For URLs (RFC 4648, section 5), without padding. */
+export const toBase64Url = (bytes: Uint8Array): string =>
+  toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+
+/** As `fromBase64`. */
+export const fromBase64Url = (text: string): Uint8Array =>
+  fromBase64(text.replaceAll("-", "+").replaceAll("_", "/"));

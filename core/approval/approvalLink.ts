@@ -10,7 +10,7 @@
  * 3. The token is a query parameter whose name logs hide (`core/redaction/Redaction`).
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import { fromBase64, toBase64 } from "../../schemas/base64.ts";
+import { fromBase64Url, toBase64Url } from "../../schemas/base64.ts";
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import { durationMs } from "../time/durationMs.ts";
 import type { ApprovalLinkOptions } from "./Approval.ts";
@@ -120,9 +120,3 @@ const encoder = new TextEncoder();
 /** Rule 1. The first line tells it from whatever else the secret may sign. */
 const signed = (claims: string, installation: string) =>
   encoder.encode(`approval link\n${installation}\n${claims}`);
-
-const toBase64Url = (bytes: Uint8Array): string =>
-  toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-
-const fromBase64Url = (text: string): Uint8Array =>
-  fromBase64(text.replaceAll("-", "+").replaceAll("_", "/"));

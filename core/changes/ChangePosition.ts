@@ -2,7 +2,7 @@
  * How far a reader of all changes has come (`changes`), as opaque text that it hands back to go on:
  * base64url of `[1, seqs]`, or in a catch-up `[1, seqs, to, agent, seq]`.
  */
-import { fromBase64, toBase64 } from "../../schemas/base64.ts";
+import { fromBase64Url, toBase64Url } from "../../schemas/base64.ts";
 
 /** Version of the text. */
 const VERSION = 1; // the first
@@ -24,15 +24,13 @@ export interface ChangePosition {
 export function encodePosition({ seqs, catchUp }: ChangePosition): string {
   const parts = catchUp === undefined ? [] : [catchUp.to, catchUp.agent, catchUp.seq];
   const bytes = new TextEncoder().encode(JSON.stringify([VERSION, seqs, ...parts]));
-  return toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return toBase64Url(bytes);
 }
 
 /** Undefined for text that is no position, or one of a later release. */
 export function decodePosition(text: string): ChangePosition | undefined {
   try {
-    const json = new TextDecoder().decode(
-      fromBase64(text.replaceAll("-", "+").replaceAll("_", "/")),
-    );
+    const json = new TextDecoder().decode(fromBase64Url(text));
     const [version, seqs, to, agent, seq] = JSON.parse(json) as unknown[];
     if (version !== VERSION || !isSeqs(seqs)) return undefined;
     if (to === undefined) return { seqs };

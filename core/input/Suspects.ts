@@ -96,7 +96,7 @@ export class Suspects {
   exhausted(key: string): string {
     const { id, image } = this.agent;
     const why = this.unbegun.exhausted(id, key);
-    const steps = [...(image.steps.get(key)?.keys() ?? [])].filter((step) => /^\d/.test(step));
+    const steps = image.stepsDone(key);
     return steps.length === 0 ? why : `${why} (done, and not undone: ${steps.join(", ")})`;
   }
 

@@ -62,6 +62,11 @@ export class AgentImage {
     this.id = id;
   }
 
+  /** Keys of an input's done steps, without the records of their undoing. */
+  stepsDone(input: string): ReadonlyArray<string> {
+    return [...(this.steps.get(input)?.keys() ?? [])].filter((key) => /^\d/.test(key));
+  }
+
   /** With what the turn of an input has failed, once its steps are being undone. */
   undoing(input: string): string | undefined {
     const text = this.steps.get(input)?.get(UNDOING);

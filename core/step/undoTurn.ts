@@ -52,7 +52,7 @@ export async function undoTurn(agent: UndoingAgent, turn: Turn, failure: string)
     if (error === undefined) undone.push(name);
     else failed.push(`the undo of ${name} failed: ${JSON.parse(error) as string}`);
   }
-  const lost = [...done.keys()].filter((key) => /^\d/.test(key) && !steps.asked.has(key));
+  const lost = agent.image.stepsDone(input).filter((key) => !steps.asked.has(key));
   const told = [
     ...(undone.length === 0 ? [] : [`undone: ${undone.join(", ")}`]),
     ...failed,

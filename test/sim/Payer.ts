@@ -1,8 +1,8 @@
 /**
- * The agent of a simulation that spends and takes back: each order reserves of a budget, takes some
- * steps that can be undone, and settles what it reserved, or leaves that to its end. Some orders
- * fail once, some for good. What is counted twice, left over or undone wrongly shows in the tables
- * and in the journal.
+ * The agent of a simulation that spends and compensates: each order reserves of a budget, takes
+ * some steps that can be undone, and settles what it reserved, or leaves that to its end. Some
+ * orders fail once, some for good. What is counted twice, left over or undone wrongly shows in the
+ * tables and in the journal.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";

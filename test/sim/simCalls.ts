@@ -1,6 +1,6 @@
 /**
  * Turns with steps in one run, drawn from its seed: in some runs, orders for agents that call the
- * world, and in some, for agents that spend and take back.
+ * world, and in some, for agents that spend and compensate.
  */
 import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";

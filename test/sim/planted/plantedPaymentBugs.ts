@@ -1,6 +1,6 @@
 /**
  * Planted bugs of budgets and undos (`plantedBugs.ts`): what is counted twice, what is left over,
- * and what is not taken back.
+ * and what is not undone.
  */
 import { Budgets } from "../../../core/budget/Budgets.ts";
 import type { AgentImage } from "../../../core/journal/AgentImage.ts";
@@ -15,6 +15,19 @@ interface BudgetsParts {
   end: (id: string, isDead: boolean) => void;
 }
 const budgets = Budgets.prototype as unknown as BudgetsParts;
+
+/** Each time that a turn names its next step. */
+const afterNextKey = (change: (steps: TurnSteps) => void): (() => void) =>
+  patch(
+    TurnSteps.prototype,
+    "nextKey",
+    (plain) =>
+      function (this: TurnSteps, name, within) {
+        const key = plain.call(this, name, within);
+        change(this);
+        return key;
+      },
+  );
 
 export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
   {
@@ -58,35 +71,18 @@ export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
     name: "the first step of a turn is not undone",
     caughtBy: 8,
     breaks: ["I22"],
-    install: () =>
-      patch(
-        TurnSteps.prototype,
-        "nextKey",
-        (plain) =>
-          function (this: TurnSteps, name, within) {
-            const key = plain.call(this, name, within);
-            this.undos.delete("1:buy");
-            return key;
-          },
-      ),
+    install: () => afterNextKey(({ undos }) => void undos.delete("1:buy")),
   },
   {
     name: "steps are undone in their own order",
     caughtBy: 22,
     breaks: ["I22"],
     install: () =>
-      patch(
-        TurnSteps.prototype,
-        "nextKey",
-        (plain) =>
-          function (this: TurnSteps, name, within) {
-            const key = plain.call(this, name, within);
-            const undos = [...this.undos];
-            this.undos.clear();
-            for (const [of, undo] of undos.toReversed()) this.undos.set(of, undo);
-            return key;
-          },
-      ),
+      afterNextKey(({ undos }) => {
+        const all = [...undos];
+        undos.clear();
+        for (const [of, undo] of all.toReversed()) undos.set(of, undo);
+      }),
   },
   {
     name: "an undo that has ended is run again",
