@@ -149,6 +149,8 @@ type CallHead =
       readonly kind: "rpc";
       readonly method: string;
       readonly args: ReadonlyArray<unknown>;
+      /** `args` is one `StructuredText` of them all, and the result is to be one. */
+      readonly structured?: true;
       readonly props?: unknown;
     }
   /**
@@ -275,7 +277,8 @@ export type CallReply =
   | ({ readonly kind: "done" } & Omit<InputAnswer, "id">)
   /** The input is in the inbox. Its answer goes to the reply subject of its envelope. */
   | { readonly kind: "stored" }
-  | { readonly kind: "result"; readonly value?: unknown }
+  /** `structured`: the value is a `StructuredText`. */
+  | { readonly kind: "result"; readonly value?: unknown; readonly structured?: true }
   | ({ readonly kind: "error" } & RemoteError)
   /** `seq` and `time` of the last event; 0 without one. */
   | {
