@@ -9,6 +9,7 @@
  * These types are not decoded by schema: both ends are processes of this release, `Frame` has
  * checked version and checksum, and the socket relay is a hot path.
  */
+import type { AgentsQuestion } from "./AgentsQuestion.ts";
 import { decodeFrame, encodeFrame } from "./Frame.ts";
 import type { InboxHead } from "./InboxEnvelope.ts";
 
@@ -149,8 +150,6 @@ type CallHead =
       readonly kind: "rpc";
       readonly method: string;
       readonly args: ReadonlyArray<unknown>;
-      /** `args` is one `StructuredText` of them all, and the result is to be one. */
-      readonly structured?: true;
       readonly props?: unknown;
     }
   /**
@@ -168,6 +167,11 @@ type CallHead =
    * Answered `result`. Older hosts refuse it.
    */
   | { readonly kind: "usage" }
+  /**
+   * A question over all agents (`core/query/Queries`); the address only says which shard. Answered
+   * `response` with an `AgentsAnswer` as JSON. Older hosts refuse it.
+   */
+  | ({ readonly kind: "query" } & AgentsQuestion)
   /**
    * Ends the agent's quarantine. Answered `result` with its `QuarantineMark`, or with null where it
    * is not quarantined. Older hosts refuse it.
@@ -214,12 +218,15 @@ type CallHead =
   | { readonly kind: "state"; readonly props?: unknown };
 
 /** The calls that an agent's slot answers; the shard answers the others. */
-export type SlotCall = Exclude<Call, { readonly kind: "usage" | "release" }>;
+export type SlotCall = Exclude<Call, { readonly kind: "query" | "usage" | "release" }>;
 
 /** The calls that the agent itself answers. */
 export type AgentCall = Exclude<
   Call,
-  { readonly kind: "erase" | "restore" | "input" | "abort" | "cancel" | "usage" | "release" }
+  {
+    readonly kind:
+      "erase" | "restore" | "input" | "abort" | "cancel" | "query" | "usage" | "release";
+  }
 >;
 
 export type CallReply =
@@ -277,8 +284,7 @@ export type CallReply =
   | ({ readonly kind: "done" } & Omit<InputAnswer, "id">)
   /** The input is in the inbox. Its answer goes to the reply subject of its envelope. */
   | { readonly kind: "stored" }
-  /** `structured`: the value is a `StructuredText`. */
-  | { readonly kind: "result"; readonly value?: unknown; readonly structured?: true }
+  | { readonly kind: "result"; readonly value?: unknown }
   | ({ readonly kind: "error" } & RemoteError)
   /** `seq` and `time` of the last event; 0 without one. */
   | {

@@ -64,8 +64,15 @@ export interface ConsoleSource {
   readonly schedules: (wanted: PointOf) => Promise<unknown>;
   /** Rows of a statement that reads. */
   readonly sql: (wanted: PointOf & { readonly query: string }) => Promise<unknown>;
-  /** Rows of one SELECT over all agents (`agents query`); the classes where it is empty. */
-  readonly query: (sql: string) => Promise<unknown>;
+  /**
+   * Rows of one SELECT over all agents, as `agents query` has them with `--at` or `--after`; the
+   * classes where it is empty.
+   */
+  readonly query: (wanted: {
+    readonly sql: string;
+    readonly at: string | undefined;
+    readonly after: string | undefined;
+  }) => Promise<unknown>;
   /** The turns that wrote a field or a row, newest first. */
   readonly why: (wanted: AgentOf & { readonly path: string; readonly limit: number }) => Promise<unknown>; // prettier-ignore
   readonly diff: (wanted: AgentOf & { readonly from: string; readonly to: string | undefined }) => Promise<unknown>; // prettier-ignore
@@ -99,6 +106,8 @@ export interface ConsoleSource {
       readonly failed: boolean;
     },
   ) => Promise<unknown>;
+  /** What classes and the busiest agents cost, measured for two seconds, as `agents top` has it. */
+  readonly top: () => Promise<unknown>;
   /** Each process that holds shards, with their number. */
   readonly hosts: () => Promise<unknown>;
   /**

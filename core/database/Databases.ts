@@ -49,15 +49,11 @@ export class TooManyRows extends Error {}
 /** A statement ran for longer than it may. */
 export class QueryTooLong extends Error {}
 
-export interface ReadLimits {
+export interface ReadOptions {
   readonly rowsMax: number;
   readonly timeMsMax: number;
-}
-
-/** Each is called once; `rollback` after a `commit` that threw, too. */
-export interface OpenTransaction {
-  readonly commit: () => void;
-  readonly rollback: () => void;
+  /** Bound to the statement's parameters, in order. Default: none. */
+  readonly values?: ReadonlyArray<SqlValue | boolean>;
 }
 
 export interface AgentDatabase {
@@ -78,7 +74,7 @@ export interface AgentDatabase {
    * is refused with the SQLite error: changes of rows or tables, ATTACH, PRAGMA, transactions, a
    * second statement. Throws `TooManyRows` and `QueryTooLong`.
    */
-  readonly read: (sql: string, limits: ReadLimits) => SqlResult;
+  readonly read: (sql: string, options: ReadOptions) => SqlResult;
   /**
    * As `query`, for a `CREATE` that reads nothing: what it makes of an empty database is always the
    * same, so it is copied into one.
@@ -89,11 +85,6 @@ export interface AgentDatabase {
    * Synchronous.
    */
   readonly transaction: <A>(f: () => A) => A;
-  /**
-   * As `transaction`, for what takes longer than a function call: whatever is written until its end
-   * is part of it. It ends before any transaction that was begun earlier.
-   */
-  readonly beginTransaction: () => OpenTransaction;
   /** Nothing is in it, committed or not. */
   readonly isEmpty: boolean;
   /**

@@ -75,7 +75,6 @@ export interface MailboxHost extends AnswerOutlet {
    */
   readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
   readonly unbegun: Pick<Unbegun, "knowsEndings">;
-  readonly onTurn: () => void;
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
 }
@@ -309,7 +308,6 @@ export class Mailbox {
     }
     const passed = this.doubts.pass(turn, head.time, attempt);
     const cleared = passed === undefined ? undefined : await passed;
-    this.host.onTurn();
     let response: ResponseParts | undefined;
     let failure: string | undefined;
     try {

@@ -17,8 +17,6 @@ import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { AgentStub } from "./AgentStub.ts";
 import { instanceId, type AgentInstanceId } from "./instanceId.ts";
-import { decodeObjectValue, encodeObjectValue } from "./objectValues.ts";
-import { TARGET, type CallClientSource } from "./stubTarget.ts";
 import { isUpgrade, refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
@@ -37,6 +35,12 @@ export interface StubOptions {
   /** Accepted and ignored: calls always wait for an agent that moves between hosts. */
   readonly routingRetry?: unknown;
 }
+
+/**
+ * Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its
+ * process runs.
+ */
+export type CallClientSource = () => Pick<CallClient, "call">;
 
 /** The binding of one agent class, in `env` under the name of the class. */
 export class AgentNamespace<A = unknown> {
@@ -128,19 +132,27 @@ export async function getAgentByName<A = unknown>(
 /** Names that `await` and loggers look up on any object. They are never remote methods. */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
-/** A stub's target as its holder sees it, where that is a Durable Object. */
-interface ObjectStubOptions extends StubOptions {
-  readonly objectId?: { readonly name?: string | undefined };
+/** The target of a stub, for code that is built on a stub that a user holds. */
+interface StubTarget {
+  readonly client: CallClientSource;
+  readonly id: AgentId;
 }
+const TARGET = Symbol("target");
+
+/** The target of a stub; undefined for any other value. */
+export const stubTarget = (stub: unknown): StubTarget | undefined =>
+  typeof stub === "object" && stub !== null
+    ? (stub as { readonly [TARGET]?: StubTarget })[TARGET]
+    : undefined;
 
 /** A stub for any address, a sub-agent's included. */
 export function makeStub<A>(
   client: CallClientSource,
   id: AgentId,
-  { props, objectId }: ObjectStubOptions = {},
+  { props }: StubOptions = {},
 ): AgentStub<A> {
   const given = props === undefined ? {} : { props };
-  const shownId = objectId ?? instanceId(id);
+  const namespaceId = instanceId(id);
   const fetchAgent = async (
     input: Request | string | URL,
     init?: RequestInit,
@@ -157,15 +169,9 @@ export function makeStub<A>(
     const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
     const { result } = await fetchFrom(client, id, { request, body, given: { ...given, to } });
     const { reply } = result;
-    if (reply.kind === "result") return resultOf(reply);
+    if (reply.kind === "result") return reply.value;
     if (reply.kind === "error") throw decodeError(reply);
     return toResponse(reply, result.body, (stream) => pulled(client(), id, stream));
-  };
-  const sent = (method: string, args: unknown[]) => {
-    if (objectId !== undefined)
-      return { args: [encodeObjectValue(args, `the arguments of ${method}`)], structured: true } as const; // prettier-ignore
-    args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
-    return { args };
   };
   const call =
     (method: string) =>
@@ -173,12 +179,13 @@ export function makeStub<A>(
       // An argument left out at the end stays left out: the method's default is used.
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
       if (args.length === 1 && args[0] instanceof Request) return callWithRequest(method, args[0]);
+      args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
       const { reply } = await client().call(
         id,
-        { kind: "rpc", method, ...sent(method, args), ...given },
+        { kind: "rpc", method, args, ...given },
         { deadlineMs: STUB_DEADLINE_MS, repeatable: false },
       );
-      if (reply.kind === "result") return resultOf(reply);
+      if (reply.kind === "result") return reply.value;
       throw reply.kind === "error"
         ? decodeError(reply)
         : new Error(`unexpected ${reply.kind} reply`);
@@ -186,17 +193,14 @@ export function makeStub<A>(
   return new Proxy({} as AgentStub<A>, {
     get: (_target, key) => {
       if (key === "fetch") return fetchAgent;
-      if (key === "name") return shownId.name;
-      if (key === "id") return shownId;
+      if (key === "name") return namespaceId.name;
+      if (key === "id") return namespaceId;
       if (key === TARGET) return { client, id };
       if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
       return call(key);
     },
   });
 }
-
-const resultOf = ({ value, structured }: CallReply & { readonly kind: "result" }): unknown =>
-  structured === true ? decodeObjectValue(value) : value;
 
 /** The most sub-agents that a request can pass; an address can't name as many. */
 const FORWARDS_MAX = 64;

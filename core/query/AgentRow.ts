@@ -76,9 +76,9 @@ export const hidesSchedules = ({ schedules }: JournalHead): boolean =>
 export function rowOf(
   { image, database }: Rebuilt,
   before: AgentRow,
-  event: { readonly seq: number; readonly head: JournalHead },
+  event: Pick<JournalHead, "turns"> & { readonly seq: number },
 ): AgentRow {
-  const { errors, error } = afterTurns(before, event.head);
+  const { errors, error } = afterTurns(before, event);
   return {
     seq: image.seq,
     timeMs: image.timeMs,
@@ -94,7 +94,7 @@ export function rowOf(
 
 function afterTurns(
   before: Pick<AgentRow, "errors" | "error">,
-  { turns }: JournalHead,
+  { turns }: Pick<JournalHead, "turns">,
 ): Pick<AgentRow, "errors" | "error"> {
   const failed = turns.filter(({ error }) => error !== undefined).length;
   const last = turns.at(-1);

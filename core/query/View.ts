@@ -16,23 +16,24 @@
  *    next event of it tries again.
  * 7. The view is never the truth. One of another version or installation, one ahead of the streams,
  *    and one whose file is damaged is made anew.
+ * 8. A view of an earlier time has each agent's events that were written by then, as `rebuildAgent`
+ *    has with `atTimeMs`. Agents whose history of then is trimmed are counted in `trimmed`: their
+ *    rows are missing or too old, and the view must not be read.
  */
 import * as Data from "effect/Data";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
-import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { ChangeSources } from "../changes/changes.ts";
 import {
   LocalImageCorrupt,
   type AgentDatabase,
   type DatabasesShape,
-  type ReadLimits,
+  type ReadOptions,
   type SqlResult,
 } from "../database/Databases.ts";
 import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
-import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
-import { afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts";
+import type { AgentRow } from "./AgentRow.ts";
+import { headOf, keptFrom, rowAfter, rowAt, type RowSources } from "./nextRow.ts";
 import { ViewTables } from "./ViewTables.ts";
 
 /** Changes with the tables. */
@@ -52,6 +53,14 @@ export const VIEW_LIMITS: ViewLimits = {
   unsavedBytesMax: 32 * 2 ** 20,
 };
 
+export interface ViewOptions {
+  readonly limits?: ViewLimits;
+  /** False: it lives in memory, and is gone when it is closed. Default true. */
+  readonly kept?: boolean;
+  /** Rule 8: as of this time, milliseconds since the epoch. Never with `kept`. Default: now. */
+  readonly atTimeMs?: number;
+}
+
 /** The folder does not take the view's file. */
 export class ViewNotSaved extends Data.TaggedError("ViewNotSaved")<{
   readonly message: string;
@@ -60,7 +69,7 @@ export class ViewNotSaved extends Data.TaggedError("ViewNotSaved")<{
 export interface ViewSources {
   readonly changes: Pick<ChangeSources, "streams" | "between">;
   /** What agents are rebuilt from. `databases`: temporary ones. */
-  readonly agents: Required<Pick<RebuildSources, "journal" | "snapshots" | "databases">>;
+  readonly agents: RowSources;
   /** Called now and then, with numbers of events. */
   readonly tell?: (done: number, total: number) => void;
 }
@@ -73,10 +82,21 @@ interface Position {
 
 const NOWHERE: Position = { created: [], seqs: [] };
 
+/** Agents whose history of the wanted time is not kept. */
+export interface Trimmed {
+  readonly agents: number;
+  /** One of them. */
+  readonly example: AgentId;
+  /** The earliest time at which the history of all of them is kept. */
+  readonly fromMs: number;
+}
+
 export class View {
   private readonly databases: Pick<DatabasesShape, "open" | "discard">;
   private readonly id: AgentId;
   private readonly limits: ViewLimits;
+  private readonly kept: boolean;
+  private readonly atTimeMs: number;
   private database!: AgentDatabase;
   private tables!: ViewTables;
   private position: Position = NOWHERE;
@@ -86,15 +106,20 @@ export class View {
   private pendingEvents = 0;
   /** Ends of agents that were read by this process: their next life follows on them. */
   private readonly ends = new Map<string, AgentRow>();
+  /** Rule 8: agents that have an event after the wanted time. None of them is looked at again. */
+  private readonly past = new Set<string>();
+  private trimmedThen: Trimmed | undefined;
 
-  /** `databases`: those of the view's own folder. */
+  /** `databases`: those of the view's own folder, or temporary ones for a view that is not kept. */
   constructor(
     databases: Pick<DatabasesShape, "open" | "discard">,
     namespace: string,
-    limits = VIEW_LIMITS,
+    { limits = VIEW_LIMITS, kept = true, atTimeMs = Infinity }: ViewOptions = {},
   ) {
     this.databases = databases;
     this.limits = limits;
+    this.kept = kept;
+    this.atTimeMs = atTimeMs;
     this.id = agentId("View", namespace);
     this.open();
   }
@@ -106,6 +131,33 @@ export class View {
   /** For each stream group: everything up to this sequence is in it. */
   get seqs(): ReadonlyArray<number> {
     return this.position.seqs;
+  }
+
+  /** Rule 8; undefined: it has all agents. */
+  get trimmed(): Trimmed | undefined {
+    return this.trimmedThen;
+  }
+
+  /**
+   * `read`, after `catchUp`. A view whose file is damaged is made anew, once (7). Rejects as both
+   * do.
+   */
+  async ask<A>(catchUp: () => Promise<void>, read: () => A): Promise<A> {
+    try {
+      await catchUp();
+      return read();
+    } catch (error) {
+      if (!(error instanceof LocalImageCorrupt)) throw error;
+      this.forget();
+      await catchUp();
+      return read();
+    }
+  }
+
+  /** Makes the table of a class that has no agent, so that a question about it has no rows. */
+  addClass(className: string): void {
+    this.tables.tableOf(className);
+    this.commit();
   }
 
   /**
@@ -137,8 +189,8 @@ export class View {
   }
 
   /** As `AgentDatabase.read`. Also throws `LocalImageCorrupt`. */
-  read(sql: string, limits: ReadLimits): SqlResult {
-    return this.database.read(sql, limits);
+  read(sql: string, options: ReadOptions): SqlResult {
+    return this.database.read(sql, options);
   }
 
   /** Rule 7: removes all of it. */
@@ -181,17 +233,44 @@ export class View {
   }
 
   /** Rule 2. */
-  private async take(entry: BackupEntry, sources: ViewSources["agents"]): Promise<void> {
+  private async take(entry: BackupEntry, sources: RowSources): Promise<void> {
     const { id, seq, data } = entry;
+    const key = addressKey(id);
+    if (this.past.has(key)) return;
     const row = this.rowBefore(id);
     if (seq <= row.seq) return;
-    const next = await after(entry, row, sources);
-    const key = addressKey(id);
+    const next = await this.next(entry, row, sources);
+    if (next === undefined) return;
     this.pending.set(key, { id, row: next });
     this.pendingBytes += data.length + (next.state?.length ?? 0);
     this.pendingEvents++;
     if (next.ended) this.ends.set(key, next);
     else this.ends.delete(key);
+  }
+
+  /** The row with an event; undefined: the event changes nothing, because it is too late (8). */
+  private async next(
+    entry: BackupEntry,
+    row: AgentRow,
+    sources: RowSources,
+  ): Promise<AgentRow | undefined> {
+    const { id } = entry;
+    const { atTimeMs } = this;
+    try {
+      if (atTimeMs === Infinity) return await rowAfter(entry, row, sources);
+      const head = headOf(entry);
+      if ((head?.time ?? entry.storedMs) <= atTimeMs) return await rowAfter(entry, row, sources, atTimeMs); // prettier-ignore
+      this.past.add(addressKey(id));
+      return (head?.after ?? 0) <= row.seq ? undefined : await rowAt(id, atTimeMs, row, sources);
+    } catch (error) {
+      if (!(error instanceof HistoryTrimmed)) throw error;
+      const { agents, fromMs } = this.trimmedThen ?? { agents: 0, fromMs: 0 };
+      const example = this.trimmedThen?.example ?? id;
+      const ownMs = await keptFrom(error, sources);
+      this.trimmedThen = { agents: agents + 1, example, fromMs: Math.max(fromMs, ownMs) };
+      this.past.add(addressKey(id));
+      return undefined;
+    }
   }
 
   private rowBefore(id: AgentId): AgentRow {
@@ -223,6 +302,7 @@ export class View {
 
   /** Rule 1. */
   private save(): void {
+    if (!this.kept) return this.database.close();
     const core = new TextEncoder().encode(JSON.stringify({ v: VERSION, ...this.position }));
     // The file is written again if this number is another.
     const seq = this.position.seqs.reduce((sum, each) => sum + each, 0) as Sequence;
@@ -230,6 +310,7 @@ export class View {
   }
 
   private saveAndReopen(): void {
+    if (!this.kept) return;
     const { position } = this;
     this.save();
     this.open();
@@ -237,45 +318,6 @@ export class View {
       throw new ViewNotSaved({
         message: "the view can't be saved: is there room in its folder, and may it be written to?",
       });
-  }
-}
-
-/** The row after an event: by the event, or rebuilt (2, 6). Rejects with `BrokerUnavailable`. */
-async function after(
-  { id, seq, data }: BackupEntry,
-  row: AgentRow,
-  sources: ViewSources["agents"],
-): Promise<AgentRow> {
-  try {
-    const { head } = decodeEvent(data);
-    const follows = (head.after ?? 0) <= row.seq && !hidesSchedules(head);
-    return follows ? afterEvent(row, seq, head) : await rebuild(id, { seq, head }, row, sources);
-  } catch (error) {
-    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-    return { ...row, fault: error.message, ended: false };
-  }
-}
-
-/**
- * The agent after the event. Where that is trimmed meanwhile it is the agent as it is now, and the
- * events between are passed over (2).
- */
-async function rebuild(
-  id: AgentId,
-  event: { readonly seq: number; readonly head: JournalHead },
-  row: AgentRow,
-  sources: ViewSources["agents"],
-): Promise<AgentRow> {
-  const rebuilt = await rebuildAgent(id, { ...sources, atSeq: event.seq }).catch(
-    (error: unknown) => {
-      if (error instanceof HistoryTrimmed) return rebuildAgent(id, sources);
-      throw error;
-    },
-  );
-  try {
-    return rowOf(rebuilt, row, event);
-  } finally {
-    rebuilt.database.close();
   }
 }
 

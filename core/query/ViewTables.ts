@@ -121,7 +121,8 @@ export class ViewTables {
     );
   }
 
-  private tableOf(className: string): string {
+  /** Makes it where there is none. */
+  tableOf(className: string): string {
     const known = this.tables.get(className);
     if (known !== undefined) return known;
     const table = this.freeName(className);

@@ -3,6 +3,7 @@
  * dashboard built on them stays right. Made once per process from the `Metrics` port; hosts and
  * gateways bump the fields. Units are last in a name, seconds and bytes, as Prometheus has it.
  */
+import type { WebhookRoute } from "../webhook/WebhookRoute.ts";
 import type { MetricsShape } from "./Metrics.ts";
 import type { ClassMetrics } from "./Usage.ts";
 
@@ -11,38 +12,47 @@ const LATENCY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 
 const MS_PER_SECOND = 1000;
 
-export interface AgentMetrics {
-  readonly turns: () => void;
-  /** One journal event was stored. */
-  readonly commits: (bytes: number) => void;
+/** Of the agents of one class at a host, all with the label `class`. */
+export interface HostedClassMetrics extends ClassMetrics {
   /** An append was refused by the journal's compare-and-set: a stale owner was fenced off. */
-  readonly refusedAppends: () => void;
-  /** One agent was brought into memory by replaying so many events. */
-  readonly activations: (events: number) => void;
-  readonly hibernations: () => void;
-  readonly snapshots: () => void;
-  readonly deadLetters: () => void;
+  readonly refusedAppend: () => void;
+  /** An agent was brought into memory by replaying so many events. */
+  readonly activation: (events: number) => void;
+  readonly hibernation: () => void;
+  readonly snapshot: () => void;
+  readonly deadLetter: () => void;
   /** An agent was quarantined. */
-  readonly quarantines: () => void;
+  readonly quarantine: () => void;
   /** A durable input was dropped because the agent had already done it. */
-  readonly duplicates: () => void;
+  readonly duplicate: () => void;
   /**
    * A webhook of one entity was refused by the agent of another, for which `slug` returns the same
    * name.
    */
-  readonly entityConflicts: () => void;
+  readonly entityConflict: () => void;
+  /** A turn did not end in time and was given up. */
+  readonly turnGivenUp: () => void;
+  /** A webhook was answered 429, for too many inputs of its agent wait. */
+  readonly refusedInput: () => void;
+}
+
+/**
+ * What a webhook request's metrics have as labels: `route` is the declared path, and `class` is the
+ * first target's of a route with several.
+ */
+export type MeasuredRoute = Pick<WebhookRoute, "path" | "agent"> & {
+  readonly verifier: Pick<WebhookRoute["verifier"], "provider">;
+};
+
+export interface AgentMetrics {
   /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
   readonly unhandledErrors: (of: string | undefined) => void;
   /** So much of a budget was spent by an agent of this class. */
   readonly budgetSpent: (agentClass: string, budget: string, amount: number) => void;
   /** `spend` refused, since the budget was used up. */
   readonly budgetRefused: (agentClass: string, budget: string) => void;
-  /** A turn did not end in time and was given up; `of`: the agent's class. */
-  readonly turnsGivenUp: (of: string) => void;
-  /** A webhook was answered 429, for too many inputs of its agent wait; `of`: its class. */
-  readonly refusedInputs: (of: string) => void;
-  /** What the agents of a class cost. */
-  readonly ofClass: (name: string) => ClassMetrics;
+  /** Its series are there from the first call on, at 0: an alert sees the first of each. */
+  readonly ofClass: (name: string) => HostedClassMetrics;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** How many agents of the host's shards are quarantined. */
@@ -60,18 +70,11 @@ export interface AgentMetrics {
   /** How long the broker takes to answer, in seconds; measured when somebody looks. */
   readonly roundTrip: (seconds: () => Promise<number>) => void;
   /** A webhook request was answered, `seconds` after its head was in. */
-  readonly webhooks: (provider: string, status: number, seconds: number) => void;
+  readonly webhooks: (route: MeasuredRoute, status: number, seconds: number) => void;
 }
 
 export function agentMetrics(metrics: MetricsShape): AgentMetrics {
-  const count = (name: string, help: string) => metrics.counter(`agents_${name}_total`, help);
-  const commits = count("commits", "Journal events stored");
-  const commitBytes = count("commit_bytes", "Bytes of journal events stored");
-  const activations = count("activations", "Agents brought into memory");
-  const replayed = count("replayed_events", "Journal events replayed to bring agents into memory");
-  const webhooks = byLabels((provider, status) =>
-    metrics.counter("agents_webhooks_total", "Webhook requests answered", { provider, status }),
-  );
+  const webhooks = new WeakMap<MeasuredRoute, (status: number, seconds: number) => void>();
   const unhandled = byLabels((agentClass) =>
     metrics.counter(
       "agents_unhandled_errors_total",
@@ -92,70 +95,19 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       budget,
     }),
   );
-  const turnsGivenUp = byLabels((agentClass) =>
-    metrics.counter("agents_turns_given_up_total", "Turns that did not end within turnSeconds", {
-      class: agentClass,
-    }),
-  );
-  const refusedInputs = byLabels((agentClass) =>
-    metrics.counter(
-      "agents_refused_inputs_total",
-      "Webhooks answered 429 because too many inputs of their agent wait (waitingMax)",
-      { class: agentClass },
-    ),
-  );
-  const webhookSeconds = metrics.histogram(
-    "agents_webhook_seconds",
-    "From a webhook request's head to its answer",
-    LATENCY_BOUNDS,
-  );
+  const classNames = boundedNames();
+  const classes = new Map<string, HostedClassMetrics>();
   return {
-    turns: count("turns", "Turns that ended"),
-    commits: (bytes) => {
-      commits();
-      commitBytes(bytes);
-    },
-    refusedAppends: count(
-      "refused_appends",
-      "Journal appends refused because another host had written",
-    ),
-    activations: (events) => {
-      activations();
-      replayed(events);
-    },
-    hibernations: count("hibernations", "Agents that left memory when idle"),
-    snapshots: count("snapshots", "Snapshots stored"),
-    deadLetters: count("dead_letters", "Inputs that exhausted their attempts"),
-    quarantines: count("quarantines", "Agents quarantined: set aside, with their inputs stored"),
-    duplicates: count("duplicate_inputs", "Inputs dropped because they had been done before"),
-    entityConflicts: count(
-      "entity_conflicts",
-      "Webhooks refused because slug gives their entity the name of another entity's agent",
-    ),
     unhandledErrors: (of = "") => unhandled(of, "")(),
     ofClass: (name) => {
-      const of = (what: string, help: string) =>
-        metrics.counter(`agents_class_${what}_total`, help, { class: name });
-      const turns = of("turns", "Turns of agents of the class");
-      const turnSeconds = of("turn_seconds", "Seconds in turns of the class, waits included");
-      const stored = of("commits", "Journal events stored for the class");
-      const bytes = of("commit_bytes", "Bytes of journal events stored for the class");
-      return {
-        turn: (ms) => {
-          turns();
-          turnSeconds(ms / MS_PER_SECOND);
-        },
-        commit: (size) => {
-          stored();
-          bytes(size);
-        },
-      };
+      const label = classNames(name);
+      let made = classes.get(label);
+      if (made === undefined) classes.set(label, (made = hostedClass(metrics, label)));
+      return made;
     },
     budgetSpent: (agentClass, budget, amount) =>
       budgetSpent(agentClass, budgetNames(budget))(amount),
     budgetRefused: (agentClass, budget) => budgetRefused(agentClass, budgetNames(budget))(),
-    refusedInputs: (of) => refusedInputs(of, "")(),
-    turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     quarantined: (read) =>
       metrics.gaugeFrom("agents_quarantined", "Agents that are quarantined now", read),
@@ -193,16 +145,83 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
         "A ping to the broker and its answer, measured for this look",
         read,
       ),
-    webhooks: (provider, status, seconds) => {
-      webhooks(provider, String(status))();
-      webhookSeconds(seconds);
+    webhooks: (route, status, seconds) => {
+      let made = webhooks.get(route);
+      if (made === undefined) webhooks.set(route, (made = webhooksOf(metrics, route)));
+      made(status, seconds);
     },
   };
 }
 
+function hostedClass(metrics: MetricsShape, name: string): HostedClassMetrics {
+  const count = (what: string, help: string) =>
+    metrics.counter(`agents_${what}_total`, help, { class: name });
+  const turns = count("turns", "Turns that ended");
+  const turnSeconds = count("turn_seconds", "Seconds in turns, waits included");
+  const commits = count("commits", "Journal events stored");
+  const commitBytes = count("commit_bytes", "Bytes of journal events stored");
+  const stalls = count("stalls", "Times that a turn held the thread of its process for 0.2 s or more"); // prettier-ignore
+  const stallSeconds = count("stall_seconds", "Seconds of these");
+  const activations = count("activations", "Agents brought into memory");
+  const replayed = count("replayed_events", "Journal events replayed to bring agents into memory");
+  return {
+    turn: (ms) => {
+      turns();
+      turnSeconds(ms / MS_PER_SECOND);
+    },
+    commit: (bytes) => {
+      commits();
+      commitBytes(bytes);
+    },
+    stall: (ms) => {
+      stalls();
+      stallSeconds(ms / MS_PER_SECOND);
+    },
+    activation: (events) => {
+      activations();
+      replayed(events);
+    },
+    refusedAppend: count(
+      "refused_appends",
+      "Journal appends refused because another host had written",
+    ),
+    hibernation: count("hibernations", "Agents that left memory when idle"),
+    snapshot: count("snapshots", "Snapshots stored"),
+    deadLetter: count("dead_letters", "Inputs that exhausted their attempts"),
+    quarantine: count("quarantines", "Agents quarantined: set aside, with their inputs stored"),
+    duplicate: count("duplicate_inputs", "Inputs dropped because they had been done before"),
+    entityConflict: count(
+      "entity_conflicts",
+      "Webhooks refused because slug gives their entity the name of another entity's agent",
+    ),
+    turnGivenUp: count("turns_given_up", "Turns that did not end within turnSeconds"),
+    refusedInput: count(
+      "refused_inputs",
+      "Webhooks answered 429 because too many inputs of their agent wait (waitingMax)",
+    ),
+  };
+}
+
+function webhooksOf(metrics: MetricsShape, { agent, path, verifier }: MeasuredRoute) {
+  const given = { class: agent, route: path, provider: verifier.provider };
+  const answered = byLabels((status) =>
+    metrics.counter("agents_webhooks_total", "Webhook requests answered", { ...given, status }),
+  );
+  const spread = metrics.histogram(
+    "agents_webhook_seconds",
+    "From a webhook request's head to its answer",
+    LATENCY_BOUNDS,
+    given,
+  );
+  return (status: number, seconds: number): void => {
+    answered(String(status), "")();
+    spread(seconds);
+  };
+}
+
 /**
- * Names of budgets are the author's: a class that makes them of its users must not fill the
- * registry.
+ * Names of budgets and of sub-agents' classes are the author's: code that makes them of its users
+ * must not fill the registry.
  */
 const NAMES_MAX = 100;
 

@@ -1,10 +1,11 @@
 /**
- * What the agents of a host cost: turns, the time that they took, commits and their bytes. Each
- * agent in memory has a meter, and each class one sum, which is a metric too. `agents top` reads
- * them (`Call`, kind `usage`). A hot path: a few additions a turn.
+ * What the agents of a host cost: turns, the time that they took, commits and their bytes, and how
+ * often and for how long they held the thread of their process. Each agent in memory has a meter,
+ * and each class one sum, which is a metric too. `agents top` reads them (`Call`, kind `usage`). A
+ * hot path: a few additions a turn.
  *
  * The time of a turn is from the beginning of its code to its end, waits included; turns that run
- * side by side add up.
+ * side by side add up. A stall is the thread's own time (`services/watchdog`).
  */
 
 export interface Cost {
@@ -14,12 +15,17 @@ export interface Cost {
   readonly commits: number;
   /** Size of its journal events. */
   readonly bytes: number;
+  /** Times that it held the thread of its process for 200 ms or more. */
+  readonly stalls: number;
+  /** Milliseconds of these. */
+  readonly stallMs: number;
 }
 
 /** What metrics receive of a class. */
 export interface ClassMetrics {
   readonly turn: (ms: number) => void;
   readonly commit: (bytes: number) => void;
+  readonly stall: (ms: number) => void;
 }
 
 export class Meter implements Cost {
@@ -27,6 +33,8 @@ export class Meter implements Cost {
   turnMs = 0;
   commits = 0;
   bytes = 0;
+  stalls = 0;
+  stallMs = 0;
   readonly #sum: ClassMetrics;
 
   /** `sum`: receives all of it as well. */
@@ -45,6 +53,12 @@ export class Meter implements Cost {
     this.bytes += bytes;
     this.#sum.commit(bytes);
   }
+
+  stall(ms: number): void {
+    this.stalls++;
+    this.stallMs += ms;
+    this.#sum.stall(ms);
+  }
 }
 
 /** The sums of a host's classes. There are as many as its module has. */
@@ -58,10 +72,15 @@ export class Usage {
 
   /** A meter of one agent of the class. */
   meter(className: string): Meter {
+    return new Meter(this.ofClass(className));
+  }
+
+  /** The sum of the class. */
+  ofClass(className: string): Meter {
     let sum = this.#classes.get(className);
     if (sum === undefined)
       this.#classes.set(className, (sum = new Meter(this.#metricsOf(className))));
-    return new Meter(sum);
+    return sum;
   }
 
   get classes(): ReadonlyArray<readonly [className: string, cost: Cost]> {
@@ -69,11 +88,13 @@ export class Usage {
   }
 }
 
-export const costOf = ({ turns, turnMs, commits, bytes }: Cost): Cost => ({
+export const costOf = ({ turns, turnMs, commits, bytes, stalls, stallMs }: Cost): Cost => ({
   turns,
   turnMs,
   commits,
   bytes,
+  stalls,
+  stallMs,
 });
 
 /**

@@ -31,7 +31,6 @@ export default {
           guide("Clients", "clients"),
           guide("Email", "email"),
           guide("MCP", "mcp"),
-          guide("Durable Objects", "durable-objects"),
           guide("Access", "access"),
           guide("Testing", "testing"),
           guide("Configuration", "configuration"),

@@ -28,6 +28,7 @@ export {
   getAgentByName,
   type StubOptions,
 } from "../../core/namespace/AgentNamespace.ts";
+export { query, QueryRefused, type QueryOptions } from "../../core/namespace/queryAgents.ts";
 export type { AgentInstanceId as AgentNamespaceId } from "../../core/namespace/instanceId.ts";
 export type { AgentStub } from "../../core/namespace/AgentStub.ts";
 export {

@@ -126,7 +126,11 @@ export class Console {
     if (path.length === 1) {
       if (what === "overview") return get(source.overview);
       if (what === "hosts") return get(source.hosts);
-      if (what === "query") return get(() => source.query(given("sql") ?? ""));
+      if (what === "top") return get(source.top);
+      if (what === "query")
+        return get(() =>
+          source.query({ sql: given("sql") ?? "", at: given("at"), after: given("after") }),
+        );
       if (what === "quarantined") return get(source.quarantined);
       if (what === "agents")
         return get(() =>

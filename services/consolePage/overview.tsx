@@ -1,8 +1,12 @@
-/** How the installation is: hosts, agents by class, dead letters, and the last deliveries. */
+/**
+ * How the installation is: hosts, agents by class and what they cost, dead letters, and the last
+ * deliveries.
+ */
 import { withQuery } from "./api.ts";
 import { useAsk, useNewsCount } from "./hooks.ts";
 import { Answer, Heading, Link, Table } from "./parts.tsx";
 import { Quarantine } from "./quarantine.tsx";
+import { Costs } from "./costs.tsx";
 import type { Delivery } from "./deliveries.tsx";
 
 interface OverviewNow {
@@ -74,6 +78,7 @@ export const Overview = () => {
         }}
       </Answer>
       <Quarantine version={news} />
+      <Costs />
       <h2>Deliveries of the last hour</h2>
       <Answer of={deliveries}>{(list) => <Hour list={list} />}</Answer>
     </>

@@ -79,7 +79,7 @@ export class IncomingWebhook {
   respond(response: HttpResponse, end: DeliveryEnd): void {
     const { metrics, time } = this.services;
     const ms = time.monotonicMs() - this.startMs;
-    metrics.webhooks(this.route.verifier.provider, response.status, ms / 1000);
+    metrics.webhooks(this.route, response.status, ms / 1000);
     // Unknown once the answer is sent, and a call into the server: not for what is vouched for.
     const from = this.input === undefined ? this.address : undefined;
     this.exchange.respond(response);

@@ -209,7 +209,7 @@ export class AgentPorts
     const { signal } = this.ownership;
     return journal.append(this.image.id, data, { expectedSeq, signal }).then((result) => {
       // Counted here, because the committer may have been abandoned by now.
-      if (result._tag === "Conflict") metrics.refusedAppends();
+      if (result._tag === "Conflict") metrics.ofClass(this.image.id.class).refusedAppend();
       return result;
     });
   }
@@ -255,15 +255,11 @@ export class AgentPorts
     await deadLetter(this.services, this.image.id, { seq, ...letter, input });
   }
 
-  onTurn(): void {
-    this.services.metrics.turns();
-  }
-
   onDuplicate(): void {
-    this.services.metrics.duplicates();
+    this.services.metrics.ofClass(this.image.id.class).duplicate();
   }
 
   onEntityConflict(): void {
-    this.services.metrics.entityConflicts();
+    this.services.metrics.ofClass(this.image.id.class).entityConflict();
   }
 }

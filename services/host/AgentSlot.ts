@@ -295,7 +295,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     this.suspicious = false;
     hibernateAgent(this.context.services, live);
     this.live = undefined;
-    this.context.services.metrics.hibernations();
+    this.context.services.metrics.ofClass(this.id.class).hibernation();
   }
 
   // StartingSlot
@@ -330,7 +330,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
         throw new AgentDiscarded();
       }
       this.sockets.clear();
-      services.metrics.activations(replayed.events);
+      services.metrics.ofClass(this.id.class).activation(replayed.events);
       const endedHost = services.isolation?.endedHost;
       const isExplained = endedHost !== undefined && replayed.host === endedHost;
       const explained = isExplained && agent.suspects.forgive();
@@ -358,7 +358,6 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   onCommitted(agent: ActiveAgent, bytes: number): void {
-    this.context.services.metrics.commits(bytes);
     if (this.live?.agent === agent) this.live.snapshots.committed(bytes);
   }
 

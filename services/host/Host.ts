@@ -29,6 +29,7 @@ import type { HostServices } from "./HostServices.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
 import { serveReturns } from "./IsolatedSlot.ts";
 import { serveErasures } from "./serveErasures.ts";
+import { countStalls } from "./shardUsage.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
 
@@ -126,25 +127,22 @@ export class Host {
   }
 
   private async start(): Promise<void> {
-    const { leases, bus, config } = this.services;
+    const { leases, bus, config, log, memoryInUse } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
-    serveReturns(this.services, (shard) => this.owned.get(shard));
+    for (const serve of [serveReturns, countStalls])
+      serve(this.services, (shard) => this.owned.get(shard));
     this.timers.add(serveStateRequests(this.services));
     this.timers.add(serveErasures(this.services));
     this.timers.add(bus.onReconnected(() => this.resendStates()));
     await this.renewAll();
     this.every(leases.ttlMs / 3, () => this.renewAll());
     this.every(config.sweepMs ?? SWEEP_MS_DEFAULT, () => this.sweep());
-    const { memoryInUse } = this.services;
     if (memoryInUse !== undefined)
       this.every(MEMORY_CHECK_MS, async () => {
         if (idleLimitMs(memoryInUse()) < Infinity) await this.sweep();
       });
-    this.services.log.info("host started", {
-      host: config.hostId,
-      shards: config.shards,
-      connected: bus.connected(),
-    });
+    const { hostId, shards } = config;
+    log.info("host started", { host: hostId, shards, connected: bus.connected() });
     this.balance();
   }
 

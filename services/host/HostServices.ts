@@ -26,6 +26,7 @@ import {
 import { NO_OUTGOING, Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { Snapshots, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
+import type { QueriesShape } from "../../core/query/Queries.ts";
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { slicesOf } from "../../core/time/TimeSlices.ts";
@@ -37,6 +38,7 @@ import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import { Usage } from "../../core/telemetry/Usage.ts";
 import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { Isolation } from "../../core/input/Isolation.ts";
@@ -84,24 +86,7 @@ export interface HostServices {
   readonly config: HostConfig;
   /** A function, because `agents dev` replaces the module while the host runs. */
   readonly module: () => HostModule;
-  readonly metrics: Pick<
-    AgentMetrics,
-    | "turns"
-    | "commits"
-    | "refusedAppends"
-    | "activations"
-    | "budgetRefused"
-    | "budgetSpent"
-    | "hibernations"
-    | "snapshots"
-    | "deadLetters"
-    | "quarantines"
-    | "duplicates"
-    | "entityConflicts"
-    | "turnsGivenUp"
-    | "refusedInputs"
-    | "ofClass"
-  >;
+  readonly metrics: Pick<AgentMetrics, "budgetRefused" | "budgetSpent" | "ofClass">;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
@@ -126,6 +111,13 @@ export interface HostServices {
   readonly quarantined: Set<string>;
   /** Absent in a host that isolates no agent. */
   readonly isolation?: Isolation | undefined;
+  /** Absent: questions over all agents are refused. */
+  readonly queries?: QueriesShape | undefined;
+  /**
+   * Takes what is to be called when an agent's turn has held the thread of this process. Absent:
+   * nobody watches.
+   */
+  readonly onStall?: ((tell: (id: AgentId, ms: number) => void) => void) | undefined;
   /** What the agents here cost. */
   readonly usage: Usage;
   /** The turns that run here. */
@@ -151,7 +143,15 @@ export const hostServices = ({
   ...own
 }: Pick<
   HostServices,
-  "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse" | "isolation"
+  | "config"
+  | "module"
+  | "metrics"
+  | "observability"
+  | "calls"
+  | "memoryInUse"
+  | "isolation"
+  | "onStall"
+  | "queries"
 > & { readonly endings?: LastEndings }) =>
   Effect.gen(function* () {
     const time = yield* Time;
@@ -178,7 +178,7 @@ export const hostServices = ({
       storing: new Set(),
       quarantined: new Set(),
       usage: new Usage(own.metrics.ofClass),
-      turnLimits: new TurnLimits(own.metrics.turnsGivenUp),
+      turnLimits: new TurnLimits((of) => own.metrics.ofClass(of).turnGivenUp()),
       unbegun: new Unbegun(endings),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,

@@ -57,7 +57,7 @@ export class Quarantine {
     const own = { ...why, host: config.hostId, version: this.version };
     const mark = nextMark(before, own, time.nowMs());
     quarantined.add(key);
-    metrics.quarantines();
+    metrics.ofClass(id.class).quarantine();
     log.error("an agent is quarantined: its inputs stay stored, and nothing of it runs", {
       ...id,
       reason: why.reason,

@@ -32,6 +32,8 @@ import { LinkedList } from "../../core/collections/LinkedList.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
+import type { Meter } from "../../core/telemetry/Usage.ts";
+import { answerQuestion } from "../../core/query/answerQuestion.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -86,6 +88,11 @@ export class Shard {
     let count = 0;
     for (const slot of this.slots.values()) if (slot.agent !== undefined) count++;
     return count;
+  }
+
+  /** What an agent that is in memory has cost. */
+  meterOf(id: AgentId): Meter | undefined {
+    return this.slots.find(id)?.agent?.parts.meter;
   }
 
   /** Rejects with `BrokerUnavailable` or `ConsumerTaken`; the caller then releases the shard. */
@@ -285,6 +292,7 @@ export class Shard {
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
     if (call.kind === "usage")
       return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
+    if (call.kind === "query") return answerQuestion(this.services, call);
     if (call.kind === "release") return this.slots.release(id);
     if (call.kind === "erase") this.slots.beforeErasure(id);
     if (call.kind === "input") {

@@ -54,6 +54,10 @@ export class Slots {
     return slot;
   }
 
+  find(id: AgentId): Slot | undefined {
+    return this.all.get(addressKey(id));
+  }
+
   removeEmpty(slot: Slot): void {
     const key = addressKey(slot.id);
     if (slot.empty && this.all.get(key) === slot) this.all.delete(key);

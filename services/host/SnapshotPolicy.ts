@@ -62,7 +62,7 @@ export class SnapshotPolicy {
     this.writing = true;
     const stored = services.snapshots
       .put(agent.id, data)
-      .then(() => services.metrics.snapshots())
+      .then(() => services.metrics.ofClass(agent.id.class).snapshot())
       .catch((error: unknown) =>
         // The journal holds every event. The next snapshot is taken when one is due again.
         services.log.warn("a snapshot could not be stored", { ...agent.id, error: String(error) }),

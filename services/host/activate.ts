@@ -147,7 +147,7 @@ export async function rebuildAndClaim(
     database.close();
     // The cache may be wrong: it may name a sequence that the journal never had.
     databases.discard(id);
-    if (result._tag === "Conflict") services.metrics.refusedAppends();
+    if (result._tag === "Conflict") services.metrics.ofClass(id.class).refusedAppend();
     if (result._tag === "Unknown" || attempt === CLAIM_ATTEMPTS_MAX) throw new AgentDiscarded();
   }
 }

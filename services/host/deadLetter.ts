@@ -33,7 +33,7 @@ export async function deadLetter(
   };
   const { redact } = services.module().agents.get(id.class)?.options ?? {};
   await deadLetters.put(id, encodeDeadLetter(head, withoutFields(letter.input, redact)));
-  metrics.deadLetters();
+  metrics.ofClass(id.class).deadLetter();
 }
 
 /** An envelope as it is kept. One that can't be read stays as it is. */

@@ -8,13 +8,14 @@ import type { LastEndings } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
+import type { QueriesShape } from "../../core/query/Queries.ts";
 import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { LeaseView } from "../../core/lease/LeaseView.ts";
 import { Host } from "./Host.ts";
-import { hostServices, type HostModule } from "./HostServices.ts";
+import { hostServices, type HostModule, type HostServices } from "./HostServices.ts";
 import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
 import { serveIsolated } from "./serveIsolated.ts";
 
@@ -48,12 +49,17 @@ export interface RunHostOptions {
   /** As `HostServices`. */
   readonly memoryInUse?: () => number;
   readonly isolation?: Isolation | undefined;
+  /** As `HostServices`. */
+  readonly queries?: QueriesShape | undefined;
+  /** As `HostServices`. */
+  readonly onStall?: HostServices["onStall"];
 }
 
 export const runHost = (options: RunHostOptions) =>
   Effect.gen(function* () {
     const services = yield* servicesOf(options);
     const host = yield* Host.make(services);
+    for (const name of options.module().agents.keys()) options.metrics.ofClass(name);
     options.metrics.active(() => host.agentsActive);
     options.metrics.quarantined(() => services.quarantined.size);
     if (options.memoryInUse !== undefined) options.metrics.memoryInUse(options.memoryInUse);
@@ -95,6 +101,8 @@ const servicesOf = (options: RunHostOptions) =>
     module: options.module,
     metrics: options.metrics,
     isolation: options.isolation,
+    queries: options.queries,
+    onStall: options.onStall,
     ...(options.calls === undefined ? {} : { calls: options.calls }),
     ...(options.memoryInUse === undefined ? {} : { memoryInUse: options.memoryInUse }),
     ...(options.endings === undefined ? {} : { endings: options.endings }),

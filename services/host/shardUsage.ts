@@ -1,5 +1,6 @@
-/** What the agents of a shard cost, for `agents top`: the answer to a `usage` call. */
-import { costOf, type UsageReply } from "../../core/telemetry/Usage.ts";
+/** What the agents of a shard cost, for `agents top`: the answer to a `usage` call; and stalls. */
+import { costOf, type Meter, type UsageReply } from "../../core/telemetry/Usage.ts";
+import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { AgentSlot } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 
@@ -30,4 +31,16 @@ export function shardUsage(
     classes: usage.classes.map(([name, cost]) => ({ class: name, ...costOf(cost) })),
     agents: agents.slice(0, AGENTS_MAX),
   };
+}
+
+/** Counts the stalls of this process's turns, from now on. */
+export function countStalls(
+  { config, usage, onStall }: Pick<HostServices, "config" | "usage" | "onStall">,
+  owned: (shard: ShardId) => { readonly meterOf: (id: AgentId) => Meter | undefined } | undefined,
+): void {
+  onStall?.((id, ms) => {
+    // The agent may have left memory since.
+    const meter = owned(shardOf(id, config.shards))?.meterOf(id) ?? usage.ofClass(id.class);
+    meter.stall(ms);
+  });
 }

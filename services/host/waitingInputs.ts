@@ -31,6 +31,6 @@ export function refuseInput(
 ): CallAnswer | undefined {
   const options = module().agents.get(id.class)?.options;
   if (waiting < ceilingOf("waitingMax", options, config.ceilings)) return undefined;
-  metrics.refusedInputs(id.class);
+  metrics.ofClass(id.class).refusedInput();
   return FULL;
 }

@@ -69,6 +69,19 @@ export class JournalStore {
     return events.splice(0, events.length, ...kept).length - kept.length;
   }
 
+  /** Sequence of the last event that was ever stored. */
+  get end(): number {
+    return this.lastSeq;
+  }
+
+  /** Of all agents, in stored order. */
+  between(fromSeq: number, toSeq: number): readonly JournalEvent[] {
+    return [...this.journals.values()]
+      .flatMap(({ id, events }) => events.map((event) => ({ id, event })))
+      .filter(({ event: { seq } }) => seq >= fromSeq && seq <= toSeq)
+      .toSorted((a, b) => a.event.seq - b.event.seq);
+  }
+
   entries(): readonly JournalEntry[] {
     return [...this.journals.values()].map(({ id, events }) => ({ id, events: events.length }));
   }

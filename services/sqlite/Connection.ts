@@ -10,12 +10,7 @@
  * Temporary tables and PRAGMA settings last until the agent hibernates. A connection that is closed
  * sooner, for room (`OpenConnections`), passes its settings on to the next one.
  */
-import type {
-  OpenTransaction,
-  ReadLimits,
-  SqlResult,
-  SqlValue,
-} from "../../core/database/Databases.ts";
+import type { ReadOptions, SqlResult, SqlValue } from "../../core/database/Databases.ts";
 import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
 import type { Lasting } from "./authorize.ts";
 import { SQLITE_OK, type Engine } from "./Engine.ts";
@@ -154,7 +149,7 @@ export class Connection {
   }
 
   /** As `AgentDatabase.read`. */
-  read(sql: string, { rowsMax, timeMsMax }: ReadLimits): SqlResult {
+  read(sql: string, { rowsMax, timeMsMax, values = [] }: ReadOptions): SqlResult {
     return this.engine.asReader(this.db, timeMsMax, () => {
       const { statement, tail } = this.prepare(sql);
       try {
@@ -163,7 +158,7 @@ export class Connection {
         second?.finalize();
         if (statement === undefined || second !== undefined)
           throw new SqliteError("A query is one statement that reads: give one SELECT", RESULT_MISUSE); // prettier-ignore
-        return this.run(statement, [], rowsMax);
+        return this.run(statement, values, rowsMax);
       } finally {
         statement?.finalize();
       }
@@ -172,51 +167,36 @@ export class Connection {
 
   /** As `AgentDatabase.transaction`. */
   transaction<A>(f: () => A): A {
-    const open = this.beginTransaction();
-    try {
-      const result = f();
-      if (isThenable(result))
-        throw new TypeError(
-          "transactionSync takes a synchronous function: it would end at the first await",
-        );
-      open.commit();
-      return result;
-    } catch (error) {
-      open.rollback();
-      throw error;
-    }
-  }
-
-  /** As `AgentDatabase.beginTransaction`. */
-  beginTransaction(): OpenTransaction {
     if (this.rolledBack) throw rolledBack();
-    const level = this.depth;
-    const outermost = level === 0;
+    const outermost = this.depth === 0;
     if (outermost) this.file.beginTransaction();
-    const name = `level${level}`;
+    const name = `level${this.depth}`;
     try {
       this.control(outermost ? "BEGIN" : `SAVEPOINT ${name}`);
-    } catch (error) {
-      if (outermost) this.file.endTransaction(false);
-      throw error;
-    }
-    this.depth++;
-    return {
-      commit: () => {
-        this.depth = level;
+      this.depth++;
+      let result: A;
+      try {
+        result = f();
+        if (isThenable(result))
+          throw new TypeError(
+            "transactionSync takes a synchronous function: it would end at the first await",
+          );
         if (this.rolledBack) throw rolledBack();
-        this.control(outermost ? "COMMIT" : `RELEASE ${name}`);
-        if (outermost) this.file.endTransaction(true);
-      },
-      rollback: () => {
-        this.depth = level;
-        if (!this.rolledBack && !this.autocommit)
-          this.control(outermost ? "ROLLBACK" : `ROLLBACK TO ${name};RELEASE ${name}`);
-        if (!outermost) return;
+      } finally {
+        this.depth--;
+      }
+      this.control(outermost ? "COMMIT" : `RELEASE ${name}`);
+      if (outermost) this.file.endTransaction(true);
+      return result;
+    } catch (error) {
+      if (!this.rolledBack && !this.autocommit)
+        this.control(outermost ? "ROLLBACK" : `ROLLBACK TO ${name};RELEASE ${name}`);
+      if (outermost) {
         this.file.endTransaction(false);
         this.rolledBack = false;
-      },
-    };
+      }
+      throw error;
+    }
   }
 
   /** Bytes of SQLite's heap: page cache, schema, statements. */

@@ -11,8 +11,7 @@
  */
 import type {
   AgentDatabase,
-  OpenTransaction,
-  ReadLimits,
+  ReadOptions,
   SqlResult,
   SqlValue,
 } from "../../core/database/Databases.ts";
@@ -58,8 +57,8 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     return this.connect().query(sql, params, rowsMax);
   }
 
-  read(sql: string, limits: ReadLimits): SqlResult {
-    return this.connect().read(sql, limits);
+  read(sql: string, options: ReadOptions): SqlResult {
+    return this.connect().read(sql, options);
   }
 
   create(ddl: string): void {
@@ -73,10 +72,6 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
 
   transaction<A>(f: () => A): A {
     return this.connect().transaction(f);
-  }
-
-  beginTransaction(): OpenTransaction {
-    return this.connect().beginTransaction();
   }
 
   get isEmpty(): boolean {

@@ -5,7 +5,7 @@
  *
  * One seed and one order of steps produce one run, including agents' ids, times and journals.
  */
-import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
+import type { CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
@@ -86,6 +86,7 @@ export async function testAgents(options: TestAgentsOptions): Promise<TestAgents
   const recorded = new Map<string, RecordedTurn>();
   const installation = await joinMemory({
     recorded: { of: (input) => recorded.get(input) },
+    answersQueries: true,
     module,
     env: options.env ?? {},
     seed: options.seed ?? 1,

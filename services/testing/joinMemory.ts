@@ -41,6 +41,7 @@ import type { MemoryConnection } from "../memory/MemoryConnection.ts";
 import { MemoryHttpServer } from "../memory/MemoryHttpServer.ts";
 import { makeMemoryJournal } from "../memory/MemoryJournal.ts";
 import { memoryLayer } from "../memory/memoryLayer.ts";
+import { memoryQueries } from "../memory/memoryQueries.ts";
 import { makeMemorySnapshots } from "../memory/MemorySnapshots.ts";
 import { MemorySocket } from "../memory/MemorySocket.ts";
 import { VirtualTime } from "../memory/VirtualTime.ts";
@@ -79,6 +80,8 @@ export interface JoinOptions {
   readonly log: LogShape;
   /** As `HostModule`. */
   readonly recorded?: RecordedSteps;
+  /** `query` has answers. Default: it is refused. */
+  readonly answersQueries?: boolean;
   /** Receives webhooks and mail. */
   readonly outgoing: (time: VirtualTime) => {
     readonly port: OutgoingShape;
@@ -211,6 +214,7 @@ export async function joinMemory(options: JoinOptions) {
         observability: genericObservability,
         drainTimeoutMs: DRAIN_TIMEOUT_MS,
         sweepMs: SWEEP_MS,
+        queries,
       });
     });
     const layer = Layer.buildWithScope(portsOf(own.connection, ambient), own.scope);
@@ -246,18 +250,25 @@ export async function joinMemory(options: JoinOptions) {
   const gateway = await Effect.runPromise(
     startGateway.pipe(Effect.provide(gatewayContext), Scope.provide(scope)),
   );
-  await startHost();
   const reading = await openSqliteDatabases({ folder: undefined });
   const reader = broker.connect(READER);
+  const journal = makeMemoryJournal(reader);
+  const snapshots = makeMemorySnapshots(reader);
+  const { databases } = reading;
+  const queries =
+    options.answersQueries === true
+      ? memoryQueries(broker, { journal, snapshots, databases })
+      : undefined;
+  await startHost();
 
   return {
     time,
-    journal: makeMemoryJournal(reader),
-    snapshots: makeMemorySnapshots(reader),
+    journal,
+    snapshots,
     broker,
     env: gateway.env,
     calls: gateway.calls,
-    databases: reading.databases,
+    databases,
     activity: () => activity,
     /** Code that is being loaded, which virtual time waits for. Returned once. */
     takeLoading: (): Promise<unknown> | undefined => {

@@ -1,6 +1,6 @@
 /**
- * What the watchdog's thread asks the main thread about code that the debugger has paused, and what
- * it receives. `startWatchdog` answers.
+ * What the watchdog's thread asks the main thread about code that the debugger has paused, what it
+ * receives, and what it tells. `startWatchdog` answers.
  */
 import type { WatchedTurn } from "./Board.ts";
 
@@ -11,6 +11,13 @@ export interface PausedCode {
   readonly turn: WatchedTurn | undefined;
   /** `src/agents.ts:12:5`, in the author's source where a source map is known. */
   readonly where: string;
+}
+
+/** A hold of the main thread that is over, of `STALL_MS` or more. */
+export interface Stall {
+  readonly className: string;
+  readonly name: string;
+  readonly ms: number;
 }
 
 /** How the thread writes its lines: the main thread, which writes for its threads, is held. */

@@ -25,7 +25,13 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { report } from "./reports.ts";
-import { WHAT_RUNS, type PausedCode, type WatchdogData, type WatchdogLog } from "./pausedCode.ts";
+import {
+  WHAT_RUNS,
+  type PausedCode,
+  type Stall,
+  type WatchdogData,
+  type WatchdogLog,
+} from "./pausedCode.ts";
 
 export interface WatchdogOptions {
   /** Seconds that a turn may hold the thread where its class does not say; 0: no limit. */
@@ -37,6 +43,7 @@ export interface WatchdogOptions {
   readonly rssBytesMax: number;
   /** A control process reads what is reported (`reports`). */
   readonly reports: boolean;
+  readonly onStall: (stall: Stall) => void;
 }
 
 /** A quarter of the least hold that is logged. */
@@ -54,7 +61,7 @@ export interface Watchdog {
 
 export function startWatchdog(
   ambient: AmbientShape,
-  { cpuSeconds, log, endings: folder, reports, rssBytesMax }: WatchdogOptions,
+  { cpuSeconds, log, endings: folder, reports, rssBytesMax, onStall }: WatchdogOptions,
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
@@ -102,6 +109,7 @@ export function startWatchdog(
     // Node's own options are those of the main thread; the module's loader is not needed.
     execArgv: [],
   });
+  thread.on("message", onStall);
   thread.unref();
   const endings = new Endings(folder);
   endings.forgetOld(machineTime.nowMs());

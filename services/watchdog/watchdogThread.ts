@@ -10,21 +10,22 @@
  * 3. A hold by code of no turn ends the process after `OUTSIDE_FACTOR` times the limit.
  * 4. Nothing is ended while a debugger is open (`--inspect`): its breakpoints hold the thread, too.
  * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
- *    `STALL_QUIET_MS`.
+ *    `STALL_QUIET_MS`. Each is told to the main thread, which counts them by agent (`Stall`); where
+ *    nobody looked into it, as the hold of the turn that entered last.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
  *    turn that is most often found running is named, else the turn that entered last. It is
  *    `exactly` that one where it runs nearly always: the memory may be another's.
  */
 import { Session, type Debugger } from "node:inspector";
 import { writeSync } from "node:fs";
-import { workerData } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import { logLine, type LogLevel } from "../node/logLine.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HoldMeter } from "./HoldMeter.ts";
 import { judgeMemory } from "./judgeMemory.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
-import { WHAT_RUNS, type PausedCode, type WatchdogData } from "./pausedCode.ts";
+import { WHAT_RUNS, type PausedCode, type Stall, type WatchdogData } from "./pausedCode.ts";
 
 /** The file descriptor of standard error. */
 const STDERR = 2;
@@ -67,6 +68,8 @@ interface Found {
 
 let found: Found | undefined;
 let heldMs = 0;
+/** The turn that had entered last when the hold became a stall. */
+let heldBy: WatchedTurn | undefined;
 let looking = false;
 /** When a stall was last looked into. */
 let stalledMs = -STALL_QUIET_MS;
@@ -77,6 +80,7 @@ setInterval(() => {
   const before = heldMs;
   heldMs = meter.look(board.beats, nowMs);
   if (heldMs === 0 || board.debugged) return isOver(before);
+  if (heldMs >= STALL_MS) heldBy ??= board.last;
   if (looking || isEnding || heldMs < nextLookMs()) return;
   if (heldMs < limitOf(board.last)) {
     if (nowMs - stalledMs < STALL_QUIET_MS) return;
@@ -195,6 +199,12 @@ async function lookInto(): Promise<void> {
 
 function isOver(ms: number): void {
   const of = found?.code?.turn;
+  const holder = found?.code === undefined ? heldBy : of;
+  if (ms >= STALL_MS && holder !== undefined && !board.debugged) {
+    const { class: className, name } = holder;
+    parentPort!.postMessage({ className, name, ms } satisfies Stall);
+  }
+  heldBy = undefined;
   if (of !== undefined) {
     write("warn", "a turn held the thread of its process", {
       ...fieldsOf(of),

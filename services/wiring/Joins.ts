@@ -115,6 +115,8 @@ export interface ReadPorts {
 export interface ReaderOptions {
   /** False: databases are rebuilt and not queried, and SQLite is not loaded. Default true. */
   readonly sql?: boolean;
+  /** Whose login the target has. Default `cli`. */
+  readonly role?: "cli" | "host";
 }
 
 /**
@@ -276,7 +278,7 @@ export interface ProcessSettings {
   readonly progress: (line: string) => void;
 }
 
-export type ProcessWatchdog = Omit<WatchdogOptions, "rssBytesMax">;
+export type ProcessWatchdog = Omit<WatchdogOptions, "rssBytesMax" | "onStall">;
 
 export interface RunningProcess {
   /** In events, leases and logs. */

@@ -17,12 +17,14 @@ import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Outgoing } from "../../core/outgoing/Outgoing.ts";
+import type { QueriesShape } from "../../core/query/Queries.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
 import { Ambient } from "../../core/turn/Ambient.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
+import { agentId } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
@@ -56,20 +58,16 @@ import { bindPlatform } from "../platform/bindPlatform.ts";
 import { cachedAgents } from "../sqlite/cachedAgents.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { Endings } from "../watchdog/Endings.ts";
-import { startWatchdog } from "../watchdog/startWatchdog.ts";
+import type { Stall } from "../watchdog/pausedCode.ts";
+import { startWatchdog, type WatchdogOptions } from "../watchdog/startWatchdog.ts";
 import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
+import { joinQueries } from "./joinQueries.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import { serveRetention } from "./joinRetention.ts";
 import { startTracing, traceProcess, type TraceCalls } from "./joinOtel.ts";
-import type {
-  OpenBroker,
-  ProcessSettings,
-  ProcessWatchdog,
-  Role,
-  RunningProcess,
-} from "./Joins.ts";
+import type { OpenBroker, ProcessSettings, Role, RunningProcess } from "./Joins.ts";
 import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
@@ -103,17 +101,37 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
     );
     // A file of a process that was ended in this epoch would be taken for the agent's last image.
     const keepsImages = runsAgents(settings.role) && settings.isolated === undefined;
-    const folder = keepsImages ? yield* hostFolder(settings.dataFolder) : undefined;
+    const own = keepsImages ? yield* hostFolder(settings.dataFolder) : undefined;
+    const folder = own === undefined ? undefined : join(own, "images");
+    const queries = own === undefined ? undefined : yield* serveQueries(settings, broker, own);
     const otel = yield* startTracing(settings);
-    const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    const stalls: StallSink = { tell: () => undefined };
+    const ports = yield* Layer.build(portsLayer(settings, { natsUrl: broker.url, folder, stalls }));
     const context =
       settings.leases === undefined
         ? ports
         : Context.add(ports, Leases, settings.leases(Context.get(ports, Leases)));
     if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
     const traced = traceProcess(context, otel);
-    return yield* Effect.provide(serveRoles(settings, broker, traced.calls), traced.context);
+    const joined = { broker, queries, stalls, traceCalls: traced.calls };
+    return yield* Effect.provide(serveRoles(settings, joined), traced.context);
   });
+
+/** Answers of this host to questions over all agents, whose view is in its folder. */
+const serveQueries = (
+  { namespace, natsLogin: login }: ProcessSettings,
+  { url: natsUrl }: OpenBroker,
+  folder: string,
+) =>
+  Effect.acquireRelease(
+    Effect.sync(() =>
+      joinQueries(
+        { target: { natsUrl, login, namespace }, folder: join(folder, "view") },
+        machineTime,
+      ),
+    ),
+    ({ stop }) => Effect.promise(stop),
+  );
 
 /** Removes files of agents that were erased while this host was away, in the background. */
 const lookThrough = (folder: string) =>
@@ -151,10 +169,26 @@ const hostFolder = (dataFolder: string) =>
       }),
       (lock) => Effect.sync(() => lock.release()),
     ),
-    ({ folder }) => join(folder, "images"),
+    ({ folder }) => folder,
   );
 
-const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string | undefined) => {
+/** The watchdog runs before the host does. */
+interface StallSink {
+  tell: (stall: Stall) => void;
+}
+
+const portsLayer = (
+  settings: ProcessSettings,
+  {
+    natsUrl,
+    folder,
+    stalls,
+  }: {
+    readonly natsUrl: string;
+    readonly folder: string | undefined;
+    readonly stalls: StallSink;
+  },
+) => {
   const { namespace, natsLogin, role, log } = settings;
   return Layer.mergeAll(
     natsLayer({
@@ -169,7 +203,11 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     sqliteDatabases({ folder }),
     settings.watchdog === undefined
       ? asyncAmbientLayer
-      : watchedAmbient(settings.watchdog, rssBytesMax(settings.memory)),
+      : watchedAmbient({
+          ...settings.watchdog,
+          rssBytesMax: rssBytesMax(settings.memory),
+          onStall: (stall) => stalls.tell(stall),
+        }),
     cronLayer,
     settings.sealed === undefined ? outgoingLayer : Layer.succeed(Outgoing, sealedOutgoing(log)),
     mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
@@ -181,12 +219,12 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
 };
 
 /** The ambient context, with the watchdog that it feeds. */
-const watchedAmbient = (options: ProcessWatchdog, rssMax: number) =>
+const watchedAmbient = (options: WatchdogOptions) =>
   Layer.effect(
     Ambient,
     Effect.map(
       Effect.acquireRelease(
-        Effect.sync(() => startWatchdog(asyncAmbient, { ...options, rssBytesMax: rssMax })),
+        Effect.sync(() => startWatchdog(asyncAmbient, options)),
         ({ stop }) => Effect.promise(stop),
       ),
       ({ ambient }) => ambient,
@@ -195,7 +233,18 @@ const watchedAmbient = (options: ProcessWatchdog, rssMax: number) =>
 
 const runsAgents = (role: Role): boolean => role === "host" || role === "dev";
 
-const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: TraceCalls) =>
+interface JoinedParts {
+  readonly broker: OpenBroker;
+  /** Undefined in a process that is no host. */
+  readonly queries: QueriesShape | undefined;
+  readonly stalls: StallSink;
+  readonly traceCalls: TraceCalls;
+}
+
+const serveRoles = (
+  settings: ProcessSettings,
+  { broker, queries, stalls, traceCalls }: JoinedParts,
+) =>
   Effect.gen(function* () {
     const { role, log, namespace } = settings;
     const nats = yield* Nats;
@@ -253,6 +302,10 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
         endings: new Endings(settings.watchdog.endings),
       }),
       isolation: settings.isolation,
+      queries,
+      onStall: (tell) => {
+        stalls.tell = ({ className, name, ms }) => tell(agentId(className, name), ms);
+      },
       memoryInUse: memoryInUse({
         bytesMax:
           (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),

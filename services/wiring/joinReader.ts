@@ -39,12 +39,12 @@ import { tellErased } from "./tellErased.ts";
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
 export async function openReader(
   target: Target,
-  { sql = true }: ReaderOptions = {},
+  { sql = true, role = "cli" }: ReaderOptions = {},
 ): Promise<ReadPorts> {
   const scope = Effect.runSync(Scope.make());
   const close = () => Effect.runPromise(Scope.close(scope, Exit.void));
   const layer = Layer.mergeAll(
-    natsLayer(natsOptions(target, "cli")),
+    natsLayer(natsOptions(target, role)),
     sqliteDatabases({ folder: undefined, sql }),
   );
   try {

@@ -74,8 +74,9 @@ function readFile(file: string): WranglerConfig {
     main: typeof main === "string" ? resolve(folder, main) : undefined,
     vars: table(config["vars"]),
     bindings,
-    objects: namesOf(objects, "class_name"),
-    mailBindings: namesOf(rows(config["send_email"]), "name"),
+    mailBindings: rows(config["send_email"])
+      .map((row) => row["name"])
+      .filter((name) => typeof name === "string"),
     assets,
     notes: [
       ...Object.keys(INSTEAD)
@@ -142,6 +143,3 @@ const table = (value: unknown): Table =>
 
 const rows = (value: unknown): ReadonlyArray<Table> =>
   Array.isArray(value) ? value.map(table) : [];
-
-const namesOf = (of: ReadonlyArray<Table>, key: string): ReadonlyArray<string> =>
-  of.map((row) => row[key]).filter((name) => typeof name === "string");

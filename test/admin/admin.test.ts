@@ -5,6 +5,7 @@ import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { serveAdmin, type AdminOptions, type Readiness } from "../../services/admin/AdminServer.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+import { parsePrometheus } from "./parsePrometheus.ts";
 
 describe("metrics in Prometheus's format", () => {
   it("counters, gauges and histograms are printed with their help, type and labels", async () => {
@@ -64,30 +65,56 @@ lag 5
   it("the system's own metrics have the names that dashboards use, and can be turned off", async () => {
     const metrics = new PrometheusMetrics();
     const mine = agentMetrics(metrics);
-    mine.turns();
-    mine.turns();
-    mine.commits(300);
-    mine.activations(7);
-    mine.webhooks("github", 200, 0.004);
+    const repo = mine.ofClass("Repo");
+    repo.turn(500);
+    repo.turn(1_000);
+    repo.commit(300);
+    repo.activation(7);
+    repo.stall(250);
+    const route = { path: "/webhooks/github", agent: "Repo", verifier: { provider: "github" } };
+    mine.webhooks(route, 200, 0.004);
     mine.inboxLag(() => 3);
     mine.active(() => 2);
     mine.connections(() => 1);
     const text = await metrics.render();
     for (const line of [
-      "agents_turns_total 2",
-      "agents_commits_total 1",
-      "agents_commit_bytes_total 300",
-      "agents_refused_appends_total 0",
-      "agents_activations_total 1",
-      "agents_replayed_events_total 7",
-      "agents_dead_letters_total 0",
+      'agents_turns_total{class="Repo"} 2',
+      'agents_turn_seconds_total{class="Repo"} 1.5',
+      'agents_commits_total{class="Repo"} 1',
+      'agents_commit_bytes_total{class="Repo"} 300',
+      'agents_stalls_total{class="Repo"} 1',
+      'agents_stall_seconds_total{class="Repo"} 0.25',
+      'agents_refused_appends_total{class="Repo"} 0',
+      'agents_activations_total{class="Repo"} 1',
+      'agents_replayed_events_total{class="Repo"} 7',
+      'agents_dead_letters_total{class="Repo"} 0',
       "agents_inbox_lag 3",
       "agents_active 2",
       "agents_connections 1",
-      'agents_webhooks_total{provider="github",status="200"} 1',
+      'agents_webhooks_total{class="Repo",route="/webhooks/github",provider="github",status="200"} 1',
+      'agents_webhook_seconds_count{class="Repo",route="/webhooks/github",provider="github"} 1',
     ])
       expect(text.split("\n")).toContain(line);
-    agentMetrics(noMetrics).commits(1);
+    agentMetrics(noMetrics).ofClass("Repo").commit(1);
+  });
+
+  it("the text is what Prometheus parses, and as many names of classes as code makes are few series", async () => {
+    const metrics = new PrometheusMetrics();
+    const mine = agentMetrics(metrics);
+    for (let n = 0; n < 1_000; n++) mine.ofClass(`Made"${n}"`).turn(1);
+    const path = '/webhooks/:a\\b"';
+    mine.webhooks({ path, agent: "Repo", verifier: { provider: "github" } }, 500, 3);
+    mine.active(() => Number.NaN);
+    const families = parsePrometheus(await metrics.render());
+    const turns = families.get("agents_turns_total")!;
+    expect(turns).toMatchObject({ type: "counter", help: "Turns that ended" });
+    expect(turns.samples).toHaveLength(101);
+    expect(turns.samples.at(-1)).toEqual({ labels: { class: "other" }, value: 900 });
+    expect(families.get("agents_webhooks_total")!.samples).toEqual([
+      { labels: { class: "Repo", route: path, provider: "github", status: "500" }, value: 1 },
+    ]);
+    expect(families.get("agents_webhook_seconds")!.type).toBe("histogram");
+    expect(families.get("agents_active")!.samples).toEqual([{ labels: {}, value: Number.NaN }]);
   });
 });
 

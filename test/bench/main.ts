@@ -9,6 +9,7 @@ import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
 import { describeMachine } from "./rig/describeMachine.ts";
 import { peers } from "./peers.ts";
 import { printResult } from "./printResult.ts";
+import { consoleBench } from "./console.ts";
 import { crowd } from "./crowd.ts";
 import { flood } from "./flood.ts";
 import { growth } from "./growth.ts";
@@ -44,6 +45,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   start,
   growth,
   query,
+  consoleBench,
 ];
 
 /** Run only when named: they need packages and servers of others. */

@@ -8,13 +8,12 @@ import { statSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { View } from "../../core/query/View.ts";
-import { agentId } from "../../schemas/Address.ts";
-import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { NAMESPACE_DEFAULT } from "../../schemas/Subjects.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { durabilityOf, openBenchHost, type BenchHost } from "./rig/BenchHost.ts";
 import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { storeAgents, storeTurn, STORING_AT_ONCE } from "./rig/storeAgents.ts";
 import { findFloor, ROOT } from "./rig/findFloor.ts";
 import { runWrk, type WrkRun } from "./rig/runWrk.ts";
 import { startOurs } from "./rig/startOurs.ts";
@@ -28,9 +27,6 @@ const AGENTS_DEFAULT = 10_000;
 const EVENTS_EACH = 2;
 /** Written between two questions, for the second to bring up to date. */
 const EVENTS_NEW = 1_000;
-const STORING_AT_ONCE = 256; // as many as keep the broker busy
-/** Of the state's text: a state is some 400 bytes. */
-const BALLAST = "x".repeat(300);
 const CONNECTIONS = 64;
 const WARM_UP_SECONDS = 4;
 /** Between two questions under load: as an operator who looks all the time. */
@@ -145,7 +141,7 @@ async function overAgents(
   };
   try {
     options.say(`storing ${agents} agents`);
-    const seqs = await store(host, agents);
+    const seqs = await storeAgents(host, agents, EVENTS_EACH);
     const filtered = STATEMENTS["filtered"]!;
     const first: Asked[] = [];
     for (let round = 0; round < options.rounds; round++)
@@ -180,48 +176,10 @@ async function overAgents(
   }
 }
 
-const nameOf = (n: number): string => `agent-${n}`;
-
-async function append(host: BenchHost, n: number, state: object, after: number): Promise<number> {
-  const id = agentId("BenchAgent", nameOf(n));
-  const data = encodeEvent({
-    id: `${n}-${after}`,
-    agent: [id.class, id.name],
-    kind: "turns",
-    host: "bench",
-    epoch: 1,
-    time: Date.now(),
-    turns: [{ cause: { kind: "webhook", id: `${n}` }, state: { set: state } }],
-    after,
-  });
-  const { journal } = host.services;
-  const signal = AbortSignal.timeout(30_000);
-  const stored = await journal.append(id, data, { expectedSeq: after as never, signal });
-  if (stored._tag !== "Stored") throw new BenchFailed(`${id.name} was not stored: ${stored._tag}`);
-  return stored.seq;
-}
-
-const stateOf = (n: number, turn: number) => ({
-  plan: ["free", "team", "business"][n % 3],
-  stars: (n * 7919) % 1_000,
-  turn,
-  text: BALLAST,
-});
-
-/** Resolves to each agent's last sequence. */
-async function store(host: BenchHost, agents: number): Promise<number[]> {
-  const seqs = Array.from({ length: agents }, () => 0);
-  for (let turn = 0; turn < EVENTS_EACH; turn++)
-    await eachAtOnce(seqs.keys(), STORING_AT_ONCE, async (n) => {
-      seqs[n] = await append(host, n, stateOf(n, turn), seqs[n]!);
-    });
-  return seqs;
-}
-
 async function touch(host: BenchHost, seqs: number[], events: number, turn: number): Promise<void> {
   const few = Array.from({ length: Math.min(events, seqs.length) }, (_, n) => n);
   await eachAtOnce(few, STORING_AT_ONCE, async (n) => {
-    seqs[n] = await append(host, n, stateOf(n, EVENTS_EACH + turn), seqs[n]!);
+    seqs[n] = await storeTurn(host, n, EVENTS_EACH + turn, seqs[n]!);
   });
 }
 

@@ -72,14 +72,23 @@ export class DevProcess {
   out = "";
   err = "";
 
-  constructor(args: readonly string[], cwd: string, env: Readonly<Record<string, string>> = {}) {
+  /** `shell`: what runs it at a terminal of its own, whose keys are written to `child.stdin`. */
+  constructor(
+    args: readonly string[],
+    cwd: string,
+    env: Readonly<Record<string, string>> = {},
+    shell?: (command: string) => string,
+  ) {
     const program = join(this.folder.path, "program.mjs");
     writeFileSync(program, PROGRAM);
-    this.child = spawn(process.execPath, [program, ...args], {
+    const command = [process.execPath, program, ...args];
+    const [file = "", ...rest] =
+      shell === undefined ? command : ["script", "-qefc", shell(command.join(" ")), "/dev/null"];
+    this.child = spawn(file, rest, {
       detached: true, // a group of its own: what kills it kills its worker
       cwd,
       env: { PATH: process.env["PATH"] ?? "", ...env },
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: [shell === undefined ? "ignore" : "pipe", "pipe", "pipe"],
     });
     this.child.stdout!.on("data", (chunk: Buffer) => (this.out += chunk.toString()));
     this.child.stderr!.on("data", (chunk: Buffer) => (this.err += chunk.toString()));

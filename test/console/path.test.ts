@@ -1,12 +1,14 @@
 /**
  * The way of somebody who knows none of it: from the first line of `agents dev` to the webhook that
- * changed a field, and to what a corrected handler would have done.
+ * changed a field, and to what a corrected handler would have done. `npm run docs:screens` has it
+ * write the screenshots of the docs on its way.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { sign } from "../../services/webhooks/sign.ts";
 import { launchChromium } from "../kit/chromium.ts";
@@ -64,6 +66,21 @@ afterAll(async () => {
   folder.remove();
 }, 30_000);
 
+/** Where screenshots go; none are made where it is not set. */
+const SCREENS = process.env["SCREENS"];
+const SIZE = { width: 1_000, height: 620 };
+
+/** Without what is the machine's own. */
+async function shoot(page: Page, name: string): Promise<void> {
+  if (SCREENS === undefined) return;
+  await page.evaluate(`(() => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text !== null; text = texts.nextNode())
+      text.data = text.data.replaceAll(${JSON.stringify(hostname())}, "machine-1").replaceAll(${JSON.stringify(folder.path)}, "/app");
+  })()`);
+  await page.screenshot({ path: join(ROOT, SCREENS, `${name}.png`) });
+}
+
 const printed = (pattern: RegExp): Promise<string> =>
   pollUntil(`agents dev prints ${pattern}`, () => {
     const found = pattern.exec(out)?.[1];
@@ -84,8 +101,10 @@ it("finds which webhook changed a field, and what a corrected handler would have
     expect(answer.status).toBe(200);
   }
 
-  const page = await browser.newPage();
+  const page = await browser.newPage({ viewport: SIZE });
   await page.goto(consoleUrl);
+  await page.getByRole("region", { name: "Cost by class" }).waitFor();
+  await shoot(page, "overview");
   await page.getByRole("link", { name: "Agents", exact: true }).click();
   await page.getByRole("link", { name: "ShopAgent/corner" }).click();
   await page.getByRole("link", { name: "State", exact: true }).click();
@@ -95,6 +114,7 @@ it("finds which webhook changed a field, and what a corrected handler would have
   await writes.nth(3).waitFor();
   const cells = await writes.nth(2).getByRole("cell").allInnerTexts();
   expect(cells.slice(-2)).toEqual(["30", "40"]);
+  await shoot(page, "why");
   await writes.nth(2).getByRole("cell").nth(3).getByRole("link").click();
   // The delivery that did it is a refund.
   await page.getByText('"action": "refund"').waitFor();
@@ -106,4 +126,6 @@ it("finds which webhook changed a field, and what a corrected handler would have
   const again = page.getByRole("region", { name: "Re-run" });
   await again.getByText("differs").waitFor({ timeout: 45_000 });
   expect(await again.innerText()).toContain("state.total: 40 -> 20");
+  await again.scrollIntoViewIfNeeded();
+  await shoot(page, "rerun");
 }, 120_000);

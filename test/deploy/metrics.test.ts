@@ -8,6 +8,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { Installation, SECRET } from "../faults/Installation.ts";
 import { Senders } from "../faults/Senders.ts";
+import type { Top } from "../../services/cli/commands/top.ts";
+import { sign } from "../../services/webhooks/sign.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
+import { parsePrometheus } from "../admin/parsePrometheus.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const read = (path: string): string => readFileSync(ROOT + path, "utf8");
@@ -29,13 +35,14 @@ const rules = (parse(read("deploy/prometheus/alerts.yml")) as Rules).groups.flat
 );
 
 let installation: Installation;
+let host: AgentsProcess;
 /** Every series of both processes: `name{labels}`. */
 let series: string[] = [];
 
 beforeAll(async () => {
   installation = await Installation.start({ shards: 4, leaseTtlMs: 5_000 });
   // Of two workers: what their parent serves is theirs and its own.
-  const host = await installation.startHost("a", ["--workers", "2"]);
+  host = await installation.startHost("a", ["--workers", "2"]);
   await installation.gateway.ready();
   const senders = new Senders({
     url: installation.gateway.url,
@@ -49,6 +56,7 @@ beforeAll(async () => {
   const retention = await installation.startRetention();
   for (const process of [installation.gateway, host, retention]) {
     const text = await process.metrics();
+    parsePrometheus(text); // throws for what Prometheus would refuse
     series.push(...text.split("\n").filter((line) => line !== "" && !line.startsWith("#")));
   }
   await retention.stop();
@@ -94,6 +102,27 @@ describe("what watches the system", () => {
       expect(read("docs/operations.md")).toContain(`### ${rule.alert}\n`);
     },
   );
+
+  test("a turn that holds its process is counted, by class and by agent", async () => {
+    let sent = 0;
+    const top = await pollUntil("a stall", async () => {
+      const body = JSON.stringify({ agent: "slow", id: `hold ${++sent}`, holdMs: 600 });
+      const headers = sign.github(body, SECRET, { event: "push", id: `hold ${sent}` });
+      const url = `${installation.gateway.url}/webhooks/github`;
+      expect((await fetch(url, { method: "POST", headers, body })).status).toBe(200);
+      const { out } = await runAgents(["top", "--json", "--interval", "0.1"], { NATS_URL: installation.nats.url }); // prettier-ignore
+      const { agents } = JSON.parse(out) as Top;
+      const slow = agents.find(({ name }) => name === "slow");
+      return (slow?.stalls ?? 0) > 0 ? { done: true, value: slow } : { done: false, saw: out };
+    });
+    expect(top).toMatchObject({ class: "Ledger", stalledSeconds: expect.any(Number) as number });
+    expect(top!.stalledSeconds).toBeGreaterThanOrEqual(0.2);
+    const metrics = parsePrometheus(await host.metrics());
+    const stalls = metrics.get("agents_stalls_total")!.samples;
+    expect(stalls.every(({ labels }) => labels["class"] === "Ledger")).toBe(true);
+    // The agent counts from its last waking on.
+    expect(stalls.reduce((sum, { value }) => sum + value, 0)).toBeGreaterThanOrEqual(top!.stalls);
+  });
 
   test("a metric that nobody serves would be found", () => {
     expect(missing("rate(agents_unknown_total[5m])")).toEqual(["agents_unknown_total"]);

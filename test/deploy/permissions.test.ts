@@ -125,6 +125,11 @@ describe("every process under its own user", () => {
     socket.terminate();
   });
 
+  test("questions over all agents are answered", async () => {
+    const answer = await fetch(`${gateway.url}/agents/ledger/one?of=all`);
+    expect(await answer.json()).toEqual([{ count: 2 }]);
+  });
+
   test("the reader sees agents, their history and state, and can't act on them", async () => {
     expect((await cli("reader", "list")).text).toContain("one");
     expect((await cli("reader", "state", "Ledger", "one")).text).toContain('"count": 2');

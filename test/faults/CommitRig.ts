@@ -11,8 +11,6 @@ import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/Journa
 import { SILENT } from "../../core/telemetry/observability.ts";
 import type { AppendResult, JournalShape } from "../../core/journal/Journal.ts";
 import { Log } from "../../core/telemetry/Log.ts";
-import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
-import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { AgentSlot } from "../../services/host/AgentSlot.ts";
 import { hostServices, type HostServices } from "../../services/host/HostServices.ts";
@@ -23,6 +21,7 @@ import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
 import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { collectingLog } from "../kit/system.ts";
+import { hostMetrics } from "../kit/hostMetrics.ts";
 
 export const ID = agentId("Subject", "one");
 
@@ -72,7 +71,7 @@ export class CommitRig {
         config: { hostId: "host", subjects, shards, drainTimeoutMs: 1000 },
         module: () => ({ agents: new Map([[ID.class, rig.agentClass]]), env: {} }),
         observability: SILENT,
-        metrics: { ...agentMetrics(noMetrics), refusedAppends: () => rig.refused++ },
+        metrics: hostMetrics({ refusedAppend: () => rig.refused++ }),
       }).pipe(Effect.provide(layer), Effect.scoped),
     );
     rig.services = { ...made, ...rig.watched(made) };

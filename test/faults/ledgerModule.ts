@@ -8,14 +8,18 @@
  * thawed.
  */
 import { existsSync, renameSync, writeFileSync } from "node:fs";
-import { Agent } from "agents";
+import { Agent, query, type AgentNamespace } from "agents";
 import { body, github, webhook } from "agents/webhooks";
 
 interface LedgerState {
   readonly count: number;
 }
 
-export class Ledger extends Agent<unknown, LedgerState> {
+interface Env {
+  readonly Ledger: AgentNamespace;
+}
+
+export class Ledger extends Agent<Env, LedgerState> {
   static override options = { http: "open", hibernateAfterSeconds: 1, retry: { maxAttempts: 20 } };
   override initialState = { count: 0 };
 
@@ -25,11 +29,17 @@ export class Ledger extends Agent<unknown, LedgerState> {
   }
 
   override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET" && request.url.endsWith("?of=all"))
+      return Response.json(
+        await query(this.env.Ledger, "SELECT sum(state->>'count') AS count FROM Ledger"),
+      );
     if (request.method === "GET") {
       const rows = this.sql<{ id: string }>`SELECT id FROM deliveries ORDER BY n`;
       return Response.json({ state: this.state, ids: rows.map((row) => row.id) });
     }
-    const { id } = (await request.json()) as { id: string };
+    const { id, holdMs = 0 } = (await request.json()) as { id: string; holdMs?: number };
+    const endMs = performance.now() + holdMs;
+    while (performance.now() < endMs);
     await tick();
     this.setState({ count: this.state.count + 1 });
     // Random bytes: a rebuild that ran the SQL again would differ.

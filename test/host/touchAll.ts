@@ -34,6 +34,10 @@ export async function touchAll(
   await Promise.all(Array.from({ length: atOnce }, lane));
 }
 
+/** Turns of inputs: each activation is a turn, too. */
+export const inputsDone = async (host: AgentsProcess): Promise<number> =>
+  (await host.metric("agents_turns_total")) - (await host.metric("agents_activations_total"));
+
 /** `look`: at each poll. */
 export const untilTaken = (
   host: AgentsProcess,
@@ -44,7 +48,7 @@ export const untilTaken = (
     "every agent has taken its input",
     async () => {
       await options.look?.();
-      const done = await host.metric("agents_turns_total");
+      const done = await inputsDone(host);
       return done >= turns || { done: false, saw: done };
     },
     { timeoutMs: options.timeoutMs, intervalMs: 100 },

@@ -112,11 +112,11 @@ export class AgentsProcess {
     return (await this.admin("/metrics")).text();
   }
 
-  /** Value of a series without labels; 0 when it has none yet. */
+  /** Sum of a metric's series; 0 when it has none yet. */
   async metric(name: string): Promise<number> {
     const text = await this.metrics();
-    const line = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
-    return line === null ? 0 : Number(line[1]);
+    const lines = [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))];
+    return lines.reduce((sum, [, value]) => sum + Number(value), 0);
   }
 
   /** SIGSTOP to it and its workers: they do nothing, and their connections stay open. */

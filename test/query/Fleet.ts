@@ -10,7 +10,6 @@ import { trimAgent, type TrimPorts } from "../../core/retention/trimAgent.ts";
 import { ScheduleTable, toSchedule } from "../../core/schedule/ScheduleTable.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
-import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
@@ -42,7 +41,6 @@ export class Fleet {
   created = "2026-01-01T00:00:00Z";
   readonly ports: TrimPorts;
   private readonly live = new Map<string, Live>();
-  private readonly log: BackupEntry[] = [];
   private count = 0;
 
   private constructor(opened: Awaited<ReturnType<typeof openSqliteDatabases>>) {
@@ -53,7 +51,6 @@ export class Fleet {
       databases: opened.databases,
       time: this.time,
     };
-    this.broker.journal.watch(({ id, event }) => this.log.push({ id, ...event }));
   }
 
   static async open(): Promise<Fleet> {
@@ -61,7 +58,7 @@ export class Fleet {
   }
 
   get end(): number {
-    return this.log.at(-1)?.seq ?? 0;
+    return this.broker.journal.end;
   }
 
   /**
@@ -70,23 +67,18 @@ export class Fleet {
    */
   sources(stopAfter = Infinity, meanwhile?: () => Promise<void>): ViewSources {
     const { journal, snapshots, databases } = this.ports;
-    const { log, broker } = this;
+    const { broker } = this;
     return {
       agents: { journal, snapshots, databases },
       changes: {
         streams: async () => [{ created: this.created, end: this.end }],
         between: async function* (_group, { fromSeq, toSeq }) {
           let left = stopAfter;
-          const entries = log.filter(
-            ({ id, seq }) =>
-              seq >= fromSeq &&
-              seq <= toSeq &&
-              broker.journal.eventsOf(id).some((stored) => stored.seq === seq), // not trimmed
-          );
+          const entries = broker.journal.between(fromSeq, toSeq);
           await meanwhile?.();
-          for (const entry of entries) {
+          for (const { id, event } of entries) {
             if (left-- <= 0) throw new Killed();
-            yield entry;
+            yield { id, ...event };
           }
         },
       },
@@ -143,11 +135,15 @@ export class Fleet {
     await trimAgent(id, this.ports, { limits: { events }, events: length });
   }
 
-  /** What the view has to say of each agent that is not ended. */
-  async rows(): Promise<ReadonlyArray<Record<string, unknown>>> {
+  /**
+   * What the view has to say of each agent that is not ended, now or at a time. Rejects with
+   * `HistoryTrimmed` where that is not kept.
+   */
+  async rows(atTimeMs?: number): Promise<ReadonlyArray<Record<string, unknown>>> {
     const rows: Record<string, unknown>[] = [];
+    const then = atTimeMs === undefined ? {} : { atTimeMs };
     for (const { id } of this.broker.journal.entries()) {
-      const { image, database } = await rebuildAgent(id, this.sources().agents);
+      const { image, database } = await rebuildAgent(id, { ...this.sources().agents, ...then });
       const schedules = new ScheduleTable(database).all().map(toSchedule);
       database.close();
       const isEmpty = image.state === undefined && image.pages === 0;

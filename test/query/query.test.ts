@@ -1,6 +1,7 @@
 /**
- * `agents query` as people run it, on a real nats-server with real hosts: what it answers, what it
- * refuses, and that a kill, a trim, an erasure and a restore leave it right.
+ * `agents query` as people run it, and `query` in a module's `fetch`, on a real nats-server with a
+ * real host and gateway: what they answer, what they refuse, and that a kill, a trim, an erasure
+ * and a restore leave it right.
  */
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -38,9 +39,12 @@ const HOSTILE = `o'hara"; DROP TABLE Shop; --`;
 const folder = tempFolder("query");
 /** Where commands keep what is theirs: below their working folder. */
 const data = join(folder.path, ".agents");
+/** Where the host keeps what is its. */
+const hostData = join(folder.path, "host");
 let nats: TestNats;
 let ports: ReadPorts;
 let host: AgentsProcess;
+let gateway: AgentsProcess;
 
 /** A command in this process. */
 async function agents(...args: string[]): Promise<AgentsRun> {
@@ -76,6 +80,20 @@ async function call(className: string, name: string, method: string, ...args: un
   return reply.value;
 }
 
+/** A request that the module's `fetch` answers. */
+async function ask(path: string): Promise<{ readonly status: number; readonly text: string }> {
+  const response = await fetch(`${gateway.url}${path}`);
+  return { status: response.status, text: await response.text() };
+}
+const asked = (sql: string) => ask(`/query?sql=${encodeURIComponent(sql)}`);
+
+/** All bytes of a folder's files. */
+const bytesIn = (path: string): string =>
+  readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), "latin1"))
+    .join("");
+
 /** Jobs of an agent that fail; resolves when the last of them has. */
 async function failJobs(name: string, messages: ReadonlyArray<string>): Promise<void> {
   const before = await failuresOf(name);
@@ -100,15 +118,18 @@ beforeAll(async () => {
   nats = await startNats();
   expect(await agents("provision", "--shards", "4", "--stream-groups", "2")).toMatchObject({ code: 0 }); // prettier-ignore
   ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
-  host = await AgentsProcess.start({
-    args: ["host", MODULE, "--nats", nats.url, "--data", join(folder.path, "host")],
-  });
-  await host.ready();
+  const start = (role: "host" | "gateway", ...args: string[]) =>
+    AgentsProcess.start({
+      args: [role, MODULE, "--nats", nats.url, "--data", hostData, ...args],
+    });
+  [host, gateway] = await Promise.all([start("host"), start("gateway", "--port", "0")]);
+  await Promise.all([host.ready(), gateway.ready()]);
   for (let n = 0; n < 20; n++) await call("Shop", `shop-${n}`, "sell", n);
   await call("Shop", HOSTILE, "sell", 1_000);
   await call("Customer", "ann", "pay", 7);
 }, 90_000);
 afterAll(async () => {
+  await gateway?.kill();
   await host?.kill();
   await ports?.close();
   await nats?.stop();
@@ -245,6 +266,74 @@ test("an erased agent is gone, its next life is there, and so is one that is put
   expect(await agents("fork", "shop", "shop-1", "copy of 1")).toMatchObject({ code: 0 });
   expect(await rows("SELECT schedules->0->>'callback' AS what FROM Shop WHERE name = 'copy of 1'")).toEqual([{ what: "restock" }]); // prettier-ignore
 }, 90_000);
+
+test("in code, each request reads what the one before it wrote, and wrong SQL says why", async () => {
+  const total = async () => (JSON.parse((await asked("SELECT sum(state->>'sold') AS n FROM Shop")).text) as [{ n: number }])[0].n; // prettier-ignore
+  const before = await total();
+  for (let n = 1; n <= 10; n++) {
+    await ask(`/sell?shop=shop-${n}&count=1`);
+    expect(await total()).toBe(before + n);
+  }
+  expect(await asked("SELECT * FROM Shopp")).toEqual({
+    status: 400,
+    text: "QueryRefused: There are no agents of class Shopp. Did you mean Shop?",
+  });
+  expect((await asked("DELETE FROM Shop")).text).toMatch(/^QueryRefused: SQLite: The statement writes/); // prettier-ignore
+  // Past the broker's payload limit.
+  const { text } = await asked("SELECT printf('%.*c', 3000000, 'x') AS x");
+  expect(JSON.parse(text)).toEqual([{ x: "x".repeat(3_000_000) }]);
+});
+
+test("an erased agent is out of the host's view, bytes included, before the erasure ends", async () => {
+  const named = "a shop whose name is nowhere else";
+  await ask(`/sell?shop=${named}&count=1`);
+  expect(await asked(`SELECT name FROM Shop WHERE name = '${named}'`)).toMatchObject({
+    text: JSON.stringify([{ name: named }]),
+  });
+  const views = join(hostData, "hosts", "0", "view");
+  expect(bytesIn(views)).toContain(named);
+  const erased = await agents("erase", "shop", named, "--yes");
+  expect(erased).toMatchObject({ code: 0 });
+  expect(erased.err).not.toContain("did not answer");
+  expect(bytesIn(views)).not.toContain(named);
+});
+
+test("as of an earlier time it has the agents of then", async () => {
+  const sold = ["SELECT state->>'sold' AS sold FROM Shop WHERE name = 'past'"] as const;
+  await call("Shop", "past", "sell", 1);
+  const id = agentId("Shop", "past");
+  const { time } = decodeEvent((await ports.journal.last(id))!.data).head;
+  await pollUntil("a later millisecond", () => machineTime.nowMs() > time);
+  await call("Shop", "past", "sell", 10);
+  expect(await rows(...sold)).toEqual([{ sold: 11 }]);
+  const at = ["--at", new Date(time).toISOString()];
+  // An agent that was trimmed above has no history of then: its beginning is named.
+  const trimmed = await agents("query", ...sold, ...at.with(1, "2026-01-01T00:00:00Z"));
+  expect(trimmed.code).toBe(3);
+  expect(trimmed.err).toMatch(
+    /^As of 2026-01-01T00:00:00.000Z there is no answer: the history of \d+ agents? is trimmed \(Shop\/.*\)\. There is one from \S+Z on; where the events were archived, name the archive \(--archive\)\.$/m,
+  );
+  expect(await rows(...sold, ...at)).toEqual([{ sold: 1 }]);
+  expect(await rows("SELECT count(*) AS n FROM agents", "--at", "0s")).toEqual(
+    await rows("SELECT count(*) AS n FROM agents"),
+  );
+  expect((await agents("query", ...sold, ...at, "--rebuild")).err).toContain("leave out --rebuild");
+  expect((await agents("query", ...sold, "--at", "42")).err).toContain("give how long ago");
+});
+
+test("it waits for an event that it is told to have", async () => {
+  await call("Shop", "waited", "sell", 1);
+  const id = agentId("Shop", "waited");
+  const { seq } = (await ports.journal.last(id))!;
+  const sold = "SELECT state->>'sold' AS sold FROM Shop WHERE name = 'waited'";
+  expect(await rows(sold, "--after", `shop/waited@${seq}`)).toEqual([{ sold: 1 }]);
+  const group = ports.changes.groupOf(id);
+  const { end } = (await ports.changes.streams())[group]!;
+  const waiting = rows(sold, "--after", `Shop/waited@${end + 1}`);
+  await call("Shop", "waited", "sell", 1);
+  expect(await waiting).toEqual([{ sold: 2 }]);
+  expect((await agents("query", sold, "--after", "waited")).err).toContain("--after RepoAgent/acme~site@42"); // prettier-ignore
+});
 
 test("a restored installation has the same rows, from a view of its own", async () => {
   const saved = join(folder.path, "saved");

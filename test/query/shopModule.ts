@@ -1,7 +1,14 @@
-/** What the tests of `agents query` run on a real host: two classes with states and schedules. */
-import { Agent } from "agents";
+/**
+ * What the tests of queries over all agents run on: two classes with states and schedules, and
+ * questions in `fetch` and in an agent.
+ */
+import { Agent, getAgentByName, query, type AgentNamespace, type Module } from "agents";
 
-export class Shop extends Agent<unknown, { readonly sold: number }> {
+interface Env {
+  readonly Shop: AgentNamespace<Shop>;
+}
+
+export class Shop extends Agent<Env, { readonly sold: number }> {
   static override options = { retry: { maxAttempts: 1 }, hibernateAfterSeconds: 0.2 };
   override initialState = { sold: 0 };
 
@@ -10,6 +17,11 @@ export class Shop extends Agent<unknown, { readonly sold: number }> {
     this.sql`INSERT INTO sales VALUES (${count})`;
     this.setState({ sold: this.state.sold + count });
     return this.state.sold;
+  }
+
+  async sellAndRank(count: number): Promise<unknown[]> {
+    this.sell(count);
+    return query(this.env.Shop, "SELECT name, state->>'sold' AS sold FROM Shop ORDER BY 2 DESC");
   }
 
   async plan(seconds: number): Promise<void> {
@@ -36,3 +48,21 @@ export class Customer extends Agent<unknown, { readonly spent: number }> {
     this.setState({ spent: this.state.spent + amount });
   }
 }
+
+export default {
+  async fetch(request, env) {
+    const { pathname, searchParams } = new URL(request.url);
+    const of = (name: string): string => searchParams.get(name) ?? "";
+    if (pathname === "/sell") {
+      const shop = await getAgentByName(env.Shop, of("shop"));
+      return new Response(String(await shop.sell(Number(of("count")))));
+    }
+    const rich =
+      "SELECT name, state->>'sold' AS sold FROM Shop WHERE state->>'sold' >= ? ORDER BY 2";
+    try {
+      return Response.json(await query(env.Shop, of("sql") || rich, of("sql") ? {} : { values: [Number(of("least"))] })); // prettier-ignore
+    } catch (error) {
+      return new Response(String(error), { status: 400 });
+    }
+  },
+} satisfies Module<Env>;

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { View, VIEW_LIMITS } from "../../core/query/View.ts";
+import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
@@ -37,7 +38,7 @@ async function inProcess<A>(
 ): Promise<A> {
   const opened = await openSqliteDatabases({ folder: folder.path, residentBytesMax: 2 ** 26 });
   try {
-    const view = new View(opened.databases, "agents", limits);
+    const view = new View(opened.databases, "agents", { limits });
     if (rebuild) view.forget();
     await view.catchUp(fleet.sources(stopAfter, meanwhile));
     const found = use(view);
@@ -60,6 +61,16 @@ const rowsOf = (view: View): ReadonlyArray<Record<string, unknown>> =>
        (SELECT value->>'id' AS id FROM json_each(schedules) ORDER BY 1)) AS schedules
      FROM agents ORDER BY class || '/' || name`,
   ).map((row) => ({ ...row, schedules: JSON.parse(row["schedules"] as string) as unknown }));
+
+/** What a view as of a time has, and where that is trimmed from when on there is one. */
+async function asOf(atTimeMs: number) {
+  const { databases } = fleet.ports;
+  const view = new View(databases, "agents", { limits: OFTEN, kept: false, atTimeMs });
+  await view.catchUp(fleet.sources());
+  const found = view.trimmed === undefined ? { rows: rowsOf(view) } : { fromMs: view.trimmed.fromMs }; // prettier-ignore
+  view.close();
+  return found;
+}
 
 const killed = (error: unknown): void => {
   if (!(error instanceof Killed)) throw error;
@@ -116,6 +127,42 @@ describe("the view", () => {
         }
       }),
       { numRuns: 60 },
+    );
+  }, 120_000);
+
+  it("as of any time has the agents as they were then, or says from when on it has them", async () => {
+    const times = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 3, maxLength: 3 }); // prettier-ignore
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(act, { minLength: 10, maxLength: 40 }),
+        times,
+        async (acts, shares) => {
+          fleet = await Fleet.open();
+          folder = tempFolder("view");
+          try {
+            const startMs = fleet.time.nowMs();
+            for (const each of acts) await happen(each);
+            const endMs = fleet.time.nowMs();
+            for (const share of shares) {
+              const atTimeMs = startMs + Math.round(share * (endMs - startMs));
+              const rows = await fleet.rows(atTimeMs).catch((error: unknown) => {
+                if (error instanceof HistoryTrimmed) return undefined;
+                throw error;
+              });
+              const found = await asOf(atTimeMs);
+              if (rows !== undefined) expect(found).toEqual({ rows });
+              else {
+                expect(found.fromMs).toBeGreaterThan(atTimeMs);
+                expect(await asOf(found.fromMs!)).toEqual({ rows: await fleet.rows(found.fromMs) });
+                expect(await asOf(found.fromMs! - 1)).toHaveProperty("fromMs");
+              }
+            }
+          } finally {
+            folder.remove();
+          }
+        },
+      ),
+      { numRuns: 40 },
     );
   }, 120_000);
 

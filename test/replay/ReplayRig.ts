@@ -14,8 +14,6 @@ import { runtimeOf } from "../../core/agent/RuntimeContext.ts";
 import { SILENT } from "../../core/telemetry/observability.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { Log } from "../../core/telemetry/Log.ts";
-import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
-import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
@@ -30,6 +28,7 @@ import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { run } from "../sqlite/Workload.ts";
 import { collectingLog } from "../kit/system.ts";
 import type { Action, Event, StateEdit } from "./Program.ts";
+import { hostMetrics } from "../kit/hostMetrics.ts";
 
 export const ID = agentId("Subject", "one");
 
@@ -109,11 +108,10 @@ export class ReplayRig {
               env: {},
             }),
             observability: SILENT,
-            metrics: {
-              ...agentMetrics(noMetrics),
-              commits: () => rig.committed(),
-              refusedAppends: () => rig.counts.refused++,
-            },
+            metrics: hostMetrics({
+              commit: () => rig.committed(),
+              refusedAppend: () => rig.counts.refused++,
+            }),
           }),
         );
         rig.claim();

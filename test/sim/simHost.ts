@@ -25,8 +25,6 @@ import { makeMailDrop } from "../../core/mail/mailDrop.ts";
 import { MailTransport } from "../../core/mail/MailTransport.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import { Time } from "../../core/time/Time.ts";
-import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
-import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { SILENT } from "../../core/telemetry/observability.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
@@ -53,6 +51,7 @@ import { simMemory } from "./rig/simMemory.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./rig/SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
+import { hostMetrics } from "../kit/hostMetrics.ts";
 
 /**
  * How long a host that stops waits for its turns: shorter than a lease, so that stops are quick.
@@ -282,15 +281,14 @@ async function startProcess(
         sweepMs: SWEEP_MS,
       },
       module: () => ({ agents: classes, env }),
-      metrics: {
-        ...agentMetrics(noMetrics),
-        hibernations: () => weather.bit("hibernated"),
-        quarantines: () => weather.bit("quarantined"),
-        duplicates: () => weather.bit("duplicate dropped"),
-        deadLetters: () => weather.bit("dead letter"),
-        activations: (events) =>
+      metrics: hostMetrics({
+        hibernation: () => weather.bit("hibernated"),
+        quarantine: () => weather.bit("quarantined"),
+        duplicate: () => weather.bit("duplicate dropped"),
+        deadLetter: () => weather.bit("dead letter"),
+        activation: (events) =>
           weather.bit(events === 0 ? "activated without replay" : "activated"),
-      },
+      }),
       calls,
       observability: SILENT,
       endings: control.endings,

@@ -31,10 +31,15 @@ async function run(className: string | undefined, meanwhile: () => Promise<void>
     className,
     json,
     seconds: 2,
-    nowMs: () => nowMs,
-    pause: async (ms) => {
-      await meanwhile();
-      nowMs += ms;
+    time: {
+      monotonicMs: () => nowMs,
+      after: (ms, f) => {
+        void meanwhile().then(() => {
+          nowMs += ms;
+          f();
+        });
+        return () => undefined;
+      },
     },
   });
   return printed;
@@ -75,9 +80,9 @@ test("of one class, as a table where nobody asks for JSON", async () => {
 
 test("the same numbers are metrics with the class as their label", async () => {
   const text = await system.host.metrics.render();
-  expect(text).toMatch(/^agents_class_turns_total\{class="Busy"\} [1-9]/m);
-  expect(text).toMatch(/^agents_class_turn_seconds_total\{class="Idle"\} /m);
-  expect(text).toMatch(/^agents_class_commit_bytes_total\{class="Busy"\} [1-9]/m);
+  expect(text).toMatch(/^agents_turns_total\{class="Busy"\} [1-9]/m);
+  expect(text).toMatch(/^agents_turn_seconds_total\{class="Idle"\} /m);
+  expect(text).toMatch(/^agents_commit_bytes_total\{class="Busy"\} [1-9]/m);
   // No series for each agent.
-  expect(text.match(/^agents_class_turns_total/gm)).toHaveLength(2);
+  expect(text.match(/^agents_turns_total/gm)).toHaveLength(2);
 });

@@ -37,7 +37,6 @@ describe("the configuration file beside a module", () => {
         ["PAY", "PayAgent"],
         ["TASK_WORKFLOW", "TaskWorkflow"],
       ]),
-      objects: ["PayAgent"],
       mailBindings: ["MAILER"],
       assets: {
         directory: join(folder, "public"),

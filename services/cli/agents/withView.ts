@@ -3,7 +3,6 @@
  * lets a command query it.
  */
 import { join } from "node:path";
-import { LocalImageCorrupt } from "../../../core/database/Databases.ts";
 import { View, ViewNotSaved, VIEW_LIMITS } from "../../../core/query/View.ts";
 import { IMAGE_BYTES_MAX } from "../../../schemas/PageDelta.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
@@ -16,18 +15,33 @@ const RESULT_FULL = 13;
 /** With room for one more batch: pages past it are written before the save. */
 const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
+/** Who names an event has seen it stored: only a clock or a copy that is behind makes it late. */
+const EVENT_WAIT_MS = 30_000;
+/** Asking for the streams' ends costs the broker nothing. */
+const EVENT_AGAIN_MS = 100;
+
 export interface ViewOptions {
   readonly dataFolder: string;
   /** Make it anew. */
   readonly rebuild: boolean;
   readonly progress: Progress | undefined;
+  /** Must be in the view. */
+  readonly event: ViewEvent | undefined;
+}
+
+/** An event of an agent, by its place in the journals' streams. */
+export interface ViewEvent {
+  /** As it was given. */
+  readonly text: string;
+  readonly group: number;
+  readonly seq: number;
 }
 
 /** Rejects with `CliError`, `BrokerUnavailable`, and as `use` does. */
 export async function withView<A>(
   joins: Pick<Joins, "openDatabases" | "time">,
   ports: Pick<ReadPorts, "journal" | "snapshots" | "databases" | "changes" | "namespace">,
-  { dataFolder, rebuild, progress }: ViewOptions,
+  { dataFolder, rebuild, progress, event }: ViewOptions,
   use: (view: View) => A,
 ): Promise<A> {
   const folder = join(dataFolder, "view");
@@ -41,16 +55,20 @@ export async function withView<A>(
     const opened = await joins.openDatabases({ folder, residentBytesMax: RESIDENT_BYTES_MAX });
     try {
       const view = new View(opened.databases, ports.namespace);
-      const answer = async (): Promise<A> => {
-        await view.catchUp(sources);
-        return use(view);
-      };
       if (rebuild) view.forget();
-      const result = await answer().catch((error: unknown) => {
-        if (!(error instanceof LocalImageCorrupt)) throw error;
-        view.forget();
-        return answer();
-      });
+      const startMs = joins.time.monotonicMs();
+      const catchUp = async (): Promise<void> => {
+        await view.catchUp(sources);
+        while (event !== undefined && (view.seqs[event.group] ?? 0) < event.seq) {
+          if (joins.time.monotonicMs() - startMs > EVENT_WAIT_MS)
+            throw failed(
+              `--after ${event.text}: no such event was stored in ${EVENT_WAIT_MS / 1_000} seconds; the view is up to event ${view.seqs[event.group] ?? 0}`,
+            );
+          await new Promise<void>((resolve) => joins.time.after(EVENT_AGAIN_MS, resolve));
+          await view.catchUp(sources);
+        }
+      };
+      const result = await view.ask(catchUp, () => use(view));
       view.close();
       return result;
     } catch (error) {

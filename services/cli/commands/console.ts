@@ -83,13 +83,14 @@ export function addConsole(program: Command, context: CommandContext): void {
       "after",
       `
 The API, with "Authorization: Bearer <token>"; GET gives what the reading commands print with --json:
-  GET  /api/overview, /api/hosts
+  GET  /api/overview, /api/hosts, /api/top
   GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&limit=
   GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows&limit=
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
   GET  /api/agents/<class>/<name>/why?path=, …/diff?from=&to=
-  GET  /api/query?sql=             rows of one SELECT over all agents
+  GET  /api/query?sql=&at=&after=<class>/<name>@<seq>
+                                   rows of one SELECT over all agents
   GET  /api/quarantined
   POST /api/agents/<class>/<name>/release, …/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
   GET  /api/deliveries?status=&route=&agent=&since=&limit=, /api/deliveries/<id>

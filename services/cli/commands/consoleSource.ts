@@ -22,6 +22,7 @@ import { redeliverNamed } from "./redeliver.ts";
 import { schedules } from "./schedules.ts";
 import { sql } from "./sql.ts";
 import { state } from "./state.ts";
+import { top } from "./top.ts";
 import { why } from "./why.ts";
 import { CliError, EXIT_NOT_FOUND } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -107,9 +108,15 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     history: (wanted) => lines((capture) => history(ports, capture, { ...wanted, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
-    query: async (statement) => {
-      const given = statement === "" ? [] : ["--", statement];
-      const [rows] = await parts.own("query", ["--json", "--data", dataFolder, ...given]);
+    query: async ({ sql: statement, at, after }) => {
+      const [rows] = await parts.own("query", [
+        "--json",
+        "--data",
+        dataFolder,
+        ...(at === undefined ? [] : [`--at=${at}`]),
+        ...(after === undefined ? [] : [`--after=${after}`]),
+        ...(statement === "" ? [] : ["--", statement]),
+      ]);
       return rows;
     },
     sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),
@@ -141,6 +148,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     quarantined: () =>
       lines((capture) => listQuarantined(ports, capture, time, { className: undefined, json })),
     release: (agent) => first((capture) => release(ports, capture, time, { ...agent, json })),
+    top: () => first((capture) => top(ports, capture, { className: undefined, json, time })),
     fork: (wanted) => first((capture) => fork(ports, capture, time, { ...wanted, json })),
     rerun: async ({ className, name, module, from, to, last, failed }) => {
       if (!modules.includes(module))

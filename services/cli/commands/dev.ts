@@ -107,6 +107,11 @@ The data is found again at the next start. Webhook secrets come from the environ
         log: options.log,
       });
       if (given.open === true && served !== undefined) openInBrowser(served.url);
+      const { onConsoleKey } = await import("../serving/consoleKey.ts");
+      const endKey =
+        served === undefined
+          ? () => undefined
+          : onConsoleKey(process.stdin, () => openInBrowser(served.url));
       try {
         await serveWorkers(joins, {
           ...options,
@@ -117,6 +122,7 @@ The data is found again at the next start. Webhook secrets come from the environ
           beside: installation?.follow,
         });
       } finally {
+        endKey();
         await installation?.close();
         await served?.stop();
         await tunnel?.close();
@@ -193,7 +199,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       const admin = `http://${printable(control.adminHostname)}:${control.adminPort}`;
       if (again) terminal.out(`Started again: ${url}`);
       const greeting = again ? [] : devGreeting({
-      ...prepared, url, console: control.console, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
+      ...prepared, url, console: control.console, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd, interactive: terminal.interactive,
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);

@@ -4,10 +4,14 @@
  */
 import { Option, type Command } from "commander";
 import { differenceLine, type Difference } from "../../../core/history/agentDifferences.ts";
-import { readFromBase } from "../../../core/journal/Beginnings.ts";
+import { readFromBase, type Read } from "../../../core/journal/Beginnings.ts";
 import { eventRows } from "../../../core/history/eventRows.ts";
 import { matchesTurn, type HistoryFilter } from "../../../core/history/historyFilter.ts";
-import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
+import {
+  historyLines,
+  needsStateBefore,
+  type HistoryLine,
+} from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import { WholeCauses } from "../../../core/history/WholeCauses.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
@@ -162,8 +166,9 @@ export async function history(
     const kept: HistoryLine[] = [];
     // Kept where only the last are wanted, and where their rows are looked up together.
     const keeps = options.limit !== undefined || options.rows === true;
-    // Always read from the first event: states are stored as changes of the previous one.
-    for await (const read of readFromBase(id, ports, options.toSeq as Sequence | undefined)) {
+    const toSeq = options.toSeq as Sequence | undefined;
+    const reads = (await readTail(id, ports, options)) ?? readFromBase(id, ports, toSeq);
+    for await (const read of reads) {
       if (read._tag === "Base") {
         turns.begin(read.base.head);
         terminal.err(trimmedNote(read.base.head.seq, read.base.head.time));
@@ -188,6 +193,43 @@ export async function history(
         print(line);
     },
   });
+}
+
+/** Events that are looked at for one that says its state. Reading all costs more. */
+const PEEKED_MAX = 1_000;
+
+/**
+ * The events from `fromSeq` on, where they can be told without those before: states are stored as
+ * changes of the previous one, and causes once. Undefined: they can't, and all have to be read.
+ */
+async function readTail(
+  id: AgentId,
+  { journal }: Pick<ReadPorts, "journal">,
+  { fromSeq, toSeq, filter = {} }: HistoryOptions,
+): Promise<AsyncIterable<Exclude<Read, { _tag: "Lost" }>> | undefined> {
+  if (fromSeq === undefined || fromSeq <= 1) return undefined;
+  if (Object.values(filter).some((wanted) => wanted !== undefined && wanted !== false))
+    return undefined;
+  const range = { fromSeq: fromSeq as Sequence, ...(toSeq !== undefined && { toSeq: toSeq as Sequence }) }; // prettier-ignore
+  const rest = journal.read(id, range)[Symbol.asyncIterator]();
+  const peeked: StoredEvent[] = [];
+  for (;;) {
+    const next = await rest.next();
+    if (next.done === true) break;
+    const { head } = decodeEvent(next.value.data);
+    const isTrimmed = peeked.length === 0 && (head.after ?? 0) >= fromSeq;
+    if (isTrimmed || needsStateBefore(head) || peeked.length >= PEEKED_MAX) {
+      await rest.return?.(undefined);
+      return undefined;
+    }
+    peeked.push(next.value);
+    if (head.kind === "destroyed" || head.turns.some(({ state }) => state !== undefined)) break;
+  }
+  return (async function* () {
+    for (const event of peeked) yield { _tag: "Event", event } as const;
+    for (let next = await rest.next(); next.done !== true; next = await rest.next())
+      yield { _tag: "Event", event: next.value } as const;
+  })();
 }
 
 /** Reads an agent's events in order, and tells the turns that are asked for. */

@@ -1,19 +1,24 @@
 /**
  * `agents query "<sql>"`: one SELECT over all agents. Reads the view in the data folder
  * (`core/query/View`), which is brought up to date first: the answer has everything that was stored
- * before the command began. No agent is woken.
+ * before the command began. As of an earlier time it reads a view that is made for it. No agent is
+ * woken.
  */
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
-import { QueryTooLong, TooManyRows, type SqlResult } from "../../../core/database/Databases.ts";
-import { nearest } from "../../../core/errors/nearest.ts";
+import type { SqlResult } from "../../../core/database/Databases.ts";
+import { askView, QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
 import type { View } from "../../../core/query/View.ts";
+import { agentId } from "../../../schemas/Address.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
-import { withView } from "../agents/withView.ts";
+import { existingClass } from "../agents/findAgent.ts";
+import { withViewAt } from "../agents/withViewAt.ts";
+import { withView, type ViewEvent } from "../agents/withView.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { readWhole } from "../options/options.ts";
+import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { failed, notFound } from "../terminal/CliError.ts";
+import { failed, notFound, usage } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -36,12 +41,18 @@ export interface QueryOptions {
   readonly rebuild: boolean;
   /** The longest that the statement may run. */
   readonly seconds: number;
+  /** A time, as people type it; undefined: now. */
+  readonly at: string | undefined;
+  /** An event that the answer must have, `<class>/<name>@<seq>`. */
+  readonly after: string | undefined;
 }
 
 /** The values that commander parses. */
 interface Given extends GivenTarget {
   readonly rebuild?: boolean;
   readonly seconds: number;
+  readonly at?: string;
+  readonly after?: string;
 }
 
 export function addQuery(program: Command, context: CommandContext): void {
@@ -52,6 +63,14 @@ export function addQuery(program: Command, context: CommandContext): void {
     )
     .argument("[sql]", "one SQLite statement that reads (default: the classes, and their agents)")
     .option("--rebuild", "make the view anew first")
+    .option(
+      "--at <time>",
+      "as of an earlier time (2h ago: 2h; or 2026-03-01T09:30:00Z); reads all journals, and where they are trimmed the --archive",
+    )
+    .option(
+      "--after <class/name@seq>",
+      "answer only with this event of an agent: waits for it, 30 seconds at most",
+    )
     .addOption(
       new Option("--seconds <count>", "seconds that the statement may run")
         .default(SECONDS_DEFAULT)
@@ -70,6 +89,7 @@ Each class is a table of its name; "agents" has all of them, with their class. A
 Examples:
   agents query "SELECT name, state->>'plan' FROM RepoAgent WHERE state->>'stars' > 100"
   agents query "SELECT class, name, error FROM agents WHERE error IS NOT NULL ORDER BY time DESC"
+  agents query "SELECT state->>'plan' AS plan, count(*) FROM Customer GROUP BY plan" --at 7d
   agents query "SELECT name, due FROM RepoAgent WHERE datetime(due) < datetime('now', '+1 hour')" --json`,
     )
     .action((sql: string | undefined, given: Given) =>
@@ -80,50 +100,56 @@ Examples:
           dataFolder: resolve(terminal.cwd, given.data),
           rebuild: given.rebuild === true,
           seconds: given.seconds,
+          at: given.at,
+          after: given.after,
         }),
       ),
     );
 }
 
-/** Throws `CliError` for SQL that is wrong, writes, or takes too long. */
+/** Throws `CliError` for SQL that is wrong, writes, or takes too long, and for a wrong `at`. */
 export async function query(
   { ports, joins }: { readonly ports: ReadPorts; readonly joins: Pick<Joins, "openDatabases" | "time"> }, // prettier-ignore
   terminal: Terminal,
-  { sql, json, dataFolder, rebuild, seconds }: QueryOptions,
+  { sql, json, dataFolder, rebuild, seconds, at, after }: QueryOptions,
 ): Promise<void> {
+  if (at !== undefined && (rebuild || after !== undefined))
+    throw usage("--at reads a view of its own, as of that time: leave out --rebuild and --after");
   const progress = json ? undefined : new Progress(terminal, joins.time);
+  const ask = (view: View): SqlResult => answer(view, sql, seconds);
+  if (at !== undefined) {
+    const atTimeMs = readTime(at, "--at", joins.time.nowMs());
+    const result = await withViewAt(ports, { atTimeMs, progress }, ask);
+    return printRows(terminal, result, json, `, as of ${new Date(atTimeMs).toISOString()}`);
+  }
   const { result, seqs } = await withView(
     joins,
     ports,
-    { dataFolder, rebuild, progress },
-    (view) => ({ result: answer(view, sql, seconds), seqs: view.seqs }),
+    { dataFolder, rebuild, progress, event: await eventOf(ports, after) },
+    (view) => ({ result: ask(view), seqs: view.seqs }),
   );
   printRows(terminal, result, json, `, up to event ${seqs.join(", ")}`);
 }
 
 function answer(view: View, sql: string, seconds: number): SqlResult {
   try {
-    return view.read(sql, { rowsMax: ROWS_MAX, timeMsMax: seconds * 1_000 });
+    return askView(view, { sql, values: [], seconds, rowsMax: ROWS_MAX });
   } catch (error) {
-    if (error instanceof QueryTooLong)
-      throw failed(
-        `The query ran for ${seconds} seconds and was ended. Make it cheaper, or give it longer (--seconds).`,
-      );
-    if (error instanceof TooManyRows)
-      throw failed(`The query has more than ${ROWS_MAX} rows: add a LIMIT, or aggregate.`);
-    if (!(error instanceof Error) || !("resultCode" in error)) throw error;
-    const table = missingTable(error.message);
-    if (table === undefined) throw failed(`SQLite: ${error.message}`);
-    const meant = nearest(table, ["agents", ...view.classes]);
-    throw notFound(
-      `There are no agents of class ${table}. ${meant === undefined ? '"agents query" shows the classes.' : `Did you mean ${meant}?`}`,
-    );
+    if (error instanceof UnknownClass) throw notFound(error.message);
+    if (error instanceof QueryRefused) throw failed(error.message);
+    throw error;
   }
 }
 
-/**
- * SQLite has one code for whatever is wrong with a statement; only its message says which table is
- * not there. Undefined: something else is wrong.
- */
-const missingTable = (message: string): string | undefined =>
-  /^no such table: (?:main\.)?(.+)$/.exec(message)?.[1];
+/** Names of agents may have slashes and signs of their own. */
+async function eventOf(
+  { journal, changes }: Pick<ReadPorts, "journal" | "changes">,
+  after: string | undefined,
+): Promise<ViewEvent | undefined> {
+  if (after === undefined) return undefined;
+  const [, className, name, seq] = /^([^/]+)\/(.+)@(\d+)$/s.exec(after) ?? [];
+  if (className === undefined || name === undefined)
+    throw usage(`--after ${after}: give an event of an agent (--after RepoAgent/acme~site@42)`);
+  const id = agentId(await existingClass(journal, className), name);
+  return { text: after, group: changes.groupOf(id), seq: Number(seq) };
+}

@@ -7,6 +7,7 @@ import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import { agentId, shardOf, type AgentId } from "../../../schemas/Address.ts";
 import type { Cost, UsageReply } from "../../../core/telemetry/Usage.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -28,7 +29,7 @@ const INTERVAL_SECONDS_MAX = 3_600;
 /** Agents that fit on a screen. */
 const AGENTS_SHOWN = 20;
 
-/** Rates, each a second. */
+/** Rates, each a second, and what is counted. */
 export interface Row {
   readonly class: string;
   /** Absent: of the whole class. */
@@ -38,6 +39,10 @@ export interface Row {
   readonly turnMs: number;
   readonly commits: number;
   readonly bytes: number;
+  /** Times that it held the thread of its process: since its host started, or the agent woke. */
+  readonly stalls: number;
+  /** Seconds of these. */
+  readonly stalledSeconds: number;
   /** Inputs of an agent that wait now. */
   readonly waiting?: number;
 }
@@ -55,10 +60,9 @@ export interface Top {
 export interface TopOptions {
   readonly className: string | undefined;
   readonly json: boolean;
-  readonly seconds: number;
-  /** Monotonic milliseconds. */
-  readonly nowMs: () => number;
-  readonly pause: (ms: number) => Promise<void>;
+  /** Default: `INTERVAL_SECONDS_DEFAULT`. */
+  readonly seconds?: number;
+  readonly time: Pick<TimeShape, "after" | "monotonicMs">;
 }
 
 /** The values that commander parses. */
@@ -70,7 +74,7 @@ export function addTop(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("top"))
     .description(
-      "Shows turns, time in turns, commits and bytes a second of each class and of the busiest agents.",
+      "Shows turns, time in turns, commits and bytes a second of each class and of the busiest agents, and how often they have held the thread of their process.",
     )
     .argument("[class]", CLASS_HELP)
     .addOption(
@@ -86,8 +90,10 @@ export function addTop(program: Command, context: CommandContext): void {
       "after",
       `
 Time in turns includes what they wait for; 1000 ms a second is one turn all the time.
---json prints {seconds, hosts, shardsAway, classes: [{class, turns, turnMs, commits, bytes}],
-agents: [{class, name, turns, turnMs, commits, bytes, waiting}]}, each a second
+Stalls are times when a turn held the thread of its process, and so everyone on it, for 0.2 s or
+more; they are counted since the host started, or the agent woke.
+--json prints {seconds, hosts, shardsAway, classes: [{class, turns, turnMs, commits, bytes, stalls,
+stalledSeconds}], agents: [{class, name, …, waiting}]}
 
 Examples:
   agents top
@@ -99,8 +105,7 @@ Examples:
           className,
           json: given.json === true,
           seconds: given.interval,
-          nowMs: joins.time.monotonicMs,
-          pause: (ms) => new Promise((resolve) => joins.time.after(ms, resolve)),
+          time: joins.time,
         }),
       ),
     );
@@ -112,11 +117,12 @@ export async function top(
   terminal: Terminal,
   options: TopOptions,
 ): Promise<void> {
-  const { json, seconds, nowMs, pause } = options;
+  const { json, seconds = INTERVAL_SECONDS_DEFAULT, time } = options;
+  const nowMs = time.monotonicMs;
   const ids = oneOfEachShard(ports.shards);
   let [before, beforeMs] = [await read(ports, ids), nowMs()];
   for (;;) {
-    await pause(seconds * MS_PER_SECOND);
+    await new Promise<void>((resolve) => time.after(seconds * MS_PER_SECOND, resolve));
     const [after, afterMs] = [await read(ports, ids), nowMs()];
     const found = compare(before, after, (afterMs - beforeMs) / MS_PER_SECOND, options);
     if (json) return terminal.out(JSON.stringify(found));
@@ -172,7 +178,7 @@ function compare(
     shardsAway: after.filter((reply) => reply === undefined).length,
     classes: rows("classes"),
     agents: rows("agents")
-      .filter(({ turns, waiting = 0 }) => turns > 0 || waiting > 0)
+      .filter(({ turns, stalls, waiting = 0 }) => turns > 0 || stalls > 0 || waiting > 0)
       .slice(0, AGENTS_SHOWN),
   };
 }
@@ -209,21 +215,32 @@ function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
     turnMs: per("turnMs"),
     commits: per("commits"),
     bytes: per("bytes"),
+    // A host of an older release does not count them.
+    stalls: now.stalls ?? 0,
+    stalledSeconds: Math.round((now.stallMs ?? 0) / 100) / 10,
     ...(now.waiting !== undefined && { waiting: now.waiting }),
   };
 }
 
-const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "waiting"] as const;
+const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "stalls", "stalled s", "waiting"] as const; // prettier-ignore
 /** For bytes of a hundred MiB a second. */
 const NUMBER_WIDTH = 11;
 
 function lines({ hosts, shardsAway, seconds, classes, agents }: Top): ReadonlyArray<string> {
   const away = shardsAway === 0 ? "" : `, ${shardsAway} shards did not answer`;
   const head = NUMBERS.map((name) => name.padStart(NUMBER_WIDTH)).join("");
-  const line = ({ class: of, name, turns, turnMs, commits, bytes, waiting }: Row): string =>
-    [turns, turnMs, commits, bytes, waiting ?? ""]
+  const line = (row: Row): string =>
+    [
+      row.turns,
+      row.turnMs,
+      row.commits,
+      row.bytes,
+      row.stalls,
+      row.stalledSeconds,
+      row.waiting ?? "",
+    ]
       .map((value) => String(value).padStart(NUMBER_WIDTH))
-      .join("") + `  ${oneLine(name === undefined ? of : `${of}/${name}`)}`;
+      .join("") + `  ${oneLine(row.name === undefined ? row.class : `${row.class}/${row.name}`)}`;
   return [
     `${hosts} hosts${away}, over ${Math.round(seconds * 10) / 10} s`,
     `${head}  class`,

@@ -26,6 +26,8 @@ export interface Greeting {
   readonly nats: string;
   readonly dataFolder: string;
   readonly cwd: string;
+  /** Somebody is at a terminal. */
+  readonly interactive: boolean;
   readonly nowSeconds: number;
 }
 
@@ -70,7 +72,9 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
       ? []
       : ["", "A signed webhook to paste into another terminal:", "", curl]),
     "",
-    "Ctrl-C stops it.",
+    greeting.interactive && greeting.console !== undefined
+      ? "o and Enter open the console. Ctrl-C stops it."
+      : "Ctrl-C stops it.",
   ];
 }
 

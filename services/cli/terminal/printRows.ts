@@ -2,7 +2,8 @@
  * Prints the rows of a query: a table with the number of rows for people, or an array of objects by
  * column as JSON. Blobs are base64, integers past 2^53 strings.
  */
-import type { SqlResult, SqlValue } from "../../../core/database/Databases.ts";
+import type { SqlResult } from "../../../core/database/Databases.ts";
+import { plainValue, rowObjects, type PlainValue } from "../../../core/query/askView.ts";
 import type { Terminal } from "./Terminal.ts";
 
 /** `note` follows the number of rows, for people. */
@@ -12,25 +13,11 @@ export function printRows(
   json: boolean,
   note = "",
 ): void {
-  const rows = result.rows.map((row) => row.map(printable));
-  if (json) {
-    const objects = rows.map((row) =>
-      Object.fromEntries(result.columns.map((column, i) => [column, row[i]])),
-    );
-    terminal.out(JSON.stringify(objects));
-    return;
-  }
-  for (const line of table(result.columns, rows)) terminal.out(line);
+  const { columns } = result;
+  const rows = result.rows.map((row) => row.map(plainValue));
+  if (json) return terminal.out(JSON.stringify(rowObjects({ columns, rows })));
+  for (const line of table(columns, rows)) terminal.out(line);
   terminal.err(`${rows.length} ${rows.length === 1 ? "row" : "rows"}${note}`);
-}
-
-type Printable = string | number | null;
-
-function printable(value: SqlValue): Printable {
-  if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
-  if (typeof value !== "bigint") return value;
-  const number = Number(value);
-  return Number.isSafeInteger(number) ? number : value.toString();
 }
 
 /** Characters of a cell that are shown; `--json` prints all. */
@@ -38,7 +25,7 @@ const CELL_MAX = 60;
 
 function table(
   columns: ReadonlyArray<string>,
-  rows: ReadonlyArray<ReadonlyArray<Printable>>,
+  rows: ReadonlyArray<ReadonlyArray<PlainValue>>,
 ): string[] {
   if (columns.length === 0) return [];
   const cells = rows.map((row) => row.map(cell));
@@ -53,7 +40,7 @@ function table(
   return [line(columns), line(widths.map((width) => "-".repeat(width))), ...cells.map(line)];
 }
 
-function cell(value: Printable): string {
+function cell(value: PlainValue): string {
   // A line break or an escape sequence in a cell would break the table or the terminal.
   const text = value === null ? "NULL" : String(value).replace(/[\p{Cc}]+/gu, " ");
   return text.length > CELL_MAX ? text.slice(0, CELL_MAX - 1) + "…" : text;

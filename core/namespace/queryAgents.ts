@@ -1,0 +1,72 @@
+/**
+ * `query(env.RepoAgent, sql)`: one SELECT over all agents, from a module's `fetch` or an agent. A
+ * host answers from a view of the journals (`core/query/Queries`); no agent wakes. All questions of
+ * an installation go to the host that owns the shard of one address, so that one view serves them.
+ */
+import { agentId } from "../../schemas/Address.ts";
+import type { AgentsAnswer } from "../../schemas/AgentsQuestion.ts";
+import { assertWireValue } from "../call/wireValue.ts";
+import { decodeError } from "../call/remoteError.ts";
+import { QueryRefused, rowObjects } from "../query/askView.ts";
+import { AgentNamespace } from "./AgentNamespace.ts";
+
+export { QueryRefused } from "../query/askView.ts";
+
+/** Options of `query`. */
+export interface QueryOptions {
+  /** Bound to the statement's `?`, in order. */
+  readonly values?: ReadonlyArray<string | number | boolean | null>;
+  /** Seconds that the statement may run, 60 at most. Default 10. */
+  readonly seconds?: number;
+}
+
+/** It only says which host answers. */
+const ADDRESS = agentId("Query", "of all agents");
+/** A statement that is meant takes less than a second of 100,000 agents. */
+const SECONDS_DEFAULT = 10;
+const SECONDS_MAX = 60;
+/** Beside the statement's own time: the first question after a host's start reads all journals. */
+const CATCH_UP_MS = 120_000;
+
+/**
+ * Runs one SELECT of SQLite over all agents of the installation and resolves to its rows, objects
+ * by column (blobs are base64). Each class is a table of its name, `agents` has all; the columns
+ * are in the guide (Queries). No agent wakes.
+ *
+ * Read your writes: what was stored before the call is in the answer. That is each turn whose
+ * response, call or webhook answer (other than 202) was received before. In an agent, what the turn
+ * has written is stored first.
+ *
+ * Rejects with `QueryRefused` for SQL that is wrong or writes, a class that no agent has, more than
+ * 10,000 rows, and a statement past `seconds`; with `TypeError` for a value that is not a binding
+ * or can't be bound; and with `AgentUnreachable` when no host answers.
+ */
+export async function query<Row = Record<string, string | number | null>>(
+  namespace: AgentNamespace,
+  sql: string,
+  { values = [], seconds = SECONDS_DEFAULT }: QueryOptions = {},
+): Promise<Row[]> {
+  if (!(namespace instanceof AgentNamespace))
+    throw new TypeError(
+      "query: the first argument is not an agent binding. Export the class from the module and use env.<ClassName>",
+    );
+  if (typeof sql !== "string") throw new TypeError("query: the second argument is SQL, a string");
+  if (!(seconds > 0 && seconds <= SECONDS_MAX))
+    throw new RangeError(`query: seconds is ${seconds}; give more than 0 and at most ${SECONDS_MAX}`); // prettier-ignore
+  values.forEach((value, n) => {
+    assertWireValue(value, `value ${n + 1} of the query`);
+    if (typeof value === "object" && value !== null)
+      throw new TypeError(`value ${n + 1} of the query is an object: give its JSON text`);
+  });
+  const { className } = namespace;
+  const { reply, body } = await AgentNamespace.callsOf(namespace)().call(
+    ADDRESS,
+    { kind: "query", className, sql, values, seconds },
+    { deadlineMs: CATCH_UP_MS + seconds * 1_000, repeatable: true },
+  );
+  if (reply.kind === "error") {
+    const error = decodeError(reply);
+    throw error.name === "QueryRefused" ? new QueryRefused(error.message) : error;
+  }
+  return rowObjects(JSON.parse(new TextDecoder().decode(body)) as AgentsAnswer) as Row[];
+}

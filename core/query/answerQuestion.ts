@@ -1,0 +1,44 @@
+/** A host's answer to `query(env.RepoAgent, sql)`: the rows as JSON, or why there are none. */
+import { BrokerUnavailable } from "../bus/Bus.ts";
+import type { CallAnswer } from "../call/CallAnswer.ts";
+import { encodeError } from "../call/remoteError.ts";
+import type { LogShape } from "../telemetry/Log.ts";
+import { QueryRefused } from "./askView.ts";
+import type { QueriesShape } from "./Queries.ts";
+import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
+
+/** Bytes of JSON: two copies of it are in memory at each of two processes. */
+const ANSWER_BYTES_MAX = 16 * 2 ** 20;
+
+interface AnsweringHost {
+  /** Absent in a host that runs an agent's past again. */
+  readonly queries?: Pick<QueriesShape, "answer"> | undefined;
+  readonly log: LogShape;
+}
+
+export async function answerQuestion(
+  { queries, log }: AnsweringHost,
+  question: AgentsQuestion,
+): Promise<CallAnswer> {
+  try {
+    if (queries === undefined)
+      throw new QueryRefused("Queries over all agents have no answer here: an agent's past is run again alone. In a step, a query has the rows of then."); // prettier-ignore
+    const body = new TextEncoder().encode(JSON.stringify(await queries.answer(question)));
+    if (body.length > ANSWER_BYTES_MAX)
+      throw new QueryRefused(
+        `The answer is larger than ${ANSWER_BYTES_MAX / 2 ** 20} MiB: select fewer rows or columns`,
+      );
+    return { reply: { kind: "response", status: 200, headers: [] }, body };
+  } catch (error) {
+    if (error instanceof QueryRefused || error instanceof BrokerUnavailable)
+      return { reply: { kind: "error", ...encodeError(error) } };
+    log.error("a query over all agents could not be answered", { error: String(error) });
+    return {
+      reply: {
+        kind: "error",
+        name: "Error",
+        message: "The query could not be answered: the host's log says why",
+      },
+    };
+  }
+}

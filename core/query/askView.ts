@@ -1,0 +1,77 @@
+/**
+ * Runs one question over the view of all agents (`View`): SQL that reads, within limits, with
+ * errors for whoever wrote it. For `agents query` and for `query` in code, which differ in their
+ * limits.
+ */
+import { toBase64 } from "../../schemas/base64.ts";
+import { QueryTooLong, TooManyRows, type SqlResult, type SqlValue } from "../database/Databases.ts";
+import { nearest } from "../errors/nearest.ts";
+import type { View } from "./View.ts";
+
+/** A question over all agents can't be answered as it is; the message says why. */
+export class QueryRefused extends Error {
+  override readonly name = "QueryRefused";
+}
+
+/** It names a class of which no agent exists. */
+export class UnknownClass extends QueryRefused {}
+
+export interface Question {
+  readonly sql: string;
+  /** Bound to its parameters, in order. */
+  readonly values: ReadonlyArray<SqlValue | boolean>;
+  /** The longest that the statement may run. */
+  readonly seconds: number;
+  readonly rowsMax: number;
+}
+
+/** Throws `QueryRefused`, and `LocalImageCorrupt`. */
+export function askView(
+  view: Pick<View, "read" | "classes">,
+  { sql, values, seconds, rowsMax }: Question,
+): SqlResult {
+  try {
+    return view.read(sql, { rowsMax, timeMsMax: seconds * 1_000, values });
+  } catch (error) {
+    if (error instanceof QueryTooLong)
+      throw new QueryRefused(
+        `The query ran for ${seconds} seconds and was ended. Make it cheaper, or give it more seconds.`,
+      );
+    if (error instanceof TooManyRows)
+      throw new QueryRefused(`The query has more than ${rowsMax} rows: add a LIMIT, or aggregate.`);
+    if (!(error instanceof Error) || !("resultCode" in error)) throw error;
+    const table = missingTable(error.message);
+    if (table === undefined) throw new QueryRefused(`SQLite: ${error.message}`);
+    const meant = nearest(table, ["agents", ...view.classes]);
+    throw new UnknownClass(
+      `There are no agents of class ${table}. ${meant === undefined ? '"agents query" shows the classes.' : `Did you mean ${meant}?`}`,
+    );
+  }
+}
+
+/**
+ * SQLite has one code for whatever is wrong with a statement; only its message says which table is
+ * not there. Undefined: something else is wrong.
+ */
+const missingTable = (message: string): string | undefined =>
+  /^no such table: (?:main\.)?(.+)$/.exec(message)?.[1];
+
+/** A value as JSON has it: blobs are base64, integers past 2^53 strings. */
+export type PlainValue = string | number | null;
+
+export function plainValue(value: SqlValue): PlainValue {
+  if (value instanceof Uint8Array) return toBase64(value);
+  if (typeof value !== "bigint") return value;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value.toString();
+}
+
+/** Rows as objects by column. */
+export const rowObjects = ({
+  columns,
+  rows,
+}: {
+  readonly columns: ReadonlyArray<string>;
+  readonly rows: ReadonlyArray<ReadonlyArray<PlainValue>>;
+}): Array<Record<string, PlainValue>> =>
+  rows.map((row) => Object.fromEntries(columns.map((column, n) => [column, row[n]!])));

@@ -1,0 +1,100 @@
+/**
+ * The row that an agent has after an event, or at a time, for `View`: by the event where it follows
+ * the row's last, else of the agent rebuilt from what is stored (its invariants 2, 6 and 8).
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { BackupEntry } from "../../schemas/BackupFile.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { baseFor } from "../journal/baseFor.ts";
+import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
+import { rebuildAgent, type Rebuilt, type RebuildSources } from "../journal/rebuildAgent.ts";
+import { afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts";
+
+/** What agents are rebuilt from. `databases`: temporary ones. */
+export type RowSources = Required<Pick<RebuildSources, "journal" | "snapshots" | "databases">>;
+
+/**
+ * The row after an event: by the event, or rebuilt (2, 6). Rejects with `BrokerUnavailable`, and
+ * for an earlier time with `HistoryTrimmed`.
+ */
+export async function rowAfter(
+  { id, seq, data }: BackupEntry,
+  row: AgentRow,
+  sources: RowSources,
+  atTimeMs?: number,
+): Promise<AgentRow> {
+  try {
+    const { head } = decodeEvent(data);
+    const follows = (head.after ?? 0) <= row.seq && !hidesSchedules(head);
+    if (follows) return afterEvent(row, seq, head);
+    return await rebuild(id, { seq, turns: head.turns }, row, { ...sources, atTimeMs });
+  } catch (error) {
+    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+    return { ...row, fault: error.message, ended: false };
+  }
+}
+
+/** Undefined: the event is damaged. */
+export function headOf({ data }: BackupEntry): JournalHead | undefined {
+  try {
+    return decodeEvent(data).head;
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    throw error;
+  }
+}
+
+/** Since when the agent's history is kept: its base stands for the time before its first event. */
+export async function keptFrom(
+  { id, after: trimmed, timeMs }: HistoryTrimmed,
+  { snapshots }: RowSources,
+): Promise<number> {
+  const stored = await snapshots.bases(id);
+  return (stored && baseFor(id, stored, trimmed))?.head.time ?? timeMs;
+}
+
+/** The agent's row at a time (8). Rejects with `HistoryTrimmed` and `BrokerUnavailable`. */
+export async function rowAt(
+  id: AgentId,
+  atTimeMs: number,
+  row: AgentRow,
+  sources: RowSources,
+): Promise<AgentRow> {
+  try {
+    const rebuilt = await rebuildAgent(id, { ...sources, atTimeMs });
+    const { seq } = rebuilt.image;
+    return closing(rebuilt, () => rowOf(rebuilt, row, { seq, turns: [] }));
+  } catch (error) {
+    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+    return { ...row, fault: error.message, ended: false };
+  }
+}
+
+/**
+ * The agent after the event. Where that is trimmed meanwhile it is the agent as it is now, or at
+ * `atTimeMs`, and the events between are passed over (2).
+ */
+async function rebuild(
+  id: AgentId,
+  event: Pick<JournalHead, "turns"> & { readonly seq: number },
+  row: AgentRow,
+  { atTimeMs, ...sources }: RowSources & { readonly atTimeMs: number | undefined },
+): Promise<AgentRow> {
+  const latest = atTimeMs === undefined ? {} : { atTimeMs };
+  const rebuilt = await rebuildAgent(id, { ...sources, atSeq: event.seq }).catch(
+    (error: unknown) => {
+      if (error instanceof HistoryTrimmed) return rebuildAgent(id, { ...sources, ...latest });
+      throw error;
+    },
+  );
+  return closing(rebuilt, () => rowOf(rebuilt, row, event));
+}
+
+function closing<A>({ database }: Rebuilt, use: () => A): A {
+  try {
+    return use();
+  } finally {
+    database.close();
+  }
+}

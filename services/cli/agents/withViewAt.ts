@@ -1,0 +1,43 @@
+/**
+ * Makes a view of all agents as of an earlier time (`core/query/View`, 8) in memory, and lets a
+ * command query it. It is made of the journals from their beginnings, and of snapshots, bases and
+ * the archive where they are trimmed.
+ */
+import { View } from "../../../core/query/View.ts";
+import { addressKey } from "../../../schemas/Address.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { notFound } from "../terminal/CliError.ts";
+import type { Progress } from "../terminal/Progress.ts";
+
+export interface ViewAtOptions {
+  readonly atTimeMs: number;
+  readonly progress: Progress | undefined;
+}
+
+/**
+ * Rejects with `CliError` for a time whose history is not kept, with `BrokerUnavailable`, and as
+ * `use` does.
+ */
+export async function withViewAt<A>(
+  ports: Pick<ReadPorts, "journal" | "snapshots" | "databases" | "changes" | "namespace">,
+  { atTimeMs, progress }: ViewAtOptions,
+  use: (view: View) => A,
+): Promise<A> {
+  const { journal, snapshots, databases, changes, namespace } = ports;
+  const view = new View(databases, namespace, { kept: false, atTimeMs });
+  try {
+    await view.catchUp({
+      changes,
+      agents: { journal, snapshots, databases },
+      tell: (done, total) => progress?.tell("events read", done, total),
+    });
+    const { trimmed } = view;
+    if (trimmed === undefined) return use(view);
+    const { agents, example, fromMs } = trimmed;
+    throw notFound(
+      `As of ${new Date(atTimeMs).toISOString()} there is no answer: the history of ${agents} ${agents === 1 ? "agent" : "agents"} is trimmed (${addressKey(example)}${agents === 1 ? "" : " and others"}). There is one from ${new Date(fromMs).toISOString()} on; where the events were archived, name the archive (--archive).`,
+    );
+  } finally {
+    view.close();
+  }
+}

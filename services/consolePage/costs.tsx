@@ -1,0 +1,104 @@
+/**
+ * What classes and the busiest agents cost, and who has held the thread of a process: measured over
+ * and over while it is shown.
+ */
+import { useEffect } from "react";
+import { useAsk } from "./hooks.ts";
+import { AgentLink, Answer, Table } from "./parts.tsx";
+
+/** As `agents top --json` prints it. */
+interface Cost {
+  readonly class: string;
+  readonly name?: string;
+  readonly turns: number;
+  readonly turnMs: number;
+  readonly commits: number;
+  readonly bytes: number;
+  readonly stalls: number;
+  readonly stalledSeconds: number;
+  readonly waiting?: number;
+}
+
+interface Top {
+  readonly classes: ReadonlyArray<Cost>;
+  readonly agents: ReadonlyArray<Cost>;
+}
+
+/** Between two measurements, of which each asks every shard twice. */
+const PAUSE_MS = 5_000;
+const COLUMNS = ["Turns/s", "ms in turns/s", "Commits/s", "Bytes/s", "Stalls", "Stalled s"];
+
+export const Costs = () => {
+  const found = useAsk<Top>("top");
+  const { busy, again } = found;
+  useEffect(() => {
+    if (busy) return undefined;
+    const timer = setTimeout(again, PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [busy, again]);
+  return (
+    <>
+      <h2>What agents cost</h2>
+      <Answer of={found}>
+        {({ classes, agents }) => (
+          <>
+            <Table
+              label="Cost by class"
+              columns={["Class", ...COLUMNS]}
+              none="No agent has had a turn since its host started."
+              rows={byClass(classes).map((cost) => ({
+                key: cost.class,
+                cells: [cost.class, ...numbersOf(cost)],
+              }))}
+            />
+            {agents.length > 0 && (
+              <Table
+                label="Cost of the busiest agents"
+                columns={["Agent", ...COLUMNS, "Waiting"]}
+                rows={agents.map((cost) => ({
+                  key: `${cost.class}/${cost.name}`,
+                  cells: [
+                    <AgentLink agent={{ class: cost.class, name: cost.name ?? "" }} />,
+                    ...numbersOf(cost),
+                    cost.waiting,
+                  ],
+                }))}
+              />
+            )}
+          </>
+        )}
+      </Answer>
+    </>
+  );
+};
+
+const numbersOf = (cost: Cost) => [
+  cost.turns,
+  cost.turnMs,
+  cost.commits,
+  cost.bytes,
+  <span className={cost.stalls > 0 ? "bad" : ""}>{cost.stalls}</span>,
+  cost.stalledSeconds,
+];
+
+const tenth = (value: number): number => Math.round(value * 10) / 10;
+
+/** Each host has its own. */
+function byClass(costs: ReadonlyArray<Cost>): ReadonlyArray<Cost> {
+  const sums = new Map<string, Cost>();
+  for (const cost of costs) {
+    const sum = sums.get(cost.class);
+    if (sum === undefined) sums.set(cost.class, cost);
+    else
+      sums.set(cost.class, {
+        class: cost.class,
+        turns: tenth(sum.turns + cost.turns),
+        turnMs: tenth(sum.turnMs + cost.turnMs),
+        commits: tenth(sum.commits + cost.commits),
+        bytes: tenth(sum.bytes + cost.bytes),
+        stalls: sum.stalls + cost.stalls,
+        stalledSeconds: tenth(sum.stalledSeconds + cost.stalledSeconds),
+      });
+  }
+  return [...sums.values()];
+}
