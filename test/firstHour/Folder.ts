@@ -77,13 +77,15 @@ export class Folder {
 
   private spawn(command: string, args: ReadonlyArray<string>): ChildProcess {
     const { nodeFolder } = this.options;
-    const { PATH = "", HOME, NATS_SERVER } = process.env;
+    const { PATH = "", HOME, NATS_SERVER, NODE_EXTRA_CA_CERTS } = process.env;
     return spawn(command, args, {
       cwd: this.path,
       env: {
         PATH: nodeFolder === undefined ? PATH : nodeFolder + delimiter + PATH,
         ...(HOME === undefined ? {} : { HOME }),
         ...(NATS_SERVER === undefined ? {} : { NATS_SERVER }),
+        // A registry behind a proxy: Debian's Node reads the system's certificates, others do not.
+        ...(NODE_EXTRA_CA_CERTS === undefined ? {} : { NODE_EXTRA_CA_CERTS }),
         npm_config_update_notifier: "false",
       },
       stdio: ["ignore", "pipe", "pipe"],
