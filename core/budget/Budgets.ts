@@ -124,7 +124,7 @@ export class Budgets {
         );
       return this.handle(key, known.budget);
     }
-    const resetsAt = this.endOf(per, timezone);
+    const resetsAt = this.endOf(budget, per, timezone);
     const used = this.usedOf(budget, resetsAt);
     if (used + amount > limit) {
       agent.parts.metrics?.budgetRefused(agent.id.class, budget);
@@ -242,9 +242,18 @@ export class Budgets {
     return { id: calls.id, key: `${calls.id} ${++calls.count}` };
   }
 
-  private endOf(per: BudgetPeriod, timezone: string | undefined): number | null {
+  /**
+   * When the present period ends. A clock that is back before a period that has begun, after a
+   * correction or on another host, does not begin the one before it anew.
+   */
+  private endOf(budget: string, per: BudgetPeriod, timezone: string | undefined): number | null {
     if (per === "ever") return null;
-    return this.agent.parts.jobs.cron.next(BEGINS[per], this.agent.time.nowMs(), timezone);
+    const { cron } = this.agent.parts.jobs;
+    const end = cron.next(BEGINS[per], this.agent.time.nowMs(), timezone);
+    if (!this.exists) return end;
+    const sql = `SELECT resets_at FROM ${BUDGETS} WHERE name = ? AND per = ? AND resets_at > ?`;
+    const later = this.read(sql, [budget, per, end])[0]?.[0];
+    return later !== undefined && later === cron.next(BEGINS[per], end, timezone) ? later : end;
   }
 
   private usedOf(budget: string, resetsAt: number | null): number {
@@ -317,7 +326,7 @@ function check(budget: string, amount: number, { limit, per, key }: SpendOptions
     throw new TypeError(
       `per of the budget "${budget}" is ${JSON.stringify(per)}; it is "minute", "hour", "day", "week", "month" or "ever"`,
     );
-  if (key !== undefined && (key === "" || key.length > KEY_LENGTH_MAX))
+  if (key !== undefined && (typeof key !== "string" || key === "" || key.length > KEY_LENGTH_MAX))
     throw new TypeError(`a key of a reservation has 1 to ${KEY_LENGTH_MAX} characters`);
 }
 

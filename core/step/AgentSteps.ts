@@ -19,6 +19,7 @@
  */
 import type { StepRequest } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
+import type { DoneSteps } from "../journal/AgentImage.ts";
 import type { DoneStep } from "../journal/encodeCommit.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
@@ -28,11 +29,13 @@ import type { RecordedSteps } from "./RecordedSteps.ts";
 import { runAttempts, type Attempted, type AttemptsAgent, type StepText } from "./runAttempts.ts";
 import type { Step, StepOptions } from "./Step.ts";
 import { StepNotDurable, StepTooLarge } from "./stepErrors.ts";
-import { stepKey } from "./stepKey.ts";
-import { checkStepName, resolveStepOptions } from "./stepOptions.ts";
+import { checkStepName, stepKey } from "./stepKey.ts";
+import { resolveStepOptions } from "./stepOptions.ts";
 
 /** A turn with more of them is a loop without an end, or work for a workflow. */
 const STEPS_MAX = 1000;
+/** UTF-16 units of JSON, of one turn: they are in memory, and in each snapshot of the agent. */
+const RESULTS_CHARS_MAX = 64 * 1024 * 1024;
 /**
  * The most results kept for turns whose attempt has failed. Nobody may ask for them again: the
  * oldest are forgotten first.
@@ -84,7 +87,7 @@ export class AgentSteps {
     f: (step: Step) => A | Promise<A>,
     options: StepOptions<A>,
   ): Promise<A> {
-    checkStepName(name);
+    checkStepName(name, "step(name, f)");
     if (typeof f !== "function")
       throw new TypeError(`step("${name}", f): the second argument is a function`);
     const resolved = resolveStepOptions(name, this.agent.options.retry, options);
@@ -106,7 +109,7 @@ export class AgentSteps {
     const turn = agent.turn();
     const { id: input, kind } = turn.cause;
     if (!turn.durable || input === undefined || turn.ended)
-      throw new StepNotDurable({ step: name, turn: kind });
+      throw new StepNotDurable({ step: name, turn: kind, ended: turn.durable && turn.ended });
     const steps = (turn.steps ??= new TurnSteps());
     const id = steps.nextKey(name, agent.currentStep);
     if (work.undo !== undefined)
@@ -117,11 +120,7 @@ export class AgentSteps {
     if (done?.has(id) === true) text = done.get(id);
     else if (failure !== undefined) throw errorOfFailure(failure);
     else {
-      if ((done?.size ?? 0) >= STEPS_MAX)
-        throw new StepTooLarge({
-          step: name,
-          what: `a turn has at most ${STEPS_MAX} steps: use a workflow, or several queue items`,
-        });
+      checkRoom(name, steps.asked.size - 1, done);
       const made = this.make({ name, id, key: stepKey(agent.id, turn.cause, id), turn }, work);
       steps.inFlight.add(made);
       try {
@@ -145,7 +144,7 @@ export class AgentSteps {
     steps.running++;
     agent.committer.beginStep(turn);
     try {
-      const running = `${turn.cause.id}\n${id}`;
+      const running = JSON.stringify([turn.cause.id, id]);
       const { text, request } = await this.join(running, () => this.perform(scope, work));
       await agent.unlessDiscarded();
       // A turn that was given up may have failed for good: it waits for its steps, to undo them.
@@ -201,6 +200,22 @@ export class AgentSteps {
     const request = asks?.record === true ? asked(scope.turn, await asks.request()) : undefined;
     return { text: await runAttempts(agent, scope, work), request };
   }
+}
+
+/** Throws `StepTooLarge` where a turn has as many steps, or as large ones, as it may. */
+function checkRoom(step: string, asked: number, done: DoneSteps = new Map()): void {
+  if (Math.max(done.size, asked) >= STEPS_MAX)
+    throw new StepTooLarge({
+      step,
+      what: `a turn has at most ${STEPS_MAX} steps: use a workflow, or several queue items`,
+    });
+  let chars = 0;
+  for (const text of done.values()) chars += text?.length ?? 0;
+  if (chars >= RESULTS_CHARS_MAX)
+    throw new StepTooLarge({
+      step,
+      what: `the results of its turn's steps are ${chars} characters of JSON, and with ${RESULTS_CHARS_MAX} no more is kept: return where things are, or use several queue items`,
+    });
 }
 
 /** The request without the values that the turn's route hides. */

@@ -15,6 +15,7 @@ import { errorOfFailure } from "../errors/failureText.ts";
 import type { RecordedStep } from "../history/Rerun.ts";
 import { differenceLine, stateDifferences } from "../history/agentDifferences.ts";
 import type { StepText } from "./runAttempts.ts";
+import { nameOfStep } from "./stepKey.ts";
 
 /** The code asks for a step, or makes a request, that the past turn did not. */
 export class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
@@ -61,15 +62,14 @@ export class RecordedTurn {
     const equal = (step: RecordedStep | undefined): boolean =>
       step?.request !== undefined && requestDifferences(step.request, request).length === 0;
     if (equal(same) && !this.taken.has(key)) return same;
-    const name = nameOf(key);
-    const others = [...this.steps.values()].filter((step) => nameOf(step.key) === name);
+    const name = nameOfStep(key);
+    const others = [...this.steps.values()].filter((step) => nameOfStep(step.key) === name);
     return others.find((step) => !this.taken.has(step.key) && equal(step)) ?? (equal(same) ? same : undefined); // prettier-ignore
   }
 }
 
-const nameOf = (key: string): string => key.slice(key.indexOf(":") + 1);
 const stepOf = (key: string): string =>
-  key.startsWith("undo ") ? `the undo of step "${nameOf(key)}"` : `step "${nameOf(key)}"`;
+  key.startsWith("undo ") ? `the undo of step "${nameOfStep(key)}"` : `step "${nameOfStep(key)}"`;
 
 /** A line for each difference; none: they are equal. */
 function requestDifferences(was: StepRequest, is: StepRequest): ReadonlyArray<string> {

@@ -2,19 +2,17 @@
  * Runs the function of a step until it returns: its attempts with their timeout, signal and pauses,
  * and what it returned as JSON text. `AgentSteps` stores the result.
  */
-import { assertWireValue } from "../call/wireValue.ts";
 import { AgentDestroyed, AgentDiscarded, messageOf } from "../errors/errors.ts";
 import { firstOf, type Abortable } from "../http/AbortSource.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { StepCounts } from "../turn/StepCounts.ts";
 import { seenFrom, type StepScope, type Turn } from "../turn/Turn.ts";
-import { isNonRetryable } from "../workflow/stepFacts.ts";
+import { runWithin } from "./runWithin.ts";
 import type { Step } from "./Step.ts";
 import { StepNotDurable, StepTimedOut, StepTooLarge, StepWrites } from "./stepErrors.ts";
 import type { ResolvedStepOptions } from "./stepOptions.ts";
-
-/** UTF-16 units of JSON. As much as of a state: it is kept in memory until the turn ends. */
-const RESULT_CHARS_MAX = 16 * 1024 * 1024;
+import { isFinalForAll, resultText } from "./stepResult.ts";
 
 export interface AttemptsAgent extends Pick<
   AgentTurns,
@@ -58,7 +56,6 @@ export async function runAttempts(
   }
 }
 
-/** A function that outlives its timeout goes on, unheard: JavaScript can't stop it. */
 function runAttempt(
   agent: AttemptsAgent,
   scope: Omit<StepScope, "begun">,
@@ -68,50 +65,28 @@ function runAttempt(
   const controller = new AbortController();
   const either = firstOf(agent.leaving, scope.turn.abort);
   const unheard = either.onFire(() => controller.abort(either.reason));
-  return new Promise((resolve, reject) => {
-    const cancel = agent.time.after(timeoutMs, () => {
-      const late = new StepTimedOut({ step: name, timeoutMs });
-      reject(late);
-      controller.abort(late);
-    });
-    const run = async (): Promise<unknown> => f({ name, key, attempt, signal: controller.signal });
-    agent
-      .inTurn(seenFrom({ ...scope, begun: new Map() }), run)
-      .then(resolve, reject)
-      .finally(() => {
-        cancel();
-        unheard();
-      });
-  });
+  const ends = {
+    late: () => new StepTimedOut({ step: name, timeoutMs }),
+    onLate: (error: Error) => controller.abort(error),
+  };
+  const step = { name, key, attempt, signal: controller.signal };
+  const seen = seenFrom({ ...scope, begun: new StepCounts() });
+  const run = (): unknown => agent.inTurn(seen, () => f(step));
+  return runWithin(agent.time, timeoutMs, ends, run).finally(unheard);
 }
 
-/** Throws an error that names the step; no other attempt would differ. */
-function toText(name: string, value: unknown): StepText {
-  if (value === undefined) return undefined;
-  try {
-    assertWireValue(value, `the result of step "${name}"`);
-  } catch (error) {
-    throw new NotStorable(messageOf(error));
-  }
-  const text = JSON.stringify(value) as StepText;
-  if (text !== undefined && text.length > RESULT_CHARS_MAX)
-    throw new StepTooLarge({
-      step: name,
-      what: `its result is ${text.length} characters of JSON, at most ${RESULT_CHARS_MAX} are kept: return where it is, and not the thing itself`,
-    });
-  return text;
-}
-
-class NotStorable extends TypeError {
-  override readonly name = "TypeError";
-}
+const toText = (name: string, value: unknown): StepText =>
+  resultText(
+    `the result of step "${name}"`,
+    value,
+    (size) => new StepTooLarge({ step: name, what: `its result is ${size}` }),
+  );
 
 const isFinal = (error: unknown): boolean =>
-  error instanceof NotStorable ||
+  isFinalForAll(error) ||
   error instanceof StepTooLarge ||
   error instanceof StepWrites ||
   (error instanceof Error && error.cause instanceof StepWrites) ||
   error instanceof StepNotDurable ||
   error instanceof AgentDiscarded ||
-  error instanceof AgentDestroyed ||
-  (error instanceof Error && isNonRetryable(error));
+  error instanceof AgentDestroyed;

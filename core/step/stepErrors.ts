@@ -6,9 +6,13 @@ export class StepNotDurable extends Data.TaggedError("StepNotDurable")<{
   readonly step: string;
   /** What began the turn: `rpc`, `request`, `message`, … */
   readonly turn: string;
+  /** It is a turn of that kind, and has ended. */
+  readonly ended?: boolean;
 }> {
   override get message(): string {
-    return `step "${this.step}": this turn (${this.turn}) is not run again when its host ends, so a step of it can't be kept. Steps are for webhooks, schedules, queue items and mail: queue the work with await this.queue("method", payload), and call the step there`;
+    if (this.ended === true)
+      return `step "${this.step}": its turn (${this.turn}) has ended, and did not wait for it: await what calls the step`;
+    return `step "${this.step}": this turn (${this.turn}) is not run again when its host ends, so a step of it can't be kept. Steps are for webhooks, schedules, queue items, mail and methods that are @callable({ durable: true }): queue the work with await this.queue("method", payload), and call the step there`;
   }
 }
 

@@ -1,12 +1,24 @@
 /**
- * The idempotency key of a step: of its agent, its turn's input and its own key, so it is the same
- * in each attempt on each host, and no other step has it. Pure.
+ * Names and keys of steps, of turns and of workflows (`StepCounts` numbers them). The idempotency
+ * key of a turn's step is of its agent, its turn's input and its own key, so it is the same in each
+ * attempt on each host, and no other step has it. Pure.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
 /** A name is part of the journal and of every key. */
 export const STEP_NAME_CHARS_MAX = 256;
+/** `call`: as people write it, for the error. Throws `TypeError`. */
+export function checkStepName(name: unknown, call: string): asserts name is string {
+  if (typeof name === "string" && name !== "" && name.length <= STEP_NAME_CHARS_MAX) return;
+  throw new TypeError(
+    `${call}: the name of a step is text of 1 to ${STEP_NAME_CHARS_MAX} characters`,
+  );
+}
+
+/** The name in a step's key. */
+export const nameOfStep = (key: string): string => key.slice(key.indexOf(":") + 1);
+
 /** Receivers of `Idempotency-Key` take at most 255 characters. */
 const KEY_CHARS_MAX = 255;
 /** Half of a character: it has no encoding. */

@@ -1,9 +1,8 @@
-/** The name and the options of a step, checked. Pure; errors name the step. */
+/** The options of a step, checked. Pure; errors name the step. */
 import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { durationMs } from "../time/durationMs.ts";
 import type { StepOptions } from "./Step.ts";
-import { STEP_NAME_CHARS_MAX } from "./stepKey.ts";
 
 export interface ResolvedStepOptions {
   readonly retry: ResolvedRetry;
@@ -13,13 +12,6 @@ export interface ResolvedStepOptions {
 /** As of a workflow's step. */
 const TIMEOUT_MS_DEFAULT = 600_000;
 const OPTIONS: ReadonlySet<string> = new Set<keyof StepOptions>(["retry", "timeout", "undo"]);
-
-export function checkStepName(name: unknown): asserts name is string {
-  if (typeof name === "string" && name !== "" && name.length <= STEP_NAME_CHARS_MAX) return;
-  throw new TypeError(
-    `step(name, f): the name of a step is text of 1 to ${STEP_NAME_CHARS_MAX} characters`,
-  );
-}
 
 /**
  * Throws `TypeError`, or an `Error` for a retry policy that is out of range; both name the step.

@@ -10,6 +10,7 @@ import { AbortSource } from "../http/AbortSource.ts";
 import type { TurnTimedOut } from "../errors/errors.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";
+import type { StepCounts } from "./StepCounts.ts";
 import type { TurnSteps } from "./TurnSteps.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
@@ -32,7 +33,7 @@ export interface StepScope {
   readonly key: string;
   readonly turn: Turn;
   /** Steps of each name that were begun within this attempt of it. */
-  readonly begun: Map<string, number>;
+  readonly begun: StepCounts;
 }
 
 /** In whose name a turn runs. */

@@ -4,6 +4,7 @@
  */
 import type { StepAgain } from "../../schemas/JournalEvent.ts";
 import type { DoneStep } from "../journal/encodeCommit.ts";
+import { StepCounts } from "./StepCounts.ts";
 
 /** How a step is undone (`core/step/undoTurn`). */
 export interface StepUndo {
@@ -15,12 +16,12 @@ export interface StepUndo {
 /** A step within which others are begun. */
 export interface OuterStep {
   readonly id: string;
-  readonly begun: Map<string, number>;
+  readonly begun: StepCounts;
 }
 
 export class TurnSteps {
   /** Steps of each name that were begun in this run. */
-  private readonly begun = new Map<string, number>();
+  private readonly begun = new StepCounts();
   /** Steps whose functions run. */
   running = 0;
   /** The same, until their results are stored. */
@@ -37,13 +38,12 @@ export class TurnSteps {
 
   /**
    * The key of the next step of that name: `1:charge`, `2:charge`. Steps within the function of a
-   * step are counted within its attempt: `1:order>1:charge`.
+   * step are counted within its attempt: `1:order>1:charge`. A `>` of a name is doubled, so that
+   * no name makes the key of a step within another.
    */
   nextKey(name: string, within: OuterStep | undefined): string {
-    const begun = within?.begun ?? this.begun;
-    const nth = (begun.get(name) ?? 0) + 1;
-    begun.set(name, nth);
-    const key = within === undefined ? `${nth}:${name}` : `${within.id}>${nth}:${name}`;
+    const own = (within?.begun ?? this.begun).next(name.replaceAll(">", ">>"));
+    const key = within === undefined ? own : `${within.id}>${own}`;
     this.asked.add(key);
     return key;
   }

@@ -21,9 +21,11 @@ import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { describeThrown, reviveError, WorkflowCodeChanged, type StoredError } from "./errors.ts";
 import type { RunTable, StepKind, StepRecord } from "./RunTable.ts";
 import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
+import { checkStepName } from "../step/stepKey.ts";
+import { isFinalForAll } from "../step/stepResult.ts";
 import { StepFunctions } from "./StepFunctions.ts";
 import { StepOrder } from "./StepOrder.ts";
-import { causeOf, checkName, crashedOut, isFinal, nameOf, toResult } from "./stepFacts.ts";
+import { causeOf, crashedOut, nameOf, toResult } from "./stepFacts.ts";
 import type { Wakes } from "./Wakes.ts";
 import type { StepContext } from "./WorkflowStep.ts";
 
@@ -156,7 +158,7 @@ export class Execution {
     begin: (record: StepRecord, isNew: boolean) => void,
     fresh: { readonly dueMs?: number; readonly eventType?: string } = {},
   ): Promise<unknown> {
-    checkName(kind, name);
+    checkStepName(name, `step.${kind}`);
     return new Promise((resolve, reject) => {
       if (this.over) return;
       const key = this.order.keyOf(name);
@@ -251,10 +253,8 @@ export class Execution {
             // Paused or ended meanwhile: it has not begun.
             if (this.abandoned || this.host.isPaused()) return undefined;
           }
-          return toResult(
-            record,
-            await this.functions.run(nameOf(record), config.timeoutMs, () => f(ctx)),
-          );
+          const run = this.functions.run(nameOf(record), config.timeoutMs, () => f(ctx));
+          return toResult(record, await run);
         });
       } catch (error) {
         thrown = { error };
@@ -267,7 +267,7 @@ export class Execution {
         continue;
       }
       const failures = record.failures + 1;
-      if (failures > config.limit || isFinal(thrown.error))
+      if (failures > config.limit || isFinalForAll(thrown.error))
         return this.settle(record, { error: describeThrown(thrown.error) });
       record.failures = failures;
       record.dueMs = runtime.time.nowMs() + retryDelayMs(config, failures);

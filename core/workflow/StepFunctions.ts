@@ -1,10 +1,11 @@
 /**
- * The functions of a workflow's steps while they run: each has a timeout, and the signal of its
- * turn (`getCurrentAgent().signal`) aborts when that is over, or when the run is terminated. A
- * function that goes on all the same is unheard: JavaScript can't stop it. Part of `Execution`.
+ * The functions of a workflow's steps while they run: each has a timeout (`runWithin`), and the
+ * signal of its turn (`getCurrentAgent().signal`) aborts when that is over, or when the run is
+ * terminated. Part of `Execution`.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AbortSource } from "../http/AbortSource.ts";
+import { runWithin } from "../step/runWithin.ts";
 import { WorkflowTimeoutError } from "./errors.ts";
 
 export class StepFunctions {
@@ -19,18 +20,12 @@ export class StepFunctions {
   run(step: string, timeoutMs: number, f: () => unknown): Promise<unknown> {
     const { time, abandoned } = this.#runtime;
     this.#running.add(abandoned);
-    return new Promise((resolve, reject) => {
-      const cancel = time.after(timeoutMs, () => {
-        const late = new WorkflowTimeoutError(`step "${step}" took more than ${timeoutMs} ms`);
-        reject(late);
-        abandoned.fire(late);
-      });
-      const over = (): void => {
-        cancel();
-        this.#running.delete(abandoned);
-      };
-      Promise.resolve().then(f).then(resolve, reject).finally(over);
-    });
+    const ends = {
+      late: () => new WorkflowTimeoutError(`step "${step}" took more than ${timeoutMs} ms`),
+      onLate: (error: Error) => abandoned.fire(error),
+    };
+    const over = (): void => void this.#running.delete(abandoned);
+    return runWithin(time, timeoutMs, ends, f).finally(over);
   }
 
   /** Nobody waits for any of them any more. */

@@ -13,6 +13,8 @@
  *    change of the code; so is one of another kind, one asked for too early, and an end of `run`
  *    before them all.
  */
+import { nameOfStep } from "../step/stepKey.ts";
+import { StepCounts } from "../turn/StepCounts.ts";
 import { WorkflowCodeChanged } from "./errors.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
 
@@ -25,7 +27,7 @@ export class StepOrder {
   private readonly ended: string[];
   private readonly recorded: number;
   private readonly ready = new Map<string, () => void>();
-  private readonly calls = new Map<string, number>();
+  private readonly calls = new StepCounts();
   /** Results that were given to `run`. */
   given = 0;
 
@@ -46,9 +48,7 @@ export class StepOrder {
 
   /** The key of the next step of that name: `1:charge`, `2:charge`. */
   keyOf(name: string): string {
-    const nth = (this.calls.get(name) ?? 0) + 1;
-    this.calls.set(name, nth);
-    return `${nth}:${name}`;
+    return this.calls.next(name);
   }
 
   /** What is recorded of it; undefined for a new step. Throws `WorkflowCodeChanged` (rule 2). */
@@ -109,8 +109,7 @@ const changed = (record: StepRecord, now: string): WorkflowCodeChanged =>
 
 /** `step.do "charge"`, `step.do "charge" (call 2)`. */
 function describe(key: string, kind: StepKind): string {
-  const colon = key.indexOf(":");
-  const nth = key.slice(0, colon);
-  const name = JSON.stringify(key.slice(colon + 1));
+  const nth = key.slice(0, key.indexOf(":"));
+  const name = JSON.stringify(nameOfStep(key));
   return `step.${kind} ${name}${nth === "1" ? "" : ` (call ${nth})`}`;
 }

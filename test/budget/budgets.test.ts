@@ -5,6 +5,11 @@
 import { afterEach, expect, it } from "vitest";
 import { Agent, BudgetExceeded, type Spend, type SpendOptions } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
+import { Budgets } from "../../core/budget/Budgets.ts";
+import { Turn } from "../../core/turn/Turn.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { CronParser } from "../../services/cronParser/CronParser.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 
@@ -205,4 +210,32 @@ it("names of budgets are bounded as labels of metrics", () => {
   for (let n = 0; n < 300; n++) metrics.budgetSpent("Spender", `budget ${n}`, 1);
   expect(labels.size).toBe(101);
   expect(labels.has("other")).toBe(true);
+});
+
+it("a clock that is put back to before midnight does not begin the day before anew", async () => {
+  const sqlite = await openSqliteDatabases({ folder: undefined });
+  const { database } = sqlite.databases.open(agentId("Spender", "a"));
+  let now = "2025-03-05T23:59:50Z";
+  let ids = 0;
+  const budgets = new Budgets({
+    id: agentId("Spender", "a"),
+    database,
+    query: (sql: string, params: never) => database.query(sql, params),
+    time: { nowMs: () => Date.parse(now), id: () => `${++ids}` },
+    turn: () => new Turn({ cause: { kind: "background" }, owner: {} }),
+    emit: () => undefined,
+    parts: { jobs: { cron: new CronParser() } },
+  } as never);
+  const remaining = (at: string): number => {
+    now = at;
+    return budgets.spend("tokens", 10, PER_DAY).remaining;
+  };
+  expect(remaining("2025-03-05T23:59:50Z")).toBe(90);
+  expect(remaining("2025-03-06T00:00:05Z")).toBe(90);
+  expect(remaining("2025-03-05T23:59:55Z")).toBe(80);
+  expect(remaining("2025-03-06T00:00:10Z")).toBe(70);
+  // A clock that was far ahead is not believed.
+  expect(remaining("2026-03-06T00:00:10Z")).toBe(90);
+  expect(remaining("2025-03-06T00:00:20Z")).toBe(90);
+  sqlite.close();
 });

@@ -439,3 +439,63 @@ it("the result of a step is stored while other turns' writes wait for the end of
   await test.settled();
   expect((await agent().state())?.count).toBe(3);
 });
+
+describe("a turn that asks for odd steps", () => {
+  it("begins a thousand of them and no more, whether one after the other or all at once", async () => {
+    const outcomes = async (asked: Promise<unknown>[]): Promise<string[]> =>
+      (await Promise.allSettled(asked)).map((each) =>
+        each.status === "fulfilled" ? "done" : (each.reason as Error).name,
+      );
+    work["it"] = async (worker, step) => {
+      const told = await outcomes(Array.from({ length: 10_000 }, () => step("one")));
+      const count = (what: string): number => told.filter((each) => each === what).length;
+      worker.setState({ ...worker.state, told: [count("done"), count("StepTooLarge")] });
+    };
+    await send("it");
+    await test.settled();
+    expect((await agent().state())?.told).toEqual([1_000, 9_000]);
+    expect(calls).toHaveLength(1_000);
+  });
+
+  it.each(["a>1:b", "'; --", "__proto__", "\u0000\n", "\ud800", "undoing", "undo 1:one"])(
+    "knows each by its own name: %j",
+    async (name) => {
+      work["it"] = async (worker, step) => {
+        const told = [
+          await worker.step("a", async () => worker.step("b", () => "within")),
+          await worker.step(name, () => "odd"),
+          await step("last"),
+        ];
+        worker.setState({ ...worker.state, told });
+      };
+      await crashIn("last");
+      expect((await agent().state())?.told).toEqual(["within", "odd", "last 2"]);
+    },
+  );
+
+  it("is told that it has ended, where it did not wait for what calls a step", async () => {
+    let late: Promise<unknown> = Promise.resolve();
+    const ended = makeLatch();
+    work["it"] = async (_worker, step) => {
+      late = ended.opened.then(() => step("one"));
+      late.catch(() => undefined);
+    };
+    await send("it");
+    ended.open();
+    await expect(late).rejects.toThrow("its turn (webhook) has ended, and did not wait for it");
+    expect(calls).toEqual([]);
+  });
+
+  it("keeps no more results than a turn may have", async () => {
+    work["it"] = async (worker) => {
+      let made = 0;
+      const large = "x".repeat(15 * 1024 * 1024);
+      for (let n = 0; n < 5; n++) await worker.step("large", () => (made++, large));
+      const refused = await worker.step("one", () => made++).catch((error: Error) => error.name);
+      worker.setState({ ...worker.state, told: [made, refused] });
+    };
+    await send("it");
+    await test.settled();
+    expect((await agent().state())?.told).toEqual([5, "StepTooLarge"]);
+  });
+});

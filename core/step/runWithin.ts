@@ -1,0 +1,26 @@
+/**
+ * One attempt of a step's function, of a turn's or of a workflow's: it has a time, past which
+ * nobody waits for it. A function that goes on all the same is unheard: JavaScript can't stop it.
+ */
+import type { TimeShape } from "../time/Time.ts";
+
+/**
+ * Settles as `f` does, or rejects with the error of `late` after `ms`, which `onLate` receives as
+ * well: for the function's signal.
+ */
+export function runWithin<A>(
+  time: Pick<TimeShape, "after">,
+  ms: number,
+  { late, onLate }: { readonly late: () => Error; readonly onLate: (error: Error) => void },
+  f: () => A | Promise<A>,
+): Promise<A> {
+  return new Promise((resolve, reject) => {
+    const cancel = time.after(ms, () => {
+      const error = late();
+      reject(error);
+      onLate(error);
+    });
+    const run = async (): Promise<A> => f();
+    run().then(resolve, reject).finally(cancel);
+  });
+}

@@ -1,0 +1,49 @@
+/**
+ * A result as it is kept: JSON text; and errors after which a step is not tried again. For steps of
+ * turns, steps of workflows and durable calls alike. Pure.
+ */
+import { assertWireValue } from "../call/wireValue.ts";
+import { messageOf } from "../errors/errors.ts";
+
+/** UTF-16 units of JSON. As much as of a state: it is kept in memory until its turn ends. */
+export const RESULT_CHARS_MAX = 16 * 1024 * 1024;
+
+/** The value can't be kept. No other attempt would differ. */
+export class NotStorable extends TypeError {
+  override readonly name = "TypeError";
+}
+
+/**
+ * Undefined for `undefined`. Throws `NotStorable` for what JSON can't carry, and as `tooLarge` for
+ * more than `RESULT_CHARS_MAX`. `what`: the result of which step or call.
+ */
+export function resultText(
+  what: string,
+  value: unknown,
+  tooLarge = (size: string): Error => new NotStorable(`${what} is ${size}`),
+): string | undefined {
+  if (value === undefined) return undefined;
+  try {
+    assertWireValue(value, what);
+  } catch (error) {
+    throw new NotStorable(messageOf(error));
+  }
+  const text = JSON.stringify(value) as string | undefined;
+  if (text !== undefined && text.length > RESULT_CHARS_MAX)
+    throw tooLarge(
+      `${text.length} characters of JSON, at most ${RESULT_CHARS_MAX} are kept: return where it is, and not the thing itself`,
+    );
+  return text;
+}
+
+/** No other attempt of a step would end otherwise, or its author says so. */
+export const isFinalForAll = (error: unknown): boolean =>
+  error instanceof NotStorable || (error instanceof Error && isNonRetryable(error));
+
+/** By name along the prototypes, since a user's module may have a class of that name of its own. */
+function isNonRetryable(error: Error): boolean {
+  for (let at: object | null = error; at !== null; at = Object.getPrototypeOf(at) as object | null)
+    if ((at.constructor as { readonly name?: string } | undefined)?.name === "NonRetryableError")
+      return true;
+  return false;
+}

@@ -1,0 +1,14 @@
+/**
+ * How a step is known, of a turn and of a workflow: by its name, and by how many of that name were
+ * begun before it in the run.
+ */
+export class StepCounts {
+  private readonly begun = new Map<string, number>();
+
+  /** The key of the next step of that name: `1:charge`, `2:charge`. */
+  next(name: string): string {
+    const nth = (this.begun.get(name) ?? 0) + 1;
+    this.begun.set(name, nth);
+    return `${nth}:${name}`;
+  }
+}
