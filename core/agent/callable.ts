@@ -10,12 +10,24 @@ export interface CallableMetadata {
   readonly description?: string;
   /** Whether the method's first parameter is a `StreamingResponse`. Default false. */
   readonly streaming?: boolean;
+  /**
+   * Whether each call is stored before the method runs, and runs again when its host ends: it is a
+   * durable turn, with steps, and calls with the same key are one. Default false.
+   */
+  readonly durable?: boolean;
 }
 
 const marked = new WeakMap<object, CallableMetadata>();
 
-/** The decorator. Throws `TypeError` where it does not stand before a method. */
+/**
+ * The decorator. Throws `TypeError` where it does not stand before a method, and for a method that
+ * is to be both streaming and durable.
+ */
 export function callable(metadata: CallableMetadata = {}) {
+  if (metadata.durable === true && metadata.streaming === true)
+    throw new TypeError(
+      "@callable(): a streaming method can't be durable: give its answer with this.stream(key), which outlives hosts, in a durable method",
+    );
   return function mark(target: unknown, _context?: unknown, descriptor?: PropertyDescriptor): void {
     const method: unknown = descriptor === undefined ? target : descriptor.value;
     if (typeof method !== "function")

@@ -89,7 +89,14 @@ export const rpcFrame = (id: string, reply: RpcReply): string =>
 
 export type ClientFrame =
   | { readonly _tag: "State"; readonly state: unknown }
-  | { readonly _tag: "Rpc"; readonly id: string; readonly method: string; readonly args: unknown[] }
+  /** `key`: of a durable call. */
+  | {
+      readonly _tag: "Rpc";
+      readonly id: string;
+      readonly method: string;
+      readonly args: unknown[];
+      readonly key: string | undefined;
+    }
   | { readonly _tag: "Cancel"; readonly id: string }
   /** Without a key: the client does not want it any more. */
   | {
@@ -118,7 +125,7 @@ export function parseClientFrame(text: string): ClientFrame {
   if (type === "cf_agent_state" && Object.hasOwn(frame, "state"))
     return { _tag: "State", state: (frame as { state: unknown }).state };
   if (type === "rpc" && typeof id === "string" && typeof method === "string" && Array.isArray(args))
-    return { _tag: "Rpc", id, method, args };
+    return { _tag: "Rpc", id, method, args, key: typeof key === "string" ? key : undefined };
   if (type === "cf_agent_kept" && typeof since === "string") return { _tag: "Missed", since };
   if (type === "rpc_cancel" && typeof id === "string") return { _tag: "Cancel", id };
   if (type === "cf_agent_stream" && typeof id === "string") {

@@ -14,6 +14,7 @@ import type { MailDrop } from "../mail/mailDrop.ts";
 import { LazyRequest } from "../http/LazyRequest.ts";
 import { LazyResponse } from "../http/LazyResponse.ts";
 import { decodeError } from "../call/remoteError.ts";
+import { checkCallKey } from "../call/durableCall.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { AgentStub } from "./AgentStub.ts";
 import { instanceId, type AgentInstanceId } from "./instanceId.ts";
@@ -23,6 +24,8 @@ import { isUpgrade, refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts
 const STUB_DEADLINE_MS = 60_000;
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
+
+const RPC = { kind: "rpc" } as const;
 
 /** Options of `getAgentByName` and of a binding's `getByName`. */
 export interface StubOptions {
@@ -136,6 +139,7 @@ const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "
 interface StubTarget {
   readonly client: CallClientSource;
   readonly id: AgentId;
+  readonly options: StubMaking;
 }
 const TARGET = Symbol("target");
 
@@ -145,12 +149,41 @@ export const stubTarget = (stub: unknown): StubTarget | undefined =>
     ? (stub as { readonly [TARGET]?: StubTarget })[TARGET]
     : undefined;
 
+/** How a stub is made. */
+interface StubMaking extends StubOptions {
+  /** The key of its calls (`withKey`). */
+  readonly key?: string;
+  /** What it resolves to is given to the caller. Default: the answer itself. */
+  readonly through?: <R>(method: string, answer: Promise<R>) => Promise<R>;
+}
+
+const ITSELF = <R>(_method: string, answer: Promise<R>): Promise<R> => answer;
+
+/**
+ * The same stub, whose calls have a key: that of one call, however often it is made. Its methods
+ * are durable ones (`@callable({ durable: true })`): the call is applied once, and each time it is
+ * made it has what the first one ended with. While hosts are lost it is asked again. In a step,
+ * `step.key` is a key for what the step asks of one agent. Throws `TypeError` for what is no stub,
+ * and for a key that is not text of 1 to 255 characters.
+ */
+export function withKey<Stub extends object>(stub: Stub, key: string): Stub {
+  const target = stubTarget(stub);
+  if (target === undefined)
+    throw new TypeError(
+      "withKey: the first argument is not a stub: take one from getAgentByName, or from a binding's getByName",
+    );
+  checkCallKey(key);
+  const { client, id, options } = target;
+  return makeStub(client, id, { ...options, key }) as Stub;
+}
+
 /** A stub for any address, a sub-agent's included. */
 export function makeStub<A>(
   client: CallClientSource,
   id: AgentId,
-  { props }: StubOptions = {},
+  options: StubMaking = {},
 ): AgentStub<A> {
+  const { props, key: callKey, through = ITSELF } = options;
   const given = props === undefined ? {} : { props };
   const namespaceId = instanceId(id);
   const fetchAgent = async (
@@ -178,12 +211,14 @@ export function makeStub<A>(
     async (...args: unknown[]): Promise<unknown> => {
       // An argument left out at the end stays left out: the method's default is used.
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
-      if (args.length === 1 && args[0] instanceof Request) return callWithRequest(method, args[0]);
+      if (args.length === 1 && args[0] instanceof Request && callKey === undefined)
+        return callWithRequest(method, args[0]);
       args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
+      const what = callKey === undefined ? RPC : { kind: "durable" as const, key: callKey };
       const { reply } = await client().call(
         id,
-        { kind: "rpc", method, args, ...given },
-        { deadlineMs: STUB_DEADLINE_MS, repeatable: false },
+        { ...what, method, args, ...given },
+        { deadlineMs: STUB_DEADLINE_MS, repeatable: callKey !== undefined },
       );
       if (reply.kind === "result") return reply.value;
       throw reply.kind === "error"
@@ -192,12 +227,13 @@ export function makeStub<A>(
     };
   return new Proxy({} as AgentStub<A>, {
     get: (_target, key) => {
-      if (key === "fetch") return fetchAgent;
+      if (key === "fetch")
+        return (...request: Parameters<typeof fetchAgent>) => through(key, fetchAgent(...request));
       if (key === "name") return namespaceId.name;
       if (key === "id") return namespaceId;
-      if (key === TARGET) return { client, id };
+      if (key === TARGET) return { client, id, options } satisfies StubTarget;
       if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
-      return call(key);
+      return (...args: unknown[]) => through(key, call(key)(...args));
     },
   });
 }

@@ -1,6 +1,6 @@
 /**
  * The agent's queue: one lane, first in first out, one item at a time with all its retries
- * (`protocol.md` table at the top, §6.4).
+ * (`protocol.md` table at the top, §6.4). Other lanes are of this class, too.
  *
  * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only
  *    after.
@@ -53,7 +53,22 @@ export interface Lane {
   readonly mayRetry: (error: unknown) => boolean;
   /** How many may wait; undefined: as many as there are. */
   readonly ceiling: CeilingName | undefined;
+  /** How many run side by side. Absent: one. */
+  readonly width?: number;
+  /** Absent: nobody waits for an item's end, and one that fails for good is a dead letter. */
+  readonly answers?: LaneAnswers;
 }
+
+/** A lane whose items are known by their ids for good, and whose ends somebody waits for. */
+interface LaneAnswers {
+  /** Called once for each item. What it writes is part of the item's last commit. */
+  readonly end: (row: QueueRow, end: JobEnd) => void;
+  /** Called when that is stored. */
+  readonly stored: (row: QueueRow) => void;
+}
+
+/** What an item's callback returned, or what it failed with for good. */
+export type JobEnd = { readonly value: unknown } | { readonly error: unknown };
 
 /** `this.queue()`: methods of the agent. */
 const QUEUE: Lane = {
@@ -79,7 +94,10 @@ export class QueueLane {
   private removed: string[] = [];
   /** Pushes that are not stored yet. */
   private readonly unstored = new SparseSet<string>();
-  private running = false;
+  /** Pushes whose items run, or wait to be stored. */
+  private readonly claimed = new SparseSet<string>();
+  /** How many `drain` are under way. */
+  private drains = 0;
   private stopped = false;
   private ranAny = false;
 
@@ -102,9 +120,10 @@ export class QueueLane {
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
     this.makeRoom(options.id);
+    const id = options.id ?? agent.time.id();
     const row: QueueRow = {
-      id: options.id ?? agent.time.id(),
-      uid: agent.time.id(),
+      id,
+      uid: this.lane.answers === undefined ? agent.time.id() : id,
       callback,
       payload: toJson(payload),
       retryOptions: JSON.stringify(retry),
@@ -118,8 +137,8 @@ export class QueueLane {
       this.unstored.delete(row.uid);
       this.kick();
     });
-    this.emit("create", { callback, id: row.id });
-    return row.id;
+    this.emit("create", { callback, id });
+    return id;
   }
 
   /** Throws `CeilingReached`. An item that replaces another needs none. */
@@ -169,8 +188,9 @@ export class QueueLane {
 
   /** Runs what waits; called when the agent has started, after a push, for a trigger. */
   kick(): void {
-    if (this.running || this.stopped || this.agent.discarded || !this.table.exists) return;
-    this.running = true;
+    const { width = 1 } = this.lane;
+    if (this.drains >= width || this.stopped || this.agent.discarded || !this.table.exists) return;
+    this.drains++;
     this.agent.waitUntil(
       this.drain()
         .catch((error: unknown) => {
@@ -178,10 +198,11 @@ export class QueueLane {
             this.agent.abort(`a queue item could not be finished: ${messageOf(error)}`);
         })
         .finally(() => {
-          this.running = false;
-          if (!this.agent.discarded && this.table.first() !== undefined) this.kick();
+          this.drains--;
+          if (!this.agent.discarded && this.next() !== undefined) this.kick();
         }),
     );
+    if (this.drains < width && this.next() !== undefined) this.kick();
   }
 
   /** Begins no more items; the one that runs goes on. */
@@ -235,18 +256,28 @@ export class QueueLane {
   private async drain(): Promise<void> {
     const { committer } = this.agent;
     for (;;) {
-      const row = this.stopped ? undefined : this.table.first();
+      const row = this.stopped ? undefined : this.next();
       if (row === undefined) break;
-      // Rule 1; it may be gone then.
-      if (this.unstored.has(row.uid)) await committer.stored();
-      else {
-        await this.run(row);
-        this.held.release(this.keyOf(row));
+      this.claimed.add(row.uid);
+      try {
+        // Rule 1; it may be gone then.
+        if (this.unstored.has(row.uid)) await committer.stored();
+        else {
+          await this.run(row);
+          this.held.release(this.keyOf(row));
+        }
+      } finally {
+        this.claimed.delete(row.uid);
       }
     }
     // Triggers of items that were taken out or replaced (rule 2).
     await committer.stored();
     if (this.table.first() === undefined) this.held.releaseAll();
+  }
+
+  /** The oldest that does not run. */
+  private next(): QueueRow | undefined {
+    return this.table.first([...this.claimed]);
   }
 
   private emit(type: string, payload: Readonly<Record<string, unknown>>): void {
@@ -261,31 +292,38 @@ export class QueueLane {
     return first;
   }
 
-  private run(row: QueueRow): Promise<void> {
-    const { agent } = this;
+  private async run(row: QueueRow): Promise<void> {
+    const { agent, lane } = this;
+    const { answers, width = 1 } = lane;
     const item = toQueueItem(row);
     const { callback, id } = row;
-    return runJob(agent, {
+    let ended: JobEnd = { value: undefined };
+    await runJob(agent, {
       kind: "queue",
       key: this.keyOf(row),
       callback,
       payload: row.payload,
       retry: item.retry,
-      suspect: this.isFirst() && row.createdAt * 1000 < agent.startedMs,
+      suspect: (this.isFirst() || width > 1) && row.createdAt * 1000 < agent.startedMs,
       isWanted: () => this.table.hasUid(row.uid),
-      run: () => this.lane.callback(agent, callback)(item.payload, item),
-      mayRetry: this.lane.mayRetry,
+      run: async () => {
+        ended = { value: await lane.callback(agent, callback)(item.payload, item) };
+      },
+      mayRetry: lane.mayRetry,
       settle: () => {
+        answers?.end(row, ended);
         const gone = this.table.remove("uid = ?", [row.uid]);
         this.counted.removed(gone.length);
         this.removed.push(...gone);
         agent.touch();
       },
-      deadLetter: (reason) =>
-        this.ports.deadLetter(
-          deadInput("queue", row.callback, this.keyOf(row), row.payload, agent.time.nowMs()),
-          reason,
-        ),
+      deadLetter: answers
+        ? undefined
+        : (reason) =>
+            this.ports.deadLetter(
+              deadInput("queue", row.callback, this.keyOf(row), row.payload, agent.time.nowMs()),
+              reason,
+            ),
       onRetry: (attempt) =>
         this.emit("retry", {
           callback,
@@ -293,9 +331,12 @@ export class QueueLane {
           attempt,
           maxAttempts: item.retry.maxAttempts,
         }),
-      onFailed: (error, attempts) =>
-        this.emit("error", { callback, id, error: messageOf(error), attempts }),
+      onFailed: (error, attempts) => {
+        ended = { error };
+        this.emit("error", { callback, id, error: messageOf(error), attempts });
+      },
     });
+    answers?.stored(row);
   }
 }
 

@@ -80,8 +80,10 @@ export class QueueTable {
     return Number(this.database.query(`SELECT count(*) FROM ${this.name}`, []).rows[0]![0]);
   }
 
-  first(): QueueRow | undefined {
-    return this.select("ORDER BY seq LIMIT 1", [])[0];
+  /** The oldest that is of none of these pushes. */
+  first(except: ReadonlyArray<string> = []): QueueRow | undefined {
+    const places = except.map(() => "?").join();
+    return this.select(`WHERE uid NOT IN (${places}) ORDER BY seq LIMIT 1`, except)[0];
   }
 
   all(): ReadonlyArray<QueueRow> {

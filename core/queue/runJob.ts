@@ -56,8 +56,11 @@ export interface Job {
   readonly mayRetry?: (error: unknown) => boolean;
   /** Writes that belong to the run's last commit. */
   readonly settle: () => void;
-  /** Stores the dead letter. Rejects with `BrokerUnavailable`. */
-  readonly deadLetter: (reason: string) => Promise<void>;
+  /**
+   * Stores the dead letter. Rejects with `BrokerUnavailable`. Undefined: whoever asked for the job
+   * is told how it failed, and an operator has nothing to do about it.
+   */
+  readonly deadLetter: ((reason: string) => Promise<void>) | undefined;
   readonly onRetry: (attempt: number) => void;
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
@@ -128,14 +131,15 @@ async function fail(
   attempts: number,
 ): Promise<void> {
   const { reason } = await agent.undo(turn, failureText(error));
-  await job.deadLetter(reason);
+  await job.deadLetter?.(reason);
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
   const { rest } = turn;
   await agent.run(rest, job.settle);
-  rest.outcome = { done: [job.key], dead: true, error: failureText(error) };
-  await end(agent, rest, "dead", { attempts: job.retry.maxAttempts });
+  const dead = job.deadLetter !== undefined;
+  rest.outcome = { done: [job.key], dead, error: failureText(error) };
+  await end(agent, rest, dead ? "dead" : "failed", { attempts: job.retry.maxAttempts });
 }
 
 /** Rule 4: cancelled between two attempts, or before the first. */

@@ -6,6 +6,7 @@
  * - what waits to be sent: webhooks, mail, signals to workflows;
  * - durable streams, kept broadcasts, and the alarm by which they expire;
  * - what is spent of its budgets;
+ * - calls of durable methods, and what they have ended with: their callers have that;
  * - what people were asked and have answered: a link decides once;
  * - which sub-agents there are: each has a life of its own.
  *
@@ -19,7 +20,7 @@ import { copySubAgents } from "../subAgent/SubAgentTable.ts";
 const KEPT = [
   "svc_agents_outgoing", "svc_agents_mail", "svc_agents_signals",
   "cf_agents_streams", "cf_agents_stream_chunks", "cf_agents_kept_messages",
-  "cf_agents_budgets", "cf_agents_spends", "cf_agents_approvals",
+  "svc_agents_calls", "svc_agents_call_results", "cf_agents_budgets", "cf_agents_spends", "cf_agents_approvals",
 ] as const; // prettier-ignore
 
 /** Puts it from the agent's present database into the past one, as committed. */

@@ -1,9 +1,10 @@
 /**
- * What an agent has to do later: its schedules, its queue, and the lanes of what it sends
- * (webhooks, mail, signals). Each is made when something first asks for it: of thousands of agents
- * in memory most have none of them, and all five take more than the rest of such an agent.
+ * What an agent has to do later: its schedules, its queue, the lane of its durable calls, and those
+ * of what it sends (webhooks, mail, signals). Each is made when something first asks for it: of
+ * thousands of agents in memory most have none of them, and all six take more than the rest of such
+ * an agent.
  *
- * 1. What is stored is never missed: an agent whose database holds anything gets all five when it
+ * 1. What is stored is never missed: an agent whose database holds anything gets all six when it
  *    starts, and they look at their tables. One whose database is empty has nothing of theirs.
  * 2. Users' SQL reaches the tables through `AgentSql`, which asks for the scheduler before it runs:
  *    so that knows what was there before.
@@ -11,6 +12,7 @@
  * Part of `ActiveAgent`.
  */
 import { AgentDiscarded, messageOf } from "../errors/errors.ts";
+import { CALL_KEYS, CallLane } from "../durableCall/CallLane.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { AbortSource } from "../http/AbortSource.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
@@ -45,6 +47,7 @@ export class Lanes {
   #outgoing: OutgoingLane | undefined;
   #mail: MailLane | undefined;
   #signals: SignalLane | undefined;
+  #calls: CallLane | undefined;
   /** Those that are made, or nothing while there is none: the one list of what each commit asks. */
   #made: Array<Scheduler | QueueLane> | undefined;
   #stopped = false;
@@ -70,6 +73,9 @@ export class Lanes {
   get signals(): SignalLane {
     return (this.#signals ??= this.#add(new SignalLane(this.#agent, this.#parts)));
   }
+  get calls(): CallLane {
+    return (this.#calls ??= this.#add(new CallLane(this.#agent, this.#parts.jobs)));
+  }
 
   /** Fires when the agent leaves memory; most have nobody who asks. */
   get leaving(): AbortSource {
@@ -90,7 +96,8 @@ export class Lanes {
   start(): void {
     if (this.#mayHold) {
       this.scheduler.start();
-      for (const lane of [this.queue, this.outgoing, this.mail, this.signals]) lane.kick();
+      const { queue, outgoing, mail, signals, calls } = this;
+      for (const lane of [queue, outgoing, mail, signals, calls]) lane.kick();
     } else this.#scheduler?.start();
   }
 
@@ -115,6 +122,8 @@ export class Lanes {
         return this.mail;
       case SIGNAL_KEYS:
         return this.signals;
+      case CALL_KEYS:
+        return this.calls;
       default:
         return this.queue;
     }

@@ -56,7 +56,9 @@ export async function handleCall(
 ): Promise<CallAnswer> {
   await agent.unblocked();
   if (agent.discarded) throw new AgentDiscarded();
-  const over = call.suspect === true ? agent.suspects.admitCall() : NOTHING;
+  // A durable call only asks: what runs for it counts its own attempts.
+  const isSuspect = call.suspect === true && call.kind !== "durable";
+  const over = isSuspect ? agent.suspects.admitCall() : NOTHING;
   // Nothing was done: the caller asks again.
   if (over === undefined) return { reply: { kind: "notHere" } };
   try {
@@ -77,7 +79,8 @@ export async function handleCall(
 const NOTHING = (): void => undefined;
 
 /** Calls that run users' code, for as long as that takes. */
-const runsCode = ({ kind }: AgentCall): boolean => kind === "rpc" || kind === "fetch";
+const runsCode = ({ kind }: AgentCall): boolean =>
+  kind === "rpc" || kind === "durable" || kind === "fetch";
 
 /** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
@@ -137,6 +140,7 @@ async function dispatch(
     case "close":
       return { reply: await close(agent, call) };
     case "rpc":
+    case "durable":
       return { reply: await runRpc(agent, call, abort) };
     case "state":
       return {

@@ -8,6 +8,7 @@ import { Agent } from "../agent/Agent.ts";
 import type { PublicOfBase } from "../namespace/AgentStub.ts";
 import { callableMetadata } from "../agent/callable.ts";
 import { Connection } from "../connection/Connection.ts";
+import { ReadonlyConnection } from "../errors/errors.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
 import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protocol.ts";
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
@@ -18,10 +19,21 @@ import { assertWireValue } from "../call/wireValue.ts";
 import { beginResponse } from "../http/takeResponse.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
+import type { DurableCall } from "../call/durableCall.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { respond } from "./answerRequest.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";
+
+/**
+ * What a durable method returned, when that is stored (`CallLane`). Rejects as the lane. The call
+ * outlives the turn that brings it, and whoever waits for it.
+ */
+async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Promise<unknown> {
+  // The turn does not wait for the call, which begins when the turn's commit is stored.
+  const { answer } = await agent.run(turn, () => ({ answer: agent.lanes.calls.ask(call) }));
+  return answer;
+}
 
 /** What the calls of a connection that run are aborted by, by their ids. */
 const running = new WeakMap<Connection, SparseMap<string, AbortSource>>();
@@ -56,13 +68,23 @@ export async function handleRpcFrame(
     isOpen: () => connection.readyState === Connection.OPEN,
     read: (key) => agent.keeping.readers.add({ connection, id: frame.id, key, asCall: true }),
   });
-  const { method: name } = frame;
+  const { method: name, key } = frame;
+  // The client asks again for what it waits for already.
+  if (key !== undefined && running.get(connection)?.has(frame.id) === true) return;
   const over = runs(connection, frame.id, turn.abort);
   try {
     const method = methodOn(agent.agent, name);
     if (method === undefined) throw new Error(`Method ${name} does not exist`);
     const metadata = callableMetadata(method);
     if (metadata === undefined) throw new Error(`Method ${name} is not callable`);
+    if (metadata.durable === true || key !== undefined) {
+      // It could write where this connection can't.
+      if (Connection.internals(connection).readonly) throw new ReadonlyConnection();
+      const call = { key: key ?? agent.time.id(), method: name, args: frame.args };
+      const result = await askDurable(agent, turn, call);
+      reply({ success: true, result, done: true });
+      return agent.emit("rpc", { method: name });
+    }
     const streams = metadata.streaming === true;
     if (streams) agent.emit("rpc", { method: name, streaming: true });
     const args = streams ? [stream, ...frame.args] : frame.args;
@@ -87,14 +109,18 @@ export async function handleRpcFrame(
  */
 export async function runRpc(
   agent: ActiveAgent,
-  call: Call & { kind: "rpc" },
+  call: Call & { kind: "rpc" | "durable" },
   abort: AbortSource | undefined,
 ): Promise<CallReply> {
   try {
     const method = stubMethod(agent.agent, call.method);
     const cause = { kind: "rpc", type: call.method, time: agent.time.nowMs() } as const;
     const turn = agent.newTurn(cause, { abort });
-    const value = await agent.run(turn, () => method.apply(agent.agent, [...call.args]));
+    const isDurable = callableMetadata(method)?.durable === true || call.kind === "durable";
+    const key = call.kind === "durable" ? call.key : agent.time.id();
+    const value = isDurable
+      ? await askDurable(agent, turn, { ...call, key })
+      : await agent.run(turn, () => method.apply(agent.agent, [...call.args]));
     // Checked here, where the agent's author can see it, and not as a failure of the bus.
     assertWireValue(value, `the result of ${call.method}`);
     return { kind: "result", ...(value === undefined ? {} : { value }) };
@@ -115,6 +141,8 @@ export async function runRequestRpc(
 ): Promise<CallAnswer> {
   try {
     const method = stubMethod(agent.agent, call.to);
+    if (callableMetadata(method)?.durable === true)
+      throw new TypeError(`${call.to} is durable: its arguments are stored, and a Request is not`);
     const turn = agent.newTurn({ kind: "rpc", type: call.to, time: agent.time.nowMs() }, { abort });
     const headers = call.headers as [string, string][];
     const request = makeRequest(call.method, call.url, { headers, body, abort: turn.abort });

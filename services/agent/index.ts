@@ -26,6 +26,7 @@ export type { LogShape } from "../../core/telemetry/Log.ts";
 export {
   AgentNamespace,
   getAgentByName,
+  withKey,
   type StubOptions,
 } from "../../core/namespace/AgentNamespace.ts";
 export { query, QueryRefused, type QueryOptions } from "../../core/namespace/queryAgents.ts";
@@ -36,6 +37,7 @@ export {
   callable as unstable_callable,
   type CallableMetadata,
 } from "../../core/agent/callable.ts";
+export { CallKeyTaken } from "../../core/call/durableCall.ts";
 export { Connection, type ConnectionMessage } from "../../core/connection/Connection.ts";
 export {
   AgentDestroyed,

@@ -222,23 +222,26 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     how: CallOptions | StreamOptions = {},
   ): Promise<unknown> {
     if (this.#ended) return Promise.reject(new Error(CLOSED));
-    const { stream, timeout, signal } = splitCallOptions(how);
+    const { stream, timeout, signal, key } = splitCallOptions(how);
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
-    const backstop = this.#options.defaultCallTimeout ?? DEFAULT_CALL_TIMEOUT_MS;
-    const timeoutMs = timeout ?? (stream === undefined ? backstop : undefined);
+    const { defaultCallTimeout = DEFAULT_CALL_TIMEOUT_MS, maxEnqueuedMessages } = this.#options;
+    const timeoutMs = timeout ?? (stream === undefined ? defaultCallTimeout : undefined);
     const id = randomId();
     const onAbort = (): unknown => this.send(JSON.stringify({ type: "rpc_cancel", id }));
-    return this.#pending.start(id, { method, stream, timeoutMs, signal, onAbort }, () => {
-      const frame = JSON.stringify({ type: "rpc", id, method, args });
+    let frame = "";
+    const resend = (): unknown => this.readyState === this.OPEN && this.send(frame);
+    const again = key === undefined ? undefined : resend;
+    return this.#pending.start(id, { method, stream, timeoutMs, signal, onAbort, again }, () => {
+      frame = JSON.stringify({ type: "rpc", id, method, args, key });
       // A bounded buffer drops silently: only its size reveals it.
-      const bounded = this.#options.maxEnqueuedMessages !== undefined;
-      const before = bounded ? this.bufferedAmount : 0;
+      const before = maxEnqueuedMessages === undefined ? -1 : this.bufferedAmount;
       if (this.send(frame)) return "transmitted";
-      return bounded && this.bufferedAmount === before ? "dropped" : "buffered";
+      return this.bufferedAmount === before ? "dropped" : "buffered";
     });
   }
 
   #opened(): void {
+    this.#pending.askAgain();
     // PartySocket flushes its buffer before it reports that it is open.
     this.#pending.markTransmitted();
     for (const read of this.#pending.reads()) this.#ask(read);

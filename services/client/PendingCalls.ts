@@ -7,6 +7,8 @@
  * 2. A call whose frame is still in the send buffer has not run. It survives a lost connection and
  *    is sent by the next one.
  * 3. A durable stream is read on over any number of connections: each begins with its place.
+ * 4. A call with a key is one call, however often it is sent: it is sent again by each connection,
+ *    and every `AGAIN_MS` until it is answered, for its host may be lost with it.
  */
 import type { FollowOptions } from "./clientTypes.ts";
 import { DurableRead } from "./DurableRead.ts";
@@ -17,6 +19,8 @@ import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
  * method.
  */
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
+/** Rule 4: as long as a host's lease lives by default, after which another one has the call. */
+const AGAIN_MS = 5_000;
 
 /** Callbacks of a call or of the reading of a stream. */
 type Callbacks = Omit<FollowOptions, "onChunk"> & {
@@ -35,6 +39,10 @@ interface PendingCall {
   /** The instance that holds the call now: its timer must fail the call there. */
   book: PendingCalls;
   transmitted: boolean;
+  /** Rule 4. */
+  readonly again: (() => unknown) | undefined;
+  /** It may be answered more than once. */
+  repeated: boolean;
   readonly unlisten: () => void;
 }
 
@@ -47,6 +55,8 @@ export interface CallRequest {
   readonly signal?: AbortSignal | undefined;
   /** The signal has aborted: tells the agent, whose reply may still come. */
   readonly onAbort?: () => unknown;
+  /** Sends a call with a key once more, if there is a connection. */
+  readonly again?: (() => unknown) | undefined;
   /** Undefined or 0: no limit. */
   readonly timeoutMs: number | undefined;
 }
@@ -62,13 +72,23 @@ const requestOf = (id: string, { key, place }: DurableRead): StreamRequest => ({
   ...(place === undefined ? {} : { since: place }),
 });
 
+/** Rules 3 and 4. */
+const outlives = ({ read, again }: PendingCall): boolean =>
+  read !== undefined || again !== undefined;
+
+function askAgain(call: PendingCall): void {
+  if (!call.transmitted || call.again === undefined) return;
+  call.repeated = true;
+  call.again();
+}
+
 const toError = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(String(thrown));
 
 /** The pending calls of one client. */
 export class PendingCalls {
   readonly #calls = new Map<string, PendingCall>();
-  /** Their replies may still come. */
+  /** Nobody waits for them, and replies to them may still come. */
   readonly #cancelled = new Set<string>();
 
   /**
@@ -78,7 +98,7 @@ export class PendingCalls {
    */
   start(
     id: string,
-    { method, stream, timeoutMs, read, signal, onAbort }: CallRequest,
+    { method, stream, timeoutMs, read, signal, onAbort, again }: CallRequest,
     send: () => "transmitted" | "buffered" | "dropped",
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -93,6 +113,7 @@ export class PendingCalls {
         onAbort();
       };
       const timer = timeoutMs ? setTimeout(timeout, timeoutMs) : undefined;
+      const repeat = again && setInterval(() => askAgain(call), AGAIN_MS);
       const call: PendingCall = {
         resolve,
         reject,
@@ -102,7 +123,12 @@ export class PendingCalls {
         read,
         book: this,
         transmitted: false,
-        unlisten: () => signal?.removeEventListener("abort", abort),
+        again,
+        repeated: false,
+        unlisten: () => {
+          signal?.removeEventListener("abort", abort);
+          clearInterval(repeat);
+        },
       };
       signal?.addEventListener("abort", abort, { once: true });
       // Registered before sending, since a socket may answer at once.
@@ -168,6 +194,11 @@ export class PendingCalls {
     );
   }
 
+  /** Rule 4: before the send buffer is known to be flushed. */
+  askAgain(): void {
+    for (const call of this.#calls.values()) askAgain(call);
+  }
+
   /** The send buffer was flushed. */
   markTransmitted(): void {
     for (const call of this.#calls.values()) call.transmitted = true;
@@ -176,8 +207,8 @@ export class PendingCalls {
   /** Rule 1: the connection was lost. */
   rejectTransmitted(reason: string): void {
     this.#cancelled.clear();
-    for (const [id, { transmitted, read }] of this.#calls)
-      if (transmitted && read === undefined) this.#fail(id, new Error(reason));
+    for (const [id, call] of this.#calls)
+      if (call.transmitted && !outlives(call)) this.#fail(id, new Error(reason));
   }
 
   /** Rejects every call. */
@@ -185,10 +216,10 @@ export class PendingCalls {
     for (const id of this.#calls.keys()) this.#fail(id, new Error(reason));
   }
 
-  /** Rules 2 and 3: moves what the next connection goes on with. Its buffer has the frames. */
+  /** Rules 2 to 4: moves what the next connection goes on with. Its buffer has the frames. */
   moveBuffered(to: PendingCalls): void {
     for (const [id, call] of this.#calls) {
-      if (call.transmitted && call.read === undefined) continue;
+      if (call.transmitted && !outlives(call)) continue;
       this.#calls.delete(id);
       call.book = to;
       to.#calls.set(id, call);
@@ -201,6 +232,7 @@ export class PendingCalls {
     this.#calls.delete(id);
     clearTimeout(call.timer);
     call.unlisten();
+    if (call.repeated) this.#cancelled.add(id);
     return call;
   }
 

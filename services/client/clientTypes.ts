@@ -213,6 +213,13 @@ export interface CallOptions<Chunk = unknown, Final = unknown> {
   /** Callbacks for a streaming method. Default: only the final chunk is delivered. */
   readonly stream?: StreamOptions<Chunk, Final> | undefined;
   /**
+   * A key of a call to a durable method (`@callable({ durable: true })`): text of 1 to 255
+   * characters. The same again is the same call, which is applied once, and has the result of the
+   * first. A call with a key outlives lost connections: it is asked again until it is answered.
+   * Default: none.
+   */
+  readonly key?: string | undefined;
+  /**
    * Cancels the call: it rejects with the signal's reason, and the agent's own signal of the call
    * (`getCurrentAgent().signal`) aborts. What the method has written stays.
    */

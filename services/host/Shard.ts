@@ -377,7 +377,11 @@ const hasBody = ({ kind }: CallReply): boolean =>
  * may see the error.
  */
 const isOfCode = ({ kind }: Call): boolean =>
-  kind === "rpc" || kind === "state" || kind === "child" || kind === "restore";
+  kind === "rpc" ||
+  kind === "durable" ||
+  kind === "state" ||
+  kind === "child" ||
+  kind === "restore";
 const HIDDEN = { name: "Error", message: "Internal Server Error" };
 
 const describe = (error: unknown): string =>

@@ -15,7 +15,7 @@ export const tracedCalls = (
   call: async (id, call, options) => {
     const parent = traced.current();
     if (parent === undefined) return calls.call(id, call, options);
-    const method = call.kind === "rpc" ? call.method : call.kind;
+    const method = "method" in call && call.kind !== "fetch" ? call.method : call.kind;
     const span = tracing.start(`${id.class}/${method}`, {
       kind: "client",
       parent,

@@ -101,7 +101,9 @@ function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
     }
   };
   return {
-    stub: drivenStub(driver, makeStub(calls, id), addressKey(id)),
+    stub: makeStub(calls, id, {
+      through: (method, answer) => driver.settle(`${addressKey(id)}.${method}()`, answer),
+    }),
     state: () => look(({ state }) => state),
     sql: (query, ...params) => look(({ database }) => readRows(database, query, params)) as never,
     events: async () => {
@@ -154,20 +156,6 @@ async function replay(
 }
 
 /** A stub whose calls move time while they wait. */
-function drivenStub(driver: Driver, stub: AgentStub<unknown>, key: string): AgentStub<unknown> {
-  return new Proxy(stub, {
-    get: (target, name) => {
-      const value: unknown = target[name as keyof typeof target];
-      if (typeof value !== "function") return value;
-      return (...args: unknown[]) =>
-        driver.settle(
-          `${key}.${String(name)}()`,
-          (value as (...args: unknown[]) => Promise<unknown>)(...args),
-        );
-    },
-  });
-}
-
 function readRows(
   database: Rebuilt["database"],
   query: string,

@@ -105,16 +105,17 @@ export class TestClient<State = unknown> {
   /**
    * Calls a method: `call("method", [args], { stream: { onChunk, onDone, onError } })`. Resolves
    * with its result, of a method that streams with its last chunk; rejects with the error's text.
-   * Time passes as far as the call needs it, so that `timeout` is not read.
+   * `key` as of a client's call. Time passes as far as the call needs it, so that `timeout` is not
+   * read.
    */
   readonly call: UntypedCall = (async (
     method: string,
     args: ReadonlyArray<unknown> = [],
     options: CallOptions | StreamOptions = {},
   ): Promise<unknown> => {
-    const { stream: callbacks } = splitCallOptions(options);
+    const { stream: callbacks, key } = splitCallOptions(options);
     try {
-      const { chunks, result } = await this.stream(method, args);
+      const { chunks, result } = await this.stream(method, args, { key });
       for (const chunk of chunks) callbacks?.onChunk?.(chunk);
       callbacks?.onDone?.(result);
       return result;
@@ -128,6 +129,7 @@ export class TestClient<State = unknown> {
   async stream<A = unknown>(
     method: string,
     args: ReadonlyArray<unknown> = [],
+    { key }: Pick<CallOptions, "key"> = {},
   ): Promise<{ readonly chunks: ReadonlyArray<unknown>; readonly result: A }> {
     if (!Array.isArray(args))
       throw new TypeError(`The arguments of ${method} are an array: call("${method}", [ … ])`);
@@ -136,7 +138,7 @@ export class TestClient<State = unknown> {
       this.ofType("rpc").filter((frame) => frame["id"] === id) as unknown as RpcFrame[];
     const last = (): RpcFrame | undefined =>
       replies().find((reply) => !reply.success || reply.done !== false);
-    this.send({ type: "rpc", id, method, args });
+    this.send({ type: "rpc", id, method, args, key });
     await this.driver.until(
       `the result of ${method}`,
       () => last() !== undefined || this.closed !== undefined,

@@ -28,12 +28,15 @@ export interface CallOptions {
   readonly args: ReadonlyArray<string>;
   readonly json: boolean;
   readonly timeoutMs: number;
+  /** The key of a call of a durable method. */
+  readonly key?: string | undefined;
 }
 
 /** The values that commander parses. */
 interface Given extends GivenTarget {
   /** Seconds. */
   readonly timeout: number;
+  readonly key?: string;
 }
 
 /** Longer than a host takes to die and another to take over. */
@@ -55,6 +58,7 @@ export function addCall(program: Command, context: CommandContext): void {
         .default(CALL_TIMEOUT_SECONDS)
         .argParser((text: string) => option.readWhole(text, 1, DAY_SECONDS)),
     )
+    .option("--key <text>", "of a durable method: the same key again is the same call")
     .addHelpText(
       "after",
       `
@@ -75,6 +79,7 @@ Examples:
           args,
           json: given.json === true,
           timeoutMs: given.timeout * 1000,
+          key: given.key,
         }),
       ),
     );
@@ -89,14 +94,15 @@ export async function call(
   terminal: Terminal,
   options: CallOptions,
 ): Promise<void> {
-  const { method } = options;
+  const { method, key } = options;
   const args = options.args.map(readArgument);
   const id = address(await resolveClass(ports.journal, options.className), options.name);
   let reply: CallReply;
   try {
-    const rpc = { kind: "rpc", method, args } as const;
-    const bounds = { deadlineMs: options.timeoutMs, repeatable: false };
-    ({ reply } = await ports.calls.call(id, rpc, bounds));
+    const what =
+      key === undefined ? ({ kind: "rpc" } as const) : ({ kind: "durable", key } as const);
+    const bounds = { deadlineMs: options.timeoutMs, repeatable: key !== undefined };
+    ({ reply } = await ports.calls.call(id, { ...what, method, args }, bounds));
   } catch (error) {
     if (!(error instanceof AgentUnreachable)) throw error;
     throw failed(`${error.message}. Does a host run ("agents dev", "agents host")?`);

@@ -1,0 +1,42 @@
+/**
+ * Calls of durable methods (`@callable({ durable: true })`): the key by which a caller knows one,
+ * and what is refused. `CallLane` runs them; stubs and the frames of clients bring them.
+ */
+import * as Data from "effect/Data";
+
+/** One call of a durable method. */
+export interface DurableCall {
+  /** From the caller: the same again is the same call. */
+  readonly key: string;
+  readonly method: string;
+  readonly args: ReadonlyArray<unknown>;
+}
+
+/** As long as an idempotency key may be: that of a step is one. */
+const KEY_CHARS_MAX = 255;
+
+/** Half of a character has no encoding: two keys would be stored as one. */
+const HALF = /\p{Surrogate}/u;
+
+/** Throws `TypeError`. */
+export function checkCallKey(key: unknown): asserts key is string {
+  const isText = typeof key === "string" && !HALF.test(key);
+  if (isText && key !== "" && key.length <= KEY_CHARS_MAX) return;
+  throw new TypeError(`the key of a call is text of 1 to ${KEY_CHARS_MAX} characters`);
+}
+
+/** A call has the key of another one, of another method or with other arguments. It did not run. */
+export class CallKeyTaken extends Data.TaggedError("CallKeyTaken")<{
+  readonly key: string;
+  readonly method: string;
+}> {
+  override get message(): string {
+    return `${this.method}: the key "${this.key}" is of another call, with another method or other arguments: give each call a key of its own`;
+  }
+}
+
+/** A call with a key, of a method that is not durable: asked again it would run again. */
+export const notDurable = (method: string): Error =>
+  new Error(
+    `Method ${method} is not durable, so a call of it has no key: mark it @callable({ durable: true })`,
+  );

@@ -1,0 +1,143 @@
+/**
+ * The lane of an agent's durable calls: beside the queue's, and its items run side by side.
+ *
+ * 1. A call is stored before its method runs, and runs as a durable turn: it has steps, and when
+ *    its host ends it runs again from its start.
+ * 2. A key is one call. The same again waits for the one that runs, or has what it ended with. With
+ *    another method or other arguments it is refused.
+ * 3. What the method returns is the result of the call, and what it throws is its error: a call
+ *    that has failed is undone (`undoTurn`) and not tried again.
+ * 4. Whoever waits is answered once the end is stored, with what is stored.
+ *
+ * `handleRpc` brings calls; `CallResults` keeps their ends.
+ */
+import { callableMetadata } from "../agent/callable.ts";
+import { methodOn, type Method } from "../agent/methods.ts";
+import { AgentDestroyed } from "../errors/errors.ts";
+import { errorOfFailure, failureText } from "../errors/failureText.ts";
+import {
+  QueueLane,
+  toJson,
+  type JobEnd,
+  type JobPorts,
+  type QueueAgent,
+} from "../queue/QueueLane.ts";
+import { hashOf } from "../step/stepKey.ts";
+import { resultText } from "../step/stepResult.ts";
+import { CallResults, type CallEnd, type EndedCall } from "./CallResults.ts";
+import { CallKeyTaken, checkCallKey, notDurable, type DurableCall } from "../call/durableCall.ts";
+
+/** Start of its triggers' keys. */
+export const CALL_KEYS = "call";
+/** Those of one agent that wait for models and providers; more of them wait for these. */
+const WIDTH = 64;
+
+/** Who waits for one call. */
+interface Waiting {
+  readonly call: string;
+  readonly waiters: Waiter[];
+}
+interface Waiter {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class CallLane extends QueueLane {
+  readonly #agent: QueueAgent;
+  readonly #results: CallResults;
+  /** By key: calls that are not known to be stored as ended. */
+  readonly #waiting = new Map<string, Waiting>();
+
+  constructor(agent: QueueAgent, ports: JobPorts) {
+    super(agent, ports, {
+      table: "svc_agents_calls",
+      keys: CALL_KEYS,
+      events: undefined,
+      callback: (of, name) => {
+        const method = durableMethod(of.agent, name);
+        return async (args) =>
+          resultText(`the result of ${name}`, await method.apply(of.agent, args as unknown[]));
+      },
+      mayRetry: () => false,
+      ceiling: "waitingMax",
+      width: WIDTH,
+      answers: {
+        end: ({ id, callback, payload }, end) =>
+          this.#results.add(id, callOf(callback, payload), endOf(end), agent.time.nowMs()),
+        stored: ({ id }) => this.#answer(id),
+      },
+    });
+    this.#agent = agent;
+    this.#results = new CallResults(agent.database);
+  }
+
+  /**
+   * Resolves to what the method returned. Rejects as it did, with `CallKeyTaken`, and as `push`.
+   * Called in a turn, which stores a new call; it is not to wait for the promise.
+   */
+  async ask({ key, method, args }: DurableCall): Promise<unknown> {
+    checkCallKey(key);
+    const call = callOf(method, toJson(args));
+    let waiting = this.#waiting.get(key);
+    if (waiting === undefined) {
+      const ended = this.#results.get(key);
+      if (ended !== undefined && ended.call !== call) throw new CallKeyTaken({ key, method });
+      if (ended !== undefined) {
+        // What it tells of is stored by then.
+        await this.#agent.committer.stored();
+        return resultOf(ended);
+      }
+      const item = this.get(key);
+      if (item === undefined) this.push(method, args, { id: key });
+      const of = item === undefined ? call : callOf(item.callback, toJson(item.payload));
+      this.#waiting.set(key, (waiting = { call: of, waiters: [] }));
+    }
+    if (waiting.call !== call) throw new CallKeyTaken({ key, method });
+    const { waiters } = waiting;
+    return new Promise((resolve, reject) => waiters.push({ resolve, reject }));
+  }
+
+  /** The agent is gone for good, and its calls with it. */
+  override destroy(): void {
+    super.destroy();
+    for (const { waiters } of this.#waiting.values())
+      for (const { reject } of waiters) reject(new AgentDestroyed());
+    this.#waiting.clear();
+  }
+
+  /** Rule 4. */
+  #answer(key: string): void {
+    const { waiters } = this.#waiting.get(key) ?? { waiters: [] };
+    this.#waiting.delete(key);
+    const ended = this.#results.get(key);
+    for (const { resolve, reject } of waiters)
+      try {
+        if (ended === undefined) throw new Error("the call was removed before it ran");
+        resolve(resultOf(ended));
+      } catch (error) {
+        reject(error);
+      }
+  }
+}
+
+/** Throws for a name that is none of a durable method. */
+function durableMethod(agent: object, name: string): Method {
+  const method = methodOn(agent, name);
+  if (method === undefined) throw new Error(`Method ${name} does not exist`);
+  if (callableMetadata(method)?.durable !== true) throw notDurable(name);
+  return method;
+}
+
+/** What the calls of one key have to have in common. */
+const callOf = (method: string, args: string | null): string => `${method} ${hashOf(args ?? "")}`;
+
+const endOf = (end: JobEnd): CallEnd =>
+  "error" in end
+    ? { error: failureText(end.error), result: null }
+    : { error: null, result: (end.value as string | undefined) ?? null };
+
+function resultOf({ error, result, kept }: EndedCall): unknown {
+  if (error !== null) throw errorOfFailure(error);
+  if (!kept) throw new Error("the call is done, and its result is not kept any more");
+  return result === null ? undefined : JSON.parse(result);
+}

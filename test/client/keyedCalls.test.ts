@@ -1,0 +1,68 @@
+/**
+ * Calls with a key: our client sends each again until it is answered, over lost connections and to
+ * a host that has lost it.
+ */
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { AgentClient, agentFetch } from "../../services/client/index.ts";
+import { PendingCalls } from "../../services/client/PendingCalls.ts";
+import { ClientPool } from "./clients.ts";
+import { FakeServer } from "./FakeServer.ts";
+
+const pool = new ClientPool({ AgentClient, agentFetch });
+let server: FakeServer;
+beforeEach(async () => {
+  server = await FakeServer.start();
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  pool.close();
+  await server.stop();
+});
+
+it("a lost connection does not reject it: the next one begins with the same frame", async () => {
+  const client = pool.open({ host: server.host });
+  const peer = await server.peer();
+  const paid = client.call("pay", [5], { key: "order 1" });
+  const { id } = await peer.call();
+  peer.drop();
+  const next = await server.peer(2);
+  expect(await next.call()).toEqual({ type: "rpc", id, method: "pay", args: [5], key: "order 1" });
+  next.reply(id, { success: true, result: "paid", done: true });
+  expect(await paid).toBe("paid");
+});
+
+it("a final close rejects it", async () => {
+  const client = pool.open({ host: server.host });
+  const peer = await server.peer();
+  const paid = client.call("pay", [5], { key: "order 1" });
+  await peer.call();
+  client.close();
+  await expect(paid).rejects.toThrow("Connection closed");
+});
+
+it("is asked again while it is not answered, and a second answer is no answer to an unknown call", async () => {
+  vi.useFakeTimers();
+  const calls = new PendingCalls();
+  const again = vi.fn();
+  const request = { method: "pay", stream: undefined, timeoutMs: undefined, again };
+  const paid = calls.start("1", request, () => "transmitted");
+  vi.advanceTimersByTime(11_000);
+  expect(again).toHaveBeenCalledTimes(2);
+  expect(calls.settle("1", { _tag: "Result", result: "paid" })).toBe(true);
+  expect(await paid).toBe("paid");
+  vi.advanceTimersByTime(60_000);
+  expect(again).toHaveBeenCalledTimes(2);
+  expect(calls.settle("1", { _tag: "Result", result: "paid" })).toBe(true);
+  expect(calls.settle("2", { _tag: "Result", result: "paid" })).toBe(false);
+});
+
+it("one that is still in the send buffer is not sent twice", () => {
+  vi.useFakeTimers();
+  const calls = new PendingCalls();
+  const again = vi.fn();
+  const request = { method: "pay", stream: undefined, timeoutMs: undefined, again };
+  calls.start("1", request, () => "buffered").catch(() => undefined);
+  vi.advanceTimersByTime(11_000);
+  calls.askAgain();
+  expect(again).not.toHaveBeenCalled();
+});
