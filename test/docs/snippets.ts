@@ -109,6 +109,9 @@ export {};
 const SERVER = `
 import { Agent } from "agents";
 export class RepoAgent extends Agent<Record<string, unknown>, { total: number }> {}
+export class WalletAgent extends Agent {
+  async pay(amount: number) { return String(amount); }
+}
 export class ShopAgent extends Agent<Record<string, unknown>, { sold: number }> {
   sell(count: number): number { return count; }
 }
