@@ -146,23 +146,12 @@ type CallHead =
       readonly reason: string;
       readonly wasClean: boolean;
     }
-  | {
-      readonly kind: "rpc";
+  /** `durable`: under the caller's key, so that it may be repeated. Older hosts refuse it. */
+  | (({ readonly kind: "rpc" } | { readonly kind: "durable"; readonly key: string }) & {
       readonly method: string;
       readonly args: ReadonlyArray<unknown>;
       readonly props?: unknown;
-    }
-  /**
-   * A call of a durable method under the caller's key (`core/durableCall/CallLane`): it may be
-   * repeated. Older hosts refuse it.
-   */
-  | {
-      readonly kind: "durable";
-      readonly key: string;
-      readonly method: string;
-      readonly args: ReadonlyArray<unknown>;
-      readonly props?: unknown;
-    }
+    })
   /**
    * Requests the next piece of a response's body (`stream` of a `response`). `cancel`: ends the
    * body.
