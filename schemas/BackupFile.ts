@@ -1,44 +1,59 @@
 /**
  * A backup of a whole installation, which `agents backup` writes and `agents restore` reads: a
- * folder with three gzipped files of JSON lines and a manifest. The manifest is written last, so it
- * exists only beside complete files.
+ * folder of gzipped JSON lines and a manifest. The manifest is written last, so it exists only
+ * beside complete files.
  *
- *     manifest.json     {"format":"agents.backup","v":1,"namespace":…,"time":ISO 8601,"inputs":…,"events":…,"letters":…}
- *     inputs.jsonl.gz   {"class":…,"name":…,"seq":…,"stored":milliseconds,"data":"the stored frame, base64"}   … one a line
- *     events.jsonl.gz   the same of every journal, each agent's oldest first
- *     letters.jsonl.gz  the same of the dead letters
+ *     manifest.json  {"format":"agents.backup","v":3,"namespace":…,"time":ISO 8601,"id":…,"inputs":…,"events":…,"letters":…,
+ *                     "streams":[…],"shares":…,"files":[{"name":…,"kind":"inputs"|"events"|"letters","share":…,"lines":…,"sum":…}…]}
+ *     <name>         {"class":…,"name":…,"seq":…,"stored":milliseconds,"data":"the stored frame, base64"}   … one a line
  *
- * Frames are whole: content of the blob store is in the line. `inputs`, `events` and `letters` of
- * the manifest are numbers of lines. An incremental backup has `v` 2 and `since`: its events are
- * those after the other's, its inputs and letters are all. A reader refuses any other `v`.
+ * Frames are whole: content of the blob store is in the line. Events are divided by agent
+ * (`shareOf`). The files of one share, in the manifest's order, have each agent's events with its
+ * oldest first; a line that is not after the agent's last one is void: the agent's base has it. An
+ * incremental backup has `since`.
+ *
+ * Version 1 has one file of each kind, version 2 is an increment of that form. A reader refuses any
+ * other `v`.
  */
-import { agentId, type AgentId } from "./Address.ts";
+import { addressKey, agentId, fnv1a32, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
 const FORMAT = "agents.backup";
-export const BACKUP_VERSION = 1;
-/**
- * Version of a backup that builds on another. Releases that know only 1 would restore a part of
- * each agent.
- */
-export const INCREMENT_VERSION = 2;
+const PLAIN_VERSION = 1;
+const PLAIN_INCREMENT_VERSION = 2;
+export const BACKUP_VERSION = 3;
 
 /**
- * Written in this order: an input that completes meanwhile is in the journal, which has its key.
+ * Saved in this order: an input that completes meanwhile is in the journal, which has its key.
  */
 export const BACKUP_PARTS = ["inputs", "events", "letters"] as const;
 export type BackupPart = (typeof BACKUP_PARTS)[number];
 
+export interface BackupFile {
+  /** In the backup's folder. */
+  readonly name: string;
+  readonly kind: BackupPart;
+  /** Which agents' (`shareOf`). 0 for inputs and letters, which are not divided. */
+  readonly share: number;
+  readonly lines: number;
+  /** SHA-256 of the file, in hex. */
+  readonly sum: string;
+}
+
+/** The first three numbers are of lines. */
 export interface BackupManifest extends Readonly<Record<BackupPart, number>> {
   readonly namespace: string;
   /** Start of the backup, ISO 8601. */
   readonly time: string;
-  /** Unique for this backup. This and the next two are absent in backups of older releases. */
+  /** Unique for this backup. This and `streams` are absent in backups of older releases. */
   readonly id?: string;
   /** The journals' streams, and the last sequence of each whose event is in it. */
   readonly streams?: ReadonlyArray<JournalStream>;
-  /** SHA-256 of each file, in hex. */
+  /** Among how many its agents are divided. This and `files` are absent before version 3. */
+  readonly shares?: number;
+  readonly files?: ReadonlyArray<BackupFile>;
+  /** SHA-256 of each file, in hex. Before version 3. */
   readonly sums?: Readonly<Record<BackupPart, string>>;
   /** The backup that this one builds on: its folder, from this one, and its id. Absent: none. */
   readonly since?: { readonly folder: string; readonly id: string };
@@ -50,6 +65,28 @@ export interface JournalStream {
   readonly end: number;
 }
 
+/** `shares`: that of the agent's backup, and of all that build on it. */
+export const shareOf = (id: AgentId, shares: number): number => fnv1a32(addressKey(id)) % shares;
+
+export const sharesOf = ({ shares = 1 }: BackupManifest): number => shares;
+
+/** In the order of `BackupFile`. `sum` is absent where an older release wrote none. */
+export function filesOf(
+  manifest: BackupManifest,
+): ReadonlyArray<Omit<BackupFile, "sum"> & { readonly sum?: string | undefined }> {
+  const { files, sums } = manifest;
+  return (
+    files ??
+    BACKUP_PARTS.map((kind) => ({
+      name: `${kind}.jsonl.gz`,
+      kind,
+      share: 0,
+      lines: manifest[kind],
+      sum: sums?.[kind],
+    }))
+  );
+}
+
 export interface BackupEntry {
   readonly id: AgentId;
   readonly seq: number;
@@ -57,28 +94,22 @@ export interface BackupEntry {
   readonly data: Uint8Array;
 }
 
-export const encodeManifest = (manifest: BackupManifest): string =>
-  JSON.stringify(
-    {
-      format: FORMAT,
-      v: manifest.since === undefined ? BACKUP_VERSION : INCREMENT_VERSION,
-      ...manifest,
-    },
-    undefined,
-    2,
-  );
+export const encodeManifest = (
+  manifest: Omit<BackupManifest, "sums"> & Required<Pick<BackupManifest, "shares" | "files">>,
+): string => JSON.stringify({ format: FORMAT, v: BACKUP_VERSION, ...manifest }, undefined, 2);
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeManifest(text: string): BackupManifest {
   const found = parse(text);
   if (found["format"] !== FORMAT)
     throw new CorruptFrame({ message: 'manifest.json is not that of an "agents backup"' });
-  const { v, namespace, time, inputs, events, letters, id, streams, sums, since } = found;
+  const { v, namespace, time, inputs, events, letters, id, streams, shares, files, sums, since } =
+    found;
   const version = typeof v === "number" ? v : NaN;
-  if (version !== BACKUP_VERSION && version !== INCREMENT_VERSION)
+  if (![PLAIN_VERSION, PLAIN_INCREMENT_VERSION, BACKUP_VERSION].includes(version))
     throw new UnknownVersion({
       version,
-      message: `the backup is of version ${version}; this release reads ${BACKUP_VERSION} and ${INCREMENT_VERSION}`,
+      message: `the backup is of version ${version}; this release reads ${PLAIN_VERSION} to ${BACKUP_VERSION}`,
     });
   if (
     typeof namespace !== "string" ||
@@ -88,8 +119,11 @@ export function decodeManifest(text: string): BackupManifest {
     typeof letters !== "number"
   )
     throw new CorruptFrame({ message: "manifest.json lacks a field" });
-  if (version === INCREMENT_VERSION && !isSince(since))
+  if ((version === PLAIN_INCREMENT_VERSION || since !== undefined) && !isSince(since))
     throw new CorruptFrame({ message: "manifest.json does not say what it builds on" });
+  const divided = { shares, files };
+  if (version === BACKUP_VERSION && !isDivided(divided))
+    throw new CorruptFrame({ message: "manifest.json does not say which files there are" });
   return {
     namespace,
     time,
@@ -98,6 +132,7 @@ export function decodeManifest(text: string): BackupManifest {
     letters,
     ...(typeof id === "string" && { id }),
     ...(Array.isArray(streams) && streams.every(isStream) && { streams }),
+    ...(version === BACKUP_VERSION && isDivided(divided) && divided),
     ...(isSums(sums) && { sums }),
     ...(isSince(since) && { since }),
   };
@@ -105,11 +140,28 @@ export function decodeManifest(text: string): BackupManifest {
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
-const isStream = (value: unknown): value is JournalStream =>
+export const isStream = (value: unknown): value is JournalStream =>
   isRecord(value) && typeof value["created"] === "string" && typeof value["end"] === "number";
+/** No name leads out of the folder. */
+const NAME = /^[\w-]+\.jsonl\.gz$/;
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0; // prettier-ignore
+export const isBackupFile = (value: unknown): value is BackupFile =>
+  isRecord(value) &&
+  NAME.test(String(value["name"])) &&
+  BACKUP_PARTS.some((kind) => kind === value["kind"]) &&
+  isCount(value["share"]) &&
+  isCount(value["lines"]) &&
+  typeof value["sum"] === "string";
+const isDivided = (
+  value: Readonly<Record<"shares" | "files", unknown>>,
+): value is { readonly shares: number; readonly files: ReadonlyArray<BackupFile> } =>
+  isCount(value.shares) &&
+  value.shares > 0 &&
+  Array.isArray(value.files) &&
+  value.files.every(isBackupFile);
 const isSums = (value: unknown): value is NonNullable<BackupManifest["sums"]> =>
   isRecord(value) && BACKUP_PARTS.every((part) => typeof value[part] === "string");
-const isSince = (value: unknown): value is NonNullable<BackupManifest["since"]> =>
+export const isSince = (value: unknown): value is NonNullable<BackupManifest["since"]> =>
   isRecord(value) && typeof value["folder"] === "string" && typeof value["id"] === "string";
 
 export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>

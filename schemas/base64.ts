@@ -17,7 +17,10 @@ export function toBase64(bytes: Uint8Array): string {
 /** Returns no bytes for text that is not base64; the frame's checksum then reports the damage. */
 export function fromBase64(text: string): Uint8Array {
   try {
-    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+    const binary = atob(text);
+    const bytes = new Uint8Array(binary.length);
+    for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
+    return bytes;
   } catch {
     return new Uint8Array(0);
   }

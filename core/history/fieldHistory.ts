@@ -46,7 +46,7 @@ export type WriteCause = Omit<Cause, "kind" | "headers" | "body" | "bodyBase64">
 };
 
 export interface FieldSources {
-  readonly journal: Pick<JournalShape, "read">;
+  readonly journal: Pick<JournalShape, "read" | "first">;
   readonly snapshots: Pick<SnapshotsShape, "bases">;
   readonly databases: Pick<DatabasesShape, "open">;
 }

@@ -23,8 +23,7 @@ import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { SnapshotsShape } from "./Snapshots.ts";
 import { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
-import { baseFor } from "./baseFor.ts";
-import { trimmedBefore } from "./Beginnings.ts";
+import { findBase, trimmedBefore } from "./Beginnings.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
 
 export interface RebuildSources {
@@ -180,12 +179,11 @@ const missing = (image: AgentImage, { seq, after }: Gap): CorruptFrame =>
 async function restoreBase(
   id: AgentId,
   database: AgentDatabase,
-  { snapshots, atSeq = Infinity, atTimeMs = Infinity }: RebuildSources,
+  { journal, snapshots, atSeq = Infinity, atTimeMs = Infinity }: RebuildSources,
   gap: Gap,
 ): Promise<AgentImage> {
-  const stored = await snapshots?.bases(id);
-  if (stored === undefined) throw missing(new AgentImage(id), gap);
-  const base = baseFor(id, stored, gap.after);
+  if (snapshots === undefined) throw missing(new AgentImage(id), gap);
+  const base = await findBase(id, gap.after, { journal, snapshots });
   if (base === undefined)
     throw new CorruptFrame({
       message: `event ${gap.seq} follows event ${gap.after}, which is missing, and no base of it can be read`,

@@ -173,11 +173,14 @@ export class Shard {
     this.drop();
   }
 
-  /** Resolves when no turn runs, every accepted call is answered, and no agent is in memory. */
+  /**
+   * Resolves when no turn runs, every accepted call is answered, and no agent is in memory; or when
+   * it was given up.
+   */
   private async drain(slices: Pick<TimeSlices, "yield">): Promise<void> {
     for (;;) {
       await Promise.all([...this.slots.values()].map((slot) => slot.drain(slices)));
-      if (this.answering === 0) return;
+      if (this.answering === 0 || this.lost.signal.aborted) return;
       await new Promise<void>((resolve) => this.services.time.after(ANSWERED_POLL_MS, resolve));
     }
   }

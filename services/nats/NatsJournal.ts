@@ -5,7 +5,8 @@
  *    first.
  * 2. One event is one message. The bytes of an event past the payload limit are stored as a blob
  *    first, and a claim check takes its place. A refused append removes the blob.
- * 3. `read` uses `StreamReader.batches`: messages from any replica, the end from the leader.
+ * 3. `read` uses `StreamReader.batches`: messages from any replica, the end from the leader. An
+ *    event that is trimmed between its message and its blob is left out; the next one names it.
  * 4. After an ambiguous or refused append, the first event after `expectedSeq` is read and its
  *    bytes are compared; each event contains a unique id. That event never changes, so a match
  *    (`Stored`) and a mismatch (`Conflict`) are final. Where events between the two were trimmed
@@ -248,7 +249,8 @@ async function* read(
   try {
     for await (const batch of nats.reader.batches(stream, nats.subjects.journal(id), range))
       for (const found of batch)
-        yield readClaimCheck(found.data) === undefined ? found : await toEvent(blobs, found);
+        if (readClaimCheck(found.data) === undefined) yield found;
+        else yield* await untrimmed(nats, blobs, stream, found);
   } catch (error) {
     throw portError(error);
   }
@@ -259,6 +261,24 @@ const toEvent = async (blobs: BlobsShape, found: StoredMessage): Promise<StoredE
   storedMs: found.storedMs,
   data: await resolveClaimCheck(blobs, found.data),
 });
+
+/** The event of a claim check; none, if it was trimmed meanwhile. */
+async function untrimmed(
+  nats: NatsShape,
+  blobs: BlobsShape,
+  stream: string,
+  found: StoredMessage,
+): Promise<ReadonlyArray<StoredEvent>> {
+  try {
+    return [await toEvent(blobs, found)];
+  } catch (error) {
+    const isGone =
+      error instanceof CorruptFrame &&
+      (await nats.reader.byLeader(stream, { seq: found.seq })) === undefined;
+    if (isGone) return [];
+    throw error;
+  }
+}
 
 const portError = (error: unknown): unknown =>
   error instanceof CorruptFrame ? error : unavailable(error);

@@ -64,13 +64,13 @@ export async function* readRange(
     const messages = reader.messages(stream, subject, { fromSeq, toSeq });
     for await (const { subject: on, seq, storedMs, data: stored } of messages) {
       const data = await bytesOf(blobs, stored);
-      // An input that was processed since it was read is in the journal, and its body is gone.
-      const isDone =
+      // An input that was done since it was read is in the journal; an event that was trimmed since
+      // is named by the next one. Their bodies are gone.
+      const isGone =
         data === stored &&
         findClaimCheck(stored) !== undefined &&
-        what === "inbox" &&
         (await reader.byLeader(stream, { seq })) === undefined;
-      if (!isDone) yield { id: subjects.addressOf(on), seq, storedMs, data };
+      if (!isGone) yield { id: subjects.addressOf(on), seq, storedMs, data };
     }
   } catch (error) {
     throw unavailable(error);

@@ -5,6 +5,7 @@
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { activation } from "./activation.ts";
+import { backup } from "./backup.ts";
 import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
 import { describeMachine } from "./rig/describeMachine.ts";
 import { peers } from "./peers.ts";
@@ -46,6 +47,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   growth,
   query,
   consoleBench,
+  backup,
 ];
 
 /** Run only when named: they need packages and servers of others. */

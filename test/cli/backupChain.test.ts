@@ -2,12 +2,14 @@
  * `agents backup --since`: a chain of backups holds what one whole backup would, `agents verify`
  * finds what is wrong with it, and `agents restore` makes the agents of all of it.
  */
+import { createHash } from "node:crypto";
 import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Agent } from "agents";
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeManifest, filesOf } from "../../schemas/BackupFile.ts";
 import { Retention } from "../../services/retention/Retention.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
@@ -109,6 +111,11 @@ async function trim(): Promise<void> {
   await retention.stop();
 }
 
+const manifestIn = (name: string) =>
+  decodeManifest(readFileSync(at(`${name}/manifest.json`), "utf8"));
+/** Those with events. */
+const filesIn = (name: string) => filesOf(manifestIn(name)).filter(({ kind }) => kind === "events");
+
 async function seen(from: ReadPorts, id: AgentId): Promise<unknown> {
   const { state, database } = await rebuildAgent(id, from);
   try {
@@ -142,11 +149,13 @@ afterAll(async () => {
 
 test("an increment holds what came since then, and the base of what was trimmed meanwhile", async () => {
   const events = (name: string) =>
-    gunzipSync(readFileSync(at(`${name}/events.jsonl.gz`)))
-      .toString()
-      .split("\n")
-      .filter((line) => line !== "")
-      .map((line) => JSON.parse(line) as { readonly name: string });
+    filesIn(name).flatMap((file) =>
+      gunzipSync(readFileSync(at(`${name}/${file.name}`)))
+        .toString()
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => JSON.parse(line) as { readonly name: string }),
+    );
   const names = (name: string) => new Set(events(name).map((event) => event.name));
   expect(names("monday")).toEqual(new Set(["a", "gone"]));
   expect(names("tuesday")).toEqual(new Set(["b", "later"]));
@@ -179,21 +188,29 @@ test("the chain verifies, and makes the same agents in another installation", as
 });
 
 test("verify finds what is wrong, and restore refuses it", async () => {
+  const [{ name = "" } = {}] = filesIn("monday");
   const bad = (change: (events: string[]) => string[]) => {
     rmSync(at("bad"), { recursive: true, force: true });
     cpSync(at("monday"), at("bad"), { recursive: true });
-    const file = at("bad/events.jsonl.gz");
-    const lines = gunzipSync(readFileSync(file)).toString().split("\n");
-    writeFileSync(file, gzipSync(change(lines).join("\n")));
+    const file = at(`bad/${name}`);
+    const bytes = gzipSync(
+      change(gunzipSync(readFileSync(file)).toString().split("\n")).join("\n"),
+    );
+    writeFileSync(file, bytes);
+    return bytes;
   };
   bad((lines) => lines.toSpliced(1, 1));
   expect((await run(["verify", "bad"])).err).toContain("is not the file that was written");
   expect((await run(["restore", "bad"], "elsewhere")).err).toContain("nothing was written");
-  // A middle event is gone, and nothing else tells: as of a release without checksums.
-  bad((lines) => lines.toSpliced(1, 1));
-  const manifest = JSON.parse(readFileSync(at("bad/manifest.json"), "utf8")) as { events: number };
-  const { sums: _sums, ...rest } = { sums: {}, ...manifest };
-  writeFileSync(at("bad/manifest.json"), JSON.stringify({ ...rest, events: manifest.events - 1 }));
+  // A middle event is gone, and the manifest knows of no more.
+  const left = bad((lines) => lines.toSpliced(1, 1));
+  const manifest = manifestIn("bad");
+  const files = filesOf(manifest).map((file) =>
+    file.name === name
+      ? { ...file, lines: file.lines - 1, sum: createHash("sha256").update(left).digest("hex") }
+      : file,
+  );
+  writeFileSync(at("bad/manifest.json"), JSON.stringify({ format: "agents.backup", v: 3, ...manifest, files })); // prettier-ignore
   const found = await run(["verify", "bad"]);
   expect(found).toMatchObject({ code: 1 });
   expect(found.out).toContain("which is missing");

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
+import { decodeManifest, filesOf } from "../../schemas/BackupFile.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
 import type { ReadPorts } from "../../services/wiring/Joins.ts";
@@ -38,6 +39,9 @@ interface Kept {
 
 const folder = tempFolder("saved");
 const saved = join(folder.path, "backup");
+const manifest = () => decodeManifest(readFileSync(join(saved, "manifest.json"), "utf8"));
+const fileOf = (kind: string): string =>
+  filesOf(manifest()).find((file) => file.kind === kind)!.name;
 const hosts: AgentsProcess[] = [];
 let source: Installation;
 let target: Installation;
@@ -144,7 +148,9 @@ describe("agents backup", () => {
 
   it("is its owner's alone: the folder and each file of it", () => {
     const files = readdirSync(saved);
-    expect(files).toHaveLength(4);
+    expect(files.toSorted()).toEqual(
+      [...filesOf(manifest()).map(({ name }) => name), "manifest.json"].toSorted(),
+    );
     for (const path of [saved, ...files.map((name) => join(saved, name))])
       expect([path, statSync(path).mode & 0o077]).toEqual([path, 0]);
   });
@@ -164,7 +170,7 @@ describe("agents restore", () => {
       [
         "nothing was written",
         () => {
-          const file = join(bad, "events.jsonl.gz");
+          const file = join(bad, fileOf("events"));
           const bytes = readFileSync(file);
           bytes[bytes.length >> 1]! ^= 0x10;
           writeFileSync(file, bytes);
@@ -173,17 +179,17 @@ describe("agents restore", () => {
       [
         "nothing was written",
         () => {
-          const file = join(bad, "events.jsonl.gz");
+          const file = join(bad, fileOf("events"));
           const bytes = readFileSync(file);
           writeFileSync(file, bytes.subarray(0, bytes.length >> 1));
         },
       ],
-      ["nothing was written", () => rmSync(join(bad, "inputs.jsonl.gz"))],
+      ["nothing was written", () => rmSync(join(bad, fileOf("inputs")))],
       [
         "were saved",
         () => {
           const file = join(bad, "manifest.json");
-          writeFileSync(file, readFileSync(file, "utf8").replace('"letters": 1', '"letters": 2'));
+          writeFileSync(file, readFileSync(file, "utf8").replace('"lines": 1,', '"lines": 2,'));
         },
       ],
     ];

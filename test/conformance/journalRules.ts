@@ -222,6 +222,20 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect(await b.journal.last(id)).toMatchObject({ seq: last });
     });
 
+    it("leaves out of a reading what is trimmed before the reading comes to it", async () => {
+      const id = newAgent();
+      const seqs = [await stored(append(a, id, message("small"), NONE))];
+      for (let n = 0; n < 3; n++)
+        seqs.push(await stored(append(a, id, message(`large ${n}`, LARGE_BYTES), seqs.at(-1)!)));
+      const found: number[] = [];
+      for await (const { seq, data } of b.journal.read(id, { fromSeq: FIRST })) {
+        found.push(seq);
+        if (found.length === 1) await a.journal.trim(id, seqs.at(-1)!);
+        else expect(data.length).toBeGreaterThanOrEqual(LARGE_BYTES);
+      }
+      expect([found[0], found.at(-1)]).toEqual([seqs[0], seqs.at(-1)]);
+    });
+
     it("trims large events whole", async () => {
       const id = newAgent();
       const first = await stored(append(a, id, message("large", LARGE_BYTES), NONE));

@@ -100,6 +100,37 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   expect((await asked)._tag).toBe("NoResponders");
 });
 
+test("a shard that was given up before its calls were answered is not waited for afterwards", async () => {
+  const time = new VirtualTime();
+  const connection = new MemoryBroker({ time }).connect("host");
+  const subjects = new Subjects();
+  const id = agentId("Board", "one");
+  const number = shardOf(id, subjects.layout.shards);
+  const warned: string[] = [];
+  let waits = 0;
+  const services = {
+    bus: makeMemoryBus(connection),
+    time: { ...time, after: (ms: number, f: () => void) => (waits++, time.after(ms, f)) },
+    inbox: makeMemoryInbox(connection), leases: { ttlMs: TTL_MS },
+    config: { subjects, drainTimeoutMs: TTL_MS },
+    log: { warn: (message: string) => void warned.push(message) },
+    quarantines: { list: () => Promise.resolve([]) },
+  } as object as HostServices; // prettier-ignore
+  const lease = { epoch: 1 as Epoch } as Lease;
+  const shard = new Shard(services, number, lease, time.monotonicMs() + TTL_MS);
+  await shard.start(() => []);
+  // A call that never ends.
+  (shard as unknown as { answering: number }).answering = 1;
+  const handedOver = shard.handOver(new TimeSlices(time));
+  await time.advance(TTL_MS);
+  await handedOver;
+  expect(warned).toHaveLength(1);
+  await time.advance(TTL_MS);
+  const before = waits;
+  await time.advance(TTL_MS);
+  expect(waits).toBe(before);
+});
+
 test("a shard that was another's when it was claimed is claimed again, though nothing more is heard of it", async () => {
   const time = new VirtualTime();
   const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 1 });

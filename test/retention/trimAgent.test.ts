@@ -4,10 +4,12 @@
  */
 import { expect, test } from "vitest";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
+import { readFromBase } from "../../core/journal/Beginnings.ts";
 import { endLife } from "../../core/journal/endLife.ts";
 import { BaseDiffers, forgetErased } from "../../core/retention/trimAgent.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
+import { collect } from "../kit/collect.ts";
 import { ID, Journaled, STEP_MS } from "./Journaled.ts";
 
 const LIMITS = { events: 3 };
@@ -216,6 +218,55 @@ test("an agent that is rebuilt while it is trimmed once more has its journal fro
   };
   expect(await agent.rebuilt({ journal })).toEqual(whole);
   expect(agent.seqs.length).toBeLessThan(9);
+});
+
+/** As the agent's; before it is first asked for bases, `meanwhile` happens. */
+function overtaken(agent: Journaled, meanwhile: () => Promise<unknown>): SnapshotsShape {
+  const { snapshots } = agent.ports;
+  let isFirst = true;
+  return {
+    ...snapshots,
+    bases: async (id) => {
+      if (isFirst) {
+        isFirst = false;
+        await meanwhile();
+      }
+      return snapshots.bases(id);
+    },
+  };
+}
+
+test("a reading that is overtaken by a trim, and half of another, goes on from the base of that time", async () => {
+  const agent = await Journaled.open();
+  await agent.write(20);
+  await agent.time.advance(STEP_MS * 2);
+  const whole = await agent.rebuilt();
+  const { journal, snapshots } = agent.ports;
+  const trims = async (left: number): Promise<void> => {
+    await agent.trim({ events: left });
+    // The base of neither gap: the one after it is stored once.
+    const dying = agent.trim({ events: left - 3 }, { snapshots: endsAt(snapshots, 1) });
+    await expect(dying).rejects.toThrow("died");
+  };
+  await agent.trim({ events: 16 });
+  const reads = await collect(
+    readFromBase(ID, { journal, snapshots: overtaken(agent, () => trims(12)) }),
+  );
+  const [base, ...events] = reads;
+  expect(base).toMatchObject({ _tag: "Base", base: { head: { seq: 8 } }, restarts: false });
+  expect(events.map((read) => read._tag === "Event" && read.event.seq)).toEqual(agent.seqs);
+  expect(await agent.rebuilt({ snapshots: overtaken(agent, () => trims(7)) })).toEqual(whole);
+});
+
+test("a reading up to a point that is trimmed meanwhile is refused: it never has a later one", async () => {
+  const agent = await Journaled.open();
+  const seqs = await agent.write(20);
+  await agent.time.advance(STEP_MS * 2);
+  const { journal } = agent.ports;
+  await agent.trim({ events: 16 });
+  const sources = { journal, snapshots: overtaken(agent, () => agent.trim({ events: 4 })) };
+  const reading = collect(readFromBase(ID, sources, seqs[9]));
+  await expect(reading).rejects.toBeInstanceOf(HistoryTrimmed);
 });
 
 test("an agent that is erased while it is trimmed keeps no base", async () => {

@@ -30,6 +30,7 @@ export const SECRET = "the simulation's";
 const DEADLINE_MS = 1_200;
 /** Part of the runs whose gateways store every webhook first. */
 const STORE_FIRST = 0.25;
+const CLASSES = ["Ledger", "Board", "Marcher", "Caller", "Payer", "Tape"];
 /** Callers that wait longer have given up. */
 const REQUEST_DEADLINE_MS = 8_000;
 
@@ -73,11 +74,11 @@ export function startGateway(installation: Installation, name: string): SimGatew
     if (result?.reply.kind !== "stored" && result?.reply.kind !== "notHere") offer.ended++;
     return result;
   };
-  const env = bindEnv({ SECRET }, ["Ledger", "Board", "Marcher", "Caller", "Payer"], () => calls);
+  const env = bindEnv({ SECRET }, CLASSES, () => calls);
   const github_ = github({ secret: "SECRET" });
   const verify = weather.bug?.verifiesNothing === true ? trusting(github_) : github_;
   const routes = new RouteTable(
-    ["Ledger", "Board", "Marcher", "Caller", "Payer"].map((agent) =>
+    CLASSES.map((agent) =>
       webhook(`/hooks/${agent}`, { agent, verify, entity: body("agent"), deadlineMs: DEADLINE_MS }),
     ),
   );

@@ -48,6 +48,7 @@ import { Marcher } from "./Marcher.ts";
 import type { SimControl } from "./simControl.ts";
 import { simRelay } from "./simMail.ts";
 import { simMemory } from "./rig/simMemory.ts";
+import { Tape } from "./simRestores.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./rig/SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
@@ -222,6 +223,7 @@ async function startProcess(
     ["Marcher", Marcher as unknown as AgentClassType],
     ["Caller", Caller as unknown as AgentClassType],
     ["Payer", Payer as unknown as AgentClassType],
+    ["Tape", Tape as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
   const relay = simRelay(installation, process);

@@ -202,7 +202,7 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   faults.heal();
   await pass(CALM_MS, () => false);
   // A pause that comes late is the last word.
-  await pass(PATIENCE_MS, () => workload.isSent && isDone());
+  await pass(PATIENCE_MS, () => workload.isSent && workload.isPutBack && isDone());
   // An instance that a planted bug has broken may never answer.
   let goesOn: boolean | undefined;
   void workload.goOn().then((found) => (goesOn = found));

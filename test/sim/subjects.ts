@@ -63,7 +63,8 @@ export interface Order {
     | "control"
     | "march"
     | "call"
-    | "pay";
+    | "pay"
+    | "tape";
   readonly ms?: number;
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";

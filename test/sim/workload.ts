@@ -18,6 +18,7 @@ import { Errands } from "./simErrands.ts";
 import { Calls } from "./simCalls.ts";
 import { Marches } from "./simMarches.ts";
 import { Correspondents } from "./simMail.ts";
+import { Restores } from "./simRestores.ts";
 import { Trims } from "./simTrim.ts";
 import type { Order } from "./subjects.ts";
 
@@ -51,6 +52,7 @@ export class Workload {
   private readonly correspondents: Correspondents;
   private readonly marches: Marches;
   private readonly calls: Calls;
+  private readonly restores: Restores;
   readonly trims: Trims;
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
@@ -70,6 +72,7 @@ export class Workload {
     this.correspondents = new Correspondents(installation, LEDGERS);
     this.calls = new Calls(installation, (...what) => this.send(...what));
     this.marches = new Marches(installation, (...what) => this.send(...what));
+    this.restores = new Restores(installation, (...what) => this.send(...what));
     const trimmed = [agentId("Board", BOARD), ...LEDGERS.map((name) => agentId("Ledger", name))];
     this.trims = new Trims(installation, trimmed);
     this.eraseRandom = new Random(installation.seed, "erase");
@@ -86,6 +89,7 @@ export class Workload {
     this.correspondents.act();
     this.marches.act();
     this.calls.act();
+    this.restores.act();
     this.trims.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     if (this.spinRandom.chance(this.spins)) this.order("spin", this.spinRandom.pick(LEDGERS));
@@ -145,6 +149,11 @@ export class Workload {
   /** Every provider is done with what it was to send. */
   get isSent(): boolean {
     return this.sending === 0;
+  }
+
+  /** The operator is done with restores. */
+  get isPutBack(): boolean {
+    return this.restores.isDone;
   }
 
   async deliver(className: string, order: Order): Promise<SentWebhook> {

@@ -1,21 +1,26 @@
 /**
  * A backup and the ones that it builds on (`agents backup --since`), read as one: events of all of
- * them in order, inputs and dead letters of the last. Used by `agents restore` and `agents verify`.
+ * them in order, share by share; inputs and dead letters of the last. Used by `agents restore` and
+ * `agents verify`, which work on several shares at once.
  *
- * An agent that was erased in between has its end in a later backup. What earlier ones still have
- * of it is left out, so that a restore does not bring it back.
+ * 1. An agent's event that is not after its last one is void (`schemas/BackupFile`): it is in the
+ *    base that was read before it.
+ * 2. An agent that was erased in between has its end in a later backup. What earlier ones still
+ *    have of it is left out, so that a restore does not bring it back.
  */
 import { resolve } from "node:path";
 import { bareEnd } from "../../../core/journal/endLife.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import {
-  BACKUP_PARTS,
+  filesOf,
+  sharesOf,
   type BackupEntry,
   type BackupManifest,
+  type BackupPart,
 } from "../../../schemas/BackupFile.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { failed } from "../terminal/CliError.ts";
-import { readManifest, readPart } from "./backupFolder.ts";
+import { readEntries, readManifest } from "./backupFolder.ts";
 
 /** A year of hourly ones. A chain that is longer goes round in a circle. */
 const LINKS_MAX = 10_000;
@@ -28,20 +33,27 @@ export interface BackupLink {
 export interface BackupChain {
   /** The oldest first. */
   readonly links: ReadonlyArray<BackupLink>;
+  /** Among how many their agents are divided. */
+  readonly shares: number;
+}
+
+export interface CheckedShare {
+  readonly agents: number;
+  readonly events: number;
   /** Where each erased agent ends: the number of the link, and the sequence of its end. */
   readonly ends: ReadonlyMap<string, { readonly link: number; readonly seq: number }>;
 }
 
 /**
- * The backup and those that it builds on, the oldest first. Throws `CliError` where one is missing,
- * `CorruptFrame` or `UnknownVersion`.
+ * The backup and those that it builds on. Throws `CliError` where one is missing, `CorruptFrame` or
+ * `UnknownVersion`.
  */
-export async function readChain(path: string): Promise<ReadonlyArray<BackupLink>> {
+export async function readChain(path: string): Promise<BackupChain> {
   const links: BackupLink[] = [{ path, manifest: await readManifest(path) }];
   for (;;) {
     const { path: at, manifest } = links[0]!;
     const { since } = manifest;
-    if (since === undefined) return links;
+    if (since === undefined) break;
     const earlier = resolve(at, since.folder);
     const found = await readManifest(earlier).catch(() => undefined);
     if (found?.id !== since.id || links.length >= LINKS_MAX)
@@ -50,41 +62,70 @@ export async function readChain(path: string): Promise<ReadonlyArray<BackupLink>
       );
     links.unshift({ path: earlier, manifest: found });
   }
+  const shares = sharesOf(links[0]!.manifest);
+  const other = links.find(({ manifest }) => sharesOf(manifest) !== shares);
+  if (other !== undefined)
+    throw new CorruptFrame({
+      message: `${other.path} divides its agents otherwise than what it builds on`,
+    });
+  return { links, shares };
 }
 
 /**
- * Reads every file of the chain whole. Throws `CorruptFrame` where one is not as it was written,
- * the file's error, and as `readChain`.
+ * Reads the events of a share whole. Throws `CorruptFrame` where a file is not as it was written,
+ * and the file's error.
  */
-export async function checkChain(path: string): Promise<BackupChain> {
-  const links = await readChain(path);
+export async function checkShare(chain: BackupChain, share: number): Promise<CheckedShare> {
   const ends = new Map<string, { readonly link: number; readonly seq: number }>();
-  for (const [link, { path: at, manifest }] of links.entries())
-    for (const part of BACKUP_PARTS) {
-      let lines = 0;
-      for await (const { id, seq, data } of readPart(at, part, manifest.sums?.[part])) {
-        lines++;
-        if (part === "events" && links.length > 1 && bareEnd({ data }) !== undefined)
-          ends.set(addressKey(id), { link, seq });
-      }
-      if (lines !== manifest[part])
-        throw new CorruptFrame({
-          message: `${manifest[part]} ${part} were saved, ${lines} are there`,
-        });
-    }
-  return { links, ends };
+  const agents = new Set<string>();
+  let events = 0;
+  for await (const { link, entry } of eventsOf(chain, share)) {
+    events++;
+    const key = addressKey(entry.id);
+    agents.add(key);
+    if (chain.links.length > 1 && bareEnd(entry) !== undefined)
+      ends.set(key, { link, seq: entry.seq });
+  }
+  return { agents: agents.size, events, ends };
 }
 
-/** All events of the chain, each agent's in order. */
-export async function* chainEvents({
-  links,
-  ends,
-}: BackupChain): AsyncGenerator<BackupEntry, void, void> {
-  for (const [link, { path }] of links.entries())
-    for await (const entry of readPart(path, "events")) {
-      const end = ends.get(addressKey(entry.id));
-      const isErased =
-        end !== undefined && (link < end.link || (link === end.link && entry.seq < end.seq));
-      if (!isErased) yield entry;
-    }
+/** The same of inputs and dead letters. */
+export async function checkOthers({ links }: BackupChain): Promise<void> {
+  for (const { path, manifest } of links)
+    for (const file of filesOf(manifest))
+      if (file.kind !== "events") for await (const _ of readEntries(path, file));
+}
+
+/** Those that are not void, each agent's in order. `ends`: of `checkShare`. */
+export async function* shareEvents(
+  chain: BackupChain,
+  share: number,
+  ends: CheckedShare["ends"],
+): AsyncGenerator<BackupEntry, void, void> {
+  const lasts = new Map<string, number>();
+  for await (const { link, entry } of eventsOf(chain, share)) {
+    const key = addressKey(entry.id);
+    const end = ends.get(key);
+    if (end !== undefined && (link < end.link || (link === end.link && entry.seq < end.seq)))
+      continue; // rule 2
+    if (entry.seq <= (lasts.get(key) ?? 0)) continue; // rule 1
+    lasts.set(key, entry.seq);
+    yield entry;
+  }
+}
+
+/** Inputs or dead letters of the last backup of the chain. */
+export async function* othersOf(
+  { links }: BackupChain,
+  kind: Exclude<BackupPart, "events">,
+): AsyncGenerator<BackupEntry, void, void> {
+  const { path, manifest } = links.at(-1)!;
+  for (const file of filesOf(manifest)) if (file.kind === kind) yield* readEntries(path, file);
+}
+
+async function* eventsOf({ links }: BackupChain, share: number) {
+  for (const [link, { path, manifest }] of links.entries())
+    for (const file of filesOf(manifest))
+      if (file.kind === "events" && file.share === share)
+        for await (const entry of readEntries(path, file)) yield { link, entry };
 }

@@ -1,19 +1,26 @@
 /**
- * Reads and writes the files of a backup (`schemas/BackupFile`) as streams, so that an installation
- * of any size needs little memory. Used by `commands/backup` and `commands/restore`.
+ * Reads and writes the files of a backup (`schemas/BackupFile`), each as a stream, so that an
+ * installation of any size needs little memory. Used by whoever makes, reads or looks through
+ * backups.
+ *
+ * A file is a row of gzip members of some hundred kilobytes: several files are written side by
+ * side, and each needs no more memory than one member.
  */
 import { createHash, type Hash } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
-import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { mkdir, open, readFile, rename, writeFile, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { createGunzip, createGzip } from "node:zlib";
+import { promisify } from "node:util";
+import { createGunzip, gzip } from "node:zlib";
 import {
   decodeEntry,
   decodeManifest,
   encodeEntry,
   encodeManifest,
+  shareOf,
   type BackupEntry,
+  type BackupFile,
   type BackupManifest,
   type BackupPart,
 } from "../../../schemas/BackupFile.ts";
@@ -26,51 +33,103 @@ import { failed } from "../terminal/CliError.ts";
  * read them.
  */
 const PRIVATE_FOLDER = 0o700;
-const PRIVATE_FILE = 0o600;
-const MANIFEST = "manifest.json";
-const fileOf = (folder: string, part: BackupPart): string => join(folder, `${part}.jsonl.gz`);
+export const PRIVATE_FILE = 0o600;
+export const MANIFEST = "manifest.json";
+/** Characters of a gzip member: past some hundred thousand they compress no better. */
+const MEMBER_CHARS = 256 * 1024;
+/** The level at which a processor compresses about as fast as it makes the lines. */
+const GZIP_LEVEL = 3;
+const gzipped = promisify(gzip);
 
-/** Creates the folder, or accepts one that is empty. Throws `CliError` for any other. */
-export async function makeFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
-  if ((await readdir(folder)).length > 0)
-    throw failed(`${folder} is not empty: give a new folder for each backup.`);
-}
+export const makeFolder = (folder: string): Promise<string | undefined> =>
+  mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
 
-/** Returns the number of lines written, and the file's SHA-256. */
-export async function writePart(
-  folder: string,
-  part: BackupPart,
-  entries: AsyncIterable<BackupEntry>,
-): Promise<{ readonly count: number; readonly sum: string }> {
-  let count = 0;
-  async function* lines(): AsyncGenerator<string, void, void> {
-    for await (const entry of entries) {
-      count++;
-      yield `${encodeEntry(entry)}\n`;
-    }
+/** A file of lines, which is compressed as it grows. */
+export class LinesFile {
+  lines = 0;
+  private readonly file: FileHandle;
+  private readonly hash: Hash = createHash("sha256");
+  private waiting: string[] = [];
+  private chars = 0;
+
+  private constructor(file: FileHandle) {
+    this.file = file;
   }
-  const hash = createHash("sha256");
-  await pipeline(
-    lines,
-    createGzip(),
-    hashed(hash),
-    createWriteStream(fileOf(folder, part), { mode: PRIVATE_FILE, flush: true }),
-  );
-  return { count, sum: hash.digest("hex") };
+
+  /** Replaces one of the name. */
+  static async create(path: string): Promise<LinesFile> {
+    return new LinesFile(await open(path, "w", PRIVATE_FILE));
+  }
+
+  /** Returns what has to be awaited before the next line; undefined: nothing. */
+  add(line: string): Promise<void> | undefined {
+    this.lines++;
+    this.waiting.push(`${line}\n`);
+    this.chars += line.length;
+    return this.chars < MEMBER_CHARS ? undefined : this.write();
+  }
+
+  /** Resolves to the file's SHA-256 in hex, when it is on the disk. */
+  async finish(): Promise<string> {
+    await this.write();
+    await this.file.sync();
+    await this.close();
+    return this.hash.digest("hex");
+  }
+
+  close(): Promise<void> {
+    return this.file.close();
+  }
+
+  private async write(): Promise<void> {
+    const text = this.waiting.join("");
+    this.waiting = [];
+    this.chars = 0;
+    if (text === "") return;
+    const member = await gzipped(text, { level: GZIP_LEVEL });
+    this.hash.update(member);
+    await this.file.appendFile(member);
+  }
 }
 
-/** A step of a pipeline: passes the bytes on, and hashes them. */
-const hashed = (hash: Hash) =>
-  async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, void> {
-    for await (const chunk of source) {
-      hash.update(chunk);
-      yield chunk;
+/**
+ * Writes the entries into files of the folder, one for each share that has any. Rejects as the
+ * entries do, and with the files' errors.
+ */
+export async function writeFiles(
+  folder: string,
+  { prefix, kind, shares }: { readonly prefix: string; readonly kind: BackupPart; readonly shares: number }, // prettier-ignore
+  entries: AsyncIterable<BackupEntry>,
+): Promise<ReadonlyArray<BackupFile>> {
+  const begun = new Map<number, LinesFile>();
+  const nameOf = (share: number): string =>
+    `${shares === 1 ? prefix : `${prefix}-${share}`}.jsonl.gz`;
+  const done: BackupFile[] = [];
+  try {
+    for await (const entry of entries) {
+      const share = shareOf(entry.id, shares);
+      const known = begun.get(share);
+      const file = known ?? (await LinesFile.create(join(folder, nameOf(share))));
+      if (known === undefined) begun.set(share, file);
+      const written = file.add(encodeEntry(entry));
+      if (written !== undefined) await written;
     }
-  };
+    for (const [share, file] of begun) {
+      begun.delete(share);
+      const { lines } = file;
+      done.push({ name: nameOf(share), kind, share, lines, sum: await file.finish() });
+    }
+    return done;
+  } finally {
+    for (const file of begun.values()) await file.close();
+  }
+}
 
 /** Written last: a folder without a manifest is not a backup. */
-export async function writeManifest(folder: string, manifest: BackupManifest): Promise<void> {
+export async function writeManifest(
+  folder: string,
+  manifest: Parameters<typeof encodeManifest>[0],
+): Promise<void> {
   const path = join(folder, MANIFEST);
   await writeFile(`${path}.new`, `${encodeManifest(manifest)}\n`, {
     mode: PRIVATE_FILE,
@@ -83,26 +142,58 @@ export async function writeManifest(folder: string, manifest: BackupManifest): P
 export async function readManifest(folder: string): Promise<BackupManifest> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
   if (text === undefined)
-    throw failed(`${folder} has no ${MANIFEST}: it is no backup, or one that was not finished.`);
+    throw failed(
+      `${folder} has no ${MANIFEST}: it is no backup, or one that was not finished. The same "agents backup" goes on with that.`,
+    );
   return decodeManifest(text);
 }
 
-/**
- * `sum`: what the file's SHA-256 has to be, in hex; default: anything. Rejects with the file's
- * error, zlib's, or `CorruptFrame`.
- */
-export async function* readPart(
+/** Rejects with the file's error, zlib's, or `CorruptFrame` where it is not as it was written. */
+export async function* readEntries(
   folder: string,
-  part: BackupPart,
-  sum?: string,
+  { name, lines, sum }: Pick<BackupFile, "name" | "lines"> & { readonly sum?: string | undefined },
 ): AsyncGenerator<BackupEntry, void, void> {
-  const gunzip = createGunzip();
+  const path = join(folder, name);
   const hash = createHash("sha256");
-  const file = createReadStream(fileOf(folder, part));
-  // A failure is that of the lines, too.
-  const fed = pipeline(file, hashed(hash), gunzip).catch(() => undefined);
-  for await (const line of readLines(gunzip)) yield decodeEntry(line);
-  await fed;
+  let count = 0;
+  for await (const line of unzippedLines(path, hash)) {
+    count++;
+    yield decodeEntry(line);
+  }
   if (sum !== undefined && hash.digest("hex") !== sum)
-    throw new CorruptFrame({ message: `${fileOf(folder, part)} is not the file that was written` });
+    throw new CorruptFrame({ message: `${path} is not the file that was written` });
+  if (count !== lines)
+    throw new CorruptFrame({ message: `${path}: ${lines} lines were saved, ${count} are there` });
+}
+
+/** Lines of a gzipped file. Its bytes are also given to `hash`. */
+export async function* unzippedLines(
+  path: string,
+  hash?: Hash,
+): AsyncGenerator<string, void, void> {
+  const gunzip = createGunzip();
+  const hashed = async function* (source: AsyncIterable<Buffer>) {
+    for await (const chunk of source) {
+      hash?.update(chunk);
+      yield chunk;
+    }
+  };
+  // A failure is that of the lines, too.
+  const fed = pipeline(createReadStream(path), hashed, gunzip).catch(() => undefined);
+  yield* readLines(gunzip);
+  await fed;
+}
+
+/** Whether the file is there as it was written. */
+export async function isAsWritten(
+  folder: string,
+  { name, sum }: Pick<BackupFile, "name" | "sum">,
+): Promise<boolean> {
+  const hash = createHash("sha256");
+  try {
+    await pipeline(createReadStream(join(folder, name)), hash);
+  } catch {
+    return false; // it is gone, or can't be read: it is written again
+  }
+  return hash.digest("hex") === sum;
 }

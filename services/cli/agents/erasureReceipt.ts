@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { BACKUP_PARTS } from "../../../schemas/BackupFile.ts";
+import { filesOf } from "../../../schemas/BackupFile.ts";
 import {
   decodeReceipt,
   encodeReceipt,
@@ -16,7 +16,8 @@ import {
 } from "../../../schemas/ErasureReceipt.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { failed } from "../terminal/CliError.ts";
-import { readManifest, readPart } from "./backupFolder.ts";
+import { MANIFEST, readEntries, readManifest } from "./backupFolder.ts";
+import { LOG } from "./BackupLog.ts";
 
 /** Who sent what to whom is nobody else's business, even by name. */
 const PRIVATE_FILE = 0o600;
@@ -53,15 +54,17 @@ export async function readReceipt(path: string): Promise<ErasureReceipt> {
 
 /**
  * Folders of backups: each of `folders` that is one, and those that lie in it. Throws `CliError`
- * for one without any.
+ * for one without any, and where one is not finished: it can't be looked through.
  */
 export async function backupsIn(folders: ReadonlyArray<string>): Promise<ReadonlyArray<string>> {
   const found: string[] = [];
   for (const folder of folders) {
     const inside = await readdir(folder).catch(() => []);
-    const backups = [folder, ...inside.map((name) => join(folder, name))].filter((path) =>
-      existsSync(join(path, "manifest.json")),
-    );
+    const paths = [folder, ...inside.map((name) => join(folder, name))];
+    const backups = paths.filter((path) => existsSync(join(path, MANIFEST)));
+    for (const path of paths)
+      if (existsSync(join(path, LOG)) && !backups.includes(path))
+        throw failed(`${path} is a backup that is not finished: finish it, or remove it.`);
     if (backups.length === 0) throw failed(`${folder} is no backup, and none lies in it.`);
     found.push(...backups);
   }
@@ -76,9 +79,11 @@ export async function holding(
   const keys = new Set(ids.map(addressKey));
   let lines = 0;
   try {
-    const { id, time } = await readManifest(folder);
-    for (const part of BACKUP_PARTS)
-      for await (const entry of readPart(folder, part)) if (keys.has(addressKey(entry.id))) lines++;
+    const manifest = await readManifest(folder);
+    const { id, time } = manifest;
+    for (const file of filesOf(manifest))
+      for await (const entry of readEntries(folder, file))
+        if (keys.has(addressKey(entry.id))) lines++;
     return lines === 0 ? undefined : { folder, ...(id !== undefined && { id }), time, lines };
   } catch (error) {
     throw failed(`the backup ${folder} can't be read: ${(error as Error).message}`);

@@ -15,8 +15,10 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { wakeAgent } from "./wakeAgent.ts";
 import { withAgentAt } from "./withAgentAt.ts";
 
-/** Longer than turns have to end, and a host takes to die and another to take over. */
-const RESTORE_TIMEOUT_MS = 45_000;
+/** Longer than turns have to end. A host that has died meanwhile says nothing. */
+const TRY_MS = 15_000;
+/** Together longer than a host takes to die, another to take over, and turns to end there. */
+const TRIES = 3;
 
 export interface PutBackOptions {
   readonly className: string;
@@ -111,16 +113,19 @@ async function restore(
   { id, life, snapshot }: Planned,
   key: string,
 ): Promise<number> {
-  const bounds = { body: snapshot, deadlineMs: RESTORE_TIMEOUT_MS, repeatable: true };
-  try {
-    const { reply } = await calls.call(id, { kind: "restore", key, life }, bounds);
-    if (reply.kind === "result") return Number(reply.value);
-    const why = reply.kind === "error" ? reply.message : reply.kind;
-    throw failed(`${addressKey(id)} was not put back: ${why}. Its host's log says more.`);
-  } catch (error) {
-    if (!(error instanceof AgentUnreachable)) throw error;
-    throw failed(
-      `${error.message}. Its host puts it back: start one (agents host). "agents history" shows whether it was done.`,
-    );
-  }
+  const bounds = { body: snapshot, deadlineMs: TRY_MS, repeatable: true };
+  for (let tries = 1; ; tries++)
+    try {
+      const { reply } = await calls.call(id, { kind: "restore", key, life }, bounds);
+      if (reply.kind === "result") return Number(reply.value);
+      const why = reply.kind === "error" ? reply.message : reply.kind;
+      throw failed(`${addressKey(id)} was not put back: ${why}. Its host's log says more.`);
+    } catch (error) {
+      if (!(error instanceof AgentUnreachable)) throw error;
+      // Asked again, a host that has done it says so.
+      if (tries < TRIES) continue;
+      throw failed(
+        `${error.message}. Its host puts it back: start one (agents host). "agents history" shows whether it was done.`,
+      );
+    }
 }

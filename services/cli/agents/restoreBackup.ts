@@ -17,10 +17,19 @@ import type { BackupEntry } from "../../../schemas/BackupFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
-import { chainEvents, checkChain, type BackupChain } from "./backupChain.ts";
-import { readPart } from "./backupFolder.ts";
+import {
+  checkOthers,
+  checkShare,
+  othersOf,
+  readChain,
+  shareEvents,
+  type BackupChain,
+  type CheckedShare,
+} from "./backupChain.ts";
+import { inParallel } from "./inParallel.ts";
 import { armTimers, wakeAgent } from "./wakeAgent.ts";
 import { CliError, failed } from "../terminal/CliError.ts";
+import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 /**
@@ -28,6 +37,8 @@ import type { Terminal } from "../terminal/Terminal.ts";
  * trip.
  */
 const BATCH_LINES = 256;
+/** One reads while others write. */
+const SHARES_AT_ONCE = 4;
 const FIRST_EPOCH = 0 as Epoch;
 
 export interface RestoreBackupOptions {
@@ -42,15 +53,17 @@ export interface RestoreBackupOptions {
 export async function restoreBackup(
   ports: ReadPorts,
   terminal: Terminal,
-  time: Pick<TimeShape, "id" | "nowMs">,
+  time: Pick<TimeShape, "id" | "nowMs" | "monotonicMs">,
   { folder, json }: RestoreBackupOptions,
 ): Promise<void> {
   const path = resolve(terminal.cwd, folder);
-  const chain = await check(path);
+  const chain = await check(path, new Progress(terminal, time, "shares checked"));
   await refuseUnlessEmpty(ports);
-  const { agents, busy, damaged, events } = await storeEvents(ports, chain);
-  for await (const { id, data } of readPart(path, "letters")) await ports.deadLetters.put(id, data);
-  for await (const { id, data } of readPart(path, "inputs")) await storeInput(ports, id, data);
+  const progress = new Progress(terminal, time, "events stored");
+  const { agents, busy, damaged, events } = await storeEvents(ports, chain, progress);
+  for await (const { id, data } of othersOf(chain, "letters"))
+    await ports.deadLetters.put(id, data);
+  for await (const { id, data } of othersOf(chain, "inputs")) await storeInput(ports, id, data);
   let timers = 0;
   for (const id of busy.values()) {
     timers += await armTimers(ports, id);
@@ -70,10 +83,24 @@ export async function restoreBackup(
     );
 }
 
+interface CheckedChain extends BackupChain {
+  /** By share (`CheckedShare`). */
+  readonly ends: ReadonlyArray<CheckedShare["ends"]>;
+}
+
 /** Rule 1. Throws `CliError`. */
-async function check(path: string): Promise<BackupChain> {
+async function check(path: string, progress: Progress): Promise<CheckedChain> {
   try {
-    return await checkChain(path);
+    const chain = await readChain(path);
+    await checkOthers(chain);
+    const ends: Array<CheckedShare["ends"]> = [];
+    let done = 0;
+    await inParallel(Array(chain.shares).keys(), SHARES_AT_ONCE, async (share) => {
+      ends[share] = (await checkShare(chain, share)).ends;
+      progress.tell(++done, chain.shares);
+    });
+    progress.end();
+    return { ...chain, ends };
   } catch (error) {
     if (error instanceof CliError) throw error;
     const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
@@ -100,12 +127,20 @@ interface Stored {
   readonly events: number;
 }
 
-async function storeEvents(ports: ReadPorts, chain: BackupChain): Promise<Stored> {
-  const seqs = new Map<string, Sequence>();
+async function storeEvents(
+  ports: ReadPorts,
+  chain: CheckedChain,
+  progress: Progress,
+): Promise<Stored> {
+  const total = chain.links.reduce((sum, { manifest }) => sum + manifest.events, 0);
+  let agents = 0;
   const busy = new Map<string, AgentId>();
   let damaged = 0;
   let events = 0;
-  const store = async (entries: ReadonlyArray<BackupEntry>): Promise<void> => {
+  const store = async (
+    entries: ReadonlyArray<BackupEntry>,
+    seqs: Map<string, Sequence>,
+  ): Promise<void> => {
     for (const { id, data } of entries) {
       const key = addressKey(id);
       const event = readEvent(id, data);
@@ -119,12 +154,17 @@ async function storeEvents(ports: ReadPorts, chain: BackupChain): Promise<Stored
           `${key} could not be stored (${result._tag}): the restore is not complete. Remove what is there, and begin again in an empty installation.`,
         );
       seqs.set(key, result.seq);
-      events++;
+      progress.tell(++events, total);
     }
   };
-  for await (const batch of batches(chainEvents(chain)))
-    await Promise.all([...byAgent(batch).values()].map(store));
-  return { agents: seqs.size, busy, damaged, events };
+  await inParallel(Array(chain.shares).keys(), SHARES_AT_ONCE, async (share) => {
+    const seqs = new Map<string, Sequence>();
+    for await (const batch of batches(shareEvents(chain, share, chain.ends[share]!)))
+      await Promise.all([...byAgent(batch).values()].map((entries) => store(entries, seqs)));
+    agents += seqs.size;
+  });
+  progress.end();
+  return { agents, busy, damaged, events };
 }
 
 /**

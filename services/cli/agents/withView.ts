@@ -2,16 +2,19 @@
  * Opens the view of all agents (`core/query/View`) in the data folder, brings it up to date, and
  * lets a command query it.
  */
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { View, ViewNotSaved, VIEW_LIMITS } from "../../../core/query/View.ts";
 import { IMAGE_BYTES_MAX } from "../../../schemas/PageDelta.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
 import { failed } from "../terminal/CliError.ts";
 import type { Progress } from "../terminal/Progress.ts";
-import { withViewLock } from "./viewLock.ts";
+import { withFileLock, type FileLock } from "./fileLock.ts";
 
 /** SQLite's code for a database that holds its maximum of pages. */
 const RESULT_FULL = 13;
+/** Longer than a view of 100,000 agents takes to be made anew. */
+const WAIT_MS_MAX = 120_000;
 /** With room for one more batch: pages past it are written before the save. */
 const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
@@ -24,7 +27,7 @@ export interface ViewOptions {
   readonly dataFolder: string;
   /** Make it anew. */
   readonly rebuild: boolean;
-  readonly progress: Progress | undefined;
+  readonly progress: Progress;
   /** Must be in the view. */
   readonly event: ViewEvent | undefined;
 }
@@ -49,9 +52,10 @@ export async function withView<A>(
   const sources = {
     changes,
     agents: { journal, snapshots, databases },
-    tell: (done: number, total: number) => progress?.tell("events read", done, total),
+    tell: (done: number, total: number) => progress.tell(done, total),
   };
-  return withViewLock(folder, joins.time, async () => {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return withFileLock(lockOf(folder), joins.time, async () => {
     const opened = await joins.openDatabases({ folder, residentBytesMax: RESIDENT_BYTES_MAX });
     try {
       const view = new View(opened.databases, ports.namespace);
@@ -69,6 +73,7 @@ export async function withView<A>(
         }
       };
       const result = await view.ask(catchUp, () => use(view));
+      progress.end();
       view.close();
       return result;
     } catch (error) {
@@ -82,6 +87,16 @@ export async function withView<A>(
       opened.close();
     }
   });
+}
+
+function lockOf(folder: string): FileLock {
+  const path = join(folder, "lock");
+  return {
+    path,
+    waitMs: WAIT_MS_MAX,
+    busy: (holder) =>
+      `${holder} has been working on the view in ${folder} for too long. If it is no "agents query", remove ${path}.`,
+  };
 }
 
 /** What SQLite says where the view is larger than a database may be. */

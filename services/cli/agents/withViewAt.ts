@@ -11,7 +11,7 @@ import type { Progress } from "../terminal/Progress.ts";
 
 export interface ViewAtOptions {
   readonly atTimeMs: number;
-  readonly progress: Progress | undefined;
+  readonly progress: Progress;
 }
 
 /**
@@ -29,7 +29,7 @@ export async function withViewAt<A>(
     await view.catchUp({
       changes,
       agents: { journal, snapshots, databases },
-      tell: (done, total) => progress?.tell("events read", done, total),
+      tell: (done, total) => progress.tell(done, total),
     });
     const { trimmed } = view;
     if (trimmed === undefined) return use(view);

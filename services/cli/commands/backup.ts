@@ -8,31 +8,54 @@
  * 2. Each agent is saved as of some commit after the beginning. Two agents may be saved as of
  *    different moments.
  * 3. What can be rebuilt is not saved: snapshots, local images, timers, leases.
- * 4. Where a journal was trimmed, before the backup or meanwhile, its base is saved as an event.
- * 5. `--since`: events are those that came after an earlier backup. Inputs and dead letters are all
+ * 4. Journals are read in ranges (`agents/backupEvents`), several at once. Where one was trimmed,
+ *    before the backup or meanwhile, its base is saved as an event (`agents/backupBases`).
+ * 5. One that was interrupted goes on when it is run again (`agents/BackupLog`): where the journals
+ *    ended when it began is where it ends.
+ * 6. `--since`: events are those that came after an earlier backup. Inputs and dead letters are all
  *    that there are, since they go away again.
  */
-import { relative, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import type { Command } from "commander";
-import { Beginnings } from "../../../core/journal/Beginnings.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import type { AgentId, Sequence } from "../../../schemas/Address.ts";
-import type { BackupEntry, JournalStream } from "../../../schemas/BackupFile.ts";
+import { sharesOf, type BackupFile, type JournalStream } from "../../../schemas/BackupFile.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { baseAsEvent } from "../agents/baseAsEvent.ts";
+import { basesOf, findMissing } from "../agents/backupBases.ts";
 import { readChain } from "../agents/backupChain.ts";
-import { makeFolder, writeManifest, writePart } from "../agents/backupFolder.ts";
+import { pieceOf, rangesOf, saveRange } from "../agents/backupEvents.ts";
+import { makeFolder, writeFiles, writeManifest } from "../agents/backupFolder.ts";
+import { BackupLog, LOCK, type BackupPlan, type Piece } from "../agents/BackupLog.ts";
+import { withFileLock } from "../agents/fileLock.ts";
+import { inParallel } from "../agents/inParallel.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
+/** How a backup is divided. Tests have smaller ones. */
+const SIZES = {
+  /** Sequences of a range: some seconds of work, which is what an interrupted one repeats. */
+  rangeEventsMin: 50_000,
+  /** In a file of a range, on average: fewer would make more files than help anybody. */
+  fileEventsMin: 4_000,
+  /** `verify` and `restore` hold the agents of a share at once. Most agents have more events. */
+  shareEvents: 50_000,
+  /** Each range writes as many files at once as there are shares. */
+  sharesMax: 64,
+};
+/** One waits for the broker, one compresses, one encodes; a fourth fills the gaps. */
+const RANGES_AT_ONCE = 4;
+
+const BASES = "bases";
+
 export interface BackupOptions {
   readonly folder: string;
   /** An earlier backup: only what is new since then is saved. Undefined: everything is. */
   readonly since: string | undefined;
   readonly json: boolean;
+  /** Sizes of a backup that begins. Default `SIZES`. */
+  readonly sizes?: typeof SIZES;
 }
 
 /** The values that commander parses. */
@@ -44,15 +67,15 @@ export function addBackup(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("backup"))
     .description(
-      "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be.",
+      "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be. One that was interrupted goes on when it is run again.",
     )
-    .argument("<folder>", "new or empty")
+    .argument("<folder>", "new, empty, or of a backup that was interrupted")
     .option("--since <backup>", "folder of an earlier one: save only events that came since then")
     .addHelpText(
       "after",
       `
 Don't run dead letters again (agents dead redrive) meanwhile. A folder without manifest.json is
-a backup that was not finished.
+a backup that was not finished: the same command goes on with it.
 
 A backup with --since needs the earlier one, and all that that builds on, at the same place beside
 it. agents verify checks them together.
@@ -73,117 +96,219 @@ Examples:
 }
 
 /**
- * Throws `CliError` where the folder is not empty, or the earlier backup is not of this
- * installation. `--json` prints `{folder, time, inputs, events, letters, since?}`, with numbers of
- * lines.
+ * Throws `CliError` where the folder has something else, another process works on it, or the
+ * earlier backup is not of this installation. `--json` prints `{folder, time, inputs, events,
+ * letters, since?}`, with numbers of lines.
  */
 export async function backup(
   ports: ReadPorts,
   terminal: Terminal,
-  time: Pick<TimeShape, "id" | "nowMs" | "monotonicMs">,
-  { folder, since, json }: BackupOptions,
+  time: Pick<TimeShape, "id" | "nowMs" | "monotonicMs" | "after">,
+  options: BackupOptions,
 ): Promise<void> {
-  const path = resolve(terminal.cwd, folder);
-  const earlier =
-    since === undefined ? undefined : await earlierOf(ports, resolve(terminal.cwd, since));
+  const path = resolve(terminal.cwd, options.folder);
+  const since = options.since === undefined ? undefined : resolve(terminal.cwd, options.since);
+  const earlier = since === undefined ? undefined : await earlierOf(ports, since);
   await makeFolder(path);
-  const began = new Date(time.nowMs()).toISOString();
-  const progress = json ? undefined : new Progress(terminal, time);
-  const inputs = await writePart(path, "inputs", ports.stored("inputs"));
-  // After the inputs: rule 1.
-  const streams = await ports.changes.streams();
-  const from = streams.map((_, group) => earlier?.streams[group]?.end ?? 0);
-  const stored = eventsOf(ports, { from, streams, progress });
-  const known = (id: AgentId): number => from[ports.changes.groupOf(id)] ?? 0;
-  const events = await writePart(path, "events", fromBases(stored, ports, known));
-  const letters = await writePart(path, "letters", ports.stored("letters"));
-  const counts = { inputs: inputs.count, events: events.count, letters: letters.count };
-  await writeManifest(path, {
-    namespace: ports.namespace,
-    time: began,
-    ...counts,
-    id: time.id(),
-    streams,
-    sums: { inputs: inputs.sum, events: events.sum, letters: letters.sum },
-    ...(earlier === undefined
-      ? {}
-      : { since: { folder: relative(path, earlier.path), id: earlier.id } }),
+  const lock = {
+    path: join(path, LOCK),
+    waitMs: 0,
+    busy: (holder: string) =>
+      `${holder} works on ${path}. If it is no "agents backup", remove ${join(path, LOCK)}.`,
+  };
+  const { plan, files } = await withFileLock(lock, time, async () => {
+    const log = await BackupLog.open(path);
+    const begun = await begin(ports, path, log, { time, earlier, options });
+    if (log.pieces.size > 1)
+      terminal.err(`${path}: goes on with the backup that began at ${begun.time}.`);
+    const saved = await save(ports, path, log, {
+      plan: begun,
+      from: begun.streams.map((_, group) => earlier?.streams[group]?.end ?? 0),
+      time,
+      progress: new Progress(terminal, time, "events saved"),
+    });
+    await writeManifest(path, { ...manifestOf(begun), ...countsOf(saved), files: saved });
+    await log.finish(saved);
+    return { plan: begun, files: saved };
   });
-  const told = { folder: path, time: began, ...counts, since: earlier?.path };
-  if (json) terminal.out(JSON.stringify(told));
+  const counts = countsOf(files);
+  const told = { folder: path, time: plan.time, ...counts, since };
+  if (options.json) terminal.out(JSON.stringify(told));
   else
     terminal.out(
-      `${path}: ${counts.events} events${earlier === undefined ? "" : ` since ${earlier.path}`}, ${counts.inputs} inputs that wait, ${counts.letters} dead letters, all that was stored at ${began}`,
+      `${path}: ${counts.events} events${since === undefined ? "" : ` since ${since}`}, ${counts.inputs} inputs that wait, ${counts.letters} dead letters, all that was stored at ${plan.time}`,
     );
+}
+
+const manifestOf = ({ id, time, namespace, streams, shares, since }: BackupPlan) => ({
+  id, time, namespace, streams, shares, ...(since === undefined ? {} : { since }),
+}); // prettier-ignore
+
+function countsOf(files: ReadonlyArray<BackupFile>) {
+  const counts = { inputs: 0, events: 0, letters: 0 };
+  for (const { kind, lines } of files) counts[kind] += lines;
+  return counts;
 }
 
 interface Earlier {
   readonly path: string;
   readonly id: string;
   readonly streams: ReadonlyArray<JournalStream>;
+  readonly shares: number;
 }
 
 /** Throws `CliError` for a backup that this installation's can't build on. */
-async function earlierOf({ changes, namespace }: ReadPorts, path: string): Promise<Earlier> {
-  const { manifest } = (await readChain(path)).at(-1)!;
+async function earlierOf(ports: ReadPorts, path: string): Promise<Earlier> {
+  const { manifest } = (await readChain(path)).links.at(-1)!;
   const { id, streams } = manifest;
   const full = "Make a full one: without --since.";
   if (id === undefined || streams === undefined)
     throw failed(`${path} was made by an older release, and can't be built on. ${full}`);
-  const now = await changes.streams();
-  const isOurs =
-    manifest.namespace === namespace &&
-    streams.length === now.length &&
-    streams.every(
-      ({ created, end }, group) => created === now[group]!.created && end <= now[group]!.end,
-    );
-  if (isOurs) return { path, id, streams };
+  if (await isOurs(ports, { namespace: manifest.namespace, streams }))
+    return { path, id, streams, shares: sharesOf(manifest) };
   throw failed(
     `${path} is of another installation, or of this one before it was made anew. ${full}`,
   );
 }
 
-/** Events after `from`, up to where the streams end. */
-async function* eventsOf(
-  { changes }: Pick<ReadPorts, "changes">,
-  {
-    from,
-    streams,
-    progress,
-  }: {
-    readonly from: ReadonlyArray<number>;
-    readonly streams: ReadonlyArray<JournalStream>;
-    readonly progress: Progress | undefined;
-  },
-): AsyncGenerator<BackupEntry, void, void> {
-  const total = streams.reduce((sum, { end }, group) => sum + end - (from[group] ?? 0), 0);
-  let before = 0;
-  for (const [group, { end }] of streams.entries()) {
-    const begin = from[group] ?? 0;
-    const range = { fromSeq: begin + 1, toSeq: end };
-    for await (const entry of changes.between(group, range)) {
-      progress?.tell("events", before + entry.seq - begin, total);
-      yield entry;
-    }
-    before += end - begin;
-  }
+async function isOurs(
+  { changes, namespace }: ReadPorts,
+  found: Pick<BackupPlan, "namespace" | "streams">,
+): Promise<boolean> {
+  const now = await changes.streams();
+  return (
+    found.namespace === namespace &&
+    found.streams.length === now.length &&
+    found.streams.every(
+      ({ created, end }, group) => created === now[group]!.created && end <= now[group]!.end,
+    )
+  );
 }
 
-/**
- * Rule 4. What comes after a base that can't be read is saved as an event that can't be read
- * either: its agent does not start where it is restored, as it would not here.
- */
-async function* fromBases(
-  stored: AsyncIterable<BackupEntry>,
-  { snapshots }: Pick<ReadPorts, "snapshots">,
-  known: (id: AgentId) => number,
-): AsyncGenerator<BackupEntry, void, void> {
-  const beginnings = new Beginnings(snapshots, known);
-  for await (const entry of stored) {
-    const event = { ...entry, seq: entry.seq as Sequence };
-    for (const read of await beginnings.take(entry.id, event))
-      if (read._tag === "Event") yield read.event;
-      else if (read._tag === "Base") yield { ...baseAsEvent(read), id: entry.id };
-      else yield { ...entry, data: new Uint8Array(0) };
+/** What is saved: rule 5, or anew. Rule 1: the inputs are saved before it is known. */
+async function begin(
+  ports: ReadPorts,
+  path: string,
+  log: BackupLog,
+  {
+    time,
+    earlier,
+    options,
+  }: {
+    readonly time: Pick<TimeShape, "id" | "nowMs">;
+    readonly earlier: Earlier | undefined;
+    readonly options: BackupOptions;
+  },
+): Promise<BackupPlan> {
+  const { plan } = log;
+  if (plan !== undefined && log.pieces.has("inputs")) {
+    if (!(await isOurs(ports, plan)))
+      throw failed(`${path} was begun of another installation. Give a new folder.`);
+    if (plan.since?.id !== earlier?.id)
+      throw failed(
+        `${path} was begun ${plan.since === undefined ? "without --since" : `with --since ${resolve(path, plan.since.folder)}`}. Do the same to go on with it, or give a new folder.`,
+      );
+    return plan;
   }
+  const began = new Date(time.nowMs()).toISOString();
+  const into = { prefix: "inputs", kind: "inputs", shares: 1 } as const;
+  const files = await writeFiles(path, into, ports.stored("inputs"));
+  const streams = await ports.changes.streams();
+  const events = streams.reduce((sum, { end }) => sum + end, 0);
+  const { rangeEventsMin, fileEventsMin, shareEvents, sharesMax } = options.sizes ?? SIZES;
+  const shares =
+    earlier?.shares ?? Math.max(1, Math.min(sharesMax, Math.ceil(events / shareEvents)));
+  log.pieces.clear();
+  return log.begin(
+    {
+      id: time.id(),
+      time: began,
+      namespace: ports.namespace,
+      streams,
+      shares,
+      rangeEvents: Math.max(rangeEventsMin, shares * fileEventsMin),
+      ...(earlier === undefined
+        ? {}
+        : { since: { folder: relative(path, earlier.path), id: earlier.id } }),
+    },
+    { piece: "inputs", files },
+  );
+}
+
+/** All pieces that are not there yet. Returns the files of all, in the manifest's order. */
+async function save(
+  ports: ReadPorts,
+  path: string,
+  log: BackupLog,
+  {
+    plan,
+    from,
+    time,
+    progress,
+  }: {
+    readonly plan: BackupPlan;
+    readonly from: ReadonlyArray<number>;
+    readonly time: Pick<TimeShape, "monotonicMs">;
+    readonly progress: Progress;
+  },
+): Promise<ReadonlyArray<BackupFile>> {
+  const { shares } = plan;
+  const ranges = rangesOf(plan, from);
+  const sizeOf = ({ fromSeq, toSeq }: (typeof ranges)[number]): number => toSeq - fromSeq + 1;
+  const total = ranges.reduce((sum, range) => sum + sizeOf(range), 0);
+  let done = 0;
+  const missing = ranges.filter((range) => !log.pieces.has(pieceOf(range)));
+  for (const range of ranges) if (log.pieces.has(pieceOf(range))) done += sizeOf(range);
+  progress.from(done);
+  // They were looked for when all ranges were there: one that is read again may need others.
+  if (missing.length > 0) await log.forget((piece) => piece.startsWith(BASES));
+  await inParallel(missing, RANGES_AT_ONCE, async (range) => {
+    let at = range.fromSeq - 1;
+    const saw = (seq: number): void => {
+      done += seq - at;
+      at = seq;
+      progress.tell(done, total);
+    };
+    await log.add(await saveRange(ports, path, { range, shares, saw }));
+    saw(range.toSeq);
+  });
+  const events = ranges.map((range) => log.pieces.get(pieceOf(range))!);
+  const bases = await saveBases(ports, path, log, { plan, from, time, events });
+  const into = { prefix: "letters", kind: "letters", shares: 1 } as const;
+  const letters = await writeFiles(path, into, ports.stored("letters"));
+  progress.end();
+  const inputs = log.pieces.get("inputs")!;
+  return [inputs, ...bases, ...events, { files: letters }].flatMap(({ files }) => files);
+}
+
+/** A base stands before its agent's events, so these files come before those. */
+async function saveBases(
+  ports: ReadPorts,
+  path: string,
+  log: BackupLog,
+  {
+    plan: { shares, streams },
+    from,
+    time,
+    events,
+  }: {
+    readonly plan: BackupPlan;
+    readonly from: ReadonlyArray<number>;
+    readonly time: Pick<TimeShape, "monotonicMs">;
+    readonly events: ReadonlyArray<Piece>;
+  },
+): Promise<ReadonlyArray<Piece>> {
+  const pieces = Array.from({ length: shares }, (_, share) => `${BASES}-${share}`);
+  if (!pieces.every((piece) => log.pieces.has(piece))) {
+    const edges = events.flatMap((piece) => piece.edges?.name ?? []);
+    const ends = streams.map(({ end }) => end);
+    const missing = await findMissing(ports, path, { edges, from, ends, shares, time });
+    for (const [share, piece] of pieces.entries()) {
+      if (log.pieces.has(piece)) continue;
+      const into = { prefix: BASES, kind: "events", shares } as const;
+      const files = await writeFiles(path, into, basesOf(missing[share]!, ports));
+      await log.add({ piece, files });
+    }
+  }
+  return pieces.map((piece) => log.pieces.get(piece)!);
 }

@@ -11,6 +11,7 @@
  */
 import type { Command } from "commander";
 import { readFromBase, trimmedBefore } from "../../../core/journal/Beginnings.ts";
+import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
@@ -124,6 +125,7 @@ async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Seque
       last = { seq, kind: head.kind };
     }
   } catch (error) {
+    if (error instanceof HistoryTrimmed) throw notFound(error.message);
     if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
     throw failed(
       `The journal of ${addressKey(id)} is damaged, nothing was written: ${error.message}`,

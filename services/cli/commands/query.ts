@@ -115,7 +115,7 @@ export async function query(
 ): Promise<void> {
   if (at !== undefined && (rebuild || after !== undefined))
     throw usage("--at reads a view of its own, as of that time: leave out --rebuild and --after");
-  const progress = json ? undefined : new Progress(terminal, joins.time);
+  const progress = new Progress(terminal, joins.time, "events read");
   const ask = (view: View): SqlResult => answer(view, sql, seconds);
   if (at !== undefined) {
     const atTimeMs = readTime(at, "--at", joins.time.nowMs());

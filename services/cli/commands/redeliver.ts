@@ -19,6 +19,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
+import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import {
   agentOption,
@@ -136,7 +137,9 @@ async function redeliver(
 ): Promise<void> {
   const nextId = deliveryIds(time);
   const wrong: string[] = [];
-  for (const record of records) {
+  const progress = new Progress(terminal, time, "deliveries");
+  for (const [n, record] of records.entries()) {
+    progress.tell(n, records.length);
     const input = await findInput(ports.journal, record);
     if (input === undefined) {
       wrong.push(`${record.id}: ${whyNot(record)}`);
@@ -162,6 +165,7 @@ async function redeliver(
     else terminal.out(`${record.id}  ${where}: sent again as ${id}`);
   }
   await ports.deliveries.flush();
+  progress.end();
   if (wrong.length > 0) throw failed(wrong.join("\n"));
   if (records.length === 0 && given.json !== true) terminal.err("No deliveries.");
 }

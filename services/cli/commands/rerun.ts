@@ -35,6 +35,7 @@ import {
 } from "../options/targetOptions.ts";
 import { findModule, loadWithEnv } from "../serving/prepare.ts";
 import { failed } from "../terminal/CliError.ts";
+import { Progress } from "../terminal/Progress.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
 export interface RerunOptions {
@@ -140,7 +141,7 @@ Examples:
 export async function rerun(
   ports: ReadPorts,
   terminal: Terminal,
-  joins: Pick<Joins, "rerunOn">,
+  joins: Pick<Joins, "rerunOn" | "time">,
   options: RerunOptions,
 ): Promise<void> {
   const id = await findAgent(ports.journal, options.className, options.name);
@@ -150,12 +151,16 @@ export async function rerun(
   const run = await joins.rerunOn({ module, env: loaded.env });
   const ends = await webhooksOf(ports, id, options);
   const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };
+  const progress = new Progress(terminal, joins.time, "events run again");
+  let done = 0;
   for await (const event of pastWebhooks(id, ends, ports)) {
+    progress.tell(done++, ends.length);
     const told = await runAgain(ports, run, event);
     counts[told.outcome]++;
     if (options.json) terminal.out(JSON.stringify(told));
     else for (const line of linesOf(told)) terminal.out(line);
   }
+  progress.end();
   const all = `${counts.same} the same, ${counts.differs} another way, ${counts.fails} failed, ${counts.skipped} not run again`;
   if (counts.differs + counts.fails > 0) throw failed(`${addressKey(id)}: ${all}.`);
   if (!options.json) terminal.out(`${addressKey(id)}: ${all}.`);

@@ -6,24 +6,38 @@
  * 2. No event of an agent is missing: each names the one before it.
  * 3. The databases that the events make are whole (`PRAGMA quick_check`).
  *
- * Agents are rebuilt in rounds, so that only so many are in memory at once.
+ * Shares are divided among processes of this command, since it is processor time that it takes. In
+ * each of them, agents of one share are rebuilt in rounds, so that only so many are in memory.
  */
+import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import type { AgentDatabase, DatabasesShape } from "../../../core/database/Databases.ts";
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, fnv1a32, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { chainEvents, checkChain, type BackupChain } from "../agents/backupChain.ts";
+import {
+  checkOthers,
+  checkShare,
+  readChain,
+  shareEvents,
+  type BackupChain,
+  type CheckedShare,
+} from "../agents/backupChain.ts";
+import { inParallel } from "../agents/inParallel.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import { CliError, failed } from "../terminal/CliError.ts";
+import { CliError, failed, usage } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
 
 /** Agents of one round: a few kilobytes each, and what their databases hold. */
 const ROUND_AGENTS = 1_000;
+/** So many slices for each process: the progress moves, and none waits long for the last one. */
+const SLICES_EACH = 4;
+/** More than any machine that reads backups has processors. */
+const JOBS_MAX = 256;
 
 export function addVerify(program: Command, context: CommandContext): void {
   program
@@ -34,72 +48,161 @@ export function addVerify(program: Command, context: CommandContext): void {
     )
     .argument("<backup>", "what agents backup has made")
     .addOption(option.json())
+    .addOption(
+      new Option("--jobs <count>", "processes that work on a large backup (default: the machine's processors)") // prettier-ignore
+        .argParser((text: string) => option.readWhole(text, 1, JOBS_MAX)),
+    )
+    .addOption(
+      new Option("--slice <n/of>", "for the processes that this command starts").hideHelp(),
+    )
     .addHelpText(
       "after",
       `
 --json prints {folder, backups, agents, events, damaged: [{class, name, error}]}. The exit code is
 1 where anything is damaged.
 
-Example:
-  agents verify /backups/2026-03-01`,
+Examples:
+  agents verify /backups/2026-03-01
+  nice agents verify /backups/2026-03-01 --jobs 1`,
     )
-    .action((folder: string, { json }: { readonly json?: boolean }) =>
-      verify(context, { folder, json: json === true }),
+    .action((folder: string, { json, jobs, slice }: Given) =>
+      verify(context, {
+        path: resolve(context.terminal.cwd, folder),
+        json: json === true,
+        jobs: jobs ?? availableParallelism(),
+        slice: slice === undefined ? undefined : readSlice(slice),
+      }),
     );
 }
 
+/** The values that commander parses. */
+interface Given {
+  readonly json?: boolean;
+  readonly jobs?: number;
+  readonly slice?: string;
+}
+
+/** Every share whose number is `n` modulo `of`. */
+interface Slice {
+  readonly n: number;
+  readonly of: number;
+}
+
+function readSlice(text: string): Slice {
+  const [n, of] = (/^(\d+)\/(\d+)$/.exec(text) ?? []).slice(1).map(Number);
+  if (n === undefined || of === undefined || n >= of) throw usage(`--slice ${text}: give n/of.`);
+  return { n, of };
+}
+
 interface Damage {
-  readonly id: AgentId;
+  readonly class: string;
+  readonly name: string;
   readonly error: string;
+}
+
+interface Found {
+  agents: number;
+  events: number;
+  damaged: Damage[];
+}
+
+interface VerifyOptions {
+  readonly path: string;
+  readonly json: boolean;
+  readonly jobs: number;
+  /** Undefined: all. */
+  readonly slice: Slice | undefined;
 }
 
 /** Throws `CliError` where the backup, or an agent in it, is damaged. */
 async function verify(
-  { joins, terminal }: CommandContext,
-  { folder, json }: { readonly folder: string; readonly json: boolean },
+  context: Pick<CommandContext, "joins" | "terminal">,
+  { path, json, jobs, slice }: VerifyOptions,
 ): Promise<void> {
-  const path = resolve(terminal.cwd, folder);
-  const chain = await checked(path);
-  const { databases, close } = await joins.openDatabases();
-  const progress = json ? undefined : new Progress(terminal, joins.time);
+  const { terminal } = context;
+  const chain = await reading(path, readChain(path));
+  const progress = new Progress(terminal, context.joins.time, "shares verified");
+  const slices = Math.min(chain.shares, jobs * SLICES_EACH);
+  const found: Found = { agents: 0, events: 0, damaged: [] };
+  const tell = (done: number, total: number): void => progress.tell(done, total);
   try {
-    const ids = new Set<string>();
-    let events = 0;
-    for await (const { id } of chainEvents(chain)) {
-      ids.add(addressKey(id));
-      events++;
+    if (slice === undefined) await reading(path, checkOthers(chain));
+    if (jobs > 1 && slices > 1 && slice === undefined)
+      await verifySlices(context, path, { slices, jobs, found, tell });
+    else await verifyShares(context, path, chain, { slice, found, tell });
+  } finally {
+    progress.end();
+  }
+  const { agents, events, damaged } = found;
+  const backups = chain.links.length;
+  if (json) terminal.out(JSON.stringify({ folder: path, backups, agents, events, damaged }));
+  else for (const each of damaged) terminal.out(`${each.class}/${each.name}: ${each.error}`);
+  if (damaged.length > 0)
+    throw failed(
+      `${damaged.length} of ${agents} agents can't be rebuilt from ${path}: they will not start where it is restored.`,
+    );
+  if (!json)
+    terminal.out(
+      `${path} is whole: ${agents} agents with ${events} events, in ${backups} ${backups === 1 ? "backup" : "backups"}, all rebuilt.`,
+    );
+}
+
+interface Verifying {
+  readonly found: Found;
+  readonly tell: (done: number, total: number) => void;
+}
+
+/** In processes of their own. */
+async function verifySlices(
+  { joins }: Pick<CommandContext, "joins">,
+  path: string,
+  { slices, jobs, found, tell }: Verifying & { readonly slices: number; readonly jobs: number },
+): Promise<void> {
+  let done = 0;
+  await inParallel(Array(slices).keys(), jobs, async (n) => {
+    const ran = await joins.runSelf(["verify", path, "--json", "--slice", `${n}/${slices}`], {});
+    // Without a result it could not read the files, and has said why.
+    if (ran.out === "") throw failed(ran.err.trim());
+    const { agents, events, damaged } = JSON.parse(ran.out) as Found;
+    found.agents += agents;
+    found.events += events;
+    found.damaged.push(...damaged);
+    tell(++done, slices);
+  });
+}
+
+/** In this process. */
+async function verifyShares(
+  { joins }: Pick<CommandContext, "joins">,
+  path: string,
+  chain: BackupChain,
+  { slice = { n: 0, of: 1 }, found, tell }: Verifying & { readonly slice: Slice | undefined },
+): Promise<void> {
+  const { databases, close } = await joins.openDatabases();
+  try {
+    for (let share = slice.n; share < chain.shares; share += slice.of) {
+      const checked = await reading(path, checkShare(chain, share));
+      found.agents += checked.agents;
+      found.events += checked.events;
+      const rounds = Math.ceil(checked.agents / ROUND_AGENTS);
+      for (let round = 0; round < rounds; round++) {
+        // Other bits than those by which the agents of a share were chosen.
+        const isOfRound = (id: AgentId): boolean =>
+          fnv1a32(`${addressKey(id)} in a round`) % rounds === round;
+        const part = { share, ends: checked.ends, isOfRound };
+        found.damaged.push(...(await rebuild(chain, databases, part)));
+      }
+      tell(share, chain.shares);
     }
-    const rounds = Math.ceil(ids.size / ROUND_AGENTS);
-    const damaged: Damage[] = [];
-    for (let round = 0; round < rounds; round++) {
-      progress?.tell("agents rebuilt", round, rounds);
-      const isOfRound = (id: AgentId) => fnv1a32(addressKey(id)) % rounds === round;
-      damaged.push(...(await rebuild(chain, databases, isOfRound)));
-    }
-    const backups = chain.links.length;
-    const told = damaged.map(({ id, error }) => ({ class: id.class, name: id.name, error }));
-    if (json)
-      terminal.out(
-        JSON.stringify({ folder: path, backups, agents: ids.size, events, damaged: told }),
-      );
-    else for (const { id, error } of damaged) terminal.out(`${addressKey(id)}: ${error}`);
-    if (damaged.length > 0)
-      throw failed(
-        `${damaged.length} of ${ids.size} agents can't be rebuilt from ${path}: they will not start where it is restored.`,
-      );
-    if (!json)
-      terminal.out(
-        `${path} is whole: ${ids.size} agents with ${events} events, in ${backups} ${backups === 1 ? "backup" : "backups"}, all rebuilt.`,
-      );
   } finally {
     close();
   }
 }
 
 /** Rule 1. Throws `CliError`. */
-async function checked(path: string): Promise<BackupChain> {
+async function reading<A>(path: string, read: Promise<A>): Promise<A> {
   try {
-    return await checkChain(path);
+    return await read;
   } catch (error) {
     if (error instanceof CliError) throw error;
     const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
@@ -117,17 +220,21 @@ interface Rebuilding {
 async function rebuild(
   chain: BackupChain,
   databases: DatabasesShape,
-  isWanted: (id: AgentId) => boolean,
+  { share, ends, isOfRound }: Pick<CheckedShare, "ends"> & { readonly share: number; readonly isOfRound: (id: AgentId) => boolean }, // prettier-ignore
 ): Promise<ReadonlyArray<Damage>> {
   const agents = new Map<string, Rebuilding>();
   const damaged = new Map<string, Damage>();
   const fail = (id: AgentId, error: unknown): void => {
     if (!damaged.has(addressKey(id)))
-      damaged.set(addressKey(id), { id, error: (error as Error).message });
+      damaged.set(addressKey(id), {
+        class: id.class,
+        name: id.name,
+        error: (error as Error).message,
+      });
   };
   try {
-    for await (const { id, seq, data } of chainEvents(chain)) {
-      if (!isWanted(id) || damaged.has(addressKey(id))) continue;
+    for await (const { id, seq, data } of shareEvents(chain, share, ends)) {
+      if (!isOfRound(id) || damaged.has(addressKey(id))) continue;
       const known = agents.get(addressKey(id));
       const agent = known ?? { image: new AgentImage(id), database: databases.open(id).database };
       if (known === undefined) agents.set(addressKey(id), agent);

@@ -1,30 +1,69 @@
-/** Tells a person at a terminal how far a long command has come: a line now and then. */
+/**
+ * Shows a person how far a long command has come, beside its results: a bar at the foot of a
+ * terminal, or a line now and then where the output goes to a file or a log. Shows nothing of a
+ * command that is done sooner.
+ */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { Terminal } from "./Terminal.ts";
 
-/** Often enough to see that it works, and seldom enough to read on. */
-const EVERY_MS = 2_000;
+/** The bar seems to move, and drawing it costs nothing. */
+const BAR_EVERY_MS = 200;
+/** Seldom enough that a log of a night stays short. */
+const LINE_EVERY_MS = 30_000;
+/** With its text, the bar fits into a narrow terminal. */
+const BAR_CHARS = 24;
+const MS_PER_SECOND = 1_000;
+const S_PER_MINUTE = 60;
 
 export class Progress {
-  private readonly terminal: Pick<Terminal, "err" | "interactive">;
+  private readonly terminal: Pick<Terminal, "err" | "status">;
   private readonly time: Pick<TimeShape, "monotonicMs">;
+  /** What is counted: `events saved`. */
+  private readonly what: string;
+  private readonly startMs: number;
   private toldMs: number;
+  private first = 0;
 
   constructor(
-    terminal: Pick<Terminal, "err" | "interactive">,
+    terminal: Pick<Terminal, "err" | "status">,
     time: Pick<TimeShape, "monotonicMs">,
+    what: string,
   ) {
     this.terminal = terminal;
     this.time = time;
-    this.toldMs = time.monotonicMs();
+    this.what = what;
+    this.startMs = time.monotonicMs();
+    this.toldMs = this.startMs;
   }
 
-  /** `done` of `total`, of any unit. Nothing where nobody watches. */
-  tell(what: string, done: number, total: number): void {
-    if (!this.terminal.interactive) return;
+  /** So many were done by an earlier run: they say nothing of the time that is left. */
+  from(done: number): void {
+    this.first = done;
+  }
+
+  tell(done: number, total: number): void {
     const nowMs = this.time.monotonicMs();
-    if (nowMs - this.toldMs < EVERY_MS) return;
+    const { status, err } = this.terminal;
+    if (nowMs - this.toldMs < (status === undefined ? LINE_EVERY_MS : BAR_EVERY_MS)) return;
     this.toldMs = nowMs;
-    this.terminal.err(`${what}: ${Math.floor((100 * done) / Math.max(total, 1))} %`);
+    const share = total === 0 ? 1 : Math.min(1, done / total);
+    const numbers = `${Math.floor(100 * share)} %  ${done} of ${total}${this.left(done, total, nowMs)}`;
+    if (status === undefined) return err(`${this.what}: ${numbers}`);
+    const full = Math.round(BAR_CHARS * share);
+    status(`${this.what} [${"#".repeat(full)}${"-".repeat(BAR_CHARS - full)}] ${numbers}`);
+  }
+
+  /** Removes the bar. */
+  end(): void {
+    this.terminal.status?.(undefined);
+  }
+
+  private left(done: number, total: number, nowMs: number): string {
+    const now = done - this.first;
+    if (now <= 0 || done >= total) return "";
+    const seconds = ((nowMs - this.startMs) / now) * ((total - done) / MS_PER_SECOND);
+    return seconds < S_PER_MINUTE
+      ? `  ${Math.ceil(seconds)} s left`
+      : `  ${Math.ceil(seconds / S_PER_MINUTE)} min left`;
   }
 }

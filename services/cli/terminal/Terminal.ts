@@ -14,6 +14,11 @@ export interface Terminal {
   readonly clear?: () => void;
   /** Writes one line for people: progress, hints, errors. */
   readonly err: (line: string) => void;
+  /**
+   * Shows a text below all that is written, in the place of the one before; undefined removes it.
+   * Absent where `err` is no terminal.
+   */
+  readonly status?: (text: string | undefined) => void;
   /** True where people read `out`: it is a terminal and not a pipe. */
   readonly interactive: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -27,15 +32,32 @@ export function processTerminal(): Terminal {
       if (error.code === "EPIPE") process.exit(0);
       throw error;
     });
+  let shown = false;
+  const status = (text: string | undefined): void => {
+    if (text === undefined && !shown) return;
+    process.stderr.write(`\r${text === undefined ? "" : cut(printable(text))}\u001b[K`);
+    shown = text !== undefined;
+  };
   return {
-    out: (line) => void process.stdout.write(printable(line) + "\n"),
+    out: (line) => {
+      status(undefined);
+      process.stdout.write(printable(line) + "\n");
+    },
     clear: () => void process.stdout.write("\u001b[H\u001b[2J"),
-    err: (line) => void process.stderr.write(printable(line) + "\n"),
+    err: (line) => {
+      status(undefined);
+      process.stderr.write(printable(line) + "\n");
+    },
+    ...(process.stderr.isTTY && { status }),
     interactive: process.stdout.isTTY === true,
     env: process.env,
     cwd: process.cwd(),
   };
 }
+
+/** A text that goes over a terminal's edge could not be replaced. */
+const cut = (text: string): string =>
+  text.slice(0, Math.max(0, (process.stderr.columns ?? 80) - 1));
 
 /** A path for people: relative where it is below the working folder. */
 export function shownPath(cwd: string, path: string): string {

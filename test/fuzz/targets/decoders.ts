@@ -115,7 +115,7 @@ export const decoderTargets: ReadonlyArray<FuzzTarget> = [
   ]),
   decoders("deltas", [[delta(), readDelta]]),
   decoders("files", [
-    [Buffer.from(encodeManifest({ namespace: "n", time: "t", inputs: 1, events: 1, letters: 1 })), text(decodeManifest)],
+    [Buffer.from(encodeManifest({ namespace: "n", time: "t", inputs: 1, events: 1, letters: 1, shares: 1, files: [] })), text(decodeManifest)],
     [Buffer.from(encodeEntry({ id: ID, seq: 1, storedMs: 1, data: BODY })), text(decodeEntry)],
     [Buffer.from(agentFileHead(ID, 1)), text(readAgentFileHead)],
     [Buffer.from(agentFileEvent({ seq: 1, storedMs: 1, data: BODY })), text((line) => new AgentFileReader().read(line))],

@@ -89,7 +89,8 @@ const SIGNALS: ReadonlyArray<WorkflowSignal> = [
 const ENTRY = { id: ID, seq: 3, storedMs: TIME, data: BODY };
 const MANIFEST = {
   namespace: "agents", time: "2026-11-25T03:00:00.000Z", inputs: 1, events: 2, letters: 3, id: "backup-1",
-  streams: [{ created: "2026-11-01T00:00:00Z", end: 42 }], sums: { inputs: "aa", events: "bb", letters: "cc" },
+  streams: [{ created: "2026-11-01T00:00:00Z", end: 42 }], shares: 8,
+  files: [{ name: "events-0-1-7.jsonl.gz", kind: "events", share: 7, lines: 2, sum: "bb" } as const],
 }; // prettier-ignore
 
 const RECEIPT: ErasureReceipt = {

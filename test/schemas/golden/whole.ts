@@ -13,14 +13,20 @@ import { decodeSnapshot, type ArchivePlace } from "../../../schemas/Snapshot.ts"
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../../core/journal/rebuildAgent.ts";
 import { openArchive } from "../../../services/archive/openArchive.ts";
-import { chainEvents, checkChain } from "../../../services/cli/agents/backupChain.ts";
-import { makeFolder, writeManifest, writePart } from "../../../services/cli/agents/backupFolder.ts";
+import { checkShare, readChain, shareEvents } from "../../../services/cli/agents/backupChain.ts";
+import {
+  makeFolder,
+  writeFiles,
+  writeManifest,
+} from "../../../services/cli/agents/backupFolder.ts";
 import { machineTime } from "../../../services/node/MachineTime.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 
 const ID = agentId("Ledger", "a");
 const TIME = 1_700_000_000_000;
 const NAMESPACE = "agents";
+/** Of the backups' agents: there is one, in one of them. */
+const SHARES = 3;
 
 /** The agent after its last event: what any reader of any of these files must make of it. */
 export const EXPECTED = {
@@ -95,18 +101,17 @@ async function writeBackup(
   const some = async function* (entries: ReadonlyArray<Omit<BackupEntry, "id">>) {
     for (const entry of entries) yield { ...entry, id: ID };
   };
-  const inputs = await writePart(path, "inputs", some([]));
-  const written = await writePart(path, "events", some(events));
-  const letters = await writePart(path, "letters", some([]));
+  const into = { prefix: "events", kind: "events", shares: SHARES } as const;
   await writeManifest(path, {
     namespace: NAMESPACE,
     time: new Date(TIME).toISOString(),
-    inputs: inputs.count,
-    events: written.count,
-    letters: letters.count,
+    inputs: 0,
+    events: events.length,
+    letters: 0,
     id: since === undefined ? "golden" : "golden-2",
     streams: [{ created: new Date(0).toISOString(), end: events.at(-1)!.seq }],
-    sums: { inputs: inputs.sum, events: written.sum, letters: letters.sum },
+    shares: SHARES,
+    files: await writeFiles(path, into, some(events)),
     ...(since === undefined ? {} : { since: { folder: since, id: "golden" } }),
   });
 }
@@ -117,8 +122,11 @@ export async function readWhole(folder: string, whole: Whole) {
   const journal = whole.events.map(({ seq, data }) => ({ seq, data: bytes(data) }));
   const { events: archived } = await archiveOf(folder).read(ID, whole.place);
   const saved: Array<{ seq: number; data: Uint8Array }> = [];
-  for await (const entry of chainEvents(await checkChain(join(folder, "increment"))))
-    saved.push(entry);
+  const chain = await readChain(join(folder, "increment"));
+  for (let share = 0; share < chain.shares; share++) {
+    const { ends } = await checkShare(chain, share);
+    for await (const entry of shareEvents(chain, share, ends)) saved.push(entry);
+  }
   const { databases, close } = await openSqliteDatabases({ folder: undefined });
   try {
     const seen = (events: ReadonlyArray<{ readonly seq: number; readonly data: Uint8Array }>) => {

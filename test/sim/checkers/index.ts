@@ -19,6 +19,7 @@ import { checkControlsHold } from "./controls.ts";
 import { checkCallsApplyOnce } from "./calls.ts";
 import { checkMarchesArrive } from "./marches.ts";
 import { checkPaymentsEnd } from "./payments.ts";
+import { checkRestoresPutBack } from "./restores.ts";
 import { checkStopsHarmNobody } from "./stops.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
@@ -51,6 +52,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I20: checkCallsApplyOnce,
   I21: checkStopsHarmNobody,
   I22: checkPaymentsEnd,
+  I23: checkRestoresPutBack,
   defect: ({ observed }) => observed.defects,
 };
 

@@ -45,8 +45,8 @@ export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
         );
   }
   for (const { id, agent, statuses, applied, op } of run.observed.sent.values()) {
-    // Marches are I16's, calls I20's, payments I22's.
-    if (op === "call" || op === "pay") continue;
+    // Marches are I16's, calls I20's, payments I22's, tapes I23's.
+    if (op === "call" || op === "pay" || op === "tape") continue;
     if (run.observed.damaged.has(agent) || agent === DOOMED || op === "march") continue;
     const at = `${agent} ${keyOfId(id)}`;
     const accepted = statuses.some((status) => status >= 200 && status < 300);

@@ -25,8 +25,9 @@ import { LEASE_BUGS } from "./plantedLeaseBugs.ts";
 import { CALL_BUGS } from "./plantedCallBugs.ts";
 import { MARCH_BUGS } from "./plantedMarchBugs.ts";
 import { PAYMENT_BUGS } from "./plantedPaymentBugs.ts";
+import { RESTORE_BUGS } from "./plantedRestoreBugs.ts";
 import { STOP_BUGS } from "./plantedStopBugs.ts";
-import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "../sendEarly.ts";
+import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "./sendEarly.ts";
 import { Board, type SubjectEnv } from "../subjects.ts";
 
 export interface PlantedBug {
@@ -275,6 +276,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   ...CALL_BUGS,
   ...LEASE_BUGS,
   ...PAYMENT_BUGS,
+  ...RESTORE_BUGS,
   {
     name: "local files of an erased agent stay",
     breaks: ["I11"],

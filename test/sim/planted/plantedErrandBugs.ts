@@ -9,7 +9,7 @@ import { RunTable } from "../../../core/workflow/RunTable.ts";
 import { Wakes } from "../../../core/workflow/Wakes.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
-import { sendsEarlyInTurn } from "../sendEarly.ts";
+import { sendsEarlyInTurn } from "./sendEarly.ts";
 
 export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   {

@@ -128,6 +128,8 @@ export class Observed {
   /** Steps of calls that were run (`call-1 2`), and the last event that the agent knew of then. */
   readonly asked: Array<{ readonly step: string; readonly seq: number }> = [];
   readonly controls: Controlled[] = [];
+  /** Restores that the operator was told of: of which event, and which event it is. */
+  readonly restores: Array<{ readonly agent: string; readonly at: number; readonly restored: number }> = []; // prettier-ignore
   readonly mailsIn = new Map<string, MailIn>();
   readonly mailsOut: MailOut[] = [];
   readonly connections: Connected[] = [];

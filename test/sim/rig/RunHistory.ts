@@ -60,10 +60,21 @@ export interface AgentHistory {
   /** Of a payer: what its budget has spent, and how many reservations there are. */
   readonly used: string | undefined;
   readonly reserved: number | undefined;
+  /** Of a tape: its notes, and what was put back by each of its restores. */
+  readonly notes: ReadonlyArray<string> | undefined;
+  readonly points: ReadonlyArray<PutBack>;
   /** Of its sub-agents. */
   readonly below: ReadonlyArray<string> | undefined;
   /** Of a workflow instance: its status, and what it ended with as JSON. */
   readonly ended: string | undefined;
+}
+
+/** Event `seq` put the agent back to event `at`: all of it after both, as text. */
+export interface PutBack {
+  readonly seq: number;
+  readonly at: number;
+  readonly before: string;
+  readonly after: string;
 }
 
 export interface Letter {
@@ -211,6 +222,8 @@ async function readAgent(
   let parts: string[] | undefined;
   let used: string | undefined;
   let reserved: number | undefined;
+  let notes: string[] | undefined;
+  let points: ReadonlyArray<PutBack> = [];
   let below: string[] | undefined;
   let ended: string | undefined;
   for (const [way, sources] of ways)
@@ -234,6 +247,8 @@ async function readAgent(
         );
         [used] = column(database, "SELECT used FROM cf_agents_budgets") ?? [];
         reserved = column(database, "SELECT key FROM cf_agents_spends")?.length;
+        notes = column(database, "SELECT key FROM notes ORDER BY n");
+        points = await pointsOf(id, events, sources);
         below = column(database, "SELECT name FROM cf_agents_sub_agents");
         [ended] =
           column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
@@ -248,8 +263,36 @@ async function readAgent(
   const differing = [...cores].flatMap(([way, core]) =>
     whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
   );
-  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, used, reserved, below, ended }; // prettier-ignore
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, used, reserved, notes, points, below, ended }; // prettier-ignore
 }
+
+async function pointsOf(
+  id: AgentId,
+  events: ReadonlyArray<JournaledEvent>,
+  sources: RebuildSources,
+): Promise<ReadonlyArray<PutBack>> {
+  const agentAt = async (atSeq: number): Promise<string> => {
+    const { database, state } = await rebuildAgent(id, { ...sources, atSeq });
+    const notes = column(database, "SELECT n || ' ' || key FROM notes ORDER BY n");
+    const schedules = column(database, ALL_SCHEDULES);
+    database.close();
+    return JSON.stringify({ state, notes, schedules });
+  };
+  const found: PutBack[] = [];
+  for (const { seq, head } of events)
+    for (const { restored } of head.turns)
+      if (restored?.seq !== undefined)
+        found.push({
+          seq,
+          at: restored.seq,
+          before: await agentAt(restored.seq),
+          after: await agentAt(seq),
+        });
+  return found;
+}
+
+const ALL_SCHEDULES =
+  "SELECT id || ' ' || type || ' ' || coalesce(due_ms, '') || ' ' || running || ' ' || coalesce(started_ms, '') FROM svc_agents_schedules ORDER BY id";
 
 /** With those that were trimmed. */
 const allEventsOf = (

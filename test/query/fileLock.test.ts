@@ -1,15 +1,20 @@
-/** One process at a time works on a view's file, also where another was killed. */
+/** One process at a time works on a folder's files, also where another was killed. */
 import { spawnSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { withViewLock } from "../../services/cli/agents/viewLock.ts";
+import { withFileLock, type FileLock } from "../../services/cli/agents/fileLock.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 
 let folder: TempFolder;
 let lock: string;
+const held = (): FileLock => ({
+  path: lock,
+  waitMs: 120_000,
+  busy: (holder) => `${holder} works on it`,
+});
 beforeEach(() => {
   folder = tempFolder("lock");
   lock = join(folder.path, "lock");
@@ -19,7 +24,7 @@ afterEach(() => folder.remove());
 test("several are let in one after another, and a failure lets the next in", async () => {
   let inside = 0;
   const use = (fails: boolean) =>
-    withViewLock(folder.path, machineTime, async () => {
+    withFileLock(held(), machineTime, async () => {
       expect(++inside).toBe(1);
       await new Promise((resolve) => setImmediate(resolve));
       inside--;
@@ -38,22 +43,22 @@ test("several are let in one after another, and a failure lets the next in", asy
 test("a lock of a process that has ended is taken", async () => {
   const { pid } = spawnSync(process.execPath, ["-e", ""]);
   writeFileSync(lock, String(pid));
-  expect(await withViewLock(folder.path, machineTime, async () => "in")).toBe("in");
+  expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
 });
 
 test("a lock of a process that lives is waited for, and named when it takes too long", async () => {
   const time = new VirtualTime({ seed: 1 });
   writeFileSync(lock, String(process.ppid));
   let said = "";
-  const waiting = withViewLock(folder.path, time, async () => "in").catch((error: unknown) => {
+  const waiting = withFileLock(held(), time, async () => "in").catch((error: unknown) => {
     said = String(error);
   });
   await time.advance(60_000);
   expect(said).toBe("");
   await time.advance(120_000);
   await waiting;
-  expect(said).toContain(`Process ${process.ppid} has been working on the view`);
-  const again = withViewLock(folder.path, time, async () => "in");
+  expect(said).toContain(`Process ${process.ppid} works on it`);
+  const again = withFileLock(held(), time, async () => "in");
   rmSync(lock);
   await time.advance(1_000);
   expect(await again).toBe("in");

@@ -2,9 +2,9 @@
  * What several planted bugs have in common (`plantedBugs.ts`): something leaves before the turn
  * that asked for it is stored.
  */
-import type { QueueLane } from "../../core/queue/QueueLane.ts";
-import { patch } from "./rig/patch.ts";
-import { Ledger, type SubjectEnv } from "./subjects.ts";
+import type { QueueLane } from "../../../core/queue/QueueLane.ts";
+import { patch } from "../rig/patch.ts";
+import { Ledger, type SubjectEnv } from "../subjects.ts";
 
 /** More than lies between two messages that are sent at once, and than a commit takes. */
 export const LATE_MS = 20;

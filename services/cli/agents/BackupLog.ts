@@ -1,0 +1,136 @@
+/**
+ * What an unfinished backup has so far: `unfinished.jsonl` in its folder. The first line says what
+ * is being saved, each further one which files of a piece are whole. A piece that has no line is
+ * written again. When all are there, the manifest takes the log's place.
+ *
+ * 1. A line is written when its files are on the disk.
+ * 2. A line that is cut off or damaged ends the log: the pieces after it are written again. So are
+ *    those whose files are not as they were written.
+ */
+import { appendFile, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { BackupFile, BackupManifest, JournalStream } from "../../../schemas/BackupFile.ts";
+import { failed } from "../terminal/CliError.ts";
+import { isAsWritten, MANIFEST, PRIVATE_FILE } from "./backupFolder.ts";
+
+export const LOG = "unfinished.jsonl";
+/** Has the process that works on the folder. */
+export const LOCK = "unfinished.lock";
+/** Raised when a release can't go on with what another one has begun. */
+const VERSION = 1;
+
+/** Fixed when a backup begins; whoever goes on with it keeps to this. */
+export interface BackupPlan {
+  readonly v: typeof VERSION;
+  readonly id: string;
+  /** ISO 8601. */
+  readonly time: string;
+  readonly namespace: string;
+  /** Where the journals' streams ended then. */
+  readonly streams: ReadonlyArray<JournalStream>;
+  readonly shares: number;
+  /** How many sequences one piece of a stream has at most. */
+  readonly rangeEvents: number;
+  readonly since?: BackupManifest["since"];
+}
+
+/** `edges`: of a range of events, whose they are (`backupEvents`). */
+export interface Piece {
+  readonly piece: string;
+  readonly files: ReadonlyArray<BackupFile>;
+  readonly edges?: Pick<BackupFile, "name" | "sum">;
+}
+
+export class BackupLog {
+  plan: BackupPlan | undefined;
+  readonly pieces = new Map<string, Piece>();
+  private readonly folder: string;
+  private last: Promise<unknown> = Promise.resolve();
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /**
+   * Reads what an earlier run has left in the folder, which exists. Throws `CliError` for one that
+   * has anything else. Who calls it holds the lock.
+   */
+  static async open(folder: string): Promise<BackupLog> {
+    const names = (await readdir(folder)).filter((name) => name !== LOCK);
+    const log = new BackupLog(folder);
+    if (names.includes(MANIFEST) || (names.length > 0 && !names.includes(LOG)))
+      throw failed(`${folder} is not empty: give a new folder for each backup.`);
+    await log.read();
+    return log;
+  }
+
+  /** Begins anew. */
+  async begin(plan: Omit<BackupPlan, "v">, first: Piece): Promise<BackupPlan> {
+    this.plan = { v: VERSION, ...plan };
+    this.pieces.set(first.piece, first);
+    await this.rewrite();
+    return this.plan;
+  }
+
+  async add(piece: Piece): Promise<void> {
+    this.pieces.set(piece.piece, piece);
+    const line = `${JSON.stringify(piece)}\n`;
+    const written = this.last.then(() =>
+      appendFile(join(this.folder, LOG), line, { mode: PRIVATE_FILE, flush: true }),
+    );
+    this.last = written.catch(() => undefined);
+    await written;
+  }
+
+  /** These are written again. */
+  async forget(isWanted: (piece: string) => boolean): Promise<void> {
+    for (const piece of this.pieces.keys()) if (isWanted(piece)) this.pieces.delete(piece);
+    await this.rewrite();
+  }
+
+  /** When the manifest is written: only the files that it names stay, and it. */
+  async finish(files: ReadonlyArray<BackupFile>): Promise<void> {
+    const stay = new Set(files.map(({ name }) => name));
+    for (const name of await readdir(this.folder))
+      if (/\.jsonl(?:\.gz)?$/.test(name) && !stay.has(name)) await rm(join(this.folder, name));
+  }
+
+  private async read(): Promise<void> {
+    const text = await readFile(join(this.folder, LOG), "utf8").catch(() => "");
+    const lines = text.split("\n").slice(0, -1);
+    const plan = parse<BackupPlan>(lines[0]);
+    // Before anything else is written, so that the next run knows the folder for an unfinished one.
+    if (plan === undefined) return writeFile(join(this.folder, LOG), "", { mode: PRIVATE_FILE });
+    if (plan.v !== VERSION)
+      throw failed(
+        `${this.folder} was begun by another release, which alone can go on with it. Give a new folder.`,
+      );
+    this.plan = plan;
+    for (const line of lines.slice(1)) {
+      const piece = parse<Piece>(line);
+      if (piece === undefined) break;
+      const { files, edges } = piece;
+      let whole = true;
+      for (const file of edges === undefined ? files : [...files, edges])
+        whole &&= await isAsWritten(this.folder, file);
+      if (whole) this.pieces.set(piece.piece, piece);
+    }
+    await this.rewrite();
+  }
+
+  private async rewrite(): Promise<void> {
+    const lines = [this.plan, ...this.pieces.values()].map((line) => `${JSON.stringify(line)}\n`);
+    const path = join(this.folder, LOG);
+    await writeFile(`${path}.new`, lines.join(""), { mode: PRIVATE_FILE, flush: true });
+    await rename(`${path}.new`, path);
+  }
+}
+
+/** Undefined for a line that was cut off. What is whole was written by this file. */
+function parse<A>(line: string | undefined): A | undefined {
+  try {
+    return line === undefined ? undefined : (JSON.parse(line) as A);
+  } catch {
+    return undefined;
+  }
+}

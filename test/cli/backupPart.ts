@@ -1,0 +1,36 @@
+/**
+ * A process that begins a backup and comes to some of its ranges only, for a test that kills it:
+ * `backupPart.ts <url> <namespace> <folder>`. The others are begun, and hang.
+ */
+import { backup } from "../../services/cli/commands/backup.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { openReader } from "../../services/wiring/joinReader.ts";
+import { SIZES, terminalAt } from "./backupSizes.ts";
+
+const [natsUrl = "", namespace = "", folder = ""] = process.argv.slice(2);
+/** Ranges that are saved, and events of one that is not. */
+const WHOLE = 3;
+const EVENTS = 5;
+
+const ports = await openReader({ natsUrl, namespace });
+let ranges = 0;
+await backup(
+  {
+    ...ports,
+    changes: {
+      ...ports.changes,
+      between: async function* (group, range) {
+        const hangs = ++ranges > WHOLE;
+        let events = 0;
+        for await (const entry of ports.changes.between(group, range)) {
+          // A timer, so that the process lives.
+          if (hangs && ++events > EVENTS) await new Promise((resolve) => setTimeout(resolve, 3_600_000)); // prettier-ignore
+          yield entry;
+        }
+      },
+    },
+  },
+  terminalAt("/").terminal,
+  machineTime,
+  { folder, since: undefined, json: true, sizes: SIZES },
+);

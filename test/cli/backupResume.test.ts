@@ -1,0 +1,199 @@
+/**
+ * A backup whose process is killed in the middle goes on when it is run again: what was saved is
+ * not read again, what is damaged or half written is, and what was trimmed or erased meanwhile is
+ * as the journals have it.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { trimAgent } from "../../core/retention/trimAgent.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
+import { agentId, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { encodeEvent } from "../../schemas/JournalEvent.ts";
+import { backup, type BackupOptions } from "../../services/cli/commands/backup.ts";
+import { addVerify } from "../../services/cli/commands/verify.ts";
+import { backupsIn } from "../../services/cli/agents/erasureReceipt.ts";
+import { restoreBackup } from "../../services/cli/agents/restoreBackup.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import { openReader, provisionTarget } from "../../services/wiring/joinReader.ts";
+import type { Joins, ReadPorts } from "../../services/wiring/Joins.ts";
+import { Command } from "commander";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { SIZES, terminalAt } from "./backupSizes.ts";
+
+const PART = fileURLToPath(new URL("./backupPart.ts", import.meta.url));
+const AGENTS = 20;
+/** Of each agent: some ranges, and every agent has some in each. */
+const EVENTS = 40;
+/** More than what always stays. */
+const AHEAD_MS = 3_600_000;
+const folder = tempFolder("resume");
+const saved = join(folder.path, "saved");
+const log = join(saved, "unfinished.jsonl");
+let nats: TestNats;
+let ports: ReadPorts;
+const lasts = new Map<string, Sequence>();
+const idOf = (n: number): AgentId => agentId("Ledger", `a${n}`);
+
+async function write(id: AgentId, n: number): Promise<void> {
+  const after = lasts.get(id.name) ?? (0 as Sequence);
+  const data = encodeEvent({
+    id: `${id.name}-${n}`, agent: [id.class, id.name], kind: "turns", host: "h", epoch: 1 as Epoch, time: Date.now(), after,
+    turns: [{ cause: { kind: "webhook", id: `github:${n}` }, state: { set: { n } }, done: [`github:${n}`] }],
+  }); // prettier-ignore
+  const stored = await ports.journal.append(id, data, {
+    expectedSeq: after,
+    signal: AbortSignal.timeout(10_000),
+  });
+  if (stored._tag !== "Stored") throw new Error(stored._tag);
+  lasts.set(id.name, stored.seq);
+}
+
+async function open(namespace: string): Promise<ReadPorts> {
+  const target = { natsUrl: nats.url, namespace };
+  await provisionTarget(target, { shards: 4, replicas: undefined, leaseTtlMs: undefined });
+  return openReader(target);
+}
+
+/** Runs it again, and counts the ranges that are read. */
+async function again(more: Partial<BackupOptions> = {}) {
+  let ranges = 0;
+  const { terminal, out, err } = terminalAt(folder.path);
+  const counted: ReadPorts = {
+    ...ports,
+    changes: {
+      ...ports.changes,
+      between: (group, range) => {
+        ranges++;
+        return ports.changes.between(group, range);
+      },
+    },
+  };
+  const options = { folder: saved, since: undefined, json: true, sizes: SIZES, ...more };
+  await backup(counted, terminal, machineTime, options);
+  return { ranges, out, err };
+}
+
+async function verify(path: string) {
+  const { terminal, out } = terminalAt(folder.path);
+  const joins = {
+    openDatabases: () => openSqliteDatabases({ folder: undefined }),
+    time: machineTime,
+  } as unknown as Joins;
+  const program = new Command();
+  addVerify(program, { joins, terminal } as never);
+  await program.parseAsync(["verify", path, "--jobs", "1", "--json"], { from: "user" });
+  return JSON.parse(out[0]!) as Record<string, unknown>;
+}
+
+const pieces = (): string[] => readFileSync(log, "utf8").split("\n").slice(1, -1);
+
+beforeAll(async () => {
+  nats = await startNats();
+  ports = await open("here");
+  for (let n = 0; n < EVENTS; n++)
+    await Promise.all(Array.from({ length: AGENTS }, (_, agent) => write(idOf(agent), n)));
+  const flags = ["--conditions=agents-source", "--import", "tsx", PART];
+  const child = spawn(process.execPath, [...flags, nats.url, "here", saved], { stdio: "inherit" });
+  await pollUntil("inputs and three ranges are saved", () => {
+    try {
+      return pieces().length === 4;
+    } catch {
+      return child.exitCode === null ? false : { done: true, saw: child.exitCode };
+    }
+  });
+  const ended = once(child, "exit");
+  child.kill("SIGKILL");
+  await ended;
+});
+afterAll(async () => {
+  await ports?.close();
+  await nats?.stop();
+  folder.remove();
+});
+
+test("it is told apart from a folder with anything else, and goes on only as it began", async () => {
+  const other = join(folder.path, "other");
+  mkdirSync(other);
+  writeFileSync(join(other, "notes.txt"), "");
+  await expect(again({ folder: other })).rejects.toThrow("is not empty");
+  await expect(verify(saved)).rejects.toThrow("goes on with that");
+  await expect(backupsIn([folder.path])).rejects.toThrow("is not finished");
+  const full = join(folder.path, "full");
+  await again({ folder: full });
+  await expect(again({ folder: full })).rejects.toThrow("is not empty");
+  await expect(again({ since: full })).rejects.toThrow("was begun without --since");
+  writeFileSync(join(saved, "unfinished.lock"), String(process.ppid));
+  await expect(again()).rejects.toThrow(`Process ${process.ppid} works on`);
+  writeFileSync(join(saved, "unfinished.lock"), "");
+  await expect(again()).rejects.toThrow("remove");
+});
+
+test("what was saved stays, and the rest is as the journals have it by now", async () => {
+  writeFileSync(join(saved, "unfinished.lock"), "999999999");
+  // A line that was cut off, and a file whose bytes are others.
+  const [, , second = ""] = pieces();
+  const { files } = JSON.parse(second) as { files: ReadonlyArray<{ readonly name: string }> };
+  const damaged = join(saved, files[0]!.name);
+  const bytes = readFileSync(damaged);
+  bytes[bytes.length >> 1]! ^= 1;
+  writeFileSync(damaged, bytes);
+  appendFileSync(log, '{"piece":"events-0-');
+  // Trimmed meanwhile: all that the backup had to save of it. Erased: what it has saved as well.
+  const [trimmed, erased] = [idOf(0), idOf(1)];
+  await write(trimmed, EVENTS);
+  const { databases, close } = await openSqliteDatabases({ folder: undefined });
+  const time = { nowMs: () => Date.now() + AHEAD_MS };
+  await trimAgent(trimmed, { ...ports, databases, time }, { limits: { events: 1 }, events: EVENTS + 1 }); // prettier-ignore
+  close();
+  const env = { NATS_URL: nats.url, AGENTS_NAMESPACE: "here" };
+  expect(await runAgents(["erase", "Ledger", erased.name, "--yes"], env)).toMatchObject({
+    code: 0,
+  });
+
+  const { ranges, out, err } = await again();
+  const total = Math.ceil((AGENTS * EVENTS) / SIZES.rangeEventsMin);
+  // Two were whole. What came since is read twice.
+  expect(ranges).toBe(total - 2 + 2);
+  expect(err[0]).toContain("goes on with the backup that began");
+  expect(JSON.parse(out[0]!)).toMatchObject({ inputs: 0, letters: 0 });
+  expect(readdirSync(saved).filter((name) => /unfinished|edges/.test(name))).toEqual([]);
+  expect(await verify(saved)).toMatchObject({ agents: AGENTS, damaged: [] });
+
+  const there = await open("there");
+  const { terminal } = terminalAt(folder.path);
+  await restoreBackup(there, terminal, machineTime, { folder: saved, json: true });
+  for (let n = 0; n < AGENTS; n++) {
+    const { state, image, database } = await rebuildAgent(idOf(n), there);
+    database.close();
+    const keys = Array.from({ length: EVENTS }, (_, key) => `github:${key}`);
+    const done = image.done.toArray().map(([key]) => key);
+    if (n === 1) expect({ state, done }).toEqual({ state: undefined, done: [] });
+    else {
+      expect(state).toEqual({ n: EVENTS - 1 });
+      expect(done.toSorted()).toEqual(keys.toSorted());
+    }
+  }
+  await there.close();
+});
+
+test("several processes verify it together, and name what is damaged", async () => {
+  const args = ["verify", saved, "--json", "--jobs"];
+  const [one, two] = [await runAgents([...args, "1"], {}), await runAgents([...args, "2"], {})];
+  expect(one).toMatchObject({ code: 0 });
+  expect(JSON.parse(two.out)).toEqual(JSON.parse(one.out));
+  const name = readdirSync(saved).find((file) => /^events.*-3\.jsonl\.gz$/.test(file))!;
+  const path = join(saved, name);
+  const bytes = readFileSync(path);
+  writeFileSync(path, bytes.subarray(0, bytes.length >> 1));
+  const damaged = await runAgents([...args, "2"], {});
+  expect(damaged).toMatchObject({ code: 1, out: "" });
+  expect(damaged.err).toContain("is damaged");
+});

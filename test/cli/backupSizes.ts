@@ -1,0 +1,22 @@
+/** What tests of interrupted backups share: small sizes, and a terminal that collects. */
+import type { BackupOptions } from "../../services/cli/commands/backup.ts";
+
+export const SIZES: NonNullable<BackupOptions["sizes"]> = {
+  rangeEventsMin: 100,
+  fileEventsMin: 1,
+  shareEvents: 200,
+  sharesMax: 4,
+};
+
+export function terminalAt(cwd: string) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const terminal = {
+    out: (line: string) => void out.push(line),
+    err: (line: string) => void err.push(line),
+    interactive: false,
+    env: {},
+    cwd,
+  };
+  return { terminal, out, err };
+}
