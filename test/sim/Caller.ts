@@ -5,6 +5,7 @@
  * twice and a lost result show.
  */
 import { Agent } from "../../core/agent/Agent.ts";
+import { callable } from "../../core/agent/callable.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
 import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
@@ -27,6 +28,12 @@ export class Caller extends Agent<SubjectEnv, CallerState> {
     if ((order.ms ?? 0) % QUEUED_ONE_OF !== 0) await this.call(order);
     else await this.queue("call", order);
     return new Response("applied");
+  }
+
+  /** The same as a durable call. */
+  @callable({ durable: true })
+  async called(order: Order): Promise<void> {
+    await this.call(order);
   }
 
   override onError(error: unknown): void {

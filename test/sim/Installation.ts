@@ -8,7 +8,7 @@ import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import type { VirtualTime } from "../../services/memory/VirtualTime.ts";
-import type { CrashPoint } from "./crashPoints.ts";
+import type { CrashPoint } from "./rig/crashPoints.ts";
 import { Observed } from "./rig/Observed.ts";
 import { Random } from "./rig/Random.ts";
 import { startGateway, type SimGateway } from "./simGateway.ts";

@@ -3,7 +3,7 @@
  * holds after it. Points that a run comes to seldom are tried with more seeds.
  */
 import { expect, test } from "vitest";
-import { CRASH_POINTS } from "./crashPoints.ts";
+import { CRASH_POINTS } from "./rig/crashPoints.ts";
 import { simulate } from "./simulate.ts";
 
 /** Deaths at each point. */

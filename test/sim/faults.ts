@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { addressKey, agentId } from "../../schemas/Address.ts";
-import { CRASH_POINTS } from "./crashPoints.ts";
+import { CRASH_POINTS } from "./rig/crashPoints.ts";
 import { LEASE_TTL_MS, type Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import type { SimProcess } from "./rig/SimProcess.ts";

@@ -10,7 +10,7 @@
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import type { CrashPoint } from "./crashPoints.ts";
+import type { CrashPoint } from "./rig/crashPoints.ts";
 import { simulate, STEPS_DEFAULT } from "./simulate.ts";
 
 /** A night's worth. */

@@ -30,7 +30,7 @@ export const SECRET = "the simulation's";
 const DEADLINE_MS = 1_200;
 /** Part of the runs whose gateways store every webhook first. */
 const STORE_FIRST = 0.25;
-const CLASSES = ["Ledger", "Board", "Marcher", "Caller", "Payer", "Tape"];
+const CLASSES = ["Ledger", "Board", "Marcher", "Caller", "Payer", "Tape", "Asker"];
 /** Callers that wait longer have given up. */
 const REQUEST_DEADLINE_MS = 8_000;
 

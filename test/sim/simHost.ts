@@ -42,6 +42,7 @@ import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
+import { Asker } from "./Asker.ts";
 import { Caller } from "./Caller.ts";
 import { Payer } from "./Payer.ts";
 import { Marcher } from "./Marcher.ts";
@@ -224,6 +225,7 @@ async function startProcess(
     ["Caller", Caller as unknown as AgentClassType],
     ["Payer", Payer as unknown as AgentClassType],
     ["Tape", Tape as unknown as AgentClassType],
+    ["Asker", Asker as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
   const relay = simRelay(installation, process);

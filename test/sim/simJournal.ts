@@ -10,7 +10,7 @@ import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { collect } from "../kit/collect.ts";
-import type { CrashPoint } from "./crashPoints.ts";
+import type { CrashPoint } from "./rig/crashPoints.ts";
 import type { Ask } from "./simPorts.ts";
 import type { Observed } from "./rig/Observed.ts";
 import { Random } from "./rig/Random.ts";

@@ -26,7 +26,7 @@ import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.t
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { collect } from "../kit/collect.ts";
-import type { CrashPoint } from "./crashPoints.ts";
+import type { CrashPoint } from "./rig/crashPoints.ts";
 import type { Installation } from "./Installation.ts";
 import { never, type SimProcess } from "./rig/SimProcess.ts";
 import { simJournal } from "./simJournal.ts";

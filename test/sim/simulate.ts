@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { installLazyFetchClasses } from "../../services/node/lazyFetchClasses.ts";
 import { check, type Violation } from "./checkers/index.ts";
-import type { CrashPoint } from "./crashPoints.ts";
+import type { CrashPoint } from "./rig/crashPoints.ts";
 import { Faults, FAULTS, type Fault } from "./faults.ts";
 import { Installation } from "./Installation.ts";
 import type { Observed } from "./rig/Observed.ts";

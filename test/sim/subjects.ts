@@ -64,12 +64,16 @@ export interface Order {
     | "march"
     | "call"
     | "pay"
-    | "tape";
+    | "tape"
+    | "petition"
+    | "vote";
   readonly ms?: number;
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";
   readonly other?: string;
-  /** Of an errand, or of what controls one: it waits for this word, and not for an event. */
+  /**
+   * Of an errand, or of what controls one: it waits for this word, and not for an event. Of a vote.
+   */
   readonly verdict?: "approved" | "rejected";
   readonly errand?: string;
   readonly action?: ControlAction;

@@ -16,7 +16,7 @@ import { SECRET } from "./simGateway.ts";
 import { DOOMED, Operator } from "./simErase.ts";
 import { Errands } from "./simErrands.ts";
 import { Calls } from "./simCalls.ts";
-import { Marches } from "./simMarches.ts";
+import { Marches, Petitions } from "./simMarches.ts";
 import { Correspondents } from "./simMail.ts";
 import { Restores } from "./simRestores.ts";
 import { Trims } from "./simTrim.ts";
@@ -53,6 +53,7 @@ export class Workload {
   private readonly marches: Marches;
   private readonly calls: Calls;
   private readonly restores: Restores;
+  private readonly petitions: Petitions;
   readonly trims: Trims;
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
@@ -73,6 +74,7 @@ export class Workload {
     this.calls = new Calls(installation, (...what) => this.send(...what));
     this.marches = new Marches(installation, (...what) => this.send(...what));
     this.restores = new Restores(installation, (...what) => this.send(...what));
+    this.petitions = new Petitions(installation, (...what) => this.send(...what));
     const trimmed = [agentId("Board", BOARD), ...LEDGERS.map((name) => agentId("Ledger", name))];
     this.trims = new Trims(installation, trimmed);
     this.eraseRandom = new Random(installation.seed, "erase");
@@ -90,6 +92,7 @@ export class Workload {
     this.marches.act();
     this.calls.act();
     this.restores.act();
+    this.petitions.act();
     this.trims.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     if (this.spinRandom.chance(this.spins)) this.order("spin", this.spinRandom.pick(LEDGERS));
@@ -146,9 +149,9 @@ export class Workload {
     void this.deliver(className, order).finally(() => this.sending--);
   }
 
-  /** Every provider is done with what it was to send. */
+  /** Every provider is done with what it was to send, and every caller with what it asks. */
   get isSent(): boolean {
-    return this.sending === 0;
+    return this.sending === 0 && this.calls.isAnswered;
   }
 
   /** The operator is done with restores. */

@@ -1,20 +1,29 @@
 /**
- * Turns with steps on real processes: a nats-server, a gateway, two hosts, and the world that the
- * steps call. The host that reaches an agent's point is killed there, with all other agents that it
- * has; what has to hold is checked when all inputs are done.
+ * Turns with steps, and fibers that ask people, on real processes: a nats-server, a gateway, two
+ * hosts, and the world that the steps call. The host that reaches an agent's point is killed there,
+ * with all other agents that it has; what has to hold is checked when all inputs are done.
  */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { WebSocket } from "ws";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { AgentClient } from "../../services/client/AgentClient.ts";
 import { sign } from "../../services/webhooks/sign.ts";
 import { Installation, SECRET } from "../faults/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
-import { POINTS, UNDO_POINTS, type Input, type Point, type Row } from "./killModule.ts";
+import {
+  APPROVAL_POINTS,
+  POINTS,
+  UNDO_POINTS,
+  type Input,
+  type Point,
+  type Row,
+} from "./killModule.ts";
 import { startWorld, type World } from "./World.ts";
 
 const MODULE = fileURLToPath(new URL("./killModule.ts", import.meta.url));
@@ -26,10 +35,17 @@ const DONE_TIMEOUT_MS = 300_000;
 const OTHERS = 4;
 /** What a turn writes. */
 const WRITES = 3;
+/** How the work of a turn comes, in turn. */
+const RUNS = ["webhook", "queue", "call"] as const;
+/** Who decides. */
+const PEOPLE = ["ann", "bob"] as const;
+
+export const ALL_POINTS: ReadonlyArray<Point> = [...POINTS, ...UNDO_POINTS, ...APPROVAL_POINTS];
 
 interface Told {
   readonly count: number;
   readonly rows: ReadonlyArray<Row>;
+  readonly approvals: ReadonlyArray<string>;
 }
 
 export class KillRig {
@@ -66,25 +82,24 @@ export class KillRig {
   }
 
   /** One agent for each point, all at once. Resolves to what did not hold. */
-  async round(round: number): Promise<string[]> {
-    const agents = [...POINTS, ...UNDO_POINTS].map(
-      (point, n) =>
-        ({
-          name: `${point.replace(/ /g, "-")}-${round}`,
-          point,
-          run: isUndo(point) ? "fail" : (n + round) % 2 === 0 ? ("webhook" as const) : "queue",
-        }) satisfies { name: string; point: Point; run: Input["run"] },
-    );
+  async round(round: number, points: ReadonlyArray<Point>): Promise<string[]> {
+    const agents = points.map((point, n) => ({
+      name: `${point.replace(/ /g, "-")}-${round}`,
+      point,
+      run: runOf(point, n + round),
+    }));
     for (const { name, point } of agents) writeFileSync(join(this.folder.path, name), point);
-    const sent = agents.flatMap(({ name, run }) => {
-      const others = Array.from({ length: OTHERS }, () => this.send({ agent: name, run: "count" }));
-      return [this.send({ agent: name, run }), ...others];
-    });
+    const sent = agents.flatMap(({ name: agent, run }) => [
+      run === "call" ? this.call(agent) : this.send({ agent, run }),
+      ...(run === "ask" ? PEOPLE : []).map((by) => this.send({ agent, run: "decide", by })),
+      ...Array.from({ length: OTHERS }, () => this.send({ agent, run: "count" })),
+    ]);
     await this.killAsReached(agents.length);
-    await Promise.all(sent);
-    const wrong = await Promise.all(
-      agents.map(({ name, point }) => (isUndo(point) ? this.undoChecks(name) : this.checks(name))),
-    );
+    const wrong = await Promise.all(sent);
+    for (const { name, run } of agents)
+      if (run === "fail") wrong.push(await this.undoChecks(name));
+      else if (run === "ask") wrong.push(await this.approvalChecks(name));
+      else wrong.push(await this.checks(name));
     return wrong.flat();
   }
 
@@ -130,8 +145,25 @@ export class KillRig {
     this.hosts.set(name, await this.installation.startHost(name, [], env));
   }
 
+  /** As a page, which asks twice: both are told which run it was, and the rows are that run's. */
+  private async call(name: string): Promise<string[]> {
+    const { host } = new URL(this.installation.gateway.url);
+    const client = new AgentClient({ agent: "order", name, host, protocol: "ws", WebSocket });
+    try {
+      const ask = (): Promise<string> => client.call("work", [], { key: name, timeout: 0 });
+      const told = [await ask(), await ask()];
+      const { rows } = await this.told(name, ({ what }) => what.startsWith("after"));
+      const runs = rows.filter(({ run }) => run !== "other").map(({ run }) => run);
+      return told.every((run) => run === runs.at(-1))
+        ? []
+        : [`${name}: its caller was told ${told.join(" and ")}; its rows are of ${runs.join()}`];
+    } finally {
+      client.close();
+    }
+  }
+
   /** As a provider: again, with the same id, until it is taken. */
-  private async send(input: Input): Promise<void> {
+  private async send(input: Input): Promise<string[]> {
     const text = JSON.stringify(input);
     const headers = { ...sign.github(text, SECRET, { id: `${++this.inputs}` }) };
     await pollUntil(
@@ -143,6 +175,7 @@ export class KillRig {
       },
       { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 200 },
     );
+    return [];
   }
 
   private async checks(name: string): Promise<string[]> {
@@ -187,6 +220,22 @@ export class KillRig {
     return wrong.map((each) => `${name}: ${each}`);
   }
 
+  private async approvalChecks(name: string): Promise<string[]> {
+    const { count, rows, approvals } = await this.told(name, ({ run }) => run === "asker");
+    const of = (run: string): string[] =>
+      rows.filter((row) => row.run === run).map(({ what }) => what);
+    const wrong: string[] = [];
+    const votes = of("voter");
+    const [taken, ...more] = votes.filter((vote) => vote.endsWith(" taken"));
+    const by = taken?.split(" ")[0];
+    if (votes.length !== PEOPLE.length || more.length > 0) wrong.push(`it took ${votes.join()}`);
+    if (of("asker").join() !== `answered by ${by}`)
+      wrong.push(`who asked was ${of("asker").join()}`);
+    if (approvals.join() !== `approved ${by}`) wrong.push(`its approvals are ${approvals.join()}`);
+    if (count !== rows.length) wrong.push(`it has ${rows.length} rows, and counts ${count} writes`);
+    return wrong.map((each) => `${name}: ${each}`);
+  }
+
   /** `told`: what each call of the step has to carry. */
   private callChecks(
     agent: string,
@@ -216,8 +265,9 @@ export class KillRig {
       async () => {
         const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
         const told = (await response.json()) as Told;
-        const others = told.rows.filter(({ run }) => run === "other").length;
-        const done = others >= OTHERS && told.rows.some(isEnd);
+        const times = (run: string): number => told.rows.filter((row) => row.run === run).length;
+        const voted = times("asker") === 0 || times("voter") >= PEOPLE.length;
+        const done = times("other") >= OTHERS && voted && told.rows.some(isEnd);
         return done ? { done, value: told } : { done, saw: told };
       },
       { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 100 },
@@ -254,18 +304,20 @@ export class KillRig {
   }
 }
 
-const isUndo = (point: Point): boolean => point.startsWith("undo");
+const runOf = (point: Point, n: number): Input["run"] =>
+  point.startsWith("undo") ? "fail" : point.startsWith("question") ? "ask" : RUNS[n % RUNS.length]!;
 
-/** So many rounds, one after the other. What did not hold. */
+/** So many rounds, one after the other, with a kill at each point. What did not hold. */
 export async function killSteps(
   times: number,
+  points: ReadonlyArray<Point>,
   say: (line: string) => void,
 ): Promise<{ readonly kills: number; readonly wrong: string[] }> {
   const rig = await KillRig.start();
   const wrong: string[] = [];
   try {
     for (let round = 1; round <= times; round++) {
-      const found = await rig.round(round);
+      const found = await rig.round(round, points);
       wrong.push(...found);
       say(`round ${round}: ${rig.kills} kills, ${found.length === 0 ? "all held" : found.join("; ")}`); // prettier-ignore
     }

@@ -1,11 +1,18 @@
 /**
  * The module that the processes of the kill test run: turns with three steps, which write before,
- * between and after them, and turns that fail for good, whose steps are undone. At each named point
- * the host can be stopped, to be killed there.
+ * between and after them, turns that fail for good, whose steps are undone, and fibers that ask
+ * people. At each named point the host can be stopped, to be killed there.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Agent, type Step } from "agents";
+import {
+  Agent,
+  ApprovalClosed,
+  callable,
+  type FiberContext,
+  type FiberRecoveryContext,
+  type Step,
+} from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 
 /** Where the host can be killed, in the order of a turn. The world has the points of `asked`. */
@@ -33,15 +40,26 @@ export const UNDO_POINTS = [
   "undo-first asked",
   "undo-first answered",
 ] as const;
-export type Point = (typeof POINTS)[number] | (typeof UNDO_POINTS)[number];
+/** The same for a fiber that asks people, two of whom decide. */
+export const APPROVAL_POINTS = [
+  "question asked",
+  "question decided",
+  "question answered",
+  "question written",
+] as const;
+export type Point =
+  (typeof POINTS)[number] | (typeof UNDO_POINTS)[number] | (typeof APPROVAL_POINTS)[number];
 
 export interface Input {
   readonly agent: string;
   /**
-   * The work: as a webhook, or as an item of the queue. `fail`: an item that fails for good.
-   * `count`: another turn that writes.
+   * The work: as a webhook, as an item of the queue, or as a durable call. `fail`: an item that
+   * fails for good. `ask`: a fiber that asks people. `decide`: somebody decides. `count`: another
+   * turn that writes.
    */
-  readonly run: "webhook" | "queue" | "fail" | "count";
+  readonly run: "webhook" | "queue" | "call" | "fail" | "ask" | "decide" | "count";
+  /** Who decides. */
+  readonly by?: string;
 }
 
 export interface Row {
@@ -71,17 +89,24 @@ export class Order extends Agent<unknown, State> {
   }
 
   override async onRequest(request: Request): Promise<Response> {
-    if (request.method === "GET")
-      return Response.json({ ...this.state, rows: this.sql<Row>`SELECT run, what FROM rows ORDER BY n` }); // prettier-ignore
-    const { run } = (await request.json()) as Input;
+    if (request.method === "GET") {
+      const rows = this.sql<Row>`SELECT run, what FROM rows ORDER BY n`;
+      const approvals = this.getApprovals().map(({ status, by }) => `${status} ${by}`);
+      return Response.json({ ...this.state, rows, approvals });
+    }
+    const { run, by = "" } = (await request.json()) as Input;
     if (run === "count") this.write("other", "count");
+    else if (run === "ask") await this.startFiber("ask", this.petition, { idempotencyKey: "ask" });
+    else if (run === "decide") await this.decide(by);
     else if (run === "queue") await this.queue("work");
     else if (run === "fail") await this.queue("fail", undefined, { retry: { maxAttempts: 8 } });
     else await this.work();
     return new Response("OK");
   }
 
-  async work(): Promise<void> {
+  /** Once for both ways to call it: what this run made up. */
+  @callable({ durable: true })
+  async work(): Promise<string> {
     const run = crypto.randomUUID();
     this.write(run, "before");
     this.at("before the first step");
@@ -95,6 +120,7 @@ export class Order extends Agent<unknown, State> {
     this.at("after the third result");
     this.write(run, `after ${second}, ${await third.text()}`);
     this.at("after the last write");
+    return run;
   }
 
   async fail(): Promise<void> {
@@ -104,6 +130,40 @@ export class Order extends Agent<unknown, State> {
         undo: (token, step) => this.ask(`undo-${name}`, step, token),
       });
     throw new Error("it fails for good");
+  }
+
+  override async onFiberRecovered({ snapshot }: FiberRecoveryContext): Promise<void> {
+    await this.startFiber("ask", async (fiber) => {
+      if (snapshot !== "written") await this.petition(fiber);
+      // Another kill may have come between the write and the point.
+      else this.at("question written");
+    });
+  }
+
+  private readonly petition = async (fiber: FiberContext): Promise<void> => {
+    const { by } = await this.approval("go", {
+      timeout: "1 hour",
+      notify: () => this.at("question asked"),
+    });
+    this.at("question answered");
+    this.write("asker", `answered by ${by}`);
+    fiber.stash("written");
+    await this.ctx.storage.sync();
+    this.at("question written");
+  };
+
+  /** One who comes before the question comes again. */
+  private async decide(by: string): Promise<void> {
+    const decided = this.decideApproval("go", { approved: true, by });
+    const taken = await decided.then(
+      () => "taken",
+      (error: unknown) => {
+        if (error instanceof ApprovalClosed) return "closed";
+        throw error;
+      },
+    );
+    this.write("voter", `${by} ${taken}`);
+    this.at("question decided");
   }
 
   private urlOf(name: string): string {

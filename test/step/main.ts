@@ -1,13 +1,15 @@
 /**
- * `npm run step-kills [-- --times <n>]`: turns with steps while their hosts are killed at each
- * named point so many times (10). It runs `dist/`: build first. Exit code 1 when something did not
- * hold.
+ * `npm run step-kills [-- --times <n>]`: turns with steps, and fibers that ask people, while their
+ * hosts are killed at each named point so many times (10). It runs `dist/`: build first. Exit code
+ * 1 when something did not hold.
  */
 import { parseArgs } from "node:util";
-import { killSteps } from "./KillRig.ts";
+import { ALL_POINTS, killSteps } from "./KillRig.ts";
 
 const { values } = parseArgs({ options: { times: { type: "string", default: "10" } } });
-const { kills, wrong } = await killSteps(Number(values.times), (line) => console.log(line));
+const { kills, wrong } = await killSteps(Number(values.times), ALL_POINTS, (line) =>
+  console.log(line),
+);
 console.log(`${kills} kills, ${wrong.length} of what has to hold did not`);
 for (const each of wrong) console.log(`  ${each}`);
 process.exitCode = wrong.length === 0 ? 0 : 1;

@@ -1,6 +1,7 @@
 /** I20: turns with steps. Returns what it found wrong, in words. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
+import type { Order } from "../subjects.ts";
 import { orderOf } from "./effects.ts";
 
 interface Call {
@@ -12,26 +13,50 @@ interface Call {
 /**
  * I20: for any crash, what a turn with steps wrote is what one run of it wrote, once and in order,
  * with what its steps returned; the state counts as many writes as SQL has; a step whose result is
- * stored is not run again.
+ * stored is not run again. A durable call is one such turn, whoever asks for it and how often; all
+ * are told the same, and what they are told is so.
  */
 export function checkCallsApplyOnce(run: RunHistory): Violations {
   const callers = run.agents.filter(({ id }) => id.class === "Caller");
-  return callers.flatMap((history) => {
-    const { name } = history.id;
-    if (history.refused !== undefined) return [`${name} can't be rebuilt: ${history.refused}`];
-    const rows = (history.parts ?? []).map((row) => row.split(" "));
-    const count = (history.pictures[0]?.state as { count?: number } | undefined)?.count ?? 0;
-    const calls = callsOf(history);
-    const stored = resultsOf(history);
-    return [
-      ...(count === rows.length ? [] : [`${name} counts ${count}, and SQL has ${rows.length}`]),
-      ...rows
-        .filter(([id]) => !calls.has(id!))
-        .map(([id]) => `${name} has a row of ${id}, which is not done`),
-      ...[...calls.values()].flatMap((call) => wrongOf(call, rows, stored)),
-      ...againOf(run, history),
-    ];
-  });
+  const done = new Set(callers.flatMap((history) => [...callsOf(history).keys()]));
+  const wrong = toldWrong(run, done);
+  return [...wrong, ...callers.flatMap((history) => wrongIn(run, history))];
+}
+
+function wrongIn(run: RunHistory, history: AgentHistory): string[] {
+  const { name } = history.id;
+  if (history.refused !== undefined) return [`${name} can't be rebuilt: ${history.refused}`];
+  const rows = (history.parts ?? []).map((row) => row.split(" "));
+  const count = (history.pictures[0]?.state as { count?: number } | undefined)?.count ?? 0;
+  const calls = callsOf(history);
+  const stored = resultsOf(history);
+  return [
+    ...(count === rows.length ? [] : [`${name} counts ${count}, and SQL has ${rows.length}`]),
+    ...rows
+      .filter(([id]) => !calls.has(id!))
+      .map(([id]) => `${name} has a row of ${id}, which is not done`),
+    ...[...calls.values()].flatMap((call) => wrongOf(call, rows, stored)),
+    ...againOf(run, history),
+  ];
+}
+
+function toldWrong({ observed }: RunHistory, done: ReadonlySet<string>): string[] {
+  const wrong: string[] = [];
+  const told = new Map<string, Set<string>>();
+  for (const { call, what } of observed.told)
+    told.set(call, (told.get(call) ?? new Set()).add(what));
+  for (const [call, whats] of told) {
+    if (whats.size > 1) wrong.push(`callers of ${call} were told ${[...whats].join(" and ")}`);
+    if (whats.has("result") !== done.has(call))
+      wrong.push(`callers of ${call} were told ${[...whats].join()}, and it is ${done.has(call) ? "" : "not "}done`); // prettier-ignore
+  }
+  return wrong;
+}
+
+/** A durable call's body is the list of its arguments. */
+function orderIn(body: string | undefined): Order | undefined {
+  const order = orderOf(body) as Order | ReadonlyArray<Order> | undefined;
+  return Array.isArray(order) ? (order as ReadonlyArray<Order>)[0] : (order as Order | undefined);
 }
 
 /** The calls that are done, by the orders of webhooks and the payloads of queue items. */
@@ -39,8 +64,8 @@ function callsOf({ events }: AgentHistory): Map<string, Call> {
   const orders = new Map<string, Call>();
   const found = new Map<string, Call>();
   for (const { head } of events)
-    for (const { cause, done = [], dead } of head.turns) {
-      const order = orderOf(cause.body);
+    for (const { cause, done = [], dead, error } of head.turns) {
+      const order = orderIn(cause.body);
       const key = cause.id ?? "";
       const isWebhook = cause.kind === "webhook";
       if (order !== undefined && (!isWebhook || (order.ms ?? 0) % 4 !== 0))
@@ -50,7 +75,9 @@ function callsOf({ events }: AgentHistory): Map<string, Call> {
           writesFirst: (order.ms ?? 0) % 2 !== 0,
         });
       const call = orders.get(key);
-      if (call !== undefined && done.length > 0 && dead !== true) found.set(call.id, call);
+      // A durable call that has failed is done, and no dead letter.
+      const hasFailed = dead === true || (cause.kind === "queue" && error !== undefined);
+      if (call !== undefined && done.length > 0 && !hasFailed) found.set(call.id, call);
     }
   return found;
 }
@@ -62,7 +89,7 @@ function resultsOf({ events }: AgentHistory): Map<string, Map<string, string>> {
   for (const { head } of events)
     for (const { cause, steps = [] } of head.turns) {
       const key = cause.id ?? "";
-      const id = orderOf(cause.body)?.id ?? ids.get(key);
+      const id = orderIn(cause.body)?.id ?? ids.get(key);
       if (id === undefined) continue;
       ids.set(key, id);
       const of = results.get(id) ?? new Map<string, string>();
@@ -105,7 +132,7 @@ function againOf({ observed }: RunHistory, { events }: AgentHistory): string[] {
   for (const { head, seq } of events)
     for (const { cause, steps = [], done = [], dead } of head.turns) {
       const key = cause.id ?? "";
-      const id = orderOf(cause.body)?.id ?? ids.get(key);
+      const id = orderIn(cause.body)?.id ?? ids.get(key);
       if (id === undefined) continue;
       ids.set(key, id);
       for (const step of steps) {

@@ -20,6 +20,7 @@ import { checkCallsApplyOnce } from "./calls.ts";
 import { checkMarchesArrive } from "./marches.ts";
 import { checkPaymentsEnd } from "./payments.ts";
 import { checkRestoresPutBack } from "./restores.ts";
+import { checkPetitionsEnd } from "./petitions.ts";
 import { checkStopsHarmNobody } from "./stops.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
@@ -53,6 +54,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I21: checkStopsHarmNobody,
   I22: checkPaymentsEnd,
   I23: checkRestoresPutBack,
+  I24: checkPetitionsEnd,
   defect: ({ observed }) => observed.defects,
 };
 

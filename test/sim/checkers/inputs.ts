@@ -1,4 +1,5 @@
 /** I1, I4, I7, I8: what becomes of inputs. Each function returns what it found wrong, in words. */
+import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { agentId, shardOf } from "../../../schemas/Address.ts";
 import { keyOfShard } from "../../../core/lease/LeaseView.ts";
 import type { Violations } from "../../kit/checkers.ts";
@@ -45,8 +46,8 @@ export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
         );
   }
   for (const { id, agent, statuses, applied, op } of run.observed.sent.values()) {
-    // Marches are I16's, calls I20's, payments I22's, tapes I23's.
-    if (op === "call" || op === "pay" || op === "tape") continue;
+    // Marches are I16's, calls I20's, payments I22's, tapes I23's, petitions I24's.
+    if (ELSEWHERE.has(op)) continue;
     if (run.observed.damaged.has(agent) || agent === DOOMED || op === "march") continue;
     const at = `${agent} ${keyOfId(id)}`;
     const accepted = statuses.some((status) => status >= 200 && status < 300);
@@ -110,9 +111,12 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   // A workflow's drives and steps have limits of their own.
   for (const { id, events } of run.agents.filter((agent) => agent.id.class !== "Errand"))
     for (const { seq, head } of events)
-      for (const { cause, dead } of head.turns)
-        if ((cause.attempt ?? 1) > attemptsOf(cause.id, id.class) + (dead === true ? 2 : 1))
+      for (const { cause, dead, error } of head.turns) {
+        // A durable call that has failed is no dead letter.
+        const isOver = dead === true || (isDurableCall(cause) && error !== undefined);
+        if ((cause.attempt ?? 1) > attemptsOf(cause.id, id.class) + (isOver ? 2 : 1))
           wrong.push(`${id.name} event ${seq}: attempt ${cause.attempt} of ${cause.id}`);
+      }
   const poison = count(run.observed.runs.filter(({ op }) => op === "poison").map(({ key }) => key));
   const { copies, offers, disruptions } = run.observed;
   for (const [key, times] of poison) {
@@ -140,6 +144,12 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   }
   return wrong;
 }
+
+/** Orders that other checkers look at. */
+const ELSEWHERE: ReadonlySet<string> = new Set(["call", "pay", "tape", "petition", "vote"]);
+
+/** `CallLane`. */
+const isDurableCall = ({ id = "" }: Cause): boolean => id.startsWith("call:");
 
 /** `core/retry/retryPolicy`: one whose steps are being undone runs again after so many deaths. */
 const UNDOING_DEATHS_MAX = 20;

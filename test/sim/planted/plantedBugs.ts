@@ -26,6 +26,7 @@ import { CALL_BUGS } from "./plantedCallBugs.ts";
 import { MARCH_BUGS } from "./plantedMarchBugs.ts";
 import { PAYMENT_BUGS } from "./plantedPaymentBugs.ts";
 import { RESTORE_BUGS } from "./plantedRestoreBugs.ts";
+import { PETITION_BUGS } from "./plantedPetitionBugs.ts";
 import { STOP_BUGS } from "./plantedStopBugs.ts";
 import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "./sendEarly.ts";
 import { Board, type SubjectEnv } from "../subjects.ts";
@@ -277,6 +278,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   ...LEASE_BUGS,
   ...PAYMENT_BUGS,
   ...RESTORE_BUGS,
+  ...PETITION_BUGS,
   {
     name: "local files of an erased agent stay",
     breaks: ["I11"],

@@ -2,6 +2,7 @@
  * Planted bugs of steps (`plantedBugs.ts`): parts that stay, results that are lost, and turns that
  * nobody waits for.
  */
+import { CallResults } from "../../../core/durableCall/CallResults.ts";
 import { AgentSteps } from "../../../core/step/AgentSteps.ts";
 import type { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { OpenParts } from "../../../core/journal/OpenParts.ts";
@@ -42,6 +43,26 @@ export const CALL_BUGS: ReadonlyArray<PlantedBug> = [
             return plain.apply(this, args as never) as never;
           } as typeof plain,
       ),
+  },
+  {
+    name: "a durable call that is asked for again runs again",
+    breaks: ["I20"],
+    install: () => {
+      let ended = 0;
+      const offGet = patch(CallResults.prototype, "get", () => () => undefined);
+      const offAdd = patch(
+        CallResults.prototype,
+        "add",
+        (plain) =>
+          function (this: CallResults, key, ...rest) {
+            plain.call(this, `${key} ${++ended}`, ...rest);
+          },
+      );
+      return () => {
+        offGet();
+        offAdd();
+      };
+    },
   },
   {
     name: "other turns' writes do not wait for a turn in a step",

@@ -20,7 +20,7 @@ export const LEASE_BUGS: ReadonlyArray<PlantedBug> = [
   {
     // Noted at the ack of a claim, forgotten with the watch's news: which may have come before.
     name: "a host remembers that it holds a shard, beside the leases that it renews",
-    caughtBy: 89,
+    caughtBy: 272,
     breaks: ["I17"],
     install: () => {
       const remembered = new WeakMap<object, Set<ShardId>>();

@@ -19,7 +19,7 @@ export const STOP_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a turn spends an attempt when another's ends its process",
-    caughtBy: 18,
+    caughtBy: 78,
     breaks: ["I21"],
     install: () => patch(Suspects.prototype, "forgive", () => () => false),
   },

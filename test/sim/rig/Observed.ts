@@ -127,6 +127,8 @@ export class Observed {
   readonly posts: Post[] = [];
   /** Steps of calls that were run (`call-1 2`), and the last event that the agent knew of then. */
   readonly asked: Array<{ readonly step: string; readonly seq: number }> = [];
+  /** What those were told who asked for durable calls, each time. */
+  readonly told: Array<{ readonly call: string; readonly what: string }> = [];
   readonly controls: Controlled[] = [];
   /** Restores that the operator was told of: of which event, and which event it is. */
   readonly restores: Array<{ readonly agent: string; readonly at: number; readonly restored: number }> = []; // prettier-ignore

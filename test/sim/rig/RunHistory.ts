@@ -63,6 +63,10 @@ export interface AgentHistory {
   /** Of a tape: its notes, and what was put back by each of its restores. */
   readonly notes: ReadonlyArray<string> | undefined;
   readonly points: ReadonlyArray<PutBack>;
+  /** Of an asker: what its questions were answered, the votes on them, and its approvals. */
+  readonly answers: ReadonlyArray<string> | undefined;
+  readonly votes: ReadonlyArray<string> | undefined;
+  readonly approvals: ReadonlyArray<string> | undefined;
   /** Of its sub-agents. */
   readonly below: ReadonlyArray<string> | undefined;
   /** Of a workflow instance: its status, and what it ended with as JSON. */
@@ -224,6 +228,9 @@ async function readAgent(
   let reserved: number | undefined;
   let notes: string[] | undefined;
   let points: ReadonlyArray<PutBack> = [];
+  let answers: string[] | undefined;
+  let votes: string[] | undefined;
+  let approvals: string[] | undefined;
   let below: string[] | undefined;
   let ended: string | undefined;
   for (const [way, sources] of ways)
@@ -249,6 +256,18 @@ async function readAgent(
         reserved = column(database, "SELECT key FROM cf_agents_spends")?.length;
         notes = column(database, "SELECT key FROM notes ORDER BY n");
         points = await pointsOf(id, events, sources);
+        answers = column(
+          database,
+          "SELECT petition || ' ' || what || ' ' || who FROM answers ORDER BY rowid",
+        );
+        votes = column(
+          database,
+          "SELECT petition || ' ' || what || ' ' || who || ' ' || taken FROM votes ORDER BY rowid",
+        );
+        approvals = column(
+          database,
+          "SELECT name || ' ' || status || ' ' || coalesce(decided_by, '') FROM cf_agents_approvals ORDER BY rowid",
+        );
         below = column(database, "SELECT name FROM cf_agents_sub_agents");
         [ended] =
           column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
@@ -263,7 +282,7 @@ async function readAgent(
   const differing = [...cores].flatMap(([way, core]) =>
     whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
   );
-  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, used, reserved, notes, points, below, ended }; // prettier-ignore
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, used, reserved, notes, points, answers, votes, approvals, below, ended }; // prettier-ignore
 }
 
 async function pointsOf(

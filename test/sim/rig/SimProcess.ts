@@ -10,7 +10,7 @@
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { VirtualTime } from "../../../services/memory/VirtualTime.ts";
-import type { CrashPoint } from "../crashPoints.ts";
+import type { CrashPoint } from "./crashPoints.ts";
 import { Random } from "./Random.ts";
 
 /**

@@ -1,0 +1,46 @@
+/**
+ * Planted bugs of approvals (`plantedBugs.ts`): a second decision, a second question, and a timeout
+ * that nobody wrote down.
+ */
+import { Approvals, type ApprovalRow } from "../../../core/approval/Approvals.ts";
+import { patch } from "../rig/patch.ts";
+import type { PlantedBug } from "./plantedBugs.ts";
+
+/** What is private of `Approvals`, as far as a bug needs it. */
+interface ApprovalsParts {
+  find: (which: string) => ApprovalRow;
+}
+
+export const PETITION_BUGS: ReadonlyArray<PlantedBug> = [
+  {
+    name: "an approval that is decided can be decided again",
+    breaks: ["I24"],
+    install: () =>
+      patch(
+        Approvals.prototype as unknown as ApprovalsParts,
+        "find",
+        (plain) =>
+          function (this: ApprovalsParts, which) {
+            return { ...plain.call(this, which), status: "waiting", by: null };
+          },
+      ),
+  },
+  {
+    name: "an approval whose time is up is not written as over",
+    breaks: ["I24"],
+    install: () =>
+      patch(
+        Approvals.prototype,
+        "settle",
+        (plain) =>
+          function (this: Approvals, key, answer) {
+            if (answer !== "expired") plain.call(this, key, answer);
+          },
+      ),
+  },
+  {
+    name: "a fiber that goes on after a crash asks people anew",
+    breaks: ["I24"],
+    install: () => patch(Approvals.prototype, "move", () => () => undefined),
+  },
+];
