@@ -57,29 +57,51 @@ export interface Asked<A> {
   readonly again: () => void;
 }
 
+/** A question is asked again after so many times as long as its last answer took. */
+const REST_FACTOR = 9;
+
 /**
  * The answer to a question; undefined asks nothing. It is asked again when `version` changes, and
- * the last answer stays until the next is there.
+ * the last answer stays until the next is there. What takes long is asked again later, so that open
+ * pages keep the console busy for a tenth of the time at most.
  */
 export function useAsk<A>(path: string | undefined, version: number = 0): Asked<A> {
   const [answer, setAnswer] = useState<{ path?: string; value?: A; error?: string }>({});
   const [turn, setTurn] = useState(0);
   const [busy, setBusy] = useState(false);
+  const rested = useRef<{ path?: string; version: number; untilMs: number }>({
+    version: 0,
+    untilMs: 0,
+  });
   useEffect(() => {
     if (path === undefined) return undefined;
     const ended = new AbortController();
-    setBusy(true);
-    ask<A>(path, { signal: ended.signal })
-      .then(
-        (value) => setAnswer({ path, value }),
-        (error: unknown) => {
-          if (!ended.signal.aborted) setAnswer({ path, error: messageOf(error) });
-        },
-      )
-      .finally(() => {
-        if (!ended.signal.aborted) setBusy(false);
-      });
-    return () => ended.abort();
+    const begin = (): void => {
+      setBusy(true);
+      const startMs = performance.now();
+      ask<A>(path, { signal: ended.signal })
+        .then(
+          (value) => setAnswer({ path, value }),
+          (error: unknown) => {
+            if (!ended.signal.aborted) setAnswer({ path, error: messageOf(error) });
+          },
+        )
+        .finally(() => {
+          if (ended.signal.aborted) return;
+          const endMs = performance.now();
+          rested.current = { path, version, untilMs: endMs + REST_FACTOR * (endMs - startMs) };
+          setBusy(false);
+        });
+    };
+    const { current } = rested;
+    // Only news waits: another question, and a person's wish, do not.
+    const isNews = current.path === path && current.version !== version;
+    const waitMs = isNews ? Math.max(0, current.untilMs - performance.now()) : 0;
+    const timer = setTimeout(begin, waitMs);
+    return () => {
+      clearTimeout(timer);
+      ended.abort();
+    };
   }, [path, version, turn]);
   const mine = answer.path === path ? answer : {};
   return {

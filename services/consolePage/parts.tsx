@@ -2,7 +2,7 @@
  * What several views have: times, values, tables, differences, and a question before an act.
  * Everything that comes from agents is text: React escapes it, and no view sets markup.
  */
-import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { memo, useEffect, useId, useRef, useState, type ReactNode } from "react";
 import { messageOf, type Asked } from "./hooks.ts";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
 
@@ -57,13 +57,24 @@ function pretty(text: string): string {
 export const short = (value: unknown): string =>
   value === undefined ? "unset" : (JSON.stringify(value) ?? "unset");
 
+export interface TableRow {
+  readonly key: string | number;
+  readonly cells: ReadonlyArray<ReactNode>;
+}
+
+/** Not drawn again for the same cells: whoever shows thousands of rows keeps them. */
+const Row = memo(({ cells }: { readonly cells: ReadonlyArray<ReactNode> }) => (
+  <tr>
+    {cells.map((cell, n) => (
+      <td key={n}>{cell}</td>
+    ))}
+  </tr>
+));
+
 export const Table = (props: {
   readonly label: string;
   readonly columns: ReadonlyArray<string>;
-  readonly rows: ReadonlyArray<{
-    readonly key: string | number;
-    readonly cells: ReadonlyArray<ReactNode>;
-  }>;
+  readonly rows: ReadonlyArray<TableRow>;
   readonly none?: string;
 }) =>
   props.rows.length === 0 ? (
@@ -82,11 +93,7 @@ export const Table = (props: {
         </thead>
         <tbody>
           {props.rows.map(({ key, cells }) => (
-            <tr key={key}>
-              {cells.map((cell, n) => (
-                <td key={props.columns[n]}>{cell}</td>
-              ))}
-            </tr>
+            <Row key={key} cells={cells} />
           ))}
         </tbody>
       </table>

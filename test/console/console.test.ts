@@ -1,7 +1,6 @@
 /**
  * The console as operators have it: a process of its own, its API, and its page in a real Chromium.
  */
-import { spawn, type ChildProcess } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -10,8 +9,6 @@ import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import { agentId, type Sequence } from "../../schemas/Address.ts";
-import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import type { Joins, ReadPorts } from "../../services/wiring/Joins.ts";
 import { runProgram } from "../../services/cli/program.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -20,8 +17,8 @@ import { launchChromium } from "../kit/chromium.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+import { serveConsole, storeEvent, type Served } from "./serveConsole.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
 const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 const TOKEN = "a token for these tests";
@@ -32,33 +29,8 @@ let host: AgentsProcess;
 let served: Served;
 let ports: ReadPorts;
 
-interface Served {
-  readonly process: ChildProcess;
-  readonly url: string;
-  readonly said: string;
-  readonly ended: Promise<number | null>;
-}
-
-async function serve(args: ReadonlyArray<string>, env: Record<string, string>): Promise<Served> {
-  const child = spawn(
-    process.execPath,
-    [MAIN, "console", "--nats", nats.url, "--port", "0", ...args],
-    { env: { PATH: process.env["PATH"] ?? "", ...env }, stdio: ["ignore", "ignore", "pipe"] },
-  );
-  let said = "";
-  child.stderr.on("data", (chunk: Buffer) => (said += String(chunk)));
-  const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
-  const url = await pollUntil("the console serves", () => {
-    const found = /http:\/\/[^/]+/.exec(said)?.[0];
-    const over = child.exitCode !== null;
-    return found === undefined && !over ? { done: false, saw: said } : { done: true, value: found };
-  });
-  if (url === undefined) {
-    await ended;
-    throw new Error(`it ended: ${said}`);
-  }
-  return { process: child, url, said, ended };
-}
+const serve = (args: ReadonlyArray<string>, env: Record<string, string>): Promise<Served> =>
+  serveConsole(nats.url, args, env);
 
 async function call(name: string, method: string, ...args: ReadonlyArray<unknown>): Promise<void> {
   const terminal = {
@@ -72,16 +44,6 @@ async function call(name: string, method: string, ...args: ReadonlyArray<unknown
   const given = args.map((arg) => JSON.stringify(arg));
   const line = ["call", "NoteAgent", name, method, ...given, "--nats", nats.url];
   await runProgram(line, joins, terminal, "0");
-}
-
-/** An agent that only its journal knows. */
-async function bulk(n: number): Promise<void> {
-  const id = agentId("BulkAgent", `bulk ${String(n).padStart(3, "0")}`);
-  const event = encodeEvent({
-    id: `bulk ${n}`, agent: [id.class, id.name], kind: "claimed", host: "h", epoch: 1, time: 1_000, turns: [],
-  }); // prettier-ignore
-  const signal = AbortSignal.timeout(10_000);
-  await ports.journal.append(id, event, { expectedSeq: 0 as Sequence, signal });
 }
 
 const bearer = { authorization: `Bearer ${TOKEN}` };
@@ -199,6 +161,17 @@ describe("the console's API", () => {
     ]);
     expect(await get(`${DESK}/schedules?at=${second.seq}`)).toEqual([]);
     expect(await get(`${DESK}/schedules`)).toMatchObject([{ callback: "remind" }]);
+  });
+
+  it("tells turns from a sequence on as it tells them among all, where states are changes too", async () => {
+    const long = "x".repeat(5_000);
+    for (const end of ["a", "b", "c"]) await call("a long text", "write", long + end, "ann");
+    const of = "/api/agents/NoteAgent/a%20long%20text/history";
+    const all = await get<Turn[]>(of);
+    for (const { seq } of all)
+      expect(await get(`${of}?from=${seq}`)).toEqual(all.filter((turn) => turn.seq >= seq));
+    const { seq } = all.at(-1)!;
+    expect(await get(`${of}?from=${seq + 1}`)).toEqual([]);
   });
 
   it("says what is wrong with a question", async () => {
@@ -420,7 +393,8 @@ describe("the console's page", () => {
   }, 60_000);
 
   it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
-    for (let n = 0; n < 230; n++) await bulk(n);
+    for (let n = 0; n < 230; n++)
+      await storeEvent(ports.journal, `bulk ${String(n).padStart(3, "0")}`, { turns: 0, after: 0 });
     const { page, broken } = await open("agents?class=BulkAgent");
     const rows = page.getByRole("region", { name: "Agents", exact: true }).getByRole("row");
     for (const count of [100, 200, 230]) {
@@ -443,6 +417,32 @@ describe("the console's page", () => {
     expect(broken).toEqual([]);
     await page.close();
   }, 90_000);
+
+  it("shows some screens of a long timeline at once: older turns by the page, and the newest again", async () => {
+    let last = 0;
+    for (let n = 0; n < 12; n++) last = await storeEvent(ports.journal, "long", { turns: 99, after: last }); // prettier-ignore
+    const { page, broken } = await open("agents/BulkAgent/long");
+    const rows = page.locator("main tbody tr");
+    await page
+      .locator("main tbody tr", { hasText: String(last) })
+      .first()
+      .waitFor();
+    const older = page.getByRole("button", { name: "Older" });
+    const newest = page.getByRole("button", { name: "Newest" });
+    while ((await older.count()) > 0) {
+      const before = await rows.last().innerText();
+      await older.click();
+      await pollUntil("older turns", async () => (await older.count()) === 0 || (await rows.last().innerText()) !== before); // prettier-ignore
+      expect(await rows.count()).toBeLessThanOrEqual(1_000);
+    }
+    expect(await rows.count()).toBe(1_000);
+    expect(await rows.first().innerText()).not.toMatch(new RegExp(`^${last}\\b`));
+    await newest.click();
+    await pollUntil("the newest turns", async () => new RegExp(`^${last}\\b`).test(await rows.first().innerText())); // prettier-ignore
+    expect(await newest.count()).toBe(0);
+    expect(broken).toEqual([]);
+    await page.close();
+  }, 60_000);
 
   it("shows names, states and rows of attackers as text", async () => {
     const name = "<img src=x onerror=hacked=1>";
