@@ -18,6 +18,8 @@ export interface AgentsProcessOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Options of Node itself, e.g. `--expose-gc`. */
   readonly nodeArgs?: ReadonlyArray<string>;
+  /** The program of another package. Default: the built one. */
+  readonly main?: string | undefined;
 }
 
 export interface LogEntry {
@@ -36,10 +38,10 @@ export class AgentsProcess {
   private readonly ended: Promise<void>;
 
   private constructor(options: AgentsProcessOptions) {
-    const { args, env = {}, nodeArgs = [] } = options;
+    const { args, env = {}, nodeArgs = [], main = MAIN } = options;
     this.child = spawn(
       process.execPath,
-      [...nodeArgs, MAIN, ...args, "--admin-port", "0", "--log-format", "json"],
+      [...nodeArgs, main, ...args, "--admin-port", "0", "--log-format", "json"],
       {
         env: { PATH: process.env["PATH"] ?? "", ...env },
         stdio: ["ignore", "pipe", "pipe"],

@@ -24,10 +24,19 @@ const LOOK_MS = 25;
 /** As many as somebody reads. */
 const COMPLAINTS_MAX = 10;
 
+/** A package, and the module of agents that its processes run. */
+export interface Release {
+  readonly main: string;
+  readonly module: string;
+}
+const BUILT: Release = { main: MAIN, module: MODULE };
+
 export interface FleetOptions {
   readonly shards: number;
   readonly leaseTtlMs: number;
   readonly gateways: number;
+  /** Whose processes it begins with. Default: what is built here. */
+  readonly release?: Release;
 }
 
 /** Who holds each shard: host by shard key. */
@@ -47,7 +56,9 @@ export class Fleet {
   readonly shards: number;
   readonly leaseTtlMs: number;
   readonly inspector: Awaited<ReturnType<typeof openInspector>>;
-  private readonly nats: TestNats;
+  readonly nats: TestNats;
+  /** Of the processes that are added. */
+  release: Release;
   private readonly folder = tempFolder("fleet");
   private readonly processes = new Set<AgentsProcess>();
   private hostsStarted = 0;
@@ -56,20 +67,22 @@ export class Fleet {
     nats: TestNats,
     inspector: Fleet["inspector"],
     balancer: Balancer,
-    { shards, leaseTtlMs }: FleetOptions,
+    { shards, leaseTtlMs, release = BUILT }: FleetOptions,
   ) {
     this.nats = nats;
     this.inspector = inspector;
     this.balancer = balancer;
     this.shards = shards;
     this.leaseTtlMs = leaseTtlMs;
+    this.release = release;
   }
 
   /** Everything but the hosts. */
   static async start(options: FleetOptions): Promise<Fleet> {
     const nats = await startNats();
+    const { main } = options.release ?? BUILT;
     await promisify(execFile)(process.execPath, [
-      MAIN, "provision", "--nats", nats.url,
+      main, "provision", "--nats", nats.url,
       "--shards", `${options.shards}`, "--lease-ttl", `${options.leaseTtlMs}`,
     ]); // prettier-ignore
     const inspector = await openInspector({ nats: nats.url, module: { agents: {} } });
@@ -84,7 +97,7 @@ export class Fleet {
 
   /** Gets traffic once it is ready, or at once while no shard has a host. */
   async addGateway(): Promise<AgentsProcess> {
-    const gateway = await this.startProcess(["gateway", MODULE, "--port", "0"]);
+    const gateway = await this.startProcess(["gateway", this.release.module, "--port", "0"]);
     if (this.hosts.length > 0) await gateway.ready();
     this.gateways.push(gateway);
     this.balancer.add(Number(new URL(gateway.url).port));
@@ -94,7 +107,7 @@ export class Fleet {
   /** On a folder of its own, as on a machine of its own. */
   async addHost(): Promise<AgentsProcess> {
     const folder = join(this.folder.path, `host-${this.hostsStarted++}`);
-    const host = await this.startProcess(["host", MODULE, "--data", folder]);
+    const host = await this.startProcess(["host", this.release.module, "--data", folder]);
     this.hosts.push(host);
     return host;
   }
@@ -176,6 +189,7 @@ export class Fleet {
   private async startProcess(args: ReadonlyArray<string>): Promise<AgentsProcess> {
     const started = await AgentsProcess.start({
       args: [...args, "--nats", this.nats.url],
+      main: this.release.main,
       env: { SECRET },
     });
     this.processes.add(started);

@@ -91,6 +91,7 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
   system: "a whole installation in one process",
   tidy: "the rules of the house",
   types: "what compiles, and what does not",
+  upgrade: "two releases beside each other",
   year: "an installation that trims and archives for a year, in virtual time",
 };
 

@@ -1,0 +1,158 @@
+/**
+ * `npm run upgrade [-- --from <commit>] [--per-second <n>]`: a rolling upgrade between two packed
+ * releases over one nats-server, under webhooks, and the way back; then a release that can't read
+ * what a newer one has stored. Exit code 1 when a rule did not hold.
+ *
+ * 1. Hosts are replaced before gateways, one at a time, a new one first; on the way back gateways
+ *    before hosts (`docs/operations.md`).
+ * 2. No webhook fails; each is done exactly once, by the journals and by the agents; epochs never
+ *    go back.
+ * 3. A process that is refused claims nothing, and costs nobody a webhook.
+ */
+import { parseArgs } from "node:util";
+import { connect } from "@nats-io/transport-node";
+import { jetstreamManager } from "@nats-io/jetstream";
+import { agentId } from "../../schemas/Address.ts";
+import { STORED_FORMATS } from "../../schemas/StoredFormats.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { FORMATS_KEY } from "../../services/nats/layout/streamConfigs.ts";
+import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
+import { runAgents } from "../kit/runAgents.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { getState } from "../membership/Callers.ts";
+import { Fleet, type Release } from "../membership/Fleet.ts";
+import { explain, latencies, Webhooks } from "../membership/Webhooks.ts";
+import { packRelease } from "./packRelease.ts";
+
+/**
+ * The last commit of the release before this one whose streams are the same. Those before it can't
+ * be upgraded while they run (CHANGELOG.md).
+ */
+const FROM_DEFAULT = "ab359b21947497967d98c0b5a0c1117c6b135fc6";
+const PER_SECOND_DEFAULT = "25";
+const AGENTS = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
+const HOSTS = 2;
+const GATEWAYS = 2;
+/** Of each way, before and after: webhooks on processes of both releases. */
+const MIXED_MS = 5_000;
+
+const { values } = parseArgs({
+  options: {
+    from: { type: "string", default: FROM_DEFAULT },
+    "per-second": { type: "string", default: PER_SECOND_DEFAULT },
+  },
+});
+
+const temp = tempFolder("upgrade");
+const wrong: string[] = [];
+const all: Webhooks[] = [];
+const say = (line: string): void => console.log(line);
+const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function under(fleet: Fleet, name: string, act: () => Promise<void>): Promise<void> {
+  const load = new Webhooks({ url: fleet.url, agents: AGENTS, perSecond: Number(values["per-second"]) }); // prettier-ignore
+  all.push(load);
+  await after(MIXED_MS);
+  await act();
+  await after(MIXED_MS);
+  await load.stop();
+  const { "p50 ms": p50, "p99 ms": p99, "most ms": most } = latencies(load.sent);
+  const round = (ms: number | undefined): string => (ms ?? NaN).toFixed(0);
+  say(
+    `${name}: ${load.sent.length} webhooks, ${load.failed.length} failed; p50 ${round(p50)} ms, p99 ${round(p99)} ms, at most ${round(most)} ms`,
+  );
+  if (load.failed.length > 0) wrong.push(`${name}: ${explain(load.failed)}`);
+}
+
+/** Rule 1. */
+async function replaceHosts(fleet: Fleet): Promise<void> {
+  for (const old of fleet.hosts.slice()) {
+    const host = await fleet.addHost();
+    await host.ready();
+    await fleet.fair();
+    await fleet.stopMember(old);
+    await fleet.fair();
+  }
+}
+
+async function replaceGateways(fleet: Fleet): Promise<void> {
+  for (const old of fleet.gateways.slice()) {
+    await fleet.addGateway();
+    await fleet.stopMember(old);
+    fleet.balancer.remove(Number(new URL(old.url).port));
+  }
+}
+
+/** Rule 2. */
+async function checkAll(fleet: Fleet): Promise<void> {
+  const inputs = all.flatMap((load) => load.inputs);
+  for (const name of AGENTS) {
+    const history = await historyOf(fleet.inspector.journal, agentId("Member", name));
+    const own = inputs.filter(({ agent }) => agent === name);
+    wrong.push(...checkExactlyOnce(own, [history]), ...checkEpochs(history));
+    const { count } = await getState<{ readonly count: number }>(fleet.url, name);
+    if (count !== own.length) wrong.push(`${name} counts ${count} of ${own.length} webhooks`);
+  }
+}
+
+/** Rule 3: what a later release's `agents provision` does, and then a host of this one. */
+async function refuseOlder(fleet: Fleet): Promise<void> {
+  const connection = await connect({ servers: fleet.nats.url });
+  const { streams } = await jetstreamManager(connection);
+  const inbox = new Subjects().stream.inbox;
+  const { config } = await streams.info(inbox);
+  await streams.update(inbox, {
+    metadata: { ...config.metadata, [FORMATS_KEY]: String(STORED_FORMATS + 1) },
+  });
+  await connection.close();
+  const owners = JSON.stringify([...(await fleet.owners())]);
+  const said = await fleet.addHost().then(
+    () => "it serves",
+    (error: unknown) => String(error),
+  );
+  if (!said.includes("a newer release has upgraded")) wrong.push(`a host of this release: ${said}`);
+  if (JSON.stringify([...(await fleet.owners())]) !== owners)
+    wrong.push("shards changed hands although the host was refused");
+}
+
+async function upgrade(older: Release, newer: Release): Promise<void> {
+  const fleet = await Fleet.start({ shards: 16, leaseTtlMs: 5_000, gateways: GATEWAYS, release: older }); // prettier-ignore
+  const become = (release: Release): void => void (fleet.release = release);
+  try {
+    for (let n = 0; n < HOSTS; n++) await fleet.addHost();
+    await fleet.fair();
+    await under(fleet, "the older release", () => after(MIXED_MS));
+    const env = { NATS_URL: fleet.nats.url };
+    const provisioned = await runAgents(["provision"], env);
+    if (provisioned.code !== 0) throw new Error(provisioned.err);
+    become(newer);
+    await under(fleet, "hosts to the newer", () => replaceHosts(fleet));
+    await under(fleet, "gateways to the newer", () => replaceGateways(fleet));
+    await checkAll(fleet);
+    become(older);
+    await under(fleet, "gateways back", () => replaceGateways(fleet));
+    await under(fleet, "hosts back", () => replaceHosts(fleet));
+    await checkAll(fleet);
+    become(newer);
+    await under(fleet, "a host that can't read the formats", () => refuseOlder(fleet));
+    await checkAll(fleet);
+    say(fleet.complaints());
+  } finally {
+    await fleet.stop();
+  }
+}
+
+try {
+  say(`packing ${values.from}`);
+  const older = packRelease(temp.path, values.from);
+  say("packing what is built here");
+  const newer = packRelease(`${temp.path}/here`, undefined);
+  await upgrade(older, newer);
+} catch (error) {
+  wrong.push(error instanceof Error ? error.message : String(error));
+} finally {
+  temp.remove();
+}
+for (const line of wrong.slice(0, 20)) console.error(`wrong: ${line}`);
+say(wrong.length === 0 ? "nothing was lost or done twice" : `${wrong.length} things are wrong`);
+process.exitCode = wrong.length === 0 ? 0 : 1;
