@@ -6,6 +6,7 @@ const ALONE = [
   "test/sim/*.test.ts",
   "test/react/*.test.ts",
   "test/http/lazyFetchClasses.test.ts",
+  "test/durableObject/*.test.ts",
   "test/cli/reading.test.ts",
 ];
 /** `npm run attack`: what an outsider tries, over real sockets and processes. */
@@ -47,7 +48,12 @@ class AloneFirst extends BaseSequencer {
 // Tests run on the sources: the package's own entries resolve to TypeScript by the
 // "agents-source" condition. Processes that tests spawn run from dist/, which `pretest` builds.
 export default defineConfig({
-  resolve: { conditions: ["agents-source"] },
+  resolve: {
+    conditions: ["agents-source"],
+    alias: {
+      "cloudflare:workers": new URL("services/platform/index.ts", import.meta.url).pathname,
+    },
+  },
   ssr: { resolve: { conditions: ["agents-source"] } },
   test: {
     globalSetup: ["test/kit/globalSetup.ts"],

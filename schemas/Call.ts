@@ -150,6 +150,8 @@ type CallHead =
   | (({ readonly kind: "rpc" } | { readonly kind: "durable"; readonly key: string }) & {
       readonly method: string;
       readonly args: ReadonlyArray<unknown>;
+      /** `args` is one `StructuredText` of them all, and the result is to be one. */
+      readonly structured?: true;
       readonly props?: unknown;
     })
   /**
@@ -284,7 +286,8 @@ export type CallReply =
   | ({ readonly kind: "done" } & Omit<InputAnswer, "id">)
   /** The input is in the inbox. Its answer goes to the reply subject of its envelope. */
   | { readonly kind: "stored" }
-  | { readonly kind: "result"; readonly value?: unknown }
+  /** `structured`: the value is a `StructuredText`. */
+  | { readonly kind: "result"; readonly value?: unknown; readonly structured?: true }
   | ({ readonly kind: "error" } & RemoteError)
   /** `seq` and `time` of the last event; 0 without one. */
   | {

@@ -5,6 +5,7 @@
  * that users' classes need no more than `constructor(ctx, env)`.
  */
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
+import type { OpenTransaction } from "../database/Databases.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
 import type { QueueLane } from "../queue/QueueLane.ts";
 import type { Observability } from "../telemetry/observability.ts";
@@ -47,6 +48,8 @@ export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, 
   readonly outgoing: Pick<OutgoingLane, "send">;
   /** Ends this life of the agent. Resolves when that is stored. */
   destroy(): Promise<void>;
+  /** A transaction that outlasts the call: what anybody writes until its end is part of it. */
+  beginTransaction(): OpenTransaction;
   /** Holds every other turn back until `f` has settled. */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A>;
 }

@@ -1,8 +1,9 @@
 /**
- * `ctx.storage.kv`: JSON values by key, in the table `_agents_kv` of the agent's own database.
- * `AgentStorage` has the same calls with promises.
+ * `ctx.storage.kv`: values by key, in the table `_agents_kv` of the agent's own database
+ * (`storedValue` says how). `AgentStorage` has the same calls with promises.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
+import { fromStored, toStored } from "./storedValue.ts";
 import { tableExists } from "./tableExists.ts";
 
 const KV_TABLE =
@@ -14,6 +15,8 @@ export interface ListOptions {
   readonly prefix?: string;
   /** Only keys from this one on. */
   readonly start?: string;
+  /** Only keys after this one. */
+  readonly startAfter?: string;
   /** Only keys before this one. */
   readonly end?: string;
   /** Largest number of entries. Default: no limit. */
@@ -36,16 +39,19 @@ export class AgentKv {
   get<A = unknown>(key: string): A | undefined {
     if (!this.#exists()) return undefined;
     const row = this.#query("SELECT value FROM _agents_kv WHERE key = ?", [key]).rows[0];
-    return row === undefined ? undefined : (JSON.parse(String(row[0])) as A);
+    return row === undefined ? undefined : (fromStored(row[0]) as A);
   }
 
-  /** Sets a key. Throws `TypeError` for a value that is not JSON. */
+  /**
+   * Sets a key. Throws `TypeError` for `undefined`, and a `DataCloneError` for a value that the
+   * structured clone algorithm does not copy.
+   */
   put<A = unknown>(key: string, value: A): void {
-    const json = JSON.stringify(value) as string | undefined;
-    if (json === undefined)
-      throw new TypeError(`storage.put("${key}"): the value is not JSON; it was ${typeof value}`);
+    if (value === undefined)
+      throw new TypeError(`storage.put("${key}"): the value is undefined; delete the key instead`);
+    const stored = toStored(value, `storage.put("${key}"): the value`);
     this.#query(KV_TABLE, []);
-    this.#query("INSERT OR REPLACE INTO _agents_kv (key, value) VALUES (?, ?)", [key, json]);
+    this.#query("INSERT OR REPLACE INTO _agents_kv (key, value) VALUES (?, ?)", [key, stored]);
   }
 
   /** Deletes a key. Returns whether it existed. */
@@ -57,14 +63,15 @@ export class AgentKv {
   /** Keys and values in the order of keys, as they are now. */
   list<A = unknown>(options: ListOptions = {}): Array<[string, A]> {
     if (!this.#exists()) return [];
-    const { prefix = "", start, end, limit = -1, reverse = false } = options;
+    const { prefix = "", start, startAfter, end, limit = -1, reverse = false } = options;
     const result = this.#query(
       `SELECT key, value FROM _agents_kv
        WHERE substr(key, 1, length(?1)) = ?1 AND (?2 IS NULL OR key >= ?2) AND (?3 IS NULL OR key < ?3)
+         AND (?5 IS NULL OR key > ?5)
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?4`,
-      [prefix, start, end, limit],
+      [prefix, start, end, limit, startAfter],
     );
-    return result.rows.map(([key, value]) => [String(key), JSON.parse(String(value)) as A]);
+    return result.rows.map(([key, value]) => [String(key), fromStored(value) as A]);
   }
 
   /**

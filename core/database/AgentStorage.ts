@@ -1,7 +1,8 @@
 /**
  * `ctx.storage`: the agent's SQLite database under the names that apps for the reference use:
  * `sql.exec` with its cursor, `transactionSync`, and the key-value calls (`get`, `put`, `delete`,
- * `list`), which `kv` has without promises (`AgentKv`).
+ * `list`), which `kv` has without promises (`AgentKv`). `core/durableObject/ObjectStorage` has what
+ * only Durable Objects use.
  *
  * Writes are visible at once and durable before any output of the turn leaves; `sync()` waits for
  * that.
@@ -69,10 +70,16 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
       );
     return row;
   }
-  /** The remaining rows as arrays of values, in column order. */
-  *raw(): IterableIterator<ReadonlyArray<SqlColumnValue>> {
+  /** The remaining rows as arrays of values, in column order: iterate it, or read `toArray()`. */
+  raw(): IterableIterator<SqlColumnValue[]> & { toArray(): SqlColumnValue[][] } {
+    const rows = this.#raw();
+    // Later releases of Node have it of their own.
+    return Object.assign(rows, { toArray: () => [...rows] });
+  }
+
+  *#raw(): IterableIterator<SqlColumnValue[]> {
     for (; this.#at < this.#rows.length; this.#at++)
-      yield this.#rows[this.#at] as ReadonlyArray<SqlColumnValue>;
+      yield [...(this.#rows[this.#at] as SqlColumnValue[])];
   }
 }
 
@@ -104,6 +111,8 @@ export class AgentStorage {
   readonly sql: {
     /** Runs SQL with positional bindings. Throws `SqlError`. */
     readonly exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => SqlCursor<Row>;
+    /** The database's size in bytes. */
+    readonly databaseSize: number;
   };
 
   /** The key-value calls without promises, on the same keys. */
@@ -112,10 +121,17 @@ export class AgentStorage {
   constructor(runtime: StorageRuntime) {
     this.#runtime = runtime;
     this.kv = new AgentKv((sql, bindings) => this.#query(sql, bindings));
+    const query = (sql: string, bindings: ReadonlyArray<SqlParameter>): SqlResult =>
+      this.#query(sql, bindings);
     this.sql = {
-      exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => {
-        const result = this.#query(sql, bindings);
-        return new SqlCursor<Row>(result.columns, result.rows, result.rowsWritten);
+      exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) =>
+        this.cursorOf<Row>(query(sql, bindings)),
+      get databaseSize() {
+        const { rows } = query(
+          "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+          [],
+        );
+        return Number(rows[0]![0]);
       },
     };
   }
@@ -150,8 +166,8 @@ export class AgentStorage {
   }
 
   /**
-   * Sets a key, or several. Rejects with `TypeError` for a value that is not JSON, and with
-   * `SqlError`.
+   * Sets a key, or several. A value is what the structured clone algorithm copies. Rejects with a
+   * `DataCloneError` for another value, with `TypeError` for `undefined`, and with `SqlError`.
    */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;
@@ -174,6 +190,11 @@ export class AgentStorage {
   /** Keys and values in the order of keys. Rejects with `SqlError`. */
   async list<A = unknown>(options: ListOptions = {}): Promise<Map<string, A>> {
     return new Map(this.kv.list<A>(options));
+  }
+
+  /** The cursor of a result. */
+  protected cursorOf<Row>({ columns, rows, rowsWritten }: SqlResult): SqlCursor<Row> {
+    return new SqlCursor<Row>(columns, rows, rowsWritten);
   }
 
   #query(sql: string, bindings: ReadonlyArray<SqlParameter>): SqlResult {

@@ -56,6 +56,12 @@ export interface ReadOptions {
   readonly values?: ReadonlyArray<SqlValue | boolean>;
 }
 
+/** Each is called once; `rollback` after a `commit` that threw, too. */
+export interface OpenTransaction {
+  readonly commit: () => void;
+  readonly rollback: () => void;
+}
+
 export interface AgentDatabase {
   /**
    * Runs one or more statements; parameters bind to the first, in order; the result is the last
@@ -85,6 +91,11 @@ export interface AgentDatabase {
    * Synchronous.
    */
   readonly transaction: <A>(f: () => A) => A;
+  /**
+   * As `transaction`, for what takes longer than a function call: whatever is written until its end
+   * is part of it. It ends before any transaction that was begun earlier.
+   */
+  readonly beginTransaction: () => OpenTransaction;
   /** Nothing is in it, committed or not. */
   readonly isEmpty: boolean;
   /**

@@ -18,6 +18,14 @@ import { checkCallKey } from "../call/durableCall.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { AgentStub } from "./AgentStub.ts";
 import { instanceId, type AgentInstanceId } from "./instanceId.ts";
+import { decodeObjectValue, encodeObjectValue } from "./objectValues.ts";
+import {
+  stubTarget,
+  TARGET,
+  type CallClientSource,
+  type StubMaking,
+  type StubTarget,
+} from "./stubTarget.ts";
 import { isUpgrade, refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
@@ -38,12 +46,6 @@ export interface StubOptions {
   /** Accepted and ignored: calls always wait for an agent that moves between hosts. */
   readonly routingRetry?: unknown;
 }
-
-/**
- * Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its
- * process runs.
- */
-export type CallClientSource = () => Pick<CallClient, "call">;
 
 /** The binding of one agent class, in `env` under the name of the class. */
 export class AgentNamespace<A = unknown> {
@@ -135,28 +137,6 @@ export async function getAgentByName<A = unknown>(
 /** Names that `await` and loggers look up on any object. They are never remote methods. */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
-/** The target of a stub, for code that is built on a stub that a user holds. */
-interface StubTarget {
-  readonly client: CallClientSource;
-  readonly id: AgentId;
-  readonly options: StubMaking;
-}
-const TARGET = Symbol("target");
-
-/** The target of a stub; undefined for any other value. */
-export const stubTarget = (stub: unknown): StubTarget | undefined =>
-  typeof stub === "object" && stub !== null
-    ? (stub as { readonly [TARGET]?: StubTarget })[TARGET]
-    : undefined;
-
-/** How a stub is made. */
-interface StubMaking extends StubOptions {
-  /** The key of its calls (`withKey`). */
-  readonly key?: string;
-  /** What it resolves to is given to the caller. Default: the answer itself. */
-  readonly through?: <R>(method: string, answer: Promise<R>) => Promise<R>;
-}
-
 const ITSELF = <R>(_method: string, answer: Promise<R>): Promise<R> => answer;
 
 /**
@@ -174,6 +154,8 @@ export function withKey<Stub extends object>(stub: Stub, key: string): Stub {
     );
   checkCallKey(key);
   const { client, id, options } = target;
+  if (options.objectId !== undefined)
+    throw new TypeError("withKey: a Durable Object has no durable methods; an agent has");
   return makeStub(client, id, { ...options, key }) as Stub;
 }
 
@@ -183,9 +165,9 @@ export function makeStub<A>(
   id: AgentId,
   options: StubMaking = {},
 ): AgentStub<A> {
-  const { props, key: callKey, through = ITSELF } = options;
+  const { props, key: callKey, through = ITSELF, objectId } = options;
   const given = props === undefined ? {} : { props };
-  const namespaceId = instanceId(id);
+  const shownId = objectId ?? instanceId(id);
   const fetchAgent = async (
     input: Request | string | URL,
     init?: RequestInit,
@@ -202,9 +184,15 @@ export function makeStub<A>(
     const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
     const { result } = await fetchFrom(client, id, { request, body, given: { ...given, to } });
     const { reply } = result;
-    if (reply.kind === "result") return reply.value;
+    if (reply.kind === "result") return resultOf(reply);
     if (reply.kind === "error") throw decodeError(reply);
     return toResponse(reply, result.body, (stream) => pulled(client(), id, stream));
+  };
+  const sent = (method: string, args: unknown[]) => {
+    if (objectId !== undefined)
+      return { args: [encodeObjectValue(args, `the arguments of ${method}`)], structured: true } as const; // prettier-ignore
+    args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
+    return { args };
   };
   const call =
     (method: string) =>
@@ -213,14 +201,13 @@ export function makeStub<A>(
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
       if (args.length === 1 && args[0] instanceof Request && callKey === undefined)
         return callWithRequest(method, args[0]);
-      args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
       const what = callKey === undefined ? RPC : { kind: "durable" as const, key: callKey };
       const { reply } = await client().call(
         id,
-        { ...what, method, args, ...given },
+        { ...what, method, ...sent(method, args), ...given },
         { deadlineMs: STUB_DEADLINE_MS, repeatable: callKey !== undefined },
       );
-      if (reply.kind === "result") return reply.value;
+      if (reply.kind === "result") return resultOf(reply);
       throw reply.kind === "error"
         ? decodeError(reply)
         : new Error(`unexpected ${reply.kind} reply`);
@@ -229,14 +216,17 @@ export function makeStub<A>(
     get: (_target, key) => {
       if (key === "fetch")
         return (...request: Parameters<typeof fetchAgent>) => through(key, fetchAgent(...request));
-      if (key === "name") return namespaceId.name;
-      if (key === "id") return namespaceId;
+      if (key === "name") return shownId.name;
+      if (key === "id") return shownId;
       if (key === TARGET) return { client, id, options } satisfies StubTarget;
       if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
       return (...args: unknown[]) => through(key, call(key)(...args));
     },
   });
 }
+
+const resultOf = ({ value, structured }: CallReply & { readonly kind: "result" }): unknown =>
+  structured === true ? decodeObjectValue(value) : value;
 
 /** The most sub-agents that a request can pass; an address can't name as many. */
 const FORWARDS_MAX = 64;

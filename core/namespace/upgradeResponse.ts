@@ -36,7 +36,7 @@ const refusals = new WeakMap<Response, UpgradeRefusal>();
 
 /** A response with status 101, which the platform's own constructor refuses to make. */
 export function upgradeResponse(target: UpgradeTarget): Response {
-  const response = switching();
+  const response = switchingProtocols();
   targets.set(response, target);
   return response;
 }
@@ -53,7 +53,7 @@ export function readonlyUpgrade(response: Response): Response {
  * contains a 4xx (`protocol.md` §2.5).
  */
 export function refusedUpgrade(status: number): Response {
-  const response = switching();
+  const response = switchingProtocols();
   const isClients = status >= 400 && status < 500;
   refusals.set(response, {
     code: isClients ? CLOSE_OF_STATUS + status : CLOSE_FAILED,
@@ -62,7 +62,8 @@ export function refusedUpgrade(status: number): Response {
   return response;
 }
 
-const switching = (): Response =>
+/** A response that only the gateway can act on. */
+export const switchingProtocols = (): Response =>
   Object.defineProperty(new Response(null), "status", { value: 101 });
 
 /** Undefined for any other response. */

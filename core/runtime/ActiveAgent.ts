@@ -23,7 +23,7 @@ import type { Connection, ConnectionMessage } from "../connection/Connection.ts"
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import type { Abortable, AbortSource } from "../http/AbortSource.ts";
 import type { Observability } from "../telemetry/observability.ts";
-import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase, OpenTransaction, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import { NO_MCP } from "../mcp/McpClients.ts";
 import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
@@ -172,7 +172,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
     return routeError(this, turn, error, of);
   }
-
   undo(turn: Turn, failure: string): Promise<Undone> {
     return undoTurn(this, turn, failure);
   }
@@ -180,13 +179,11 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   async unlessDiscarded(): Promise<void> {
     if (this.discarded) throw new AgentDiscarded();
   }
-
   /** Resolves after `ms`, unless the agent is discarded meanwhile. */
   async sleep(ms: number): Promise<void> {
     await new Promise<void>((resolve) => this.time.after(ms, resolve));
     await this.unlessDiscarded();
   }
-
   touch(): void {
     this.committer.touch(this.turn());
   }
@@ -251,7 +248,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   report(turn: Turn, end: TurnEnd): void {
     this.parts.onTurnEnd(turn, end);
   }
-
   get state(): unknown {
     return this.#state.value;
   }
@@ -271,6 +267,11 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.#assertLive();
     this.assertMayWrite();
     return this.#sql.transaction(f);
+  }
+  beginTransaction(): OpenTransaction {
+    this.#assertLive();
+    this.assertMayWrite();
+    return this.#sql.begin();
   }
   connections(): Iterable<Connection> {
     return this.sockets.values();
@@ -379,11 +380,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   newTurn(cause: Cause, context: TurnContext = {}): Turn {
     return new Turn({ cause, owner: this, ...context });
   }
-
   runDeferred(turn: Turn, f: () => unknown): void {
     runAfterCommit(this, turn, f);
   }
-
   ceiling(name: CeilingName): number {
     return this.parts.ceiling(name);
   }

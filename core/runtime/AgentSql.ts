@@ -6,6 +6,7 @@ import { AgentDiscarded } from "../errors/errors.ts";
 import {
   LocalImageCorrupt,
   TooManyRows,
+  type OpenTransaction,
   type SqlResult,
   type SqlValue,
 } from "../database/Databases.ts";
@@ -138,6 +139,38 @@ export class AgentSql {
       // A flush inside it has taken only what came before it.
       if (agent.database.writes !== writes) agent.touch();
     }
+  }
+
+  /** A transaction that outlasts the call. */
+  begin(): OpenTransaction {
+    const { agent } = this;
+    agent.scheduler.table.showRunning();
+    const { writes } = agent.database;
+    const open = this.checked(() => agent.database.beginTransaction());
+    this.transactions++;
+    const end = (): void => {
+      agent.database.uncommittedBytesMax = Infinity;
+      this.transactions--;
+      if (agent.database.writes !== writes) agent.touch();
+    };
+    return {
+      commit: () => {
+        agent.assertMayWrite();
+        this.limit();
+        try {
+          this.checked(open.commit);
+        } catch (error) {
+          throw this.refusalOf(error);
+        }
+        end();
+      },
+      rollback: () => {
+        if (agent.discarded) return; // it went with the database
+        this.checked(open.rollback);
+        this.forgetTables();
+        end();
+      },
+    };
   }
 
   /** A damaged local image costs the agent in memory, nothing else: the journal has it all. */

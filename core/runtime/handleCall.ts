@@ -14,6 +14,7 @@
  */
 import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
 import { changeFromClient } from "../agent/changeState.ts";
+import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import { checkTags, Connection } from "../connection/Connection.ts";
 import {
   AgentAborted,
@@ -35,6 +36,7 @@ import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { answerRequest } from "./answerRequest.ts";
+import { connectObject } from "./connectObject.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { sinceOf } from "../stream/KeptMessages.ts";
 import { hideInMessage } from "../redaction/FieldRedaction.ts";
@@ -117,6 +119,8 @@ async function dispatch(
     case "pull":
       return pull(agent, call);
     case "connect":
+      if (agent.sockets.size >= agent.ceiling("connectionsMax")) return tooManySockets();
+      if (agent.agent instanceof ObjectActor) return connectObject(agent, agent.agent, call.socket);
       return { reply: await connect(agent, call) };
     case "resume": {
       agent.keeping.meet(call.socket);
@@ -180,7 +184,6 @@ async function connect(
     headers: socket.headers.map(([name, value]): [string, string] => [name, value]),
     body: new Uint8Array(0),
   });
-  if (agent.sockets.size >= agent.ceiling("connectionsMax")) return tooManySockets();
   const ctx = { request };
   let connection = agent.sockets.make(socket);
   const cause = causeOfConnect(socket.id, socket.url, agent.time.nowMs());
@@ -213,10 +216,16 @@ async function connect(
 }
 
 /** Answered before anything of the agent's code runs; its gateway refuses the upgrade. */
-const tooManySockets = (): CallReply => ({
-  kind: "response",
-  status: 429,
-  headers: [["retry-after", "10"]],
+const tooManySockets = (): CallAnswer => ({
+  reply: {
+    kind: "response",
+    status: 429,
+    headers: [
+      ["content-type", "text/plain;charset=UTF-8"],
+      ["retry-after", "10"],
+    ],
+  },
+  body: "Too many connections to this agent",
 });
 
 const SETUP_FAILED = { code: 1011, reason: "Uncaught exception during session setup" };
@@ -248,8 +257,8 @@ async function receive(
   const message = text
     ? new TextDecoder().decode(body)
     : (body.buffer.slice(body.byteOffset, body.byteOffset + body.byteLength) as ArrayBuffer);
-  const frame =
-    typeof message === "string" ? parseClientFrame(message) : ({ _tag: "Message" } as const);
+  const isPlain = typeof message !== "string" || agent.agent instanceof ObjectActor;
+  const frame = isPlain ? ({ _tag: "Message" } as const) : parseClientFrame(message);
   if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);
   const kind = frame._tag === "Rpc" ? "rpc" : "message";
   const cause = {

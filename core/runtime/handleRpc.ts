@@ -13,6 +13,8 @@ import { methodOn, type Method } from "../agent/methods.ts";
 import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protocol.ts";
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
 import { SparseMap } from "../collections/sparse.ts";
+import { ObjectActor } from "../durableObject/ObjectActor.ts";
+import { decodeObjectValue, encodeObjectValue } from "../namespace/objectValues.ts";
 import { encodeError } from "../call/remoteError.ts";
 import type { AbortSource } from "../http/AbortSource.ts";
 import { assertWireValue } from "../call/wireValue.ts";
@@ -118,12 +120,12 @@ export async function runRpc(
     const turn = agent.newTurn(cause, { abort });
     const isDurable = callableMetadata(method)?.durable === true || call.kind === "durable";
     const key = call.kind === "durable" ? call.key : agent.time.id();
+    const { structured = false } = call;
+    const args = structured ? (decodeObjectValue(call.args[0]) as unknown[]) : [...call.args];
     const value = isDurable
       ? await askDurable(agent, turn, { ...call, key })
-      : await agent.run(turn, () => method.apply(agent.agent, [...call.args]));
-    // Checked here, where the agent's author can see it, and not as a failure of the bus.
-    assertWireValue(value, `the result of ${call.method}`);
-    return { kind: "result", ...(value === undefined ? {} : { value }) };
+      : await agent.run(turn, () => method.apply(agent.agent, args));
+    return resultOf(value, `the result of ${call.method}`, structured);
   } catch (error) {
     if (agent.isLost) throw error;
     return { kind: "error", ...encodeError(error) };
@@ -152,16 +154,26 @@ export async function runRequestRpc(
       return value instanceof Response ? beginResponse(value, what, PIECE_BYTES_MAX) : { value };
     });
     if ("rest" in made) return respond(agent, turn, made);
-    assertWireValue(made.value, what);
-    const { value } = made;
-    return { reply: { kind: "result", ...(value === undefined ? {} : { value }) } };
+    return { reply: resultOf(made.value, what, agent.agent instanceof ObjectActor) };
   } catch (error) {
     if (agent.isLost) throw error;
     return { reply: { kind: "error", ...encodeError(error) } };
   }
 }
 
+/** Checked here, where the agent's author can see it, and not as a failure of the bus. */
+function resultOf(value: unknown, what: string, structured: boolean): CallReply {
+  if (structured) return { kind: "result", value: encodeObjectValue(value, what), structured };
+  assertWireValue(value, what);
+  return { kind: "result", ...(value === undefined ? {} : { value }) };
+}
+
 function stubMethod(agent: Agent<unknown>, name: string): Method {
+  if (agent instanceof ObjectActor) {
+    const method = agent.remoteMethod(name);
+    if (method === undefined) throw new TypeError(`Method ${name} does not exist`);
+    return method;
+  }
   const method = methodOn(agent, name);
   if (method === undefined || name.startsWith("_"))
     throw new Error(`Method ${name} does not exist`);

@@ -5,6 +5,7 @@
  */
 import type { Call, CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import { encodeError } from "../call/remoteError.ts";
+import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import {
   namesSubAgent,
   parseSubAgentPath,
@@ -18,13 +19,16 @@ import { interruptCalls } from "./runningCalls.ts";
 /** How the sockets of one that its parent deletes are closed (`protocol.md` §2.5). */
 const DELETED = { code: 1001, reason: "Sub-agent deleted" };
 
-/** Where the request goes on, or what answers it; undefined: it is the agent's own. */
+/**
+ * Where the request goes on, or what answers it; undefined: it is the agent's own, as everything is
+ * for a Durable Object.
+ */
 export async function passToSubAgent(
   agent: ActiveAgent,
   asked: AskedRequest,
 ): Promise<CallAnswer | undefined> {
   const { url } = asked.call;
-  if (!namesSubAgent(url)) return undefined;
+  if (!namesSubAgent(url) || agent.agent instanceof ObjectActor) return undefined;
   const { knownClasses } = agent.apis.subAgents;
   const match = parseSubAgentPath(url, { knownClasses });
   if (match === null) return undefined;

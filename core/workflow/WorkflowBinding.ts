@@ -5,7 +5,8 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";
-import { AgentNamespace, type CallClientSource } from "../namespace/AgentNamespace.ts";
+import { AgentNamespace } from "../namespace/AgentNamespace.ts";
+import type { CallClientSource } from "../namespace/stubTarget.ts";
 import type { Approval, ApprovalCriteria, ApprovalDecision } from "../approval/Approval.ts";
 import type { ControlAction, InstanceStatus, WorkflowCalls } from "./WorkflowCalls.ts";
 

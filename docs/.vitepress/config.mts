@@ -31,6 +31,7 @@ export default {
           guide("Clients", "clients"),
           guide("Email", "email"),
           guide("MCP", "mcp"),
+          guide("Durable Objects", "durable-objects"),
           guide("Access", "access"),
           guide("Testing", "testing"),
           guide("Configuration", "configuration"),

@@ -52,7 +52,7 @@ export async function decideUpgrade(
   const props = target.props === undefined ? {} : { props: target.props };
   const readonly = target.readonly === undefined ? {} : { readonly: target.readonly };
   try {
-    const { reply } = await calls.call(
+    const { reply, body } = await calls.call(
       target.id,
       { kind: "connect", socket: info, ...props, ...readonly },
       {
@@ -83,11 +83,10 @@ export async function decideUpgrade(
       };
     }
     sockets.remove(entry);
-    if (reply.kind === "response")
-      return {
-        _tag: "Refuse",
-        response: plain(reply.status, "Too many connections to this agent", reply.headers),
-      };
+    if (reply.kind === "response") {
+      const { status, headers } = reply;
+      return { _tag: "Refuse", response: { status, headers, body } };
+    }
     return setupFailed();
   } catch (error) {
     sockets.remove(entry);

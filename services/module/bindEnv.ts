@@ -3,15 +3,20 @@
  * agent class. A class is bound under its own name and under its name in capitals (`REPO_AGENT`),
  * which modules written for the reference use. The second binding is not enumerable, so that
  * routing sees each class once. Where the process can send mail, the binding `EMAIL` sends it. A
- * workflow class has a binding of another kind under the same names; routing does not reach it. A
+ * workflow class has a binding of another kind under the same names, which routing does not reach,
+ * and a class of Durable Objects one whose ids can be read back from their text. A
  * configuration file beside the module may give further names to all of these, by which routing
  * reaches a class, too, and bind the module's files.
  */
-import { AgentNamespace, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
+import { isObjectActor } from "../../core/durableObject/ObjectActor.ts";
+import { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";
+import { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
+import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
 import { isWorkflowActor } from "../../core/runtime/WorkflowRun.ts";
+import { installSocketGlobals } from "../platform/socketGlobals.ts";
 import { Assets } from "../wrangler/Assets.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
@@ -25,9 +30,7 @@ export function bindEnv(
   const env: Record<string, unknown> = { ...wrangler?.vars, ...variables };
   const classes = agents instanceof Map ? agents : undefined;
   for (const className of (classes?.keys() ?? agents) as Iterable<string>) {
-    const namespace = isWorkflowActor(classes?.get(className))
-      ? new WorkflowBinding(className, calls)
-      : new AgentNamespace(className, calls, mail?.drop);
+    const namespace = bindingOf(className, classes?.get(className), { calls, drop: mail?.drop });
     env[className] = namespace;
     const capitals = className.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toUpperCase();
     if (!(capitals in env)) Object.defineProperty(env, capitals, { value: namespace });
@@ -43,4 +46,17 @@ export function bindEnv(
   if (wrangler?.assets?.binding !== undefined)
     bind(wrangler.assets.binding, new Assets(wrangler.assets));
   return env;
+}
+
+function bindingOf(
+  className: string,
+  agentClass: unknown,
+  { calls, drop }: { readonly calls: CallClientSource; readonly drop: MailDrop | undefined },
+): unknown {
+  if (isWorkflowActor(agentClass)) return new WorkflowBinding(className, calls);
+  if (isObjectActor(agentClass)) {
+    installSocketGlobals();
+    return new ObjectNamespace(className, calls, drop);
+  }
+  return new AgentNamespace(className, calls, drop);
 }

@@ -70,7 +70,7 @@ export async function loadModule(
     });
   }
   const watched = wrangler === undefined ? files : [...files, wrangler.file];
-  const read = readModule(exports, file, watched);
+  const read = readModule(exports, file, watched, wrangler?.objects);
   return {
     ...read,
     version: versionOf(files, dirname(file)),
@@ -96,7 +96,7 @@ function withClassNames(
 ): WranglerConfig {
   const names = new Map([...agents].map(([name, agent]) => [agent, name]));
   const nameOf = (exported: string): string => {
-    const agent = agentClassOf(exports[exported]);
+    const agent = agentClassOf(exports[exported], wrangler.objects.includes(exported));
     return (agent && names.get(agent)) ?? exported;
   };
   const bindings = [...wrangler.bindings].map(

@@ -91,7 +91,6 @@ export const INSTEAD: Readonly<Record<string, string>> = {
 
 /** What to use here instead of a module of the platform, or of a name of `cloudflare:workers`. */
 export const PLATFORM_INSTEAD: Readonly<Record<string, string>> = {
-  DurableObject: 'Agent from "agents": its state, SQL, sockets and schedules',
   WorkflowEntrypoint: 'AgentWorkflow from "agents/workflows"',
   withEnv: "the env that handlers and agents receive",
   "cloudflare:email": "sendEmail and replyToEmail of Agent",

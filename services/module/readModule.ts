@@ -9,6 +9,8 @@ import { historyFault } from "../../core/retention/HistoryLimits.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import { targetsOf, type WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
+import { isObjectClass, type ObjectClass } from "../../core/durableObject/DurableObject.ts";
+import { objectActor } from "../../core/durableObject/ObjectActor.ts";
 import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
 import { entrypointContext } from "../platform/loopback.ts";
 import {
@@ -30,16 +32,21 @@ const KEYS_ELSEWHERE = ["scheduled", "queue", "tail", "trace", "test"];
 
 const EXAMPLE = `export class Counter extends Agent { … }  // import { Agent } from "agents"`;
 
-/** Throws `ModuleError`. `files` default to the module alone. */
+/**
+ * Throws `ModuleError`. `files` default to the module alone. `objects`: exports that are classes of
+ * Durable Objects even if they extend nothing, since a configuration file binds them.
+ */
 export function readModule(
   exports: Readonly<Record<string, unknown>>,
   file: string,
   files: ReadonlyArray<string> = [file],
+  objects: Iterable<string> = [],
 ): LoadedModule {
   const refuse = (message: string): never => {
     throw new ModuleError({ file, files, message: `${file}: ${message}` });
   };
-  const agents = readAgents(exports, refuse);
+  const bound = new Set(objects);
+  const agents = readAgents(exports, bound, refuse);
   const main = readDefault(exports["default"], refuse);
   const entrypoints = new Map(
     Object.entries(exports).filter((entry): entry is [string, EntrypointClass] =>
@@ -70,6 +77,7 @@ type Refuse = (message: string) => never;
  */
 function readAgents(
   exports: Readonly<Record<string, unknown>>,
+  bound: ReadonlySet<string>,
   refuse: Refuse,
 ): ReadonlyMap<string, AgentConstructor> {
   if (isAgentClass(exports["default"]))
@@ -78,7 +86,7 @@ function readAgents(
     );
   const classes = new Map<AgentConstructor, string>();
   for (const [name, exported] of Object.entries(exports)) {
-    const value = agentClassOf(exported);
+    const value = agentClassOf(exported, bound.has(name));
     if (value !== undefined && !classes.has(value)) classes.set(value, name);
   }
   const agents = new Map<string, AgentConstructor>();
@@ -95,11 +103,22 @@ function readAgents(
   return agents;
 }
 
-/** The class behind an export: an agent class, or what runs a workflow class; else undefined. */
-export function agentClassOf(exported: unknown): AgentConstructor | undefined {
-  const value = isWorkflowClass(exported) ? actorOf(exported) : exported;
-  return isAgentClass(value) ? value : undefined;
+/**
+ * The class behind an export: an agent class, or what runs a workflow class or hosts a class of
+ * Durable Objects; else undefined. `isBound`: a configuration file binds it.
+ */
+export function agentClassOf(exported: unknown, isBound: boolean): AgentConstructor | undefined {
+  if (isAgentClass(exported)) return exported;
+  if (isWorkflowClass(exported)) return actorOf(exported, workflowActor);
+  const isObject = isObjectClass(exported) || (isBound && isPlainClass(exported));
+  return isObject ? actorOf(exported as ObjectClass, objectActor) : undefined;
 }
+
+/** A class that extends nothing of this package, as old modules for the platform have them. */
+const isPlainClass = (value: unknown): boolean =>
+  typeof value === "function" &&
+  /^class\b/.test(Function.prototype.toString.call(value)) &&
+  !isEntrypointClass(value);
 
 /** A misspelt word must not pass for a setting that opens or closes something. */
 function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
@@ -130,10 +149,13 @@ function isWorkflowClass(value: unknown): value is WorkflowClass {
 }
 
 /** One entry for each class, however often it is exported. */
-const actors = new WeakMap<WorkflowClass, AgentConstructor>();
-function actorOf(workflow: WorkflowClass): AgentConstructor {
-  const actor = actors.get(workflow) ?? workflowActor(workflow);
-  actors.set(workflow, actor);
+const actors = new WeakMap<object, AgentConstructor>();
+function actorOf<A extends object>(
+  given: A,
+  make: (given: A) => AgentConstructor,
+): AgentConstructor {
+  const actor = actors.get(given) ?? make(given);
+  actors.set(given, actor);
   return actor;
 }
 

@@ -7,6 +7,7 @@
  * to use instead.
  */
 export { env, exports } from "./bindPlatform.ts";
+export { DurableObject } from "../../core/durableObject/DurableObject.ts";
 export { RpcTarget } from "./RpcTarget.ts";
 export { waitUntil } from "./waitUntil.ts";
 export { WorkerEntrypoint } from "./WorkerEntrypoint.ts";

@@ -10,7 +10,12 @@
  * Temporary tables and PRAGMA settings last until the agent hibernates. A connection that is closed
  * sooner, for room (`OpenConnections`), passes its settings on to the next one.
  */
-import type { ReadOptions, SqlResult, SqlValue } from "../../core/database/Databases.ts";
+import type {
+  OpenTransaction,
+  ReadOptions,
+  SqlResult,
+  SqlValue,
+} from "../../core/database/Databases.ts";
 import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
 import type { Lasting } from "./authorize.ts";
 import { SQLITE_OK, type Engine } from "./Engine.ts";
@@ -167,36 +172,51 @@ export class Connection {
 
   /** As `AgentDatabase.transaction`. */
   transaction<A>(f: () => A): A {
-    if (this.rolledBack) throw rolledBack();
-    const outermost = this.depth === 0;
-    if (outermost) this.file.beginTransaction();
-    const name = `level${this.depth}`;
+    const open = this.beginTransaction();
     try {
-      this.control(outermost ? "BEGIN" : `SAVEPOINT ${name}`);
-      this.depth++;
-      let result: A;
-      try {
-        result = f();
-        if (isThenable(result))
-          throw new TypeError(
-            "transactionSync takes a synchronous function: it would end at the first await",
-          );
-        if (this.rolledBack) throw rolledBack();
-      } finally {
-        this.depth--;
-      }
-      this.control(outermost ? "COMMIT" : `RELEASE ${name}`);
-      if (outermost) this.file.endTransaction(true);
+      const result = f();
+      if (isThenable(result))
+        throw new TypeError(
+          "transactionSync takes a synchronous function: it would end at the first await",
+        );
+      open.commit();
       return result;
     } catch (error) {
-      if (!this.rolledBack && !this.autocommit)
-        this.control(outermost ? "ROLLBACK" : `ROLLBACK TO ${name};RELEASE ${name}`);
-      if (outermost) {
-        this.file.endTransaction(false);
-        this.rolledBack = false;
-      }
+      open.rollback();
       throw error;
     }
+  }
+
+  /** As `AgentDatabase.beginTransaction`. */
+  beginTransaction(): OpenTransaction {
+    if (this.rolledBack) throw rolledBack();
+    const level = this.depth;
+    const outermost = level === 0;
+    if (outermost) this.file.beginTransaction();
+    const name = `level${level}`;
+    try {
+      this.control(outermost ? "BEGIN" : `SAVEPOINT ${name}`);
+    } catch (error) {
+      if (outermost) this.file.endTransaction(false);
+      throw error;
+    }
+    this.depth++;
+    return {
+      commit: () => {
+        this.depth = level;
+        if (this.rolledBack) throw rolledBack();
+        this.control(outermost ? "COMMIT" : `RELEASE ${name}`);
+        if (outermost) this.file.endTransaction(true);
+      },
+      rollback: () => {
+        this.depth = level;
+        if (!this.rolledBack && !this.autocommit)
+          this.control(outermost ? "ROLLBACK" : `ROLLBACK TO ${name};RELEASE ${name}`);
+        if (!outermost) return;
+        this.file.endTransaction(false);
+        this.rolledBack = false;
+      },
+    };
   }
 
   /** Bytes of SQLite's heap: page cache, schema, statements. */

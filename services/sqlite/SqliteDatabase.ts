@@ -11,6 +11,7 @@
  */
 import type {
   AgentDatabase,
+  OpenTransaction,
   ReadOptions,
   SqlResult,
   SqlValue,
@@ -72,6 +73,10 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
 
   transaction<A>(f: () => A): A {
     return this.connect().transaction(f);
+  }
+
+  beginTransaction(): OpenTransaction {
+    return this.connect().beginTransaction();
   }
 
   get isEmpty(): boolean {

@@ -5,7 +5,7 @@
  *
  * One seed and one order of steps produce one run, including agents' ids, times and journals.
  */
-import type { CallClientSource } from "../../core/namespace/AgentNamespace.ts";
+import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";

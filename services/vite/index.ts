@@ -1,6 +1,7 @@
 /**
  * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such
- * as `@callable()`. `turnkeep dev` does so by itself; Vite 8 passes them on, and Node refuses them.
+ * as `@callable()`, and knows `cloudflare:workers`. `turnkeep dev` does so by itself; Vite 8 passes
+ * decorators on, and Node refuses them.
  *
  * ```ts
  * // vitest.config.ts
@@ -8,12 +9,16 @@
  * export default { plugins: [agents()] };
  * ```
  */
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Loader } from "esbuild";
 
 /** The part of Vite's plugin type that this one uses, so that Vite's types are not needed. */
 export interface AgentsPlugin {
   readonly name: string;
   readonly enforce: "pre";
+  /** The file of this package that `cloudflare:workers` is; undefined for any other specifier. */
+  readonly resolveId: (specifier: string) => string | undefined;
   /** Compiles a file with decorators; leaves every other file alone. */
   readonly transform: (
     code: string,
@@ -21,6 +26,9 @@ export interface AgentsPlugin {
   ) => Promise<{ readonly code: string; readonly map: string } | undefined>;
 }
 
+const PLATFORM = fileURLToPath(
+  new URL(`../platform/index${extname(import.meta.url)}`, import.meta.url),
+);
 const FILE = /\.[cm]?([jt]sx?)$/;
 /**
  * A decorator, or something in a comment that looks like one: that costs a moment, nothing else.
@@ -32,6 +40,7 @@ export default function agents(): AgentsPlugin {
   return {
     name: "turnkeep",
     enforce: "pre",
+    resolveId: (specifier) => (specifier === "cloudflare:workers" ? PLATFORM : undefined),
     transform: async (code, id) => {
       const file = id.split("?")[0] ?? id;
       const loader = FILE.exec(file)?.[1];

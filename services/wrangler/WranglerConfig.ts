@@ -29,6 +29,8 @@ export interface WranglerConfig {
   readonly vars: Readonly<Record<string, unknown>>;
   /** Names of agent and workflow classes by the name of their binding. */
   readonly bindings: ReadonlyMap<string, string>;
+  /** Exports that are classes of Durable Objects, agents among them. */
+  readonly objects: ReadonlyArray<string>;
   /** The name of the mail binding by `send_email`, beside `EMAIL`. */
   readonly mailBindings: ReadonlyArray<string>;
   readonly assets?: AssetsConfig | undefined;

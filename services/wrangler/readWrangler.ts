@@ -74,9 +74,8 @@ function readFile(file: string): WranglerConfig {
     main: typeof main === "string" ? resolve(folder, main) : undefined,
     vars: table(config["vars"]),
     bindings,
-    mailBindings: rows(config["send_email"])
-      .map((row) => row["name"])
-      .filter((name) => typeof name === "string"),
+    objects: namesOf(objects, "class_name"),
+    mailBindings: namesOf(rows(config["send_email"]), "name"),
     assets,
     notes: [
       ...Object.keys(INSTEAD)
@@ -143,3 +142,6 @@ const table = (value: unknown): Table =>
 
 const rows = (value: unknown): ReadonlyArray<Table> =>
   Array.isArray(value) ? value.map(table) : [];
+
+const namesOf = (of: ReadonlyArray<Table>, key: string): ReadonlyArray<string> =>
+  of.map((row) => row[key]).filter((name) => typeof name === "string");

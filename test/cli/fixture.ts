@@ -191,6 +191,9 @@ function doubleDatabase(): AgentDatabase {
       throw new Error("not in these tests");
     },
     transaction: (f) => f(),
+    beginTransaction: () => {
+      throw new Error("not in these tests");
+    },
     create: () => undefined,
     isEmpty: true,
     uncommittedBytesMax: Infinity,

@@ -141,7 +141,7 @@ export async function startTestHost(
   const calls = shared ?? (await callClient(opened, subjects, nats.shards));
   const agents = new Map(Object.entries(options.module.agents));
   const gated = gatedCalls(calls);
-  const env = bindEnv(options.module.env ?? {}, agents.keys(), () => gated);
+  const env = bindEnv(options.module.env ?? {}, agents, () => gated);
   const host = await Effect.runPromise(
     runHost({
       hostId,
@@ -163,9 +163,10 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
   const nats = await Effect.runPromise(Effect.provide(Nats, opened.context));
   const subjects = new Subjects(options.namespace);
   const calls = await callClient(opened, subjects, nats.shards);
-  const env = bindEnv(options.module.env ?? {}, Object.keys(options.module.agents), () => calls);
-  const { agents, webhooks = [], version: _version, ...rest } = options.module;
-  const code = gatewayModule({ ...rest, agents: new Map(Object.entries(agents)), webhooks }, env);
+  const { agents: classes, webhooks = [], version: _version, ...rest } = options.module;
+  const agents = new Map(Object.entries(classes));
+  const env = bindEnv(options.module.env ?? {}, agents, () => calls);
+  const code = gatewayModule({ ...rest, agents, webhooks }, env);
   const gateway = await Effect.runPromise(
     runGateway({
       gatewayId,

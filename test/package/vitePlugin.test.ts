@@ -24,3 +24,9 @@ it("leaves files without decorators, packages and other kinds of files alone", a
   expect(await transform(DECORATED, "/app/node_modules/x/a.ts")).toBeUndefined();
   expect(await transform("@media print {}", "/app/a.css")).toBeUndefined();
 });
+
+it("knows the module of the reference's platform, and no other", async () => {
+  const file = agents().resolveId("cloudflare:workers")!;
+  expect(await import(file)).toHaveProperty("DurableObject");
+  expect(agents().resolveId("./cloudflare:workers")).toBeUndefined();
+});

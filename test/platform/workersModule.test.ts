@@ -75,10 +75,10 @@ describe.each(["source", "dist"] as const)(
 
     it("is told what to use instead of what is not there", async () => {
       const { file, report } = await load(
-        `import { DurableObject } from "cloudflare:workers";\nexport class A extends DurableObject {}`,
+        `import { WorkflowEntrypoint } from "cloudflare:workers";\nexport class A extends WorkflowEntrypoint {}`,
       );
       expect(report.error?.message).toBe(
-        `${file}:1: "cloudflare:workers" has no DurableObject here. Use Agent from "agents": its state, SQL, sockets and schedules`,
+        `${file}:1: "cloudflare:workers" has no WorkflowEntrypoint here. Use AgentWorkflow from "agents/workflows"`,
       );
     });
 

@@ -250,7 +250,7 @@ describe("ctx.storage", () => {
   test("keeps them without promises, too, under the same keys", async () => {
     expect(await (await agent("sync-kv")).syncKv()).toEqual({
       before: [null, false, []],
-      refused: 'TypeError: storage.put("f"): the value is not JSON; it was function',
+      refused: 'DataCloneError: storage.put("f"): the value is a function, which can\'t be cloned',
       seen: [{ n: 1 }, { n: 1 }, [["b/1", [1]]]],
       deleted: [true, true],
     });

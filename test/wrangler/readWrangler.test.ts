@@ -37,6 +37,7 @@ describe("the configuration file beside a module", () => {
         ["PAY", "PayAgent"],
         ["TASK_WORKFLOW", "TaskWorkflow"],
       ]),
+      objects: ["PayAgent"],
       mailBindings: ["MAILER"],
       assets: {
         directory: join(folder, "public"),

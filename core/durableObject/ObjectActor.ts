@@ -1,0 +1,202 @@
+/**
+ * The agent around a Durable Object: it hosts the user's object, and brings it what comes as turns
+ * of an agent. So an object has a journal, exactly-once webhooks, a database and sockets as agents
+ * have them, and no second runtime.
+ *
+ * 1. The user's object is no agent: it has its own names. `core/runtime` asks the actor for the
+ *    object's methods, passes every frame on as it is, and knows no sub-agents of it.
+ * 2. Every event passes `EventOrder`, on top of the order of turns.
+ * 3. The alarm is one schedule. Setting or deleting it in its own handler replaces the running one,
+ *    too, which is then not tried again.
+ */
+import { Agent } from "../agent/Agent.ts";
+import type { AgentContext } from "../agent/AgentContext.ts";
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
+import { methodOn, type Method } from "../agent/methods.ts";
+import { runtimeOf } from "../agent/RuntimeContext.ts";
+import type { Connection } from "../connection/Connection.ts";
+import type { Schedule } from "../schedule/Schedule.ts";
+import type { ObjectClass, ObjectHandlers } from "./DurableObject.ts";
+import { EventOrder } from "./EventOrder.ts";
+import { ObjectSocket } from "./ObjectSocket.ts";
+import { ObjectSockets } from "./ObjectSockets.ts";
+import { ObjectState } from "./ObjectState.ts";
+import type { ObjectAlarms } from "./ObjectStorage.ts";
+import { socketOf } from "./socketResponse.ts";
+
+/** The actor's method that the alarm's schedule calls. */
+const ALARM = "_alarm";
+/** As on the reference's platform: the first attempt and six more, from two seconds on. */
+const ALARM_RETRY = { maxAttempts: 7, baseDelayMs: 2_000, maxDelayMs: 64_000 } as const;
+
+/** Methods of the object that other calls reach. */
+const HANDLERS: ReadonlySet<string> = new Set<keyof ObjectHandlers>([
+  "fetch",
+  "alarm",
+  "webSocketMessage",
+  "webSocketClose",
+  "webSocketError",
+]);
+
+const { mode, listeners } = ObjectSocket.internals;
+
+/** What an upgrade request led to: the accepted socket, or the answer that refuses it. */
+export type Upgraded = { readonly socket: ObjectSocket } | { readonly response: Response };
+
+export abstract class ObjectActor extends Agent {
+  abstract readonly objectClass: ObjectClass;
+  readonly sockets: ObjectSockets;
+  readonly #runtime: AgentRuntime;
+  readonly #events: EventOrder;
+  #object: (object & ObjectHandlers) | undefined;
+  /** Id of the schedule whose handler runs. */
+  #runningAlarm: string | undefined;
+
+  constructor(ctx: AgentContext, env: Record<string, unknown>) {
+    super(ctx, env);
+    this.#runtime = runtimeOf(ctx);
+    this.#events = new EventOrder(this.#runtime.time);
+    this.sockets = new ObjectSockets(this.#runtime);
+  }
+
+  override async onStart(): Promise<void> {
+    this.sockets.closeLost();
+    const state = new ObjectState({
+      runtime: this.#runtime,
+      events: this.#events,
+      sockets: this.sockets,
+      alarms: this.#alarms(),
+    });
+    this.#object = new this.objectClass(state, this.env as never);
+    await ObjectState.started(state);
+  }
+
+  override onRequest(request: Request): Promise<Response> {
+    return this.#events.run(() => this.#fetch(request));
+  }
+
+  #fetch(request: Request): Response | Promise<Response> {
+    const { fetch } = this.#handlers;
+    if (typeof fetch !== "function")
+      throw new TypeError(
+        `${this.objectClass.name} has no fetch(): call its methods by their names`,
+      );
+    return fetch.call(this.#object, request);
+  }
+
+  /** An upgrade request: the object's `fetch` accepts it, or answers something else. */
+  upgrade(request: Request): Promise<Upgraded> {
+    return this.#events.run(async () => {
+      const response = await this.#fetch(request);
+      const client = socketOf(response);
+      return client === undefined ? { response } : { socket: ObjectSocket.accepted(client) };
+    });
+  }
+
+  /**
+   * The object's method that a stub calls; undefined without one. Handlers are none, and neither
+   * are functions kept in a field.
+   */
+  remoteMethod(name: string): Method | undefined {
+    const method = HANDLERS.has(name) ? undefined : methodOn(this.#handlers, name);
+    if (method === undefined || name in Object.prototype) return undefined;
+    return (...args) => this.#events.run(() => method.apply(this.#object, args));
+  }
+
+  override async onMessage(connection: Connection, message: string | ArrayBuffer): Promise<void> {
+    const socket = this.sockets.of(connection);
+    if (socket === undefined || this.sockets.answers(socket, message)) return;
+    await this.#events.run(() =>
+      mode(socket) === "live"
+        ? listeners(socket).tell({ type: "message", data: message })
+        : this.#handlers.webSocketMessage?.(socket, message),
+    );
+  }
+
+  override async onClose(
+    connection: Connection,
+    code: number,
+    reason: string,
+    wasClean: boolean,
+  ): Promise<void> {
+    const socket = this.sockets.of(connection);
+    if (socket === undefined) return;
+    this.sockets.drop(socket);
+    await this.#events.run(() =>
+      mode(socket) === "live"
+        ? listeners(socket).tell({ type: "close", code, reason, wasClean })
+        : this.#handlers.webSocketClose?.(socket, code, reason, wasClean),
+    );
+  }
+
+  override onError(error: unknown): Promise<void>;
+  override onError(connection: Connection, error: unknown): Promise<void>;
+  override async onError(first: unknown, error?: unknown): Promise<void> {
+    if (arguments.length === 1) return super.onError(first);
+    const socket = this.sockets.of(first as Connection);
+    if (socket === undefined) return;
+    await this.#events.run(() =>
+      mode(socket) === "live"
+        ? listeners(socket).tell({ type: "error", error, message: String(error) })
+        : this.#handlers.webSocketError?.(socket, error),
+    );
+  }
+
+  // The alarm
+
+  /** For the runtime: the alarm's schedule is due. */
+  async [ALARM](_payload: unknown, { id }: Schedule): Promise<void> {
+    const retryCount = (this.#runtime.currentCause()?.attempt ?? 1) - 1;
+    this.#runningAlarm = id;
+    try {
+      await this.#events.run(() => this.#handlers.alarm?.({ isRetry: retryCount > 0, retryCount }));
+    } finally {
+      this.#runningAlarm = undefined;
+    }
+  }
+
+  #alarmRows() {
+    return this.#runtime.scheduler.table.all().filter(({ callback }) => callback === ALARM);
+  }
+
+  #alarms(): ObjectAlarms {
+    const { scheduler } = this.#runtime;
+    return {
+      get: () => this.#alarmRows().find(({ id }) => id !== this.#runningAlarm)?.dueMs ?? null,
+      set: (atMs) => {
+        this.#runtime.assertMayWrite();
+        if (atMs !== null && typeof this.#handlers.alarm !== "function")
+          throw new TypeError(`${this.objectClass.name} has no alarm(): setAlarm() needs it`);
+        for (const { id } of this.#alarmRows()) scheduler.cancel(id);
+        if (atMs === null) return;
+        scheduler.add({
+          callback: ALARM,
+          when: { type: "scheduled", atMs },
+          settings: { idempotent: false, retry: ALARM_RETRY },
+          shape: "interface",
+        });
+      },
+    };
+  }
+
+  /** Its class's prototype before its constructor has returned: it may set an alarm. */
+  get #handlers(): object & ObjectHandlers {
+    return this.#object ?? (this.objectClass.prototype as object & ObjectHandlers);
+  }
+}
+
+/** The actor class of a class of Durable Objects, under its name. */
+export function objectActor(objectClass: ObjectClass): typeof ObjectActor {
+  const { options } = objectClass;
+  const actor = class extends ObjectActor {
+    static override options: AgentStaticOptions = { ...options };
+    override readonly objectClass = objectClass;
+  };
+  Object.defineProperty(actor, "name", { value: objectClass.name });
+  return actor;
+}
+
+/** Is this class the actor of a Durable Object? */
+export const isObjectActor = (value: unknown): boolean =>
+  typeof value === "function" && value.prototype instanceof ObjectActor;

@@ -1,0 +1,138 @@
+/**
+ * `ctx` of a Durable Object: its id, its storage, its sockets, and what holds events back. The
+ * actor around the object makes one each time the object comes to memory.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { messageOf } from "../errors/errors.ts";
+import type { EventOrder } from "./EventOrder.ts";
+import { ObjectId } from "./objectId.ts";
+import type { ObjectSocket } from "./ObjectSocket.ts";
+import type { ObjectSockets, WebSocketRequestResponsePair } from "./ObjectSockets.ts";
+import { ObjectStorage, type ObjectAlarms } from "./ObjectStorage.ts";
+
+/** As on the reference's platform: longer than any start, and an end to a deadlock. */
+const BLOCK_MS_MAX = 30_000;
+
+/** What the state is made of. */
+export interface ObjectStateParts {
+  readonly runtime: AgentRuntime;
+  readonly events: EventOrder;
+  readonly sockets: ObjectSockets;
+  readonly alarms: ObjectAlarms;
+}
+
+/** The context of one object, as `this.ctx`. Made by the runtime only. */
+export class ObjectState {
+  /** The object's id. */
+  readonly id: ObjectId;
+  /** The object's database, its key-value calls and its alarm. */
+  readonly storage: ObjectStorage;
+  /** Always empty. */
+  readonly props: Readonly<Record<string, unknown>> = {};
+  readonly #runtime: AgentRuntime;
+  readonly #events: EventOrder;
+  readonly #sockets: ObjectSockets;
+  #blocks: Promise<unknown> | undefined;
+  #started = false;
+  #timeoutMs: number | null = null;
+
+  constructor({ runtime, events, sockets, alarms }: ObjectStateParts) {
+    this.#runtime = runtime;
+    this.#events = events;
+    this.#sockets = sockets;
+    this.id = new ObjectId(runtime.id);
+    this.storage = new ObjectStorage({ runtime, events, alarms });
+  }
+
+  /** For the actor: the constructor has returned. Settles as the blocks that it began. */
+  static async started(state: ObjectState): Promise<void> {
+    await state.#blocks;
+    state.#started = true;
+  }
+
+  /** Keeps the object in memory until `promise` settles. A rejection is logged. */
+  waitUntil(promise: Promise<unknown>): void {
+    this.#runtime.waitUntil(promise);
+  }
+
+  /**
+   * Runs `f` while no event of this object begins, for at most 30 s. Settles as `f` does. When it
+   * rejects, the object is discarded from memory; in a constructor, the event that starts it fails.
+   */
+  blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
+    const release = this.#events.hold();
+    const reset = (why: string): void => {
+      if (this.#started) this.#runtime.abort(`blockConcurrencyWhile ${why}`);
+    };
+    const cancel = this.#runtime.time.after(BLOCK_MS_MAX, () =>
+      this.#runtime.abort("blockConcurrencyWhile took longer than 30 s"),
+    );
+    const block = (async () => {
+      try {
+        return await f();
+      } catch (error) {
+        reset(`failed: ${messageOf(error)}`);
+        throw error;
+      } finally {
+        cancel();
+        release();
+      }
+    })();
+    this.#runtime.waitUntil(block.catch(() => undefined));
+    if (!this.#started) {
+      this.#blocks = Promise.all([this.#blocks, block]);
+      // A constructor that throws leaves nobody to wait for it.
+      this.#blocks.catch(() => undefined);
+    }
+    return block;
+  }
+
+  /**
+   * Discards the object in memory with everything not yet stored. The next event starts it again.
+   */
+  abort(reason?: string): void {
+    this.#runtime.abort(reason ?? "abort() was called");
+  }
+
+  // Sockets
+
+  /**
+   * Accepts the server's end of a `WebSocketPair`, whose client's end this `fetch` returns. Its
+   * events go to `webSocketMessage`, `webSocketClose` and `webSocketError`; the object may leave
+   * memory meanwhile. At most 10 tags of 256 characters.
+   */
+  acceptWebSocket(socket: ObjectSocket, tags: ReadonlyArray<string> = []): void {
+    this.#sockets.accept(socket, tags);
+  }
+  /** The connected sockets of `acceptWebSocket`: all, or those with this tag. */
+  getWebSockets(tag?: string): ObjectSocket[] {
+    return this.#sockets.list(tag);
+  }
+  /** The tags that a socket was accepted with. */
+  getTags(socket: ObjectSocket): string[] {
+    return this.#sockets.tagsOf(socket);
+  }
+  /**
+   * A message that is answered without the object's code, on all sockets of `acceptWebSocket`;
+   * without a pair, none is. Stored with the object.
+   */
+  setWebSocketAutoResponse(pair?: WebSocketRequestResponsePair): void {
+    this.#sockets.autoResponse = pair ?? null;
+  }
+  /** The pair that is set; null without one. */
+  getWebSocketAutoResponse(): WebSocketRequestResponsePair | null {
+    return this.#sockets.autoResponse;
+  }
+  /** When this socket was last answered by the pair, since the object came to memory; else null. */
+  getWebSocketAutoResponseTimestamp(socket: ObjectSocket): Date | null {
+    return this.#sockets.answeredAt(socket);
+  }
+  /** Kept and not used: an event may take what a turn may (`turnSeconds`). */
+  setHibernatableWebSocketEventTimeout(timeoutMs?: number): void {
+    this.#timeoutMs = timeoutMs ?? null;
+  }
+  /** What was set; null without it. */
+  getHibernatableWebSocketEventTimeout(): number | null {
+    return this.#timeoutMs;
+  }
+}

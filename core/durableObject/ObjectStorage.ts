@@ -1,0 +1,127 @@
+/**
+ * `ctx.storage` of a Durable Object: the calls that agents have (`AgentStorage`), and those that
+ * only objects use: asynchronous transactions, `deleteAll`, the alarm. Bytes of SQL come back as
+ * `ArrayBuffer`s, as on the reference's platform.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { AgentStorage, SqlCursor } from "../database/AgentStorage.ts";
+import type { SqlResult } from "../database/Databases.ts";
+import type { EventOrder } from "./EventOrder.ts";
+
+/** The alarm of one object (`ObjectActor`). */
+export interface ObjectAlarms {
+  /** Milliseconds since the epoch; null without one that is still to begin. */
+  get(): number | null;
+  /** Null: none. */
+  set(atMs: number | null): void;
+}
+
+/** Tables that are the runtime's own, or SQLite's. */
+const KEPT =
+  "name NOT LIKE 'svc\\_agents\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+
+/** The storage in a transaction, which can be undone. */
+export interface ObjectTransaction extends Pick<ObjectStorage, "get" | "put" | "delete" | "list"> {
+  /** Undoes the transaction: nothing of it is stored when its function returns. */
+  rollback(): void;
+}
+
+interface ObjectStorageParts {
+  readonly runtime: Pick<AgentRuntime, "query" | "transaction" | "flush" | "beginTransaction">;
+  readonly events: EventOrder;
+  readonly alarms: ObjectAlarms;
+}
+
+export class ObjectStorage extends AgentStorage {
+  readonly #parts: ObjectStorageParts;
+
+  constructor(parts: ObjectStorageParts) {
+    super(parts.runtime);
+    this.#parts = parts;
+  }
+
+  protected override cursorOf<Row>({ columns, rows, rowsWritten }: SqlResult): SqlCursor<Row> {
+    const plain = rows.map((row) =>
+      row.map((value) => (value instanceof Uint8Array ? (bufferOf(value) as never) : value)),
+    );
+    return new SqlCursor<Row>(columns, plain, rowsWritten);
+  }
+
+  /**
+   * Runs `f` while no other event begins, and stores what it wrote, by SQL too, as one: nothing of
+   * it when it rejects, or has called `rollback()`. Settles as `f` does.
+   */
+  async transaction<A>(f: (txn: ObjectTransaction) => A | Promise<A>): Promise<A> {
+    const { runtime, events } = this.#parts;
+    const release = events.hold();
+    let undone = false;
+    const txn: ObjectTransaction = {
+      get: this.get.bind(this),
+      put: this.put.bind(this),
+      delete: this.delete.bind(this),
+      list: this.list.bind(this),
+      rollback: () => (undone = true),
+    };
+    try {
+      const open = runtime.beginTransaction();
+      try {
+        const result = await f(txn);
+        if (undone) open.rollback();
+        else open.commit();
+        return result;
+      } catch (error) {
+        open.rollback();
+        throw error;
+      }
+    } finally {
+      release();
+    }
+  }
+
+  /** Deletes every key, every table and the alarm. The object itself goes on. */
+  async deleteAll(): Promise<void> {
+    const { runtime, alarms } = this.#parts;
+    alarms.set(null);
+    runtime.transaction(() => {
+      // Rows of one table may refer to another that is dropped before it.
+      runtime.query("PRAGMA defer_foreign_keys = ON", []);
+      for (const type of ["view", "table"]) {
+        // One by one: with a virtual table go those that it is made of.
+        for (;;) {
+          const { rows } = runtime.query(
+            `SELECT name FROM sqlite_master WHERE type = ? AND ${KEPT} ORDER BY sql NOT LIKE 'CREATE VIRTUAL%' LIMIT 1`,
+            [type],
+          );
+          const name = rows[0]?.[0];
+          if (name === undefined) break;
+          runtime.query(`DROP ${type} "${String(name).replaceAll('"', '""')}"`, []);
+        }
+      }
+    });
+  }
+
+  /** The time of the alarm; null without one, and while its handler runs. */
+  async getAlarm(): Promise<number | null> {
+    return this.#parts.alarms.get();
+  }
+
+  /**
+   * Calls the object's `alarm()` at a time, in milliseconds or as a `Date`; at once for one that
+   * has passed. Replaces the alarm that is set. Rejects with `TypeError` for a time that is none,
+   * and for a class without `alarm()`.
+   */
+  async setAlarm(time: number | Date): Promise<void> {
+    const atMs = Number(time);
+    if (!(Number.isFinite(atMs) && atMs > 0))
+      throw new TypeError("setAlarm() takes a Date, or milliseconds since the epoch");
+    this.#parts.alarms.set(atMs);
+  }
+
+  /** Takes the alarm back. In its own handler: it is not tried again. */
+  async deleteAlarm(): Promise<void> {
+    this.#parts.alarms.set(null);
+  }
+}
+
+/** A copy of the bytes, whose buffer is theirs alone. */
+const bufferOf = (bytes: Uint8Array): ArrayBuffer => bytes.slice().buffer as ArrayBuffer;

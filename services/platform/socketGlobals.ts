@@ -1,0 +1,35 @@
+/**
+ * Gives a process the globals by which Durable Objects accept sockets: `WebSocketPair`,
+ * `WebSocketRequestResponsePair`, and a `Response` that takes `{ status: 101, webSocket }`.
+ */
+import { ObjectSocket } from "../../core/durableObject/ObjectSocket.ts";
+import { WebSocketRequestResponsePair } from "../../core/durableObject/ObjectSockets.ts";
+import { upgradeOf } from "../../core/durableObject/socketResponse.ts";
+
+/** `const { 0: client, 1: server } = new WebSocketPair()`: return one, accept the other. */
+export class WebSocketPair {
+  readonly 0: ObjectSocket;
+  readonly 1: ObjectSocket;
+
+  constructor() {
+    [this[0], this[1]] = ObjectSocket.pair();
+  }
+}
+
+const INSTALLED = Symbol.for("agents.socketGlobals");
+
+/** Once per process. A global of one of the two names that is there already stays. */
+export function installSocketGlobals(): void {
+  if (INSTALLED in globalThis) return;
+  Object.defineProperty(globalThis, INSTALLED, { value: true });
+  const NativeResponse = globalThis.Response;
+  const response: typeof Response = new Proxy(NativeResponse, {
+    construct: (native, args: [unknown, unknown], target): Response =>
+      upgradeOf(args[1]) ?? Reflect.construct(native, args, target === response ? native : target),
+  });
+  globalThis.Response = response;
+  Object.defineProperty(response.prototype, "constructor", { value: response });
+  for (const value of [WebSocketPair, WebSocketRequestResponsePair])
+    if (!(value.name in globalThis))
+      Object.defineProperty(globalThis, value.name, { value, writable: true, configurable: true });
+}
