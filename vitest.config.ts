@@ -52,11 +52,14 @@ export default defineConfig({
     conditions: ["agents-source"],
     alias: {
       "cloudflare:workers": new URL("services/platform/index.ts", import.meta.url).pathname,
+      "cloudflare:email": new URL("services/platform/email.ts", import.meta.url).pathname,
     },
   },
   ssr: { resolve: { conditions: ["agents-source"] } },
   test: {
     globalSetup: ["test/kit/globalSetup.ts"],
+    // What imports the reference's platform is not left to Node.
+    server: { deps: { inline: [/reference-agents/] } },
     // For a machine that is busy elsewhere: no test passes or fails by how fast it is.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -15,6 +15,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { explainImportError } from "./explainImportError.ts";
 import { locateSyntaxError } from "./locateSyntaxError.ts";
+import { usesInstalledAgents } from "./installedAgents.ts";
 import { ModuleError, type LoadedModule } from "./LoadedModule.ts";
 import {
   synchronousHooks,
@@ -55,8 +56,8 @@ export async function loadModule(
     });
   const wrangler = wranglerOf(file);
   if (variables !== undefined) seedPlatform({ ...wrangler?.vars, ...variables });
-  loader ??= startLoader();
-  const { load, exports, files, error } = await loader.import(file);
+  loader ??= makeLoader(usesInstalledAgents(file));
+  const { load, exports, files, error } = await (await loader).import(file);
   if (error !== undefined) {
     const place = error instanceof SyntaxError ? locateSyntaxError(files) : undefined;
     throw new ModuleError({
@@ -133,13 +134,22 @@ interface Loader {
 }
 
 /** Module hooks belong to the process and can't be removed; hence one loader for its whole life. */
-let loader: Loader | undefined;
+let loader: Promise<Loader> | undefined;
 
-function startLoader(): Loader {
+async function makeLoader(ownAgents: boolean): Promise<Loader> {
+  if (ownAgents && !("WebSocket" in globalThis)) {
+    // The reference's package reads its constants while it is loaded; Node has it from 22 on.
+    const { WebSocket } = await import("ws");
+    Object.defineProperty(globalThis, "WebSocket", { value: WebSocket, configurable: true });
+  }
+  return startLoader(ownAgents);
+}
+
+function startLoader(ownAgents: boolean): Loader {
   const files = new Map<number, string[]>();
   const report = (file: string, load: number): unknown =>
     files.get(load)?.push(fileURLToPath(file));
-  let hooks = useHooks(report, { transforms: false });
+  let hooks = useHooks(report, { transforms: false, ownAgents });
   let transforms = false;
   let loads = 0;
   const transform = async (): Promise<void> => {
@@ -147,7 +157,7 @@ function startLoader(): Loader {
     hooks.end();
     const { register } = await import("tsx/esm/api");
     register();
-    hooks = useHooks(report, { transforms: true });
+    hooks = useHooks(report, { transforms: true, ownAgents });
   };
   const load = async (file: string): Promise<Imported> => {
     const number = ++loads;
@@ -206,14 +216,17 @@ interface Hooks {
 /** `report` receives the URL of each file of a load. */
 function useHooks(
   report: (file: string, load: number) => void,
-  { transforms }: Pick<HookOptions, "transforms">,
+  given: Pick<HookOptions, "transforms" | "ownAgents">,
 ): Hooks {
   const inSource = import.meta.url.endsWith(".ts");
-  const platform = new URL("../platform/index.ts", import.meta.url).href;
+  const extension = inSource ? "ts" : "js";
+  const platform = (name: string): string =>
+    new URL(`../platform/${name}.${extension}`, import.meta.url).href;
   const aliases = {
-    "cloudflare:workers": inSource ? platform : platform.replace(/\.ts$/, ".js"),
+    "cloudflare:workers": platform("index"),
+    "cloudflare:email": platform("email"),
   };
-  const options: HookOptions = { selfUrl: import.meta.url, aliases, transforms };
+  const options: HookOptions = { selfUrl: import.meta.url, aliases, ...given };
   const { registerHooks } = nodeModule as {
     readonly registerHooks?: (hooks: SynchronousHooks) => { readonly deregister: () => void };
   };

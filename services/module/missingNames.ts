@@ -93,7 +93,6 @@ export const INSTEAD: Readonly<Record<string, string>> = {
 export const PLATFORM_INSTEAD: Readonly<Record<string, string>> = {
   WorkflowEntrypoint: 'AgentWorkflow from "agents/workflows"',
   withEnv: "the env that handlers and agents receive",
-  "cloudflare:email": "sendEmail and replyToEmail of Agent",
   "cloudflare:sockets": '"node:net"',
   "cloudflare:test": '"agents/testing"',
   "cloudflare:workflows": '"agents/workflows"',

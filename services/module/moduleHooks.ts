@@ -6,14 +6,14 @@
  *
  * 1. `turnkeep`, `agents` and their entries resolve to the running copy of this package, whoever
  *    imports them: a lone file without `node_modules` works, and there is never a second `Agent`
- *    beside the engine's.
+ *    beside the engine's. An app may keep `agents` for what it has installed (`ownAgents`).
  * 2. Every local file of a load carries the load's number in its URL (`?agents-load=3`), so that
  *    the next load gets fresh code. `node_modules` are shared between loads.
  * 3. Each such file is reported to the main thread: these are the files to watch.
  * 4. All of them are ES modules, whatever a `package.json` says or lacks. Node reads them by
  *    itself, or tsx transforms them: `loadModule` decides, once for the process.
- * 5. `cloudflare:workers` is this package's own (`services/platform`); another module of that
- *    platform is an error that names it (`NO_PLATFORM_MODULE`).
+ * 5. `cloudflare:workers` and `cloudflare:email` are this package's own (`services/platform`);
+ *    another module of that platform is an error that names it (`NO_PLATFORM_MODULE`).
  * 6. The optional peers (`PEER`) that this package's entries import are the ones that the module's
  *    own imports find: a server that the module makes is then of the class that the entry knows.
  * 7. A text file (`TEXT`) is a module whose default export is its text.
@@ -43,6 +43,8 @@ export interface HookOptions {
   readonly aliases: Readonly<Record<string, string>>;
   /** Whether tsx reads the files, also those in JavaScript. */
   readonly transforms: boolean;
+  /** `agents` is the package that importers have installed (`installedAgents`). */
+  readonly ownAgents: boolean;
 }
 
 /** From the loader thread: a file was loaded, or everything before ping `n` has been reported. */
@@ -155,7 +157,7 @@ function ask(
   const alias = options?.aliases[specifier];
   if (alias !== undefined) return { specifier: alias, context: ownContext, own: true, parentUrl };
   if (specifier.startsWith("cloudflare:")) throw noPlatformModule(specifier, parentUrl);
-  if (PACKAGE.test(specifier))
+  if (PACKAGE.test(specifier) && !(options?.ownAgents === true && specifier.startsWith("agents")))
     return {
       specifier: specifier.replace(PACKAGE, "turnkeep"),
       context: ownContext,

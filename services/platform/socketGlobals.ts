@@ -29,7 +29,25 @@ export function installSocketGlobals(): void {
   });
   globalThis.Response = response;
   Object.defineProperty(response.prototype, "constructor", { value: response });
+  joinWebSocket();
   for (const value of [WebSocketPair, WebSocketRequestResponsePair])
     if (!(value.name in globalThis))
       Object.defineProperty(globalThis, value.name, { value, writable: true, configurable: true });
+}
+
+/**
+ * The platform has one class of sockets. Its libraries take methods from `WebSocket.prototype`, and
+ * ask for `instanceof WebSocket`.
+ */
+function joinWebSocket(): void {
+  const { WebSocket } = globalThis as { readonly WebSocket?: { readonly prototype: object } };
+  if (WebSocket === undefined) return;
+  Object.setPrototypeOf(ObjectSocket.prototype, WebSocket.prototype);
+  for (const name of ["accept", "serializeAttachment", "deserializeAttachment"] as const)
+    Object.defineProperty(WebSocket.prototype, name, {
+      value(this: ObjectSocket, value?: unknown): unknown {
+        return (ObjectSocket.prototype[name] as (value: unknown) => unknown).call(this, value);
+      },
+      configurable: true,
+    });
 }
