@@ -186,10 +186,9 @@ test("what was saved stays, and the rest is as the journals have it by now", asy
 
 test("several processes verify it together, and name what is damaged", async () => {
   const args = ["verify", saved, "--json", "--jobs"];
-  const [one, two] = [await runAgents([...args, "1"], {}), await runAgents([...args, "2"], {})];
-  expect(one).toMatchObject({ code: 0 });
-  expect(JSON.parse(two.out)).toEqual(JSON.parse(one.out));
-  const name = readdirSync(saved).find((file) => /^events.*-3\.jsonl\.gz$/.test(file))!;
+  const whole = await runAgents([...args, "2"], {});
+  expect(JSON.parse(whole.out)).toEqual(await verify(saved));
+  const name = readdirSync(saved).find((file) => /^events.*-1\.jsonl\.gz$/.test(file))!;
   const path = join(saved, name);
   const bytes = readFileSync(path);
   writeFileSync(path, bytes.subarray(0, bytes.length >> 1));

@@ -5,7 +5,7 @@ export const SIZES: NonNullable<BackupOptions["sizes"]> = {
   rangeEventsMin: 100,
   fileEventsMin: 1,
   shareEvents: 200,
-  sharesMax: 4,
+  sharesMax: 2,
 };
 
 export function terminalAt(cwd: string) {
