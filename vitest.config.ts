@@ -5,7 +5,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const ALONE = [
   "test/sim/*.test.ts",
   "test/react/*.test.ts",
-  "test/http/lazyFetchClasses.test.ts",
+  "test/lazyFetch/lazyFetch.test.ts",
   "test/durableObject/*.test.ts",
   "test/cli/reading.test.ts",
 ];

@@ -39,11 +39,6 @@ export interface BusShape {
    */
   readonly answer: (reply: string, data: Uint8Array) => void;
   /**
-   * Whoever listened alone by this pattern may be another now: what was learned of it is forgotten,
-   * and what is asked from now on reaches all who listen.
-   */
-  readonly moved: (pattern: string) => void;
-  /**
    * Delivers in order what other processes publish. `*` and `>` as in NATS. With `queue`, each
    * message goes to one member of the group. What this process publishes or asks itself comes to it
    * only where it listens `alone`: a host would else be sent each of its agents' states again.
@@ -58,6 +53,10 @@ export interface BusShape {
     handler: (message: BusMessage) => void,
     options?: { readonly queue?: string; readonly alone?: boolean },
   ) => () => Promise<void>;
+  /**
+   * Asks whoever listens. `signal` ends it with `TimedOut`. Where one process listens alone, the
+   * signal fires once that process may be another: what was learned of it is forgotten then.
+   */
   readonly request: (
     subject: string,
     data: Uint8Array,

@@ -37,7 +37,7 @@ import type { BusReply, BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { CallAnswer } from "./CallAnswer.ts";
-import type { Abortable } from "../http/AbortSource.ts";
+import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
 
@@ -158,7 +158,6 @@ export class CallClient {
     }
     if (!key.startsWith(SHARD_KEY) || before === undefined || before === value) return;
     const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
-    this.moved(shard);
     if (released === true) return;
     this.losses.set(shard, { count: this.lossesOf(shard).count + 1, host: before });
     this.abort(shard);
@@ -166,17 +165,6 @@ export class CallClient {
 
   private lossesOf(shard: ShardId): { readonly count: number; readonly host: string } {
     return this.losses.get(shard) ?? NO_LOSS;
-  }
-
-  private moved(shard: ShardId): void {
-    this.parts.bus.moved(this.parts.subjects.callsOfShard(shard));
-  }
-
-  /** Who says that it is not the owner is not asked alone again. */
-  private read(id: AgentId, data: Uint8Array): { head: CallReply; body: Uint8Array } {
-    const message = decodeMessage<CallReply>(data);
-    if (message.head.kind === "notHere") this.moved(shardOf(id, this.parts.shards));
-    return message;
   }
 
   private abort(shard: ShardId): void {
@@ -228,7 +216,7 @@ export class CallClient {
    */
   async offer(id: AgentId, call: Call, input: OfferInput): Promise<CallReply | undefined> {
     const reply = await this.tryOnce(id, call, input);
-    return reply === undefined ? undefined : this.read(id, reply).head;
+    return reply === undefined ? undefined : decodeMessage<CallReply>(reply).head;
   }
 
   /**
@@ -249,7 +237,7 @@ export class CallClient {
   ): Promise<CallAnswer | undefined> {
     const reply = await this.tryOnce(id, { kind: "input", head }, input);
     if (reply === undefined) return undefined;
-    const { head: answer, body } = this.read(id, reply);
+    const { head: answer, body } = decodeMessage<CallReply>(reply);
     return { reply: answer, body };
   }
 
@@ -327,7 +315,7 @@ export class CallClient {
       const reply = await bus.request(subject, data, { timeoutMs: leftMs, signal });
       this.heard(tries, reply);
       if (reply._tag === "Reply") {
-        const { head, body } = this.read(id, reply.data);
+        const { head, body } = decodeMessage<CallReply>(reply.data);
         if (head.kind !== "notHere") return this.resolveBlob(head, body);
         if (head.ended === true) tries.endedProcess();
         if (head.late !== true) tries.notBegun();

@@ -9,7 +9,7 @@ import { encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts"
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { BusShape } from "../bus/Bus.ts";
 import { SparseMap } from "../collections/sparse.ts";
-import { AbortSource, type Abortable } from "../http/AbortSource.ts";
+import { AbortSource, type Abortable } from "../lazyFetch/AbortSource.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { CallAnswer } from "./CallAnswer.ts";
 

@@ -20,7 +20,7 @@
  *    WebSocket by GET is 400; any other offer of a protocol is ignored, and the request that
  *    reaches `onRequest` has no `upgrade` header.
  */
-import type { Abort } from "./AbortSource.ts";
+import type { Abort } from "../lazyFetch/AbortSource.ts";
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type * as Effect from "effect/Effect";

@@ -6,7 +6,7 @@
  * returned it; further on it would be one of whoever sends it.
  */
 import type { HeaderPairs } from "../../schemas/Call.ts";
-import { LazyResponse } from "./LazyResponse.ts";
+import { LazyResponse } from "../lazyFetch/LazyResponse.ts";
 import { readAhead, type PendingBody } from "./readAhead.ts";
 import { headerEncoding } from "./responseHead.ts";
 

@@ -7,41 +7,27 @@
  *    memory nor order.
  * 3. An input runs iff its key is not done; the journal decides, not the broker. A repetition of an
  *    input that is running waits for that run, and then finds the key done.
- * 4. An input is acked and answered only after the event that finishes it is stored.
- * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
- *    its backoff. After the last failed attempt its steps are undone (`AgentTurns.undo`), the
- *    input is stored as a dead letter, then journaled as dead, then acked.
+ * 4. An input is acked and answered only after the event that finishes it is stored (`InputRuns`).
+ * 5. A failed run is journaled, and delivered again after its backoff, or dead-lettered
+ *    (`InputRuns`).
  * 6. An input that was not stored first (`DirectInput`) is an input like the others, and is always
  *    held with its bytes.
  * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`):
  *    answered 409, and dead-lettered where it was stored. The journal does not mention it.
  *
- * The host's inbox consumer and gateways' calls feed it; it feeds `ActiveAgent.run` and the
- * answers.
+ * The host's inbox consumer and gateways' calls feed it; it feeds `InputRuns`.
  */
-import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
-import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
-import { hideFields } from "../redaction/FieldRedaction.ts";
-import { causeOfEnvelope } from "../journal/causeOf.ts";
-import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
-import type { RetryOptions } from "../retry/RetryOptions.ts";
-import type { Suspects } from "./Suspects.ts";
-import { asSentAgain, deadKeys, isDead } from "./deadInputs.ts";
+import { isDead } from "./deadInputs.ts";
 import type { AgentInput } from "./AgentInput.ts";
-import { isReportedByGateway, type DirectEnd, type DirectInput } from "./DirectInput.ts";
-import { failureText } from "../errors/failureText.ts";
-import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
-import type { Unbegun } from "./Unbegun.ts";
+import type { DirectEnd, DirectInput } from "./DirectInput.ts";
+import { REFUSED, REPEATED } from "./fixedAnswers.ts";
+import { InputRuns, type RunAgent, type RunHost } from "./InputRuns.ts";
 import { InputDoubts, type Trust } from "./InputDoubts.ts";
-import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
-import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
-import { SparseMap } from "../collections/sparse.ts";
-import { Turn } from "../turn/Turn.ts";
 
 /** Turns of one agent that run or wait for their commit: enough for a full group commit. */
 const TURNS_MAX = 256;
@@ -51,30 +37,19 @@ const HELD_MAX = 64;
 const REREAD_MS = 1000;
 
 /** The agent whose inputs these are. */
-export interface MailboxAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
-  readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
-  readonly suspects: Suspects;
-  readonly lanes: EnvelopeAgent["lanes"] & {
+export interface MailboxAgent extends RunAgent {
+  readonly lanes: RunAgent["lanes"] & {
     offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void;
   };
   /** Turns are held back, or the agent is being destroyed. */
   readonly isBlocked: boolean;
   /** Resolves when nothing holds turns back. Rejects with `AgentDiscarded`. */
   unblocked(): Promise<void>;
-  readonly destroyed: boolean;
-  /** Discarded, and not because it was destroyed: the next owner does again what ran here. */
-  readonly isLost: boolean;
 }
 
-export interface MailboxHost extends AnswerOutlet {
+export interface MailboxHost extends AnswerOutlet, RunHost {
   /** Stored bytes of an input held by number only; undefined when it was acked meanwhile. */
   readonly read: (seq: Delivery["seq"]) => Promise<Uint8Array | undefined>;
-  /**
-   * Stores a dead letter. `input`: its bytes, where the inbox does not have them. Rejects with
-   * `BrokerUnavailable`.
-   */
-  readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
-  readonly unbegun: Pick<Unbegun, "knowsEndings">;
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
 }
@@ -99,16 +74,13 @@ export class Mailbox {
    * At most `TURNS_MAX`, nearly always one: a scan costs less than a `Map` that fills and empties.
    */
   private readonly running: Running[] = [];
-  /**
-   * Monotonic, by key: the stored copy of a failed `DirectInput` arrives at once and waits until
-   * then.
-   */
-  private readonly resting = new SparseMap<string, number>();
+  private readonly runs: InputRuns;
 
   constructor(agent: MailboxAgent, host: MailboxHost, trust: Trust = {}) {
     this.agent = agent;
     this.host = host;
     this.doubts = new InputDoubts(agent, trust);
+    this.runs = new InputRuns(agent, host, this.doubts);
   }
 
   get idle(): boolean {
@@ -209,15 +181,21 @@ export class Mailbox {
     }
   }
 
-  private begin(input: AgentInput, data: Uint8Array): void {
-    let envelope: InboxEnvelope;
+  /** Undefined: it can't be read, and goes to the dead letters. */
+  private read(input: AgentInput, data: Uint8Array): InboxEnvelope | undefined {
     try {
-      envelope = input.read(data);
+      return input.read(data);
     } catch (error) {
       if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
       this.deadLetter(input, error.message).catch(() => input.nak(REREAD_MS));
-      return;
+      return undefined;
     }
+  }
+
+  /** Runs an input, or ends it without a run. */
+  private begin(input: AgentInput, data: Uint8Array): void {
+    const envelope = this.read(input, data);
+    if (envelope === undefined) return;
     const { head } = envelope;
     if (isDead(this.agent.image.done, input, head)) {
       input.ack();
@@ -239,27 +217,30 @@ export class Mailbox {
       input.answer(head.reply, REPEATED, { duplicateOf: doneAt });
       return;
     }
-    const restMs = (this.resting.get(head.key) ?? 0) - this.agent.time.monotonicMs();
+    const restMs = this.runs.restMs(head.key);
     if (restMs > 0) return input.nak(restMs);
-    this.resting.delete(head.key);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
     const same = this.running.find((other) => other.keys.some((key) => keys.includes(key)));
     if (same !== undefined) {
       same.repeated.push(input);
       return;
     }
-    const running: Running = { keys, input, repeated: [] };
+    this.start({ keys, input, repeated: [] }, envelope);
+  }
+
+  private start(running: Running, envelope: InboxEnvelope): void {
+    const { input } = running;
     this.running.push(running);
     const ended = (): void => {
       this.running.splice(this.running.indexOf(running), 1);
-      this.doubts.over(head.key);
+      this.doubts.over(envelope.head.key);
       // Does nothing when it has ended otherwise.
       input.leave();
       if (this.agent.discarded) return;
       for (const again of running.repeated) this.begin(again, again.data!);
       this.pump();
     };
-    this.runInput(input, envelope).then(ended, (error: unknown) => {
+    this.runs.run(input, envelope).then(ended, (error: unknown) => {
       if (!this.agent.discarded)
         this.agent.abort(`an input could not be finished: ${String(error)}`);
       ended();
@@ -279,114 +260,6 @@ export class Mailbox {
       reason,
     });
     answered();
-  }
-
-  private async runInput(input: AgentInput, envelope: InboxEnvelope): Promise<void> {
-    const { agent } = this;
-    const { head } = envelope;
-    // By key: two copies that are tried in turn share their attempts, or neither would ever spend
-    // them.
-    const begun = agent.image.begun.get(head.key);
-    const isKnown = begun !== undefined || this.host.unbegun.knowsEndings;
-    const attempt = isKnown ? agent.suspects.next(head.key, begun?.attempts ?? 0) : 1;
-    const retry = retryOf(agent);
-    const undoing = agent.image.undoing(head.key);
-    const hidden = hideFields(envelope, agent.options.redact);
-    const caused = asSentAgain(agent.image.done, head);
-    let turn = new Turn({
-      cause: causeOfEnvelope(caused, hidden.body, input.seq, attempt),
-      conceals: hidden.values,
-      owner: agent,
-      durable: true,
-      ...(input.direct === undefined ? {} : { input: input.direct }),
-    });
-    // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
-    const isEnded = attempt > 1 && agent.suspects.ended(head.key) === attempt - 1;
-    if (attempt > lastAttempt(retry, { isUndoing: undoing !== undefined, isKnown: isEnded })) {
-      const error = undoing ?? agent.suspects.exhausted(head.key);
-      return this.finish(input, turn, envelope, { error });
-    }
-    const passed = this.doubts.pass(turn, head.time, attempt);
-    const cleared = passed === undefined ? undefined : await passed;
-    let response: ResponseParts | undefined;
-    let failure: string | undefined;
-    try {
-      response = await agent.run(turn, () => runEnvelope(agent, turn, envelope));
-    } catch (error) {
-      if (agent.isLost) return;
-      turn = turn.rest;
-      const suppressed = await agent.handleError(turn, error);
-      failure = turn.conceal(failureText(error));
-      if (suppressed) response = INTERNAL_ERROR;
-    } finally {
-      cleared?.();
-    }
-    if (agent.destroyed) return this.endDestroyed(input, head, response ?? INTERNAL_ERROR);
-    if (agent.discarded) return;
-    if (undoing !== undefined) return this.finish(input, turn, envelope, { error: undoing });
-    if (response !== undefined)
-      return this.finish(input, turn, envelope, {
-        response,
-        ...(failure === undefined ? {} : { error: failure }),
-      });
-    if (attempt >= retry.maxAttempts)
-      return this.finish(input, turn, envelope, { error: failure ?? "it failed" });
-    turn.outcome = { done: [], dead: false, error: failure };
-    const delayMs = backoffMs(retry, attempt, agent.time.random());
-    const seq = await this.commitEnd(turn);
-    const { maxAttempts: attempts } = retry;
-    agent.report(turn, { status: "failed", seq, error: failure, attempts, nextInMs: delayMs });
-    if (input.direct !== undefined) this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
-    input.nak(delayMs);
-  }
-
-  /** The input's end: done with a response, or dead (rule 5). */
-  private async finish(
-    input: AgentInput,
-    turn: Turn,
-    { head }: InboxEnvelope,
-    end: { readonly response?: ResponseParts; readonly error?: string },
-  ): Promise<void> {
-    const dead = end.response === undefined;
-    const letter = dead ? await this.agent.undo(turn, end.error ?? "it failed") : undefined;
-    if (letter !== undefined) {
-      const reason = turn.conceal(letter.reason);
-      await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
-    }
-    turn.outcome = {
-      done: letter ? deadKeys(input, head, letter.undone) : [head.key, ...(head.alsoKeys ?? [])],
-      dead,
-      error: end.error,
-    };
-    const seq = await this.commitEnd(turn);
-    if (dead && this.host.unbegun.knowsEndings) this.agent.suspects.settled(head.key);
-    input.ack();
-    const { error, response = INTERNAL_ERROR } = end;
-    if (!dead && isReportedByGateway(input, head, this.agent.time.nowMs()))
-      return input.answer(head.reply, response, { seq });
-    const status = dead ? "dead" : "done";
-    const { maxAttempts: attempts } = retryOf(this.agent);
-    this.agent.report(turn, { status, seq, http: response.status, error, attempts });
-    input.answer(head.reply, response, { seq, reported: true, ...(dead && { dead }) });
-  }
-
-  /** The agent is destroyed. The input that did it is done; any other goes to the fresh agent. */
-  private endDestroyed(input: AgentInput, head: InboxHead, response: ResponseParts): void {
-    if (this.agent.image.done.seqOf(head.key) === undefined) return;
-    input.ack();
-    input.answer(head.reply, response);
-  }
-
-  /**
-   * Ends the turn and waits for its event, whose sequence it resolves to. Never resolves for an
-   * agent that is discarded meanwhile.
-   */
-  private commitEnd(turn: Turn): Promise<Sequence> {
-    return new Promise((resolve, reject) => {
-      if (this.agent.discarded) return reject(new Error("discarded"));
-      this.agent.committer.end(turn);
-      this.agent.committer.afterCommit(resolve);
-    });
   }
 
   private async deadLetter(input: AgentInput, reason: string): Promise<void> {

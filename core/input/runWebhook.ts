@@ -1,9 +1,9 @@
 /**
  * Runs one stored webhook as the agent's `onRequest`, and makes the requests that agents and
- * modules receive. `runEnvelope` calls it for inputs of its kind; `Mailbox` answers with its
+ * modules receive. `runEnvelope` calls it for inputs of its kind; `InputRuns` answers with its
  * result.
  */
-import { LazyRequest, type LazyRequestInit } from "../http/LazyRequest.ts";
+import { LazyRequest, type LazyRequestInit } from "../lazyFetch/LazyRequest.ts";
 import { wholeResponse, type ResponseParts } from "../http/takeResponse.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";

@@ -6,7 +6,7 @@
  * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers;
  * `McpServer` is one of them, `oauthCallback` what comes back from an authorization.
  */
-import { joinSignals } from "../http/AbortSource.ts";
+import { joinSignals } from "../lazyFetch/AbortSource.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";

@@ -9,7 +9,7 @@
  *
  * `services/node/NodeOutgoing` implements it on node:http.
  */
-import type { Abort } from "../http/AbortSource.ts";
+import type { Abort } from "../lazyFetch/AbortSource.ts";
 import * as Context from "effect/Context";
 
 export interface OutgoingRequest {

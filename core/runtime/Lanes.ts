@@ -14,7 +14,7 @@
 import { AgentDiscarded, messageOf } from "../errors/errors.ts";
 import { CALL_KEYS, CallLane } from "../durableCall/CallLane.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
-import { AbortSource } from "../http/AbortSource.ts";
+import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import { MAIL_KEYS, MailLane, type MailLaneParts } from "../outgoing/MailLane.ts";
 import {

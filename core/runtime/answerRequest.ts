@@ -8,7 +8,7 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 import { beginResponse, type ResponseBegun, type ResponseParts } from "../http/takeResponse.ts";
 import { causeOfRequest } from "../journal/causeOf.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
-import { AbortSource } from "../http/AbortSource.ts";
+import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { INTERNAL_ERROR } from "../input/fixedAnswers.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";

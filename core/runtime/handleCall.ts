@@ -23,7 +23,7 @@ import {
   ConnectionFailed,
   ReadonlyConnection,
 } from "../errors/errors.ts";
-import type { AbortSource } from "../http/AbortSource.ts";
+import type { AbortSource } from "../lazyFetch/AbortSource.ts";
 import {
   identityFrame,
   parseClientFrame,

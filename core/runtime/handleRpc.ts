@@ -16,7 +16,7 @@ import { SparseMap } from "../collections/sparse.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import { decodeObjectValue, encodeObjectValue } from "../namespace/objectValues.ts";
 import { encodeError } from "../call/remoteError.ts";
-import type { AbortSource } from "../http/AbortSource.ts";
+import type { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { beginResponse } from "../http/takeResponse.ts";
 import { makeRequest } from "../input/runWebhook.ts";

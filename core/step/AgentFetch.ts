@@ -8,7 +8,7 @@
  * 2. An answer with a status from 400 on is kept until the turn's attempt fails; the next attempt
  *    asks again, with the same idempotency key.
  */
-import { LazyRequest } from "../http/LazyRequest.ts";
+import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
 import type { StepScope } from "../turn/Turn.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";

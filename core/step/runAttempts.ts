@@ -3,7 +3,7 @@
  * and what it returned as JSON text. `AgentSteps` stores the result.
  */
 import { AgentDestroyed, AgentDiscarded, messageOf } from "../errors/errors.ts";
-import { firstOf, type Abortable } from "../http/AbortSource.ts";
+import { firstOf, type Abortable } from "../lazyFetch/AbortSource.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { StepCounts } from "../turn/StepCounts.ts";

@@ -1,6 +1,6 @@
 /**
  * Undoes the steps of a turn that failed for good: the `undo` functions of those that are done run
- * in reverse order, before the input is dead-lettered. `Mailbox` and `runJob` call it.
+ * in reverse order, before the input is dead-lettered. `InputRuns` and `runJob` call it.
  *
  * 1. Each undo is a step of its own, `undo 1:charge`: journaled, tried again by its step's policy,
  *    with an idempotency key of its own, and not run again once it has ended.

@@ -6,7 +6,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
-import type { Abortable, AbortSource } from "../http/AbortSource.ts";
+import type { Abortable, AbortSource } from "../lazyFetch/AbortSource.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 

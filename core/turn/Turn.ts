@@ -6,7 +6,7 @@ import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../connection/Connection.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { conceal } from "../redaction/FieldRedaction.ts";
-import { AbortSource } from "../http/AbortSource.ts";
+import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import type { TurnTimedOut } from "../errors/errors.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";

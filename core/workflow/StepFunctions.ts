@@ -4,7 +4,7 @@
  * terminated. Part of `Execution`.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
-import type { AbortSource } from "../http/AbortSource.ts";
+import type { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { runWithin } from "../step/runWithin.ts";
 import { WorkflowTimeoutError } from "./errors.ts";
 

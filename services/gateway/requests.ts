@@ -2,7 +2,7 @@
  * Converts between the requests of the HTTP server port and the web's `Request` and `Response`:
  * full URLs as the caller saw them, headers without forged internal ones, bodies. Pure.
  */
-import type { Abort } from "../../core/http/AbortSource.ts";
+import type { Abort } from "../../core/lazyFetch/AbortSource.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { beginResponse } from "../../core/http/takeResponse.ts";
 import type { Redaction } from "../../core/redaction/Redaction.ts";

@@ -5,7 +5,7 @@
  */
 import type { UpgradeRefusal } from "../../core/namespace/upgradeResponse.ts";
 import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/http/HttpServer.ts";
-import { abortOfSignal } from "../../core/http/AbortSource.ts";
+import { abortOfSignal } from "../../core/lazyFetch/AbortSource.ts";
 import { CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
 import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";

@@ -47,7 +47,6 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
     subscribe,
     publish,
     answer: publish,
-    moved: () => undefined,
     request: (subject, data, { timeoutMs, signal }) => {
       checkSize(subject, data);
       return new Promise<BusReply>((resolve) => {

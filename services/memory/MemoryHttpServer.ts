@@ -3,7 +3,7 @@
  * function call and pass through the same handlers as on a real server. Framing, timeouts and
  * backpressure are not simulated.
  */
-import { AbortSource } from "../../core/http/AbortSource.ts";
+import { AbortSource } from "../../core/lazyFetch/AbortSource.ts";
 import * as Effect from "effect/Effect";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {

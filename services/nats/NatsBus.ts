@@ -49,10 +49,6 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     answer: (reply, data) => {
       if (!rest.batcher.answer(reply, data)) publish(reply, data);
     },
-    moved: (pattern) => {
-      calls.batcher.forget(pattern);
-      rest.batcher.forget(pattern);
-    },
     subscribe: (subject, handler, options) => {
       const alone = options?.alone === true;
       const removeListener = alone ? listeners.add(subject, handler) : undefined;
@@ -66,9 +62,10 @@ export function makeNatsBus(nats: NatsShape): BusShape {
           }
           try {
             const reply = message.reply === "" ? undefined : message.reply;
-            handler({ subject: message.subject, data: plain(message.data), reply });
+            // An offer comes before the answer to the request that it names.
             if (alone && reply !== undefined)
               rest.batcher.countSeparate(subject, reply, separateRequests);
+            handler({ subject: message.subject, data: plain(message.data), reply });
           } catch (thrown) {
             // A throw here would silently end the client's read loop. It is made fatal instead.
             queueMicrotask(() => {

@@ -12,11 +12,11 @@
  *    doubt, a request is sent separately, to its subject.
  * 2. Requests reach the listener in the order of the calls, batched or not. Answers come in any
  *    order.
- * 3. Where the listener is gone nothing is delivered, and the request ends with `NoResponders`.
- *    That answer comes from the process or, once it has ended, from the broker. A route is
- *    forgotten then, and when a request is lost, the connection breaks, or the listener moves
- *    (`BusShape.moved`): a frozen process would accept batches and never answer. A process that
- *    ends answers what reaches it until the broker has removed its subscription (`ReplyInbox`).
+ * 3. Where the listener is gone nothing is delivered, and the request ends with `NoResponders`, by
+ *    the process or, once it has ended, by the broker (`ReplyInbox`, rule 4).
+ * 4. A frozen process would accept batches and never answer. A route is therefore forgotten when
+ *    nobody is there, a request is lost, the connection breaks, or the signal fires that came with
+ *    the request which the offer names (`BusShape.request`).
  *
  * Fed by `NatsBus`. Batches are written with everything else that the pass sends (`gatherWrites`).
  */
@@ -62,8 +62,14 @@ interface Peer {
   isGone: boolean;
   isWelcome: boolean;
   saidHello: boolean;
-  /** Patterns that it offered before it sent a welcome. */
-  offered: string[];
+  /** What it offered before it sent a welcome, by pattern. */
+  offered: Map<string, Route>;
+}
+
+/** The listener of a pattern, for as long as the signal has not fired (rule 4). */
+interface Route {
+  readonly peer: Peer;
+  readonly signal?: AbortSignal;
 }
 
 /** Separate requests to one listener, by the address of the process that sent them. */
@@ -75,7 +81,7 @@ export class RequestBatcher {
   private readonly bytesMax: number;
   private readonly peers = new Map<string, Peer>();
   /** The known listeners that accept batches, by pattern. */
-  private readonly routes = new SubjectTable<Peer>();
+  private readonly routes = new SubjectTable<Route>();
   /** Peers with entries that are not sent yet. */
   private filled: Peer[] = [];
   private readonly wake: () => void;
@@ -101,8 +107,8 @@ export class RequestBatcher {
    * filled are sent first in that case (rule 2).
    */
   request(subject: string, data: Uint8Array, options: SendOptions): Promise<BusReply> | undefined {
-    const peer = this.routes.find(subject);
-    if (peer === undefined || peer.isGone || !this.fits(subject, data)) {
+    const peer = this.peerFor(subject);
+    if (peer === undefined || !this.fits(subject, data)) {
       this.flush();
       return undefined;
     }
@@ -131,8 +137,8 @@ export class RequestBatcher {
   }
 
   /**
-   * Counts a request that came separately, and offers batches to a process that sends many (rule
-   * 1). `pattern`: the listener's; `reply`: the request's reply subject.
+   * Counts a request that came separately and is not answered yet, and offers batches to a process
+   * that sends many (rule 1). `pattern`: the listener's; `reply`: the request's reply subject.
    */
   countSeparate(pattern: string, reply: string, requests: SeparateRequests): void {
     const address = addressOf(reply);
@@ -147,20 +153,23 @@ export class RequestBatcher {
     known.offeredMs = nowMs;
     this.publish(
       address,
-      [emptyEntry(Kind.Offer, 0, pattern)],
+      [emptyEntry(Kind.Offer, numberOf(reply.slice(address.length + 1)), pattern)],
       entryBytesMax(pattern, EMPTY),
       BATCH_TOKEN,
     );
   }
 
-  /** As `BusShape.moved`. */
-  forget(pattern: string): void {
-    this.routes.delete(pattern);
+  /** Rule 4: forgets that `peer` listens on the subject. */
+  distrust(peer: Peer, subject: string): void {
+    if (this.routes.find(subject)?.peer === peer) this.routes.forget(subject);
   }
 
-  /** Rule 3: forgets that `peer` listens on the subject. */
-  distrust(peer: Peer, subject: string): void {
-    if (this.routes.find(subject) === peer) this.routes.forget(subject);
+  private peerFor(subject: string): Peer | undefined {
+    const route = this.routes.find(subject);
+    if (route === undefined || route.peer.isGone) return undefined;
+    if (route.signal?.aborted !== true) return route.peer;
+    this.routes.forget(subject);
+    return undefined;
   }
 
   /**
@@ -253,7 +262,7 @@ export class RequestBatcher {
         isGone: false,
         isWelcome: false,
         saidHello: false,
-        offered: [],
+        offered: new Map(),
       };
       this.peers.set(address, peer);
     }
@@ -272,18 +281,22 @@ export class RequestBatcher {
         return this.nats.answers.take(id)?.batchedReply?.(data);
       case Kind.NoListener:
         return this.nats.answers.take(id)?.batchedReply?.(undefined);
-      case Kind.Offer:
-        if (peer.isWelcome) return this.routes.set(subject, peer);
-        peer.offered.push(subject);
+      case Kind.Offer: {
+        // Of an older release, which names no request, or late: another offer will come.
+        const asked = this.nats.answers.underWay(id);
+        if (asked === undefined) return;
+        if (peer.isWelcome) return this.routes.set(subject, { peer, ...asked });
+        peer.offered.set(subject, { peer, ...asked });
         if (peer.saidHello) return;
         peer.saidHello = true;
         return this.add(peer, emptyEntry(Kind.Hello));
+      }
       case Kind.Hello:
         return this.add(peer, emptyEntry(Kind.Welcome));
       case Kind.Welcome:
         peer.isWelcome = true;
-        for (const pattern of peer.offered) this.routes.set(pattern, peer);
-        peer.offered = [];
+        for (const [pattern, route] of peer.offered) this.routes.set(pattern, route);
+        peer.offered.clear();
     }
   }
 }

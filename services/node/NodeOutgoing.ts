@@ -13,7 +13,7 @@ import * as http from "node:http";
 import * as https from "node:https";
 import { isIP, type LookupFunction, type Socket } from "node:net";
 import * as Layer from "effect/Layer";
-import { joinSignals } from "../../core/http/AbortSource.ts";
+import { joinSignals } from "../../core/lazyFetch/AbortSource.ts";
 import {
   Outgoing,
   type OutgoingRequest,

@@ -4,7 +4,7 @@
  * A call is cancelled when nobody waits for the turn that makes it any more.
  */
 import type { CallClient, CallOptions } from "../../core/call/CallClient.ts";
-import { firstOf } from "../../core/http/AbortSource.ts";
+import { firstOf } from "../../core/lazyFetch/AbortSource.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";

@@ -4,8 +4,8 @@
  * does not send itself. The request is aborted when nobody waits for its turn any more, unless it
  * says `signal: null`. In the function of a step it carries the step's `Idempotency-Key`.
  */
-import { joinSignals } from "../../core/http/AbortSource.ts";
-import { LazyRequest } from "../../core/http/LazyRequest.ts";
+import { joinSignals } from "../../core/lazyFetch/AbortSource.ts";
+import { LazyRequest } from "../../core/lazyFetch/LazyRequest.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { requestOfStep } from "../../core/step/requestOfStep.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";

@@ -8,7 +8,7 @@
  * the answer before the caller has read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AbortSource, type Abort } from "../../core/http/AbortSource.ts";
+import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {

@@ -6,7 +6,7 @@
 import { ServerResponse, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { WebSocketServer } from "ws";
-import { AbortSource } from "../../core/http/AbortSource.ts";
+import { AbortSource } from "../../core/lazyFetch/AbortSource.ts";
 import {
   SOCKET_IDLE_MS,
   type HttpRequest,

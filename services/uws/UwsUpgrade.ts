@@ -6,7 +6,7 @@
  * `res` is never used after it was ended, upgraded or aborted: the library frees it.
  */
 import type { HttpResponse as UwsResponse, us_socket_context_t } from "uWebSockets.js";
-import { AbortSource } from "../../core/http/AbortSource.ts";
+import { AbortSource } from "../../core/lazyFetch/AbortSource.ts";
 import type { HttpRequest, HttpResponse, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";

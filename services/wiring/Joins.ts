@@ -198,6 +198,9 @@ export interface OpenBroker {
   readonly stop: () => Promise<void>;
 }
 
+/** `lazy`: objects that are built as far as they are read (`core/lazyFetch`). */
+export type FetchClasses = "lazy" | "platform";
+
 /** All settings of a process. */
 export interface ProcessSettings {
   readonly role: Role;
@@ -234,6 +237,8 @@ export interface ProcessSettings {
   readonly limits?: GatewayLimits;
   /** For a host: MCP servers may be on this machine. Always true in `dev`. */
   readonly mcpAllowLoopback?: boolean;
+  /** The `Request` and `Response` of the module's code. Default `lazy`. */
+  readonly fetchClasses?: FetchClasses;
   /** Which requests, sockets and jobs have a line in the log. Default `failed`. */
   readonly requestLines?: RequestLines;
   /** `auto`: on where the broker reports that it syncs always. */

@@ -46,7 +46,7 @@ import { asyncAmbient, asyncAmbientLayer, callingAgent } from "../node/AsyncAmbi
 import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
-import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
+import { installLazyFetch } from "../../core/lazyFetch/installLazyFetch.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { memoryDefault, memoryInUse, rssBytesMax } from "../node/memoryInUse.ts";
 import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
@@ -277,7 +277,7 @@ const serveRoles = (
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
-    installLazyFetchClasses();
+    if (settings.fetchClasses !== "platform") installLazyFetch();
     installGatedFetch();
     yield* Effect.acquireRelease(
       Effect.sync(() =>

@@ -11,6 +11,7 @@ import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Quarantines } from "../../core/quarantine/Quarantines.ts";
+import { installLazyFetch } from "../../core/lazyFetch/installLazyFetch.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
@@ -36,6 +37,9 @@ import { httpServerLayer, type HttpServerChoice } from "../../services/wiring/ht
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
 import { genericObservability } from "../../services/observability/index.ts";
 import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+
+// The rows of the interface hold with either classes (CONTRIBUTING.md); production's are lazy.
+if (process.env["AGENTS_FETCH_CLASSES"] === "lazy") installLazyFetch();
 
 export interface TestModule {
   readonly agents: Readonly<Record<string, AgentClassType>>;

@@ -3,50 +3,35 @@
  * by itself.
  */
 import * as fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { BusReply } from "../../core/bus/Bus.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";
-import { openNats } from "../../services/nats/setup/openNats.ts";
-import {
-  openConnection,
-  type NatsConnectionShape,
-} from "../../services/nats/client/NatsConnection.ts";
 import {
   encodeBatch,
   entryBytesMax,
+  Kind,
   readBatch,
   type Entry,
 } from "../../services/nats/layout/batchEntries.ts";
-import type { ShardId } from "../../schemas/Address.ts";
+import { agentId, shardOf } from "../../schemas/Address.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { LEASE_TTL_MS, SHARDS } from "../conformance/Backend.ts";
+import { useNats } from "./useNats.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const told = (reply: BusReply): string =>
   reply._tag === "Reply" ? new TextDecoder().decode(reply.data) : reply._tag;
 
 describe("batches of requests", () => {
-  let server: TestNats;
-  const connections: NatsConnectionShape[] = [];
-  beforeAll(async () => {
-    server = await startNats();
-  });
-  afterAll(async () => {
-    for (const connection of connections) await connection.close();
-    await server.stop();
-  });
+  const used = useNats();
 
   /** A process, and what it has published: subjects, in order. */
   async function open() {
-    const connection = await openConnection({ servers: server.url }, () => undefined);
-    connections.push(connection);
-    const nats = await openNats(connection, new Subjects(), {
-      provision: { shards: SHARDS, leaseTtlMs: LEASE_TTL_MS },
-    });
+    const nats = await used.open(new Subjects(), { shards: SHARDS, leaseTtlMs: LEASE_TTL_MS });
     const published: string[] = [];
+    const { connection } = nats;
     const { client } = connection;
     const publish = client.publish.bind(client);
     client.publish = (subject, ...rest) => {
@@ -74,10 +59,11 @@ describe("batches of requests", () => {
   const ask = ({ bus }: Process, subject: string, text: string, timeoutMs = 5_000) =>
     bus.request(subject, bytes(text), { timeoutMs }).then(told);
   /** Asks until batches are in use: a pass's requests are one message then. */
-  const introduce = (from: Process, subject: string) =>
+  const introduce = (from: Process, subject: string, signal = new AbortController().signal) =>
     pollUntil("batches", async () => {
       from.published.length = 0;
-      await Promise.all([ask(from, subject, "x"), ask(from, subject, "x")]);
+      const request = () => from.bus.request(subject, bytes("x"), { timeoutMs: 5_000, signal });
+      await Promise.all([request(), request()]);
       return from.published.length === 1 || { done: false, saw: from.published };
     });
   const numbers = (count: number) => Array.from({ length: count }, (_, n) => String(n));
@@ -169,17 +155,18 @@ describe("batches of requests", () => {
     }
   });
 
-  test("who does not answer is not asked alone again, nor who is said to have moved", async () => {
+  test("who does not answer is not asked alone again, nor who may be another by the requests' signal", async () => {
     const [frozen, owner, gateway] = [await open(), await open(), await open()];
-    for (const pattern of ["late.>", "moved.>"]) {
+    for (const pattern of ["late.>", "lost.>"]) {
       const subject = pattern.replace(">", "x");
+      const lost = new AbortController();
       await echo(frozen, pattern, "former: ");
-      await introduce(gateway, subject);
+      await introduce(gateway, subject, lost.signal);
       // Both listen now, as a former owner does that does not know it yet: by itself, a request
       // reaches both.
       const { seen, close } = await echo(owner, pattern);
       if (pattern === "late.>") expect(await ask(gateway, subject, "silent", 100)).toBe("TimedOut");
-      else gateway.bus.moved(pattern);
+      else lost.abort();
       expect(seen).toEqual([]);
       await ask(gateway, subject, "b");
       await pollUntil("the owner is asked", () => seen.length === 1 || { done: false, saw: seen });
@@ -187,30 +174,57 @@ describe("batches of requests", () => {
     }
   });
 
-  test("what is asked after a listener is said to have moved does not overtake what was asked before", async () => {
+  test("what is asked once the signal has fired does not overtake what was asked before", async () => {
     const [host, gateway] = [await open(), await open()];
     const { seen, close } = await echo(host, "order.>");
-    await introduce(gateway, "order.x");
+    const lost = new AbortController();
+    await introduce(gateway, "order.x", lost.signal);
     seen.length = 0;
     const first = [ask(gateway, "order.x", "a"), ask(gateway, "order.x", "b")];
-    gateway.bus.moved("order.>");
+    lost.abort();
     await Promise.all([...first, ask(gateway, "order.x", "c")]);
     expect(seen).toEqual(["a", "b", "c"]);
     await close();
   });
 
-  test.each([true, undefined])(
-    "a lease that has left its holder is news of that, released or not: %s",
-    (released) => {
-      const moved: string[] = [];
-      const subjects = new Subjects();
-      const bus = { moved: (pattern: string) => moved.push(pattern) };
-      const calls = new CallClient({ bus, subjects, shards: SHARDS } as never);
-      const change = { key: "shard.1", revision: 2, value: undefined };
-      calls.leaseChanged(released === true ? { ...change, released } : change, "host-a");
-      expect(moved).toEqual([subjects.callsOfShard(1 as ShardId)]);
-    },
-  );
+  test("the signal of a shard's requests fires when its lease is lost, and not when it is released", async () => {
+    const signals: AbortSignal[] = [];
+    const bus = {
+      request: (_subject: string, _data: Uint8Array, options: { readonly signal: AbortSignal }) => {
+        signals.push(options.signal);
+        return Promise.resolve({ _tag: "NoResponders" });
+      },
+    };
+    const calls = new CallClient({ bus, subjects: new Subjects(), shards: SHARDS } as never);
+    const id = agentId("A", "x");
+    const change = { key: `shard.${shardOf(id, SHARDS)}`, revision: 2, value: undefined };
+    await calls.offer(id, { kind: "erase" }, { body: bytes(""), deadlineMs: 1_000 });
+    calls.leaseChanged({ ...change, released: true }, "host-a");
+    expect(signals[0]!.aborted).toBe(false);
+    calls.leaseChanged(change, "host-b");
+    expect(signals[0]!.aborted).toBe(true);
+  });
+
+  test("an offer of an older release, which names no request that is under way, is passed over", async () => {
+    const [older, gateway] = [await open(), await open()];
+    const { client } = older.connection;
+    let address = "";
+    client.subscribe("older.x", {
+      callback: (_error, message) => {
+        address = message.reply!.slice(0, message.reply!.lastIndexOf("."));
+        message.respond(message.data);
+      },
+    });
+    await older.bus.flush();
+    await ask(gateway, "older.x", "x");
+    gateway.published.length = 0;
+    const offer = { kind: Kind.Offer, id: 0, subject: "older.x", data: bytes("") };
+    const batch = encodeBatch([offer], entryBytesMax(offer.subject, offer.data));
+    client.publish(`${address}.-`, batch, { reply: `${older.connection.newAnswerInbox()}.-` });
+    await older.bus.flush();
+    for (const text of ["a", "b"]) expect(await ask(gateway, "older.x", text)).toBe(text);
+    expect(gateway.published).toEqual(["older.x", "older.x"]);
+  });
 
   test("after the connection was lost they are learned again", async () => {
     const [host, gateway] = [await open(), await open()];

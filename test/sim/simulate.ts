@@ -9,7 +9,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
-import { installLazyFetchClasses } from "../../services/node/lazyFetchClasses.ts";
+import { installLazyFetch } from "../../core/lazyFetch/installLazyFetch.ts";
 import { check, type Violation } from "./checkers/index.ts";
 import type { CrashPoint } from "./rig/crashPoints.ts";
 import { Faults, FAULTS, type Fault } from "./faults.ts";
@@ -85,7 +85,7 @@ const WARM_STEPS = 10;
 /** Runs one seed. Rejects only when the simulation itself is broken. */
 export async function simulate(options: SimulateOptions): Promise<Report> {
   // As every process that runs agents does.
-  installLazyFetchClasses();
+  installLazyFetch();
   await (warm ??= runSeed({ seed: 0, steps: WARM_STEPS }));
   return runSeed(options);
 }

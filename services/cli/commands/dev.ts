@@ -11,6 +11,7 @@ import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addLoginOptions } from "../options/brokerLogin.ts";
 import { archive, history } from "../options/historyOptions.ts";
+import * as limit from "../options/gatewayOptions.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
@@ -50,9 +51,9 @@ export function addDev(program: Command, context: CommandContext): void {
     )
     .addOption(option.allowedHosts())
     .addOption(option.allowedOrigins())
-    .addOption(option.storeFirst())
-    .addOption(option.framesPerSocket())
-    .addOption(option.bytesPerSocket())
+    .addOption(limit.storeFirst())
+    .addOption(limit.framesPerSocket())
+    .addOption(limit.bytesPerSocket())
     .addOption(option.smtpPort())
     .addOption(option.smtpRelay())
     .addOption(option.adminPort())
@@ -68,6 +69,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(history())
     .addOption(archive("archive that history goes to before it is trimmed"))
     .addOption(option.groupCommit())
+    .addOption(option.fetchClasses())
     .addOption(option.requestLog("all"))
     .addOption(option.logLevel())
     .addOption(option.logFormat())

@@ -34,6 +34,7 @@ export function roleCommand(
     .addOption(option.streamGroups())
     .addOption(option.requireDurable())
     .addOption(option.groupCommit())
+    .addOption(option.fetchClasses())
     .addOption(option.requestLog("failed"))
     .addOption(option.logLevel())
     .addOption(option.logFormat())

@@ -5,7 +5,7 @@
 import { join, resolve } from "node:path";
 import type { HistoryOption } from "../../../core/retention/HistoryLimits.ts";
 import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
-import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
+import type { FetchClasses, LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
 import { ceilingsOf, type GivenCeilings } from "./ceilingOptions.ts";
@@ -61,6 +61,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
+  readonly fetchClasses: FetchClasses;
   readonly requestLog: RequestLines;
   readonly logLevel: LogOptions["level"];
   readonly logFormat?: LogOptions["format"];
@@ -119,6 +120,7 @@ export function servingOptions(
     },
     mcpAllowLoopback: given.mcpAllowLoopback ?? false,
     groupCommit: given.groupCommit,
+    fetchClasses: given.fetchClasses,
     requestLines: given.requestLog,
     memory: {
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,

@@ -4,6 +4,7 @@
  */
 import type { Command } from "commander";
 import type { CommandContext } from "../options/CommandContext.ts";
+import * as limit from "../options/gatewayOptions.ts";
 import * as option from "../options/options.ts";
 import { roleCommand } from "../options/roleCommand.ts";
 
@@ -14,13 +15,13 @@ export function addGateway(program: Command, context: CommandContext): void {
   })
     .addOption(option.port())
     .addOption(option.hostname("0.0.0.0"))
-    .addOption(option.connectionsMax())
-    .addOption(option.perAddress())
-    .addOption(option.perEntity())
-    .addOption(option.framesPerSocket())
-    .addOption(option.bytesPerSocket())
-    .addOption(option.trustedProxies())
-    .addOption(option.storeFirst())
+    .addOption(limit.connectionsMax())
+    .addOption(limit.perAddress())
+    .addOption(limit.perEntity())
+    .addOption(limit.framesPerSocket())
+    .addOption(limit.bytesPerSocket())
+    .addOption(limit.trustedProxies())
+    .addOption(limit.storeFirst())
     .addOption(option.publicUrl())
     .addOption(option.allowedHosts())
     .addOption(option.allowedOrigins())

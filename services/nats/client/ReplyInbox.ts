@@ -141,6 +141,12 @@ export class ReplyInbox {
     return id;
   }
 
+  /** The options of a request that is under way; undefined when it has ended. */
+  underWay(id: number): Pick<SendOptions, "signal"> | undefined {
+    const entry = this.pending.get(id);
+    return entry?.signal === undefined ? entry && {} : { signal: entry.signal };
+  }
+
   /**
    * Ends the request, whose reply arrived in a batch. Returns undefined when it has ended already.
    */

@@ -20,7 +20,10 @@ export const Kind = {
   Answer: 2,
   /** This process has no exclusive listener on the request's subject. Nothing was delivered. */
   NoListener: 3,
-  /** The sender is the exclusive listener on the subject, a pattern, and accepts batches. */
+  /**
+   * The sender is the exclusive listener on the subject, a pattern, and accepts batches. The id is
+   * that of a request which it has not answered yet; 0 from older releases.
+   */
   Offer: 4,
   /** Asks whether batches reach the receiver. */
   Hello: 5,

@@ -5,7 +5,7 @@
  */
 import { REDACTION } from "../../../core/redaction/Redaction.ts";
 import { connect } from "node:net";
-import { AbortSource } from "../../../core/http/AbortSource.ts";
+import { AbortSource } from "../../../core/lazyFetch/AbortSource.ts";
 import { parseClientFrame } from "../../../core/connection/protocol.ts";
 import type { HttpRequest } from "../../../core/http/HttpServer.ts";
 import { headerRecord, toRequest, urlOf } from "../../../services/gateway/requests.ts";

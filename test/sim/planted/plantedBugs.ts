@@ -9,7 +9,7 @@ import { BrokerTimers } from "../../../core/schedule/BrokerTimers.ts";
 import { LocalTimers } from "../../../core/schedule/LocalTimers.ts";
 import { AgentSockets } from "../../../core/runtime/AgentSockets.ts";
 import { Connection } from "../../../core/connection/Connection.ts";
-import { Mailbox } from "../../../core/input/Mailbox.ts";
+import { InputRuns } from "../../../core/input/InputRuns.ts";
 import { MailLane } from "../../../core/outgoing/MailLane.ts";
 import { OutgoingLane } from "../../../core/outgoing/OutgoingLane.ts";
 import { CacheFile } from "../../../services/sqlite/CacheFile.ts";
@@ -79,7 +79,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     breaks: ["I9", "I1"],
     install: () => {
       const offAnswers = patch(
-        Mailbox.prototype as unknown as { commitEnd: (turn: Turn) => Promise<void> },
+        InputRuns.prototype as unknown as { commitEnd: (turn: Turn) => Promise<void> },
         "commitEnd",
         () =>
           function (this: { agent: ActiveAgent }, turn) {

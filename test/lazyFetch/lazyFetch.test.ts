@@ -5,16 +5,16 @@ import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { abortOfSignal, type Abort } from "../../core/http/AbortSource.ts";
-import { LazyRequest } from "../../core/http/LazyRequest.ts";
-import { LazyResponse } from "../../core/http/LazyResponse.ts";
+import { abortOfSignal, type Abort } from "../../core/lazyFetch/AbortSource.ts";
+import { LazyRequest } from "../../core/lazyFetch/LazyRequest.ts";
+import { LazyResponse } from "../../core/lazyFetch/LazyResponse.ts";
 import { wholeResponse } from "../../core/http/takeResponse.ts";
 import { toHttpResponse } from "../../services/gateway/requests.ts";
-import { installLazyFetchClasses } from "../../services/node/lazyFetchClasses.ts";
+import { installLazyFetch } from "../../core/lazyFetch/installLazyFetch.ts";
 
 const NativeRequest = globalThis.Request;
 const NativeResponse = globalThis.Response;
-installLazyFetchClasses();
+installLazyFetch();
 
 const bytes = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
 
@@ -325,5 +325,44 @@ describe("a lazy response", () => {
     }
     expect(Response.redirect("http://x/").status).toBe(302);
     expect(Response.error().type).toBe("error");
+  });
+});
+
+describe("what code can see of a lazy object", () => {
+  const lazy = new Response("x");
+  const made = LazyRequest.make("http://localhost/", { method: "GET", headers: [], body: null });
+
+  test("its prototype is derived from the platform's, and it has no fields of its own", () => {
+    for (const [object, Class] of [
+      [lazy, Response],
+      [made, Request],
+    ] as const) {
+      const prototype = Object.getPrototypeOf(object) as object;
+      expect(prototype === Class.prototype).toBe(false);
+      expect(Object.getPrototypeOf(prototype) === Class.prototype).toBe(true);
+      expect(Reflect.ownKeys(object)).toEqual([]);
+    }
+  });
+
+  test("a method taken off the platform's prototype does not work on it", () => {
+    for (const [object, Class] of [[lazy, NativeResponse], [made, NativeRequest]] as const)
+      expect(() => Reflect.get(Class.prototype, "status" in object ? "status" : "url", object)).toThrow(TypeError); // prettier-ignore
+    expect(() => Headers.prototype.get.call(made.headers, "x")).toThrow(TypeError);
+  });
+
+  test("a method replaced on the platform's prototype is not called", async () => {
+    const { text } = NativeResponse.prototype;
+    NativeResponse.prototype.text = () => Promise.resolve("replaced");
+    try {
+      expect(await new NativeResponse("x").text()).toBe("replaced");
+      expect(await new Response("x").text()).toBe("x");
+    } finally {
+      NativeResponse.prototype.text = text;
+    }
+  });
+
+  test("the platform's constructor, kept from before, does not take it", () => {
+    expect(() => new NativeRequest(made)).toThrow(TypeError);
+    expect(new Request(made).url).toBe(made.url);
   });
 });

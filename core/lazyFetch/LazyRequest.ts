@@ -5,7 +5,7 @@
  * whatever is unusual makes the real one, and asks that from then on.
  *
  * The platform's own code (`fetch`, `new Request(request)`) tells its objects by private fields:
- * `services/node/lazyFetchClasses` unwraps these before it sees them.
+ * `installLazyFetch` unwraps these before it sees them.
  */
 import { abortOfSignal, type Abort } from "./AbortSource.ts";
 import { LazyBody } from "./LazyBody.ts";

@@ -2,7 +2,7 @@
 import { inspect } from "node:util";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { LazyHeaders, type PlainHeaders } from "../../core/http/LazyHeaders.ts";
+import { LazyHeaders, type PlainHeaders } from "../../core/lazyFetch/LazyHeaders.ts";
 
 const NAMES = ["x-event", "X-Event", "X-EVENT", "cookie", "set-cookie", "Host", "x-absent"];
 const name = fc.constantFrom(...NAMES);

@@ -4,12 +4,12 @@
  * `fetch` and `new Request(…)` receive the platform's request behind a lazy one. Subclasses of the
  * platform's classes, and unusual arguments, use the platform's own.
  */
-import { LazyRequest } from "../../core/http/LazyRequest.ts";
-import { LazyResponse } from "../../core/http/LazyResponse.ts";
+import { LazyRequest } from "./LazyRequest.ts";
+import { LazyResponse } from "./LazyResponse.ts";
 
-const INSTALLED = Symbol.for("agents.lazyFetchClasses");
+const INSTALLED = Symbol.for("agents.lazyFetch");
 
-export function installLazyFetchClasses(): void {
+export function installLazyFetch(): void {
   if (INSTALLED in globalThis) return;
   Object.defineProperty(globalThis, INSTALLED, { value: true });
 

@@ -1,0 +1,214 @@
+/**
+ * One run of a durable input: which attempt it is, its turn, and its end, which is done, dead, or
+ * another attempt later. `Mailbox` decides which input runs when, and numbers the rules:
+ *
+ * 4. An input is acked and answered only after the event that finishes it is stored.
+ * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
+ *    its backoff. After the last failed attempt its steps are undone (`AgentTurns.undo`), the
+ *    input is stored as a dead letter, then journaled as dead, then acked.
+ */
+import type { Sequence } from "../../schemas/Address.ts";
+import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
+import { SparseMap } from "../collections/sparse.ts";
+import { failureText } from "../errors/failureText.ts";
+import type { ResponseParts } from "../http/takeResponse.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
+import { causeOfEnvelope } from "../journal/causeOf.ts";
+import { hideFields } from "../redaction/FieldRedaction.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
+import { Turn } from "../turn/Turn.ts";
+import type { AgentInput } from "./AgentInput.ts";
+import { asSentAgain, deadKeys } from "./deadInputs.ts";
+import { isReportedByGateway } from "./DirectInput.ts";
+import { INTERNAL_ERROR } from "./fixedAnswers.ts";
+import type { InputDoubts } from "./InputDoubts.ts";
+import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
+import type { Suspects } from "./Suspects.ts";
+import type { Unbegun } from "./Unbegun.ts";
+
+/** The agent whose inputs run. */
+export interface RunAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
+  readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
+  readonly suspects: Suspects;
+  readonly lanes: EnvelopeAgent["lanes"];
+  readonly destroyed: boolean;
+  /** Discarded, and not because it was destroyed: the next owner does again what ran here. */
+  readonly isLost: boolean;
+}
+
+export interface RunHost {
+  /**
+   * Stores a dead letter. `input`: its bytes, where the inbox does not have them. Rejects with
+   * `BrokerUnavailable`.
+   */
+  readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
+  readonly unbegun: Pick<Unbegun, "knowsEndings">;
+}
+
+/** How an input's code ended; neither a response nor an error: it threw nothing of use. */
+interface Outcome {
+  readonly response?: ResponseParts | undefined;
+  readonly error?: string | undefined;
+}
+
+export class InputRuns {
+  private readonly agent: RunAgent;
+  private readonly host: RunHost;
+  private readonly doubts: InputDoubts;
+  /**
+   * By key, on the monotonic clock: the stored copy of a failed `DirectInput` arrives at once and
+   * waits until then.
+   */
+  private readonly resting = new SparseMap<string, number>();
+
+  constructor(agent: RunAgent, host: RunHost, doubts: InputDoubts) {
+    this.agent = agent;
+    this.host = host;
+    this.doubts = doubts;
+  }
+
+  /** Milliseconds until an input's next attempt may begin; 0: now. */
+  restMs(key: string): number {
+    const ms = (this.resting.get(key) ?? 0) - this.agent.time.monotonicMs();
+    if (ms <= 0) this.resting.delete(key);
+    return Math.max(0, ms);
+  }
+
+  /** Resolves when the run has ended and its event is stored. Rejects if it can't be finished. */
+  async run(input: AgentInput, envelope: InboxEnvelope): Promise<void> {
+    const { agent } = this;
+    const { head } = envelope;
+    const undoing = agent.image.undoing(head.key);
+    const { attempt, isOver } = this.attemptOf(head, undoing !== undefined);
+    let turn = this.turnOf(input, envelope, attempt);
+    if (isOver) {
+      const error = undoing ?? agent.suspects.exhausted(head.key);
+      return this.finish(input, turn, envelope, { error });
+    }
+    const passed = this.doubts.pass(turn, head.time, attempt);
+    const cleared = passed === undefined ? undefined : await passed;
+    let response: ResponseParts | undefined;
+    let error: string | undefined;
+    try {
+      response = await agent.run(turn, () => runEnvelope(agent, turn, envelope));
+    } catch (thrown) {
+      if (agent.isLost) return;
+      turn = turn.rest;
+      const suppressed = await agent.handleError(turn, thrown);
+      error = turn.conceal(failureText(thrown));
+      if (suppressed) response = INTERNAL_ERROR;
+    } finally {
+      cleared?.();
+    }
+    if (agent.destroyed) return this.endDestroyed(input, head, response ?? INTERNAL_ERROR);
+    if (agent.discarded) return;
+    if (undoing !== undefined) return this.finish(input, turn, envelope, { error: undoing });
+    if (response !== undefined) return this.finish(input, turn, envelope, { response, error });
+    if (attempt >= retryOf(agent).maxAttempts)
+      return this.finish(input, turn, envelope, { error: error ?? "it failed" });
+    return this.repeatLater(input, turn, { head, attempt, error });
+  }
+
+  /**
+   * The number of this attempt, by key: two copies that are tried in turn share their attempts, or
+   * neither would ever use them up. `isOver`: there is no attempt left.
+   */
+  private attemptOf(
+    { key }: InboxHead,
+    isUndoing: boolean,
+  ): { readonly attempt: number; readonly isOver: boolean } {
+    const { image, suspects } = this.agent;
+    const begun = image.begun.get(key);
+    const isKnown = begun !== undefined || this.host.unbegun.knowsEndings;
+    const attempt = isKnown ? suspects.next(key, begun?.attempts ?? 0) : 1;
+    // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
+    const isEnded = attempt > 1 && suspects.ended(key) === attempt - 1;
+    const last = lastAttempt(retryOf(this.agent), { isUndoing, isKnown: isEnded });
+    return { attempt, isOver: attempt > last };
+  }
+
+  private turnOf(input: AgentInput, envelope: InboxEnvelope, attempt: number): Turn {
+    const { agent } = this;
+    const hidden = hideFields(envelope, agent.options.redact);
+    const caused = asSentAgain(agent.image.done, envelope.head);
+    return new Turn({
+      cause: causeOfEnvelope(caused, hidden.body, input.seq, attempt),
+      conceals: hidden.values,
+      owner: agent,
+      durable: true,
+      ...(input.direct === undefined ? {} : { input: input.direct }),
+    });
+  }
+
+  /** Rule 5: the attempt failed, and there are more. */
+  private async repeatLater(
+    input: AgentInput,
+    turn: Turn,
+    {
+      head,
+      attempt,
+      error,
+    }: { readonly head: InboxHead; readonly attempt: number; readonly error: string | undefined },
+  ): Promise<void> {
+    const { agent } = this;
+    const retry = retryOf(agent);
+    turn.outcome = { done: [], dead: false, error };
+    const delayMs = backoffMs(retry, attempt, agent.time.random());
+    const seq = await this.commitEnd(turn);
+    const { maxAttempts: attempts } = retry;
+    agent.report(turn, { status: "failed", seq, error, attempts, nextInMs: delayMs });
+    if (input.direct !== undefined) this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
+    input.nak(delayMs);
+  }
+
+  /** The input's end: done with a response, or dead (rule 5). */
+  private async finish(
+    input: AgentInput,
+    turn: Turn,
+    { head }: InboxEnvelope,
+    end: Outcome,
+  ): Promise<void> {
+    const dead = end.response === undefined;
+    const letter = dead ? await this.agent.undo(turn, end.error ?? "it failed") : undefined;
+    if (letter !== undefined) {
+      const reason = turn.conceal(letter.reason);
+      await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
+    }
+    turn.outcome = {
+      done: letter ? deadKeys(input, head, letter.undone) : [head.key, ...(head.alsoKeys ?? [])],
+      dead,
+      error: end.error,
+    };
+    const seq = await this.commitEnd(turn);
+    if (dead && this.host.unbegun.knowsEndings) this.agent.suspects.settled(head.key);
+    input.ack();
+    const { error, response = INTERNAL_ERROR } = end;
+    if (!dead && isReportedByGateway(input, head, this.agent.time.nowMs()))
+      return input.answer(head.reply, response, { seq });
+    const status = dead ? "dead" : "done";
+    const { maxAttempts: attempts } = retryOf(this.agent);
+    this.agent.report(turn, { status, seq, http: response.status, error, attempts });
+    input.answer(head.reply, response, { seq, reported: true, ...(dead && { dead }) });
+  }
+
+  /** The agent is destroyed. The input that did it is done; any other goes to the fresh agent. */
+  private endDestroyed(input: AgentInput, head: InboxHead, response: ResponseParts): void {
+    if (this.agent.image.done.seqOf(head.key) === undefined) return;
+    input.ack();
+    input.answer(head.reply, response);
+  }
+
+  /**
+   * Ends the turn and waits for its event, whose sequence it resolves to. Never resolves for an
+   * agent that is discarded meanwhile.
+   */
+  private commitEnd(turn: Turn): Promise<Sequence> {
+    return new Promise((resolve, reject) => {
+      if (this.agent.discarded) return reject(new Error("discarded"));
+      this.agent.committer.end(turn);
+      this.agent.committer.afterCommit(resolve);
+    });
+  }
+}
