@@ -7,7 +7,7 @@ import { headers } from "@nats-io/nats-core";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
-import { Installation, SECRET } from "../faults/Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import { Senders } from "../faults/Senders.ts";
 import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -43,9 +43,7 @@ async function wipe(key: string): Promise<void> {
 }
 
 const leases = async () =>
-  new Map(
-    (await installation.inspector.leases.list("")).map(({ key, epoch }) => [key, Number(epoch)]),
-  );
+  new Map((await installation.ports.leases.list("")).map(({ key, epoch }) => [key, Number(epoch)]));
 
 test("every lease that is wiped is claimed again, by one host, and no webhook is lost or done twice", async () => {
   const senders = new Senders({
@@ -79,9 +77,7 @@ test("every lease that is wiped is claimed again, by one host, and no webhook is
   expect(await installation.gateway.metric("agents_shards_without_host")).toBe(0);
   const histories = [];
   for (let n = 0; n < AGENTS; n++)
-    histories.push(
-      await historyOf(installation.inspector.journal, agentId("Ledger", `agent-${n}`)),
-    );
+    histories.push(await historyOf(installation.ports.journal, agentId("Ledger", `agent-${n}`)));
   expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
   expect(histories.flatMap(checkEpochs)).toEqual([]);
 }, 60_000);

@@ -4,13 +4,12 @@
  * next one.
  */
 import { fileURLToPath } from "node:url";
-import { pickPort } from "../../services/natsServer/pickPort.ts";
-import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
-import { findFloor, ROOT } from "./rig/findFloor.ts";
+import { findFloor } from "./rig/findFloor.ts";
 import type { WrkRun } from "./rig/runWrk.ts";
-import { cpuSeconds, RUN_SOURCE, ServerProcess } from "./rig/ServerProcess.ts";
+import { RUN_SOURCE } from "./rig/ServerProcess.ts";
+import { startPipeline } from "./rig/startFloor.ts";
 import { SECRET, startOurs } from "./rig/startOurs.ts";
 import type { Subject } from "./rig/Subject.ts";
 import { measureWebhooks } from "./rig/webhookLoad.ts";
@@ -48,34 +47,12 @@ export const hot: Bench = {
   },
 };
 
-async function startGroupFloor({ syncAlways }: BenchOptions): Promise<Subject> {
-  const nats = await startNats({ syncAlways });
-  const port = await pickPort();
-  const server = new ServerProcess({
-    name: "floor with group commit",
-    cwd: ROOT,
-    args: [...RUN_SOURCE, GROUP_FLOOR, String(port), nats.url, SECRET],
-  });
-  const stop = async (): Promise<void> => {
-    await server.stop();
-    await nats.stop();
-  };
-  try {
-    await server.ready((output) => output.includes("listening"));
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  return {
+const startGroupFloor = (options: BenchOptions): Promise<Subject> =>
+  startPipeline(options, {
     name: "group floor",
-    broker: nats.url,
-    url: `http://127.0.0.1:${port}`,
+    args: (nats, port) => [...RUN_SOURCE, GROUP_FLOOR, `${port}`, nats.url, SECRET],
     target: { PATH_FIXED: "/webhooks/hot/one" },
-    cpuSeconds: () => ({ node: server.cpuSeconds ?? NaN, broker: cpuSeconds(nats.pid) ?? NaN }),
-    answers: () => Promise.resolve(undefined),
-    stop,
-  };
-}
+  });
 
 /** The agent counted every answer of the gateway, and they were all 200. */
 async function checkHot(subject: Subject, runs: ReadonlyArray<WrkRun>): Promise<void> {

@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { pickPort } from "../../services/natsServer/pickPort.ts";
-import { Installation } from "../faults/Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import type { Bench, BenchRow } from "./Bench.ts";

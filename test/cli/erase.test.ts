@@ -7,18 +7,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId, shardOf, type AgentId } from "../../schemas/Address.ts";
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
 import { openConnection } from "../../services/nats/client/NatsConnection.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
 import { openNats } from "../../services/nats/setup/openNats.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 const SHARDS = 2;
@@ -29,27 +24,21 @@ const KEPT = "what-another-agent-keeps";
 const PAYLOAD_BYTES_MAX = 1024 * 1024;
 const LARGE_BYTES = 3 * PAYLOAD_BYTES_MAX;
 
-const folder = tempFolder("erase");
-let nats: TestNats;
-let ports: ReadPorts;
+let installation: Installation;
+let ports: Installation["ports"];
+let nats: Installation["nats"];
+let call: ReturnType<Installation["caller"]>;
 const hosts: AgentsProcess[] = [];
 
-const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
+const agents = (...args: string[]) => installation.agents(...args);
+/** Files of its hosts that hold the text. */
+const hostFilesWith = (text: string): string[] => filesWith(installation.pathOf(""), text);
 
 const startHost = async (name: string): Promise<AgentsProcess> => {
-  const host = await AgentsProcess.start({
-    args: ["host", MODULE, "--nats", nats.url, "--data", join(folder.path, name)],
-  });
+  const host = await installation.startHost(name);
   hosts.push(host);
   await host.ready();
   return host;
-};
-
-const publish = async (id: AgentId, key: string, body: string): Promise<void> => {
-  const head = { key, kind: "webhook", time: Date.now(), url: "http://localhost/", method: "POST" };
-  const envelope = encodeEnvelope(head as never, new TextEncoder().encode(body));
-  const stored = await ports.inbox.publish(id, envelope, { signal: AbortSignal.timeout(10_000) });
-  expect(stored._tag).toBe("Stored");
 };
 
 /** Files below a folder that hold the text. */
@@ -81,11 +70,11 @@ async function streamsWith(text: string): Promise<string[]> {
 /** An agent of each shard, told `text` in every way there is. */
 async function fill(name: string, text: string): Promise<AgentId> {
   const id = agentId("Keeper", name);
-  for (let n = 0; n < 40; n++) await agentsCall(name, "note", `${text} ${n}`);
-  await agentsCall(name, "plan", 3_600, `${text} later`);
-  await agentsCall(name, "enqueue", `${text} dies`);
-  await publish(id, `${name}:small`, `${text} by webhook`);
-  await publish(id, `${name}:large`, text + "x".repeat(LARGE_BYTES));
+  for (let n = 0; n < 40; n++) await call(name, "note", `${text} ${n}`);
+  await call(name, "plan", 3_600, `${text} later`);
+  await call(name, "enqueue", `${text} dies`);
+  await installation.publish(id, { key: `${name}:small` }, `${text} by webhook`);
+  await installation.publish(id, { key: `${name}:large` }, text + "x".repeat(LARGE_BYTES));
   return id;
 }
 
@@ -100,44 +89,31 @@ async function withNats(use: (nats: NatsShape) => Promise<unknown>): Promise<voi
   }
 }
 
-async function agentsCall(name: string, method: string, ...args: unknown[]): Promise<unknown> {
-  const { reply } = await ports.calls.call(
-    agentId("Keeper", name),
-    { kind: "rpc", method, args },
-    { deadlineMs: 20_000, repeatable: false },
-  );
-  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
-  return reply.value;
-}
-
 const namesOfShards = Array.from({ length: SHARDS }, (_, shard) => {
   for (let n = 0; ; n++)
     if (shardOf(agentId("Keeper", `keeper-${n}`), SHARDS) === shard) return `keeper-${n}`;
 });
 
 beforeAll(async () => {
-  nats = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
-  expect(await agents("provision", "--shards", `${SHARDS}`)).toMatchObject({ code: 0 });
-  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  installation = await Installation.start({
+    shards: SHARDS, module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX,
+  }); // prettier-ignore
+  ({ nats, ports } = installation);
+  call = installation.caller("Keeper");
   await startHost("one");
   await fill("another", KEPT);
   await withNats(({ publisher }) => publisher.publish(NOBODYS, new Uint8Array(1)));
   for (const name of namesOfShards) await fill(name, MARKER);
   await pollUntil("the agents have left memory and are in local files", () => {
-    const files = filesWith(folder.path, MARKER).filter((file) => file.endsWith(".image"));
+    const files = hostFilesWith(MARKER).filter((file) => file.endsWith(".image"));
     return files.length === SHARDS || { done: false, saw: files };
   });
   // One shard goes to it; what the first host has on its disk of that shard's agent stays there.
   await startHost("two");
-  for (const name of namesOfShards) await agentsCall(name, "note", `${MARKER} once more`);
+  for (const name of namesOfShards) await call(name, "note", `${MARKER} once more`);
 }, 90_000);
 
-afterAll(async () => {
-  for (const host of hosts) await host.stop();
-  await ports?.close();
-  await nats?.stop();
-  folder.remove();
-}, 30_000);
+afterAll(() => installation?.stop(), 30_000);
 
 describe("agents erase", () => {
   it("asks for --yes, and says what would be lost", async () => {
@@ -159,9 +135,9 @@ describe("agents erase", () => {
       expect(told["removed"]).toMatchObject({ timers: 1, deadLetters: 1, blobs: 1 });
     }
     expect(await streamsWith(MARKER)).toEqual([]);
-    expect(filesWith(folder.path, MARKER)).toEqual([]);
+    expect(hostFilesWith(MARKER)).toEqual([]);
     expect(await streamsWith(KEPT)).toEqual(before);
-    expect(await agentsCall("another", "all")).toMatchObject({ state: { notes: 42 } });
+    expect(await call("another", "all")).toMatchObject({ state: { notes: 42 } });
   });
 
   it("leaves on the broker's disk only inputs that were done behind another's that waits, and says so", async () => {
@@ -180,12 +156,12 @@ describe("agents erase", () => {
 
   it("an erased agent is a new one for who calls it next, without anything from before", async () => {
     const name = namesOfShards[0]!;
-    expect(await agentsCall(name, "all")).toEqual({
+    expect(await call(name, "all")).toEqual({
       state: { notes: 0, last: "", rung: [] },
       notes: [],
       schedules: [],
     });
-    expect(await agentsCall(name, "note", "anew")).toBe(1);
+    expect(await call(name, "note", "anew")).toBe(1);
   });
 
   it("is exit code 3 where there is nothing", async () => {
@@ -194,10 +170,10 @@ describe("agents erase", () => {
 
   it("works without hosts; one that comes back with the agent's local files begins anew", async () => {
     const name = namesOfShards[1]!;
-    await agentsCall(name, "note", `${MARKER} in a file`);
+    await call(name, "note", `${MARKER} in a file`);
     await pollUntil(
       "the agent is in a local file",
-      () => filesWith(folder.path, MARKER).some((file) => file.endsWith(".image")) || undefined,
+      () => hostFilesWith(MARKER).some((file) => file.endsWith(".image")) || undefined,
     );
     for (const host of hosts.splice(0)) await host.stop();
     const erased = await agents("erase", "Keeper", name, "--yes");
@@ -205,9 +181,9 @@ describe("agents erase", () => {
     expect(await streamsWith(MARKER)).toEqual([]);
     await startHost("one");
     await startHost("two");
-    expect(await agentsCall(name, "all")).toMatchObject({ notes: [] });
+    expect(await call(name, "all")).toMatchObject({ notes: [] });
     await pollUntil("its files are gone with the host's look through them", () => {
-      const files = filesWith(folder.path, MARKER);
+      const files = hostFilesWith(MARKER);
       return files.length === 0 || { done: false, saw: files };
     });
   }, 60_000);
@@ -222,10 +198,10 @@ describe("a host that was frozen while its agent was erased", () => {
     const idOf = (host: AgentsProcess) =>
       host.lines.find(({ message }) => message === "host started")?.["host"];
     // Enough events that its hibernation takes a snapshot too.
-    for (let n = 0; n < 40; n++) await agentsCall(name, "note", `${MARKER} ${n}`);
+    for (let n = 0; n < 40; n++) await call(name, "note", `${MARKER} ${n}`);
     const owner = await ownerOf();
     const frozen = hosts.find((host) => idOf(host) === owner)!;
-    await agentsCall(name, "note", `${MARKER} at last`);
+    await call(name, "note", `${MARKER} at last`);
     frozen.freeze();
     try {
       await pollUntil(
@@ -247,7 +223,7 @@ describe("a host that was frozen while its agent was erased", () => {
     );
     await frozen.ready();
     await pollUntil("its file is gone", () => {
-      const files = filesWith(folder.path, MARKER);
+      const files = hostFilesWith(MARKER);
       return files.length === 0 || { done: false, saw: files };
     });
     expect(await streamsWith(MARKER)).toEqual([]);

@@ -3,19 +3,11 @@
  * installation to another, and to another name of its own, and is the same one there.
  */
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import { agentId } from "../../schemas/Address.ts";
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 /** Past it: events lie in the blob store. */
@@ -24,15 +16,7 @@ const LARGE_BYTES = 2 * PAYLOAD_BYTES_MAX;
 /** Later than the copy is made, soon enough to be waited for. */
 const SOON_SECONDS = 20;
 
-/** A broker, a host on it, and a way to look. */
-interface Installation {
-  readonly nats: TestNats;
-  readonly ports: ReadPorts;
-  host: AgentsProcess | undefined;
-}
-
-const folder = tempFolder("export");
-const file = join(folder.path, "agent.jsonl");
+let file: string;
 let source: Installation;
 let target: Installation;
 /** The source's, when the copy was made. */
@@ -45,37 +29,22 @@ interface Kept {
   readonly schedules: ReadonlyArray<{ readonly payload: string; readonly time: number }>;
 }
 
-const agents = ({ nats }: Installation, ...args: string[]) =>
-  runAgents(args, { NATS_URL: nats.url });
+const agents = (installation: Installation, ...args: string[]) => installation.agents(...args);
 
-async function install(...provisioning: string[]): Promise<Installation> {
-  const nats = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
-  const installation = { nats, host: undefined } as unknown as Installation;
-  expect(await agents(installation, "provision", ...provisioning)).toMatchObject({ code: 0 });
-  const ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
-  return { nats, ports, host: undefined };
-}
+const install = (options: { readonly shards: number; readonly streamGroups?: number }) =>
+  Installation.start({
+    module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX, ...options,
+  }); // prettier-ignore
 
 async function startHost(installation: Installation, env: Record<string, string> = {}) {
-  const data = join(folder.path, `host-${installation.nats.port}`);
-  installation.host = await AgentsProcess.start({
-    args: ["host", MODULE, "--nats", installation.nats.url, "--data", data],
-    env,
-  });
-  await installation.host.ready();
+  const host = await installation.startHost("host", { env });
+  await host.ready();
+  return host;
 }
 
-async function call({ ports }: Installation, name: string, method: string, ...args: unknown[]) {
-  const { reply } = await ports.calls.call(
-    agentId("Keeper", name),
-    { kind: "rpc", method, args },
-    { deadlineMs: 20_000, repeatable: false },
-  );
-  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
-  return reply.value;
-}
-const inboxDepth = ({ ports }: Installation): Promise<number> =>
-  (ports.inbox as InboxShape).depth();
+const call = (installation: Installation, name: string, method: string, ...args: unknown[]) =>
+  installation.call(agentId("Keeper", name), method, ...args);
+const inboxDepth = ({ ports }: Installation): Promise<number> => ports.inbox.depth();
 const all = async (installation: Installation, name: string): Promise<Kept> =>
   (await call(installation, name, "all")) as Kept;
 const without = ({ schedules, ...kept }: Kept, payload: string) => ({
@@ -85,24 +54,13 @@ const without = ({ schedules, ...kept }: Kept, payload: string) => ({
 
 beforeAll(async () => {
   [source, target] = await Promise.all([
-    install("--shards", "2"),
-    install("--shards", "8", "--stream-groups", "4"),
+    install({ shards: 2 }),
+    install({ shards: 8, streamGroups: 4 }),
   ]);
-  await startHost(source, { HOLD: "1" });
+  file = source.pathOf("agent.jsonl");
+  const host = await startHost(source, { HOLD: "1" });
   for (let n = 0; n < 40; n++) await call(source, "first", "note", `note ${n} 🦉`);
-  const head = {
-    key: "hook:1",
-    kind: "webhook",
-    time: Date.now(),
-    method: "POST",
-    url: "http://x/",
-  };
-  const body = new TextEncoder().encode("y".repeat(LARGE_BYTES));
-  await source.ports.inbox.publish(
-    agentId("Keeper", "first"),
-    encodeEnvelope(head as never, body),
-    { signal: AbortSignal.timeout(10_000) },
-  );
+  await source.publish(agentId("Keeper", "first"), { key: "hook:1" }, "y".repeat(LARGE_BYTES));
   await call(source, "first", "enqueue", "dies");
   await call(source, "first", "plan", 3_600, "later");
   await pollUntil("the webhook is done", async () => {
@@ -115,8 +73,7 @@ beforeAll(async () => {
   soonMs = Date.now() + SOON_SECONDS * 1_000;
   before = await all(source, "first");
   // So the source never does what waits: only the copy can.
-  await source.host?.kill();
-  source.host = undefined;
+  await host.kill();
   const exported = await agents(source, "export", "keeper", "first");
   expect(exported.err).toMatch(/^Keeper\/first: \d+ events\n$/);
   expect(exported.code).toBe(0);
@@ -124,18 +81,14 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(async () => {
-  for (const each of [source, target]) {
-    await each?.host?.kill();
-    await each?.ports.close();
-    await each?.nats.stop();
-  }
-  folder.remove();
+  await source?.kill();
+  await target?.kill();
 }, 30_000);
 
 describe("agents export and import", () => {
   it("refuse a file that is damaged or cut off, and write nothing", async () => {
     const text = readFileSync(file, "utf8");
-    const bad = join(folder.path, "bad.jsonl");
+    const bad = target.pathOf("bad.jsonl");
     const lines = text.trimEnd().split("\n");
     const at = text.indexOf('"event":"') + 400;
     const flipped = text.slice(0, at) + (text[at] === "A" ? "B" : "A") + text.slice(at + 1);
@@ -154,7 +107,7 @@ describe("agents export and import", () => {
       expect(refused.err).toContain("nothing was written");
       expect(refused.err).toContain(why);
     }
-    expect((await agents(target, "import", join(folder.path, "none"))).err).toContain("none");
+    expect((await agents(target, "import", target.pathOf("none"))).err).toContain("none");
     expect((await agents(target, "list")).out).toBe("");
   }, 30_000);
 
@@ -218,18 +171,7 @@ describe("agents export and import", () => {
   }, 60_000);
 
   it("knows the webhooks that it had: one that comes again is a duplicate", async () => {
-    const head = {
-      key: "hook:1",
-      kind: "webhook",
-      time: Date.now(),
-      method: "POST",
-      url: "http://x/",
-    };
-    await target.ports.inbox.publish(
-      agentId("Keeper", "first"),
-      encodeEnvelope(head as never, new TextEncoder().encode("again")),
-      { signal: AbortSignal.timeout(10_000) },
-    );
+    await target.publish(agentId("Keeper", "first"), { key: "hook:1" }, "again");
     await pollUntil("it is taken", async () => (await inboxDepth(target)) === 0);
     expect((await all(target, "first")).state.notes).toBe(42);
   });

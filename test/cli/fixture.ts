@@ -8,8 +8,6 @@ import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import type { Joins, Target } from "../../services/wiring/Joins.ts";
 import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import { CliError } from "../../services/cli/terminal/CliError.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
 import { makeMemoryDeliveryLog } from "../../services/memory/MemoryDeliveryLog.ts";
@@ -20,16 +18,12 @@ import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.t
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
+import type { AgentsRun } from "../kit/runAgents.ts";
+import { runCommand } from "../kit/runCommand.ts";
 
 /** 2026-03-01T09:00:00Z; event n of an agent is n minutes later. */
 export const START_MS = Date.UTC(2026, 2, 1, 9);
 const MINUTE_MS = 60_000;
-
-export interface Ran {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
 
 export class CliFixture {
   private readonly databases: DatabasesShape | undefined;
@@ -83,26 +77,8 @@ export class CliFixture {
   }
 
   /** Runs one command line. */
-  async run(args: ReadonlyArray<string>, terminal: Partial<Terminal> = {}): Promise<Ran> {
-    const out: string[] = [];
-    const err: string[] = [];
-    const io: Terminal = {
-      out: (line) => out.push(line),
-      err: (line) => err.push(line),
-      interactive: false,
-      env: {},
-      cwd: "/nowhere",
-      ...terminal,
-    };
-    let code: number;
-    try {
-      code = await runProgram(args, this.joins, io, "1.2.3");
-    } catch (error) {
-      if (!(error instanceof CliError)) throw error;
-      err.push(error.message);
-      code = error.exitCode;
-    }
-    return { code, out: out.join("\n"), err: err.join("\n") };
+  run(args: ReadonlyArray<string>, terminal: Partial<Terminal> = {}): Promise<AgentsRun> {
+    return runCommand(args, { joins: this.joins, terminal });
   }
 
   private readonly joins: Joins = {

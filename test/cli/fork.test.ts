@@ -5,33 +5,17 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 /** Larger than a message of the broker below: the event lies in the blob store. */
 const LARGE_BYTES = 600_000;
 
-const folder = tempFolder("fork");
-let nats: TestNats;
-let ports: ReadPorts;
-let host: AgentsProcess;
-
-const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
-async function call<A>(name: string, method: string, ...args: unknown[]): Promise<A> {
-  const { reply } = await ports.calls.call(
-    agentId("Keeper", name),
-    { kind: "rpc", method, args },
-    { deadlineMs: 20_000, repeatable: false },
-  );
-  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
-  return reply.value as A;
-}
+let installation: Installation;
+let ports: Installation["ports"];
+let call: ReturnType<Installation["caller"]>;
+const agents = (...args: string[]) => installation.agents(...args);
 interface Kept {
   readonly state: { readonly notes: number; readonly rung: string[] };
   readonly notes: string[];
@@ -43,20 +27,20 @@ async function seqNow(name: string): Promise<number> {
 }
 
 beforeAll(async () => {
-  nats = await startNats({ maxPayload: 256 * 1024 });
-  expect(await agents("provision", "--shards", "4")).toMatchObject({ code: 0 });
-  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
-  host = await AgentsProcess.start({
-    args: ["host", MODULE, "--nats", nats.url, "--data", folder.path],
-  });
-  await host.ready();
+  installation = await Installation.start({
+    shards: 4, module: MODULE, gateway: false, maxPayload: 256 * 1024,
+  }); // prettier-ignore
+  ({ ports } = installation);
+  call = installation.caller("Keeper");
+  // One agent below looks at the classes; the others do not see a difference.
+  const args = ["--fetch-classes", "platform"];
+  await (await installation.startHost("host", { args })).ready();
 }, 60_000);
-afterAll(async () => {
-  await host?.kill();
-  await ports?.close();
-  await nats?.stop();
-  folder.remove();
-}, 30_000);
+afterAll(() => installation?.kill(), 30_000);
+
+test("--fetch-classes platform leaves the platform's own classes in place", async () => {
+  expect(await call("looks", "hasPlatformClasses")).toBe(true);
+});
 
 test("is what the other was then, and each goes its own way", async () => {
   await call("first", "note", "one");

@@ -6,37 +6,20 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { Joins } from "../../services/wiring/Joins.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import { machineTime } from "../../services/node/MachineTime.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+import { runCommand } from "../kit/runCommand.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("./workModule.ts", import.meta.url));
 
-let nats: TestNats;
-let folder: TempFolder;
-let host: AgentsProcess;
+let installation: Installation;
 
 beforeAll(async () => {
-  nats = await startNats();
-  folder = tempFolder("cli");
-  const provisioned = await agents(["provision", "--shards", "2"]);
-  expect(provisioned).toMatchObject({ code: 0 });
-  host = await AgentsProcess.start({
-    args: ["host", MODULE, "--nats", nats.url, "--data", folder.path],
-  });
-  await host.ready();
+  installation = await Installation.start({ shards: 2, module: MODULE, gateway: false });
+  await (await installation.startHost("host")).ready();
 });
-afterAll(async () => {
-  await host?.stop();
-  await nats?.stop();
-  folder?.remove();
-});
+afterAll(() => installation?.stop());
 
 interface Running {
   out: string;
@@ -47,7 +30,7 @@ interface Running {
 
 function start(args: ReadonlyArray<string>): Running {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url },
+    env: { PATH: process.env["PATH"] ?? "", NATS_URL: installation.nats.url },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const running: Running = {
@@ -68,20 +51,9 @@ async function agents(args: ReadonlyArray<string>) {
   return { code, out: running.out.trimEnd(), err: running.err.trimEnd() };
 }
 
-/** The same in this process, for what is asked often; gives what it prints. */
-async function ask(args: ReadonlyArray<string>): Promise<string> {
-  const out: string[] = [];
-  const terminal = {
-    out: (line: string) => void out.push(line),
-    err: () => undefined,
-    interactive: false,
-    env: {},
-    cwd: folder.path,
-  };
-  const joins = { openReader, time: machineTime } as unknown as Joins;
-  await runProgram([...args, "--nats", nats.url], joins, terminal, "0");
-  return out.join("\n");
-}
+/** The same in this process, for what is asked often; resolves to what it prints. */
+const ask = async (args: ReadonlyArray<string>): Promise<string> =>
+  (await runCommand([...args, "--nats", installation.nats.url])).out;
 
 const webhook = (key: string, body: string): Uint8Array =>
   encodeEnvelope(
@@ -92,15 +64,9 @@ const webhook = (key: string, body: string): Uint8Array =>
 
 /** Stores inputs as a gateway does. */
 async function publish(name: string, ...inputs: ReadonlyArray<Uint8Array>): Promise<void> {
-  const ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
-  try {
-    for (const input of inputs)
-      await ports.inbox.publish(agentId("WorkAgent", name), input, {
-        signal: AbortSignal.timeout(5_000),
-      });
-  } finally {
-    await ports.close();
-  }
+  const signal = AbortSignal.timeout(5_000);
+  for (const input of inputs)
+    await installation.ports.inbox.publish(agentId("WorkAgent", name), input, { signal });
 }
 
 const lines = (text: string) =>

@@ -58,6 +58,10 @@ export class Keeper extends Agent<unknown, KeeperState> {
     throw new Error(`it can't be done: ${text}`);
   }
 
+  /** Whether `new Response` makes the platform's own object. */
+  hasPlatformClasses(): boolean {
+    return Object.getPrototypeOf(new Response("")) === Response.prototype;
+  }
   all() {
     const schedules = this.getSchedules().map(({ callback, payload, time }) => ({
       callback,

@@ -6,16 +6,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import { agentId } from "../../schemas/Address.ts";
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
 const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 const NOW = fileURLToPath(new URL("./rerun/now.ts", import.meta.url));
@@ -35,10 +29,8 @@ const REFS = [
 const ID = agentId("RepoAgent", "hello");
 const PAY = agentId("PayAgent", "acme");
 
-const folder = tempFolder("rerun");
-let nats: TestNats;
-let ports: ReadPorts;
-let host: AgentsProcess;
+let installation: Installation;
+let ports: Installation["ports"];
 let API = "";
 
 interface Line {
@@ -51,10 +43,9 @@ interface Line {
 }
 
 const agents = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
-  runAgents(args, { NATS_URL: nats.url, ...env });
+  runAgents(args, { NATS_URL: installation.nats.url, ...env });
 const linesOf = (out: string): Line[] =>
   out.trimEnd().split("\n").map((line) => JSON.parse(line) as Line); // prettier-ignore
-const inboxDepth = (): Promise<number> => (ports.inbox as InboxShape).depth();
 
 /** What `PayAgent` calls: refuses `retried` once and `died` always. */
 const asked: string[] = [];
@@ -69,39 +60,26 @@ const api = createServer((request, response) => {
 async function webhook(n: number, body: string | Uint8Array, id = ID): Promise<void> {
   const head = {
     key: `hook:${n}`,
-    kind: "webhook" as const,
-    time: Date.now(),
     provider: "github",
     type: "push",
-    method: "POST",
     url: "http://hooks.test/webhooks/github",
     headers: { "content-type": "application/json" },
   };
-  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
-  const signal = AbortSignal.timeout(10_000);
-  await ports.inbox.publish(id, encodeEnvelope(head, bytes), { signal });
-  await pollUntil("it is done", async () => (await inboxDepth()) === 0);
+  await installation.publish(id, head, body);
+  await pollUntil("it is done", async () => (await ports.inbox.depth()) === 0);
 }
 
 beforeAll(async () => {
-  nats = await startNats();
   await new Promise<void>((resolve) => api.listen(0, "127.0.0.1", resolve));
   API = `http://127.0.0.1:${(api.address() as AddressInfo).port}`;
-  expect(await agents(["provision", "--shards", "2"])).toMatchObject({ code: 0 });
-  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
-  host = await AgentsProcess.start({
-    args: ["host", NOW, "--nats", nats.url, "--data", folder.path],
-    env: { API },
-  });
-  await host.ready();
+  installation = await Installation.start({ shards: 2, module: NOW, gateway: false, env: { API } });
+  ({ ports } = installation);
+  await (await installation.startHost("host")).ready();
   for (const [n, ref] of REFS.entries()) await webhook(n, JSON.stringify({ ref }));
 }, 60_000);
 afterAll(async () => {
   api.close();
-  await host?.kill();
-  await ports?.close();
-  await nats?.stop();
-  folder.remove();
+  await installation?.kill();
 }, 30_000);
 
 test("on the code that it ran on nothing goes another way, and nothing is changed", async () => {

@@ -11,7 +11,8 @@ import type { AgentDiff } from "../../services/cli/commands/diff.ts";
 import type { FieldWrite } from "../../core/history/fieldHistory.ts";
 import type { TurnLine } from "../../services/cli/commands/history.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { CliFixture, type Ran } from "./fixture.ts";
+import type { AgentsRun } from "../kit/runAgents.ts";
+import { CliFixture } from "./fixture.ts";
 
 let sqlite: Awaited<ReturnType<typeof openSqliteDatabases>>;
 let cli: CliFixture;
@@ -44,7 +45,7 @@ async function event(
   seqs.push(await cli.append(...AGENT, turns, frozen && { delta: frozen.delta, pages: frozen.pages })); // prettier-ignore
 }
 
-const run = (...args: ReadonlyArray<string>): Promise<Ran> => cli.run([...args, ...NATS]);
+const run = (...args: ReadonlyArray<string>): Promise<AgentsRun> => cli.run([...args, ...NATS]);
 const lines = async <A>(...args: ReadonlyArray<string>): Promise<A[]> => {
   const { out } = await run(...args, "--json");
   return out === "" ? [] : out.split("\n").map((line) => JSON.parse(line) as A);

@@ -3,57 +3,45 @@
  * nats-server; workers and parents are stopped and killed. Some tests go on from where the one
  * before has left things.
  */
-import { createHmac } from "node:crypto";
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openReader, provisionTarget } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+import { postLedger } from "../kit/postLedger.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const SECRET = "It's a Secret to Everybody";
 const SHARDS = 8;
 /** A take-over is waited for below. */
 const LEASE_TTL_MS = 1_500;
 /** Cold starts on a machine that is busy. */
 const PATIENCE = { timeoutMs: 25_000 };
 
-let nats: TestNats;
-let folder: TempFolder;
-let reader: ReadPorts;
+let installation: Installation;
+let nats: Installation["nats"];
 let gateway: AgentsProcess;
 let host: AgentsProcess;
+/** The host's folder. */
+let data: string;
 
 beforeAll(async () => {
-  nats = await startNats();
-  folder = tempFolder("workers");
-  const target = { natsUrl: nats.url, namespace: "agents" };
-  const settings = { shards: SHARDS, replicas: undefined, leaseTtlMs: LEASE_TTL_MS };
-  await provisionTarget(target, settings);
-  reader = await openReader(target);
-  const start = (role: string, ...more: ReadonlyArray<string>): Promise<AgentsProcess> =>
-    AgentsProcess.start({
-      args: [role, MODULE, "--nats", nats.url, "--data", folder.path, "--workers", "2", ...more],
-      env: { SECRET },
-    });
-  [host, gateway] = await Promise.all([start("host"), start("gateway", "--port", "0")]);
+  installation = await Installation.start({ shards: SHARDS, leaseTtlMs: LEASE_TTL_MS, gateway: false }); // prettier-ignore
+  ({ nats } = installation);
+  data = installation.pathOf("host");
+  const args = ["--workers", "2"];
+  [host, gateway] = await Promise.all([
+    installation.startHost("host", { args }),
+    installation.startGateway({ args }),
+  ]);
   await Promise.all([host.ready(), gateway.ready()]);
 }, 90_000);
 
-afterAll(async () => {
-  await Promise.all([gateway?.stop(), host?.stop()]);
-  await reader?.close();
-  await nats?.stop();
-  folder?.remove();
-});
+afterAll(() => installation?.stop());
 
 /** Process ids of a parent's workers, by number: the last that was started. */
 const pidsOf = (parent: AgentsProcess): ReadonlyArray<number> => {
@@ -72,16 +60,11 @@ const lives = (pid: number): boolean => {
   }
 };
 
-const holders = async (): Promise<ReadonlyMap<string, number>> => {
-  const shares = new Map<string, number>();
-  for (const { value } of await reader.leases.list("shard."))
-    shares.set(value, (shares.get(value) ?? 0) + 1);
-  return shares;
-};
+const holders = () => installation.shares();
 
 /** The holder of each shard's lease, by its key. */
 const ownersOfShards = async (): Promise<ReadonlyMap<string, string>> =>
-  new Map((await reader.leases.list("shard.")).map(({ key, value }) => [key, value]));
+  new Map((await installation.ports.leases.list("shard.")).map(({ key, value }) => [key, value]));
 
 const sharedByTwo = (without: Iterable<string> = []): Promise<ReadonlyMap<string, number>> =>
   pollUntil(
@@ -97,22 +80,12 @@ const sharedByTwo = (without: Iterable<string> = []): Promise<ReadonlyMap<string
 
 let sent = 0;
 /** Over a connection of its own: the system chooses a listener for each. */
-async function webhook(): Promise<number> {
-  const content = JSON.stringify({ agent: `agent-${sent % 4}`, id: `delivery-${++sent}` });
-  const response = await fetch(`${gateway.url}/webhooks/github`, {
-    method: "POST",
-    body: content,
-    headers: {
-      connection: "close",
-      "content-type": "application/json",
-      "x-github-event": "push",
-      "x-github-delivery": `delivery-${sent}`,
-      "x-hub-signature-256": `sha256=${createHmac("sha256", SECRET).update(content).digest("hex")}`,
-    },
-  });
-  await response.arrayBuffer();
-  return response.status;
-}
+const webhook = (): Promise<number> =>
+  postLedger(
+    gateway.url,
+    { agent: `agent-${sent % 4}`, id: `delivery-${++sent}` },
+    { connection: "close" },
+  );
 
 /** A command that is expected to fail. */
 const run = (...args: ReadonlyArray<string>) =>
@@ -129,8 +102,8 @@ describe("--workers 2", () => {
   it("two host workers share the shards, each with a folder of its own", async () => {
     const shares = await sharedByTwo();
     expect(shares.size).toBe(2);
-    expect(readdirSync(join(folder.path, "hosts")).toSorted()).toEqual(["0", "1"]);
-    expect(existsSync(join(folder.path, "hosts", "1", "lock.json"))).toBe(true);
+    expect(readdirSync(join(data, "hosts")).toSorted()).toEqual(["0", "1"]);
+    expect(existsSync(join(data, "hosts", "1", "lock.json"))).toBe(true);
   });
 
   it("two gateway workers answer on one port, and the parent has the metrics of both", async () => {
@@ -153,7 +126,7 @@ describe("--workers 2", () => {
 
   it("a port that others share is refused, and one that is somebody's own", async () => {
     const port = new URL(gateway.url).port;
-    const common = [MODULE, "--nats", nats.url, "--data", folder.path, "--workers", "2"];
+    const common = [MODULE, "--nats", nats.url, "--data", data, "--workers", "2"];
     const other = createServer().listen(0, "0.0.0.0");
     await new Promise((done) => other.once("listening", done));
     const otherPort = String((other.address() as AddressInfo).port);
@@ -172,8 +145,8 @@ describe("--workers 2", () => {
   });
 
   it("what is wrong with the start is told once, and nothing is tried again", async () => {
-    const missing = join(folder.path, "none.ts");
-    const { code, err } = await run("host", missing, "--nats", nats.url, "--workers", "2", "--data", folder.path); // prettier-ignore
+    const missing = join(data, "none.ts");
+    const { code, err } = await run("host", missing, "--nats", nats.url, "--workers", "2", "--data", data); // prettier-ignore
     expect(code).toBe(1);
     expect(err.match(/none\.ts/g)?.length).toBe(1);
     expect(err).toContain("worker 0 ended before it served (exit code 1): all are stopped.");
@@ -212,7 +185,7 @@ describe("--workers 2", () => {
       [...owners].flatMap(([key, holder]) => (holder === stayed ? [key] : [])).toSorted();
     expect(shardsOf(await ownersOfShards())).toEqual(shardsOf(shards));
     expect(await host.metrics()).toContain('agents_worker_restarts_total{worker="1"} 1');
-    expect(readdirSync(join(folder.path, "hosts")).length).toBe(2);
+    expect(readdirSync(join(data, "hosts")).length).toBe(2);
     // Stored, where the machine is too busy to answer at once.
     expect([200, 202]).toContain(await webhook());
   });

@@ -3,29 +3,22 @@
  * get their copies and their place by `agents provision`, servers are killed and leaders moved
  * under load, and whatever was acknowledged is done once.
  */
-import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { connect, type NatsConnection } from "@nats-io/transport-node";
+import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import {
-  deployNats,
-  passwordOf,
-  type Deployed,
-  type DeployedServer,
-} from "../deploy/DeployedNats.ts";
+import { deployNats, type Deployed, type DeployedServer } from "../deploy/DeployedNats.ts";
 import { Senders } from "../faults/Senders.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
+import { SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const SECRET = "It's a Secret to Everybody";
 const AGENTS = 40;
 const WEBHOOKS = 1_200;
 const SHARDS = 8;
@@ -34,8 +27,6 @@ const SHARDS = 8;
  * longer.
  */
 const DEADLINE_MS = 9_500;
-/** What orchestrators grant (`deploy/`). */
-const STOP_TIMEOUT_MS = 30_000;
 const DURABILITY = "durability of the broker";
 const STREAMS = [
   "agents_INBOX", "agents_JOURNAL", "agents_SNAPSHOTS", "agents_DEAD", "KV_agents_LEASES", "KV_agents_GATEWAYS", "OBJ_agents_BLOBS", "agents_TIMERS", "agents_BODIES",
@@ -65,10 +56,11 @@ let readiness = "";
 let withoutOne = "";
 
 const provision = async (...args: string[]): Promise<void> => {
-  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "provision", ...args], {
-    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
+  const { code, out, err } = await runAgents(["provision", ...args], {
+    NATS_URL: nats.url("operator"),
   });
-  said.push(stdout);
+  expect(code, err).toBe(0);
+  said.push(out);
 };
 
 const ask = async <A>(verb: string, body = ""): Promise<A> =>
@@ -108,19 +100,6 @@ const start = async (role: "gateway" | "host", n: number, ...args: string[]) => 
   return started;
 };
 
-/** Undefined, or what a process said that did not end in time; it is killed. */
-async function stopInTime(process: AgentsProcess): Promise<string | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<"late">((resolve) => {
-    timer = setTimeout(resolve, STOP_TIMEOUT_MS, "late");
-  });
-  const ended = await Promise.race([process.stop(), late]);
-  clearTimeout(timer);
-  if (ended !== "late") return undefined;
-  await process.kill();
-  return process.told();
-}
-
 /** Kills the server that leads `stream`, goes on without it, and starts it again. */
 async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Promise<void> {
   const server = await leaderOf(stream);
@@ -141,14 +120,7 @@ async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Prom
 beforeAll(async () => {
   const beginMs = performance.now();
   nats = await deployNats({ config: "cluster.conf" });
-  operator = await connect({
-    servers: nats.servers.map(({ port }) => `127.0.0.1:${port}`),
-    user: "operator",
-    pass: passwordOf("operator"),
-    inboxPrefix: "_INBOX.agents.cli",
-    maxReconnectAttempts: -1,
-    reconnectTimeWait: 200,
-  });
+  operator = await nats.connect("operator", { maxReconnectAttempts: -1, reconnectTimeWait: 200 });
   await provision("--shards", `${SHARDS}`, "--placement-tag", "zone:nats-2");
   for (const stream of STREAMS) placed.push((await leaderOf(stream)).name);
   await provision("--replicas", "3", "--placement-tag", "agents");
@@ -216,7 +188,7 @@ beforeAll(async () => {
 }, 150_000);
 
 afterAll(async () => {
-  const late = await Promise.all(processes.map(stopInTime));
+  const late = await Promise.all(processes.map((each) => each.stopInTime()));
   await operator?.close();
   await nats?.stop();
   folder.remove();

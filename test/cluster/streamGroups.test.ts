@@ -3,25 +3,23 @@
  * for; each leads and acknowledges its own shards' webhooks, and the loss of one server stops the
  * others' groups no longer than their own elections.
  */
-import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { connect, type NatsConnection } from "@nats-io/transport-node";
+import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import { deployNats, passwordOf, type Deployed } from "../deploy/DeployedNats.ts";
+import { deployNats, type Deployed } from "../deploy/DeployedNats.ts";
 import { withStreamGroups } from "../deploy/withStreamGroups.ts";
 import { Senders } from "../faults/Senders.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
+import { SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const SECRET = "It's a Secret to Everybody";
 const AGENTS = 24;
 const WEBHOOKS = 240;
 /** Longer than an election: the route holds its webhooks. */
@@ -57,10 +55,11 @@ const ask = async <A>(verb: string, body: object | "" = ""): Promise<A> => {
   return (await operator.request(`$JS.API.${verb}`, data, { timeout: 5_000 })).json<A>();
 };
 const provision = async (...args: string[]): Promise<string> => {
-  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "provision", ...args], {
-    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
+  const { code, out, err } = await runAgents(["provision", ...args], {
+    NATS_URL: nats.url("operator"),
   });
-  return stdout;
+  expect(code, err).toBe(0);
+  return out;
 };
 const infoOf = (stream: string) => ask<StreamInfo>(`STREAM.INFO.${stream}`);
 
@@ -79,14 +78,7 @@ const lead = (stream: string, server: string): Promise<unknown> =>
 
 beforeAll(async () => {
   nats = await deployNats({ config: "cluster.conf", edit: withStreamGroups });
-  operator = await connect({
-    servers: nats.servers.map(({ port }) => `127.0.0.1:${port}`),
-    user: "operator",
-    pass: passwordOf("operator"),
-    inboxPrefix: "_INBOX.agents.cli",
-    maxReconnectAttempts: -1,
-    reconnectTimeWait: 200,
-  });
+  operator = await nats.connect("operator", { maxReconnectAttempts: -1, reconnectTimeWait: 200 });
   await provision("--shards", "8", "--stream-groups", "4", "--placement-tag", "zone:nats-2");
   for (const stream of STREAMS) placed.add((await infoOf(stream)).cluster.leader ?? "none");
   provisioned = await provision("--replicas", "3", "--placement-tag", "agents");

@@ -4,47 +4,24 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { Joins, ReadPorts } from "../../services/wiring/Joins.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import { machineTime } from "../../services/node/MachineTime.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { launchChromium } from "../kit/chromium.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 import { serveConsole, storeEvent, type Served } from "./serveConsole.ts";
 
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
 const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 const TOKEN = "a token for these tests";
 
-let nats: TestNats;
-let folder: TempFolder;
-let host: AgentsProcess;
+let installation: Installation;
 let served: Served;
-let ports: ReadPorts;
+let call: ReturnType<Installation["caller"]>;
 
 const serve = (args: ReadonlyArray<string>, env: Record<string, string>): Promise<Served> =>
-  serveConsole(nats.url, args, env);
-
-async function call(name: string, method: string, ...args: ReadonlyArray<unknown>): Promise<void> {
-  const terminal = {
-    out: () => undefined,
-    err: () => undefined,
-    interactive: false,
-    env: {},
-    cwd: folder.path,
-  };
-  const joins = { openReader, time: machineTime } as unknown as Joins;
-  const given = args.map((arg) => JSON.stringify(arg));
-  const line = ["call", "NoteAgent", name, method, ...given, "--nats", nats.url];
-  await runProgram(line, joins, terminal, "0");
-}
+  serveConsole(installation.nats.url, args, env);
 
 const bearer = { authorization: `Bearer ${TOKEN}` };
 const ask = async (path: string, init: RequestInit = {}) => {
@@ -58,14 +35,10 @@ const ask = async (path: string, init: RequestInit = {}) => {
 const get = async <A>(path: string): Promise<A> => JSON.parse((await ask(path)).text) as A;
 
 beforeAll(async () => {
-  nats = await startNats();
-  folder = tempFolder("console");
-  host = await AgentsProcess.start({
-    args: ["host", MODULE, "--nats", nats.url, "--data", folder.path, "--shards", "4"],
-  });
-  await host.ready();
-  served = await serve(["--data", folder.path], { AGENTS_CONSOLE_TOKEN: TOKEN });
-  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  installation = await Installation.start({ shards: 4, module: MODULE, gateway: false });
+  call = installation.caller("NoteAgent");
+  await (await installation.startHost("host")).ready();
+  served = await serve(["--data", installation.pathOf("host")], { AGENTS_CONSOLE_TOKEN: TOKEN });
   await call("on/the desk", "write", "first", "ann");
   await call("on/the desk", "write", "second", "ann");
   await call("on/the desk", "write", "third", "bob");
@@ -74,10 +47,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   served?.process.kill();
-  await ports?.close();
-  await host?.stop();
-  await nats?.stop();
-  folder?.remove();
+  await installation?.stop();
 });
 
 const DESK = `/api/agents/note-agent/${encodeURIComponent("on/the desk")}`;
@@ -250,7 +220,7 @@ describe("agents console", () => {
   });
 
   it("takes the token from a file, which must be there, and not from two places", async () => {
-    const file = join(folder.path, "token");
+    const file = installation.pathOf("token");
     writeFileSync(file, `${TOKEN}\n`, { mode: 0o600 });
     const own = await serve(["--token-file", file], {});
     expect((await fetch(`${own.url}/api/hosts`, { headers: bearer })).status).toBe(200);
@@ -394,7 +364,7 @@ describe("the console's page", () => {
 
   it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
     for (let n = 0; n < 230; n++)
-      await storeEvent(ports.journal, `bulk ${String(n).padStart(3, "0")}`, { turns: 0, after: 0 });
+      await storeEvent(installation.ports.journal, `bulk ${String(n).padStart(3, "0")}`, { turns: 0, after: 0 });
     const { page, broken } = await open("agents?class=BulkAgent");
     const rows = page.getByRole("region", { name: "Agents", exact: true }).getByRole("row");
     for (const count of [100, 200, 230]) {
@@ -420,7 +390,7 @@ describe("the console's page", () => {
 
   it("shows some screens of a long timeline at once: older turns by the page, and the newest again", async () => {
     let last = 0;
-    for (let n = 0; n < 12; n++) last = await storeEvent(ports.journal, "long", { turns: 99, after: last }); // prettier-ignore
+    for (let n = 0; n < 12; n++) last = await storeEvent(installation.ports.journal, "long", { turns: 99, after: last }); // prettier-ignore
     const { page, broken } = await open("agents/BulkAgent/long");
     const rows = page.locator("main tbody tr");
     await page

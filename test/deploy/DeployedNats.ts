@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { connect, type NatsConnection, type NodeConnectionOptions } from "@nats-io/transport-node";
 import { pickPort } from "../../services/natsServer/pickPort.ts";
 import { spawnServer, type ServerProcess } from "../../services/natsServer/ServerProcess.ts";
 import { startWatchdog } from "../../services/natsServer/Watchdog.ts";
@@ -59,6 +60,8 @@ export interface DeployedServer {
 export interface Deployed {
   readonly servers: ReadonlyArray<DeployedServer>;
   readonly url: (user: User) => string;
+  /** A plain client, logged in as a user. */
+  readonly connect: (user: User, options?: NodeConnectionOptions) => Promise<NatsConnection>;
   /** Resolves when every server says that it is healthy, JetStream's replicas included. */
   readonly healthy: () => Promise<void>;
   readonly stop: () => Promise<void>;
@@ -139,6 +142,15 @@ export async function deployNats(options: DeployedOptions): Promise<Deployed> {
     servers,
     url: (user) =>
       plans.map(({ port }) => `nats://${user}:${passwordOf(user)}@127.0.0.1:${port}`).join(","),
+    connect: (user, more = {}) =>
+      connect({
+        servers: plans.map(({ port }) => `127.0.0.1:${port}`),
+        user,
+        pass: passwordOf(user),
+        // As `permissions.conf` has it.
+        inboxPrefix: `_INBOX.agents.${user === "operator" ? "cli" : user}`,
+        ...more,
+      }),
     healthy,
     stop,
   };

@@ -10,12 +10,12 @@ import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { Senders } from "../faults/Senders.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { SECRET } from "../kit/Installation.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { deployNats, type Deployed } from "./DeployedNats.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const SECRET = "It's a Secret to Everybody";
 const folder = tempFolder("backup");
 let nats: Deployed;
 const running = new Set<AgentsProcess>();

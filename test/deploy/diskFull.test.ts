@@ -3,17 +3,17 @@
  * and when there is room again everything goes on by itself.
  */
 import { execFileSync } from "node:child_process";
-import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { postLedger } from "../kit/postLedger.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { deployNats, type Deployed } from "./DeployedNats.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const SECRET = "It's a Secret to Everybody";
 const NOISE_BYTES = 300_000;
 /** Each leaves its body in the journal: the broker's 8 MB are full before. */
 const WEBHOOKS_MAX = 60;
@@ -37,21 +37,8 @@ async function start(role: "gateway" | "host"): Promise<AgentsProcess> {
   return started;
 }
 
-async function send(url: string, id: string, noise: number): Promise<number> {
-  const body = JSON.stringify({ agent: "one", id, noise: "x".repeat(noise) });
-  const signature = createHmac("sha256", SECRET).update(body).digest("hex");
-  const response = await fetch(`${url}/webhooks/github`, {
-    method: "POST",
-    body,
-    headers: {
-      "x-hub-signature-256": `sha256=${signature}`,
-      "x-github-event": "push",
-      "x-github-delivery": id,
-    },
-  });
-  await response.text();
-  return response.status;
-}
+const send = (url: string, id: string, noise: number): Promise<number> =>
+  postLedger(url, { agent: "one", id, noise: "x".repeat(noise) });
 
 test("a full broker refuses, forgets nothing, and goes on when there is room", async () => {
   nats = await deployNats({ config: "single.conf", variables: { NATS_MAX_FILE: "1GB" } });

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { Installation, SECRET } from "../faults/Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import { Senders } from "../faults/Senders.ts";
 import type { Top } from "../../services/cli/commands/top.ts";
 import { sign } from "../../services/webhooks/sign.ts";
@@ -42,7 +42,7 @@ let series: string[] = [];
 beforeAll(async () => {
   installation = await Installation.start({ shards: 4, leaseTtlMs: 5_000 });
   // Of two workers: what their parent serves is theirs and its own.
-  host = await installation.startHost("a", ["--workers", "2"]);
+  host = await installation.startHost("a", { args: ["--workers", "2"] });
   await installation.gateway.ready();
   const senders = new Senders({
     url: installation.gateway.url,

@@ -2,9 +2,7 @@
  * The permissions of `deploy/nats` on a real server: each process does all of its work as its own
  * user without one refusal, and what is not its work is refused.
  */
-import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Effect } from "effect";
 import WebSocket from "ws";
@@ -16,14 +14,15 @@ import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { natsOptions } from "../../services/wiring/joinNats.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { postLedger } from "../kit/postLedger.ts";
 import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
-import { deployNats, passwordOf, type Deployed, type User } from "./DeployedNats.ts";
+import { deployNats, type Deployed, type User } from "./DeployedNats.ts";
 
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 const MAIL_MODULE = fileURLToPath(new URL("../../examples/mail/server.ts", import.meta.url));
-const SECRET = "It's a Secret to Everybody";
 /** Past the server's payload limit: the object store takes it. */
 const LARGE_BYTES = 3 * 1024 * 1024;
 /**
@@ -46,19 +45,8 @@ const cli = async (user: User, ...args: string[]): Promise<Run> => {
   return { code, text: out + err };
 };
 
-async function sendWebhook(id: string, noise = ""): Promise<number> {
-  const body = JSON.stringify({ agent: "one", id, noise });
-  const response = await fetch(`${gateway.url}/webhooks/github`, {
-    method: "POST",
-    body,
-    headers: {
-      "x-hub-signature-256": `sha256=${createHmac("sha256", SECRET).update(body).digest("hex")}`,
-      "x-github-event": "push",
-      "x-github-delivery": id,
-    },
-  });
-  return response.status;
-}
+const sendWebhook = (id: string, noise = ""): Promise<number> =>
+  postLedger(gateway.url, { agent: "one", id, noise });
 
 /**
  * What the server refuses of `subjects` to a user; each is published to with a reply subject, or
@@ -69,13 +57,7 @@ async function refusals(
   verb: "publish" | "subscribe",
   subjects: ReadonlyArray<string>,
 ): Promise<string[]> {
-  const [server] = nats.servers;
-  const client = await connect({
-    servers: `127.0.0.1:${server!.port}`,
-    user,
-    pass: passwordOf(user),
-    inboxPrefix: `_INBOX.agents.${user}`,
-  });
+  const client = await nats.connect(user, { inboxPrefix: `_INBOX.agents.${user}` });
   const refused: string[] = [];
   const reading = (async () => {
     for await (const status of client.status())
@@ -421,13 +403,7 @@ describe("what is not its work is refused by the server", () => {
   });
 
   test("a refusal is a refusal: what is allowed is stored", async () => {
-    const [server] = nats.servers;
-    const client = await connect({
-      servers: `127.0.0.1:${server!.port}`,
-      user: "operator",
-      pass: passwordOf("operator"),
-      inboxPrefix: "_INBOX.agents.cli",
-    });
+    const client = await nats.connect("operator");
     const ack = await client.request("agents.dead.Ledger.nobody", "{}", {
       timeout: REQUEST_TIMEOUT_MS,
     });

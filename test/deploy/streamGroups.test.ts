@@ -3,19 +3,18 @@
  * process does its work, what looks sees all groups, and what is not its work is refused in every
  * group.
  */
-import { createHmac } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { SECRET } from "../kit/Installation.ts";
+import { postLedger } from "../kit/postLedger.ts";
 import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
-import { deployNats, passwordOf, type Deployed, type User } from "./DeployedNats.ts";
+import { deployNats, type Deployed, type User } from "./DeployedNats.ts";
 import { STREAM_GROUPS, withStreamGroups } from "./withStreamGroups.ts";
 
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const SECRET = "It's a Secret to Everybody";
 /** Enough that each of eight shards has some. */
 const AGENTS = Array.from({ length: 40 }, (_, n) => `agent-${n}`);
 
@@ -29,28 +28,9 @@ const cli = async (user: User, ...args: string[]): Promise<{ code: number; text:
   return { code, text: out + err };
 };
 
-async function sendWebhook(agent: string): Promise<number> {
-  const body = JSON.stringify({ agent, id: `w-${agent}`, noise: "" });
-  const signature = createHmac("sha256", SECRET).update(body).digest("hex");
-  const response = await fetch(`${gateway.url}/webhooks/github`, {
-    method: "POST",
-    body,
-    headers: {
-      "x-hub-signature-256": `sha256=${signature}`,
-      "x-github-event": "push",
-      "x-github-delivery": `w-${agent}`,
-    },
-  });
-  return response.status;
-}
-
-const client = (user: User) =>
-  connect({
-    servers: `127.0.0.1:${nats.servers[0]!.port}`,
-    user,
-    pass: passwordOf(user),
-    inboxPrefix: `_INBOX.agents.${user === "operator" ? "cli" : user}`,
-  });
+const sendWebhook = (agent: string): Promise<number> =>
+  postLedger(gateway.url, { agent, id: `w-${agent}` });
+const client = (user: User) => nats.connect(user);
 
 beforeAll(async () => {
   nats = await deployNats({ config: "single.conf", edit: withStreamGroups });

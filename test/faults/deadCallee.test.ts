@@ -8,7 +8,7 @@ import { agentId, shardOf } from "../../schemas/Address.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { WAITS } from "./callerModule.ts";
-import { Installation } from "./Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 
 const MODULE = fileURLToPath(new URL("./callerModule.ts", import.meta.url));
 const SHARDS = 8;
@@ -37,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => installation?.stop());
 
 test("an agent whose callee's host is killed hears of it, long before the call's deadline", async () => {
-  const leases = await installation.inspector.leases.list("shard.");
+  const leases = await installation.ports.leases.list("shard.");
   const ofSecond = new Set(
     leases.filter(({ value }) => value === idOfSecond).map(({ key }) => key),
   );

@@ -7,9 +7,9 @@
  * the writes and before their commit: it is then certain that a stale append follows when it is
  * thawed.
  */
-import { existsSync, renameSync, writeFileSync } from "node:fs";
 import { Agent, query, type AgentNamespace } from "agents";
 import { body, github, webhook } from "agents/webhooks";
+import { freezeIfAsked } from "./freezeIfAsked.ts";
 
 interface LedgerState {
   readonly count: number;
@@ -53,15 +53,6 @@ export class Ledger extends Agent<Env, LedgerState> {
 }
 
 const tick = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
-
-function freezeIfAsked(agent: string): boolean {
-  const file = process.env["FREEZE_FILE"];
-  if (file === undefined || !existsSync(file)) return false;
-  writeFileSync(`${file}.agent`, agent);
-  renameSync(file, `${file}.taken`);
-  process.kill(process.pid, "SIGSTOP");
-  return true;
-}
 
 export default {
   webhooks: [

@@ -15,7 +15,7 @@ import {
   type History, type Picture,
 } from "../kit/checkers.ts"; // prettier-ignore
 import { pollUntil } from "../kit/poll.ts";
-import { Installation, SECRET } from "./Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import { Senders, type Delivery } from "./Senders.ts";
 
 const AGENTS = 200;
@@ -77,7 +77,7 @@ async function freezeHost(name: "a" | "b"): Promise<number> {
   writeFileSync(file, "");
   await pollUntil("a turn freezes its host", () => existsSync(`${file}.taken`));
   const id = agentId("Ledger", readFileSync(`${file}.agent`, "utf8"));
-  const lastSeq = async () => (await installation.inspector.journal.last(id))?.seq ?? 0;
+  const lastSeq = async () => (await installation.ports.journal.last(id))?.seq ?? 0;
   const seqBefore = await lastSeq();
   await timed("take-over after freeze, ms", () => installation.shared(1));
   await pollUntil(`the new owner writes to ${id.name}`, async () => (await lastSeq()) > seqBefore);
@@ -125,7 +125,7 @@ beforeAll(async () => {
   await pollUntil(
     "the inbox is empty",
     async () => {
-      const depth = await installation.inspector.inbox.depth();
+      const depth = await installation.ports.inbox.depth();
       return depth === 0 || { done: false, saw: depth };
     },
     { timeoutMs: 30_000 },
@@ -137,7 +137,7 @@ beforeAll(async () => {
     const id = agentId("Ledger", `agent-${n}`);
     const response = await fetch(`${installation.gateway.url}/agents/ledger/${id.name}`);
     live.set(id.name, (await response.json()) as Live);
-    histories.push(await historyOf(installation.inspector.journal, id));
+    histories.push(await historyOf(installation.ports.journal, id));
   }
 }, 120_000);
 
@@ -184,7 +184,7 @@ describe("after hosts and the broker were killed and a host was frozen in mid-co
   });
 
   test("each agent rebuilt from its journal alone is, to the byte, what snapshots, caches and the host have", async () => {
-    const { journal, snapshots } = installation.inspector;
+    const { journal, snapshots } = installation.ports;
     const memory = await openSqliteDatabases({ folder: undefined });
     // Stopped in order: their caches are clean.
     await Promise.all([hosts.a.stop(), hosts.b.stop()]);

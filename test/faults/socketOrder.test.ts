@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import WebSocket from "ws";
 import { pollUntil } from "../kit/poll.ts";
-import { Installation } from "./Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 
 const MODULE = fileURLToPath(new URL("./tapeModule.ts", import.meta.url));
 const SHARDS = 8;

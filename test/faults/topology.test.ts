@@ -10,7 +10,7 @@ import { checkEpochs, checkExactlyOnce, historyOf, type History } from "../kit/c
 import { agentId } from "../../schemas/Address.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { withoutRepeats } from "../kit/withoutRepeats.ts";
-import { Installation, SECRET } from "./Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import { Senders } from "./Senders.ts";
 
 const SHARDS = 16;
@@ -93,9 +93,7 @@ beforeAll(async () => {
   sharesSeen.push(await installation.shares());
   figures["slowest answer, ms"] = Math.round(senders.slowestMs);
   for (let n = 0; n < CLIENTS; n++)
-    histories.push(
-      await historyOf(installation.inspector.journal, agentId("Ledger", `agent-${n}`)),
-    );
+    histories.push(await historyOf(installation.ports.journal, agentId("Ledger", `agent-${n}`)));
 }, 180_000);
 
 afterAll(async () => {

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
-import { Installation } from "../faults/Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 
@@ -61,7 +61,7 @@ test(
     await installation.shared(2, 30_000);
     await hosts.b.stop();
     // Nobody asks them meanwhile: the journal says how far they are.
-    const { journal } = installation.inspector;
+    const { journal } = installation.ports;
     const events = async (): Promise<number> => {
       let all = 0;
       for (const n of workers) all += (await journal.last(agentId("Worker", `${n}`)))?.seq ?? 0;

@@ -3,16 +3,13 @@
  * longest idle leave, all inputs are done once, and none is refused or lost.
  */
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { openInspector } from "../kit/system.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 import { inputsDone, touchAll, untilTaken } from "./touchAll.ts";
 
 const AGENTS = 4_500;
@@ -23,23 +20,17 @@ const MEMORY_MIB = 160;
 /** Ten seconds is usual; other suites may run on the same two cores. */
 const SLOW_MACHINE_MS = 120_000;
 
-const folder = tempFolder("full-memory");
-let nats: TestNats;
+let installation: Installation;
 let host: AgentsProcess;
-let inspector: Awaited<ReturnType<typeof openInspector>>;
 let activeMost = 0;
 
 beforeAll(async () => {
-  nats = await startNats();
-  inspector = await openInspector({ nats: nats.url, module: { agents: {} }, shards: 8 });
   const module = fileURLToPath(new URL("./fullModule.ts", import.meta.url));
-  const data = join(folder.path, "data");
-  host = await AgentsProcess.start({
-    args: ["host", module, "--nats", nats.url, "--data", data, "--memory", `${MEMORY_MIB}`],
-  });
+  installation = await Installation.start({ shards: 8, module, gateway: false });
+  host = await installation.startHost("data", { args: ["--memory", `${MEMORY_MIB}`] });
   await host.ready();
   for (let touch = 1; touch <= TOUCHES; touch++) {
-    await touchAll(inspector.inbox, {
+    await touchAll(installation.ports.inbox, {
       className: "Kept", agents: AGENTS, atOnce: AT_ONCE, timeoutMs: SLOW_MACHINE_MS, key: `${touch}`,
     }); // prettier-ignore
     await untilTaken(host, AGENTS * touch, {
@@ -51,12 +42,7 @@ beforeAll(async () => {
   }
 }, 3 * SLOW_MACHINE_MS);
 
-afterAll(async () => {
-  await host?.stop();
-  await inspector?.close();
-  await nats?.stop();
-  folder.remove();
-}, 60_000);
+afterAll(() => installation?.stop(), 60_000);
 
 test("the longest idle leave, and its memory stays where it was told", async () => {
   const status = readFileSync(`/proc/${host.pid}/status`, "utf8");
@@ -79,7 +65,7 @@ test("every input is done once, and none is given up", async () => {
   for (let n = 0; n < AGENTS; n += 97) {
     const turns = [];
     const id = agentId("Kept", `${n}`);
-    for await (const { data } of inspector.journal.read(id, { fromSeq: 1 as never }))
+    for await (const { data } of installation.ports.journal.read(id, { fromSeq: 1 as never }))
       turns.push(...decodeEvent(data).head.turns);
     // On a busy machine an input that waited for seconds is journaled as begun first.
     const ended = turns.filter(({ begun }) => begun !== true);

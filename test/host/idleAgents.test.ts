@@ -3,16 +3,13 @@
  * and the host's heap is back to where it started, but for a little.
  */
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { openInspector } from "../kit/system.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 import { touchAll, untilTaken } from "./touchAll.ts";
 
 const AGENTS = 20_000;
@@ -32,11 +29,9 @@ interface Memory {
   readonly descriptors: number;
 }
 
-const folder = tempFolder("memory");
-const memoryFile = join(folder.path, "memory.json");
-let nats: TestNats;
+let installation: Installation;
+let memoryFile: string;
 let host: AgentsProcess;
-let inspector: Awaited<ReturnType<typeof openInspector>>;
 let before: Memory;
 let busy: Memory;
 let after: Memory;
@@ -49,18 +44,17 @@ async function memory(): Promise<Memory> {
 }
 
 beforeAll(async () => {
-  nats = await startNats();
-  inspector = await openInspector({ nats: nats.url, module: { agents: {} }, shards: 16 });
   const module = fileURLToPath(new URL("./idleModule.ts", import.meta.url));
-  host = await AgentsProcess.start({
-    args: ["host", module, "--nats", nats.url, "--data", join(folder.path, "data")],
+  installation = await Installation.start({ shards: 16, module, gateway: false });
+  memoryFile = installation.pathOf("memory.json");
+  host = await installation.startHost("data", {
     env: { MEMORY_FILE: memoryFile },
     nodeArgs: ["--expose-gc"],
   });
   await host.ready();
   before = await memory();
   const startMs = performance.now();
-  await touchAll(inspector.inbox, {
+  await touchAll(installation.ports.inbox, {
     className: "Touched", agents: AGENTS, atOnce: AT_ONCE, timeoutMs: SLOW_MACHINE_MS, key: "touch",
   }); // prettier-ignore
   const storedMs = performance.now() - startMs;
@@ -97,12 +91,7 @@ beforeAll(async () => {
   });
 }, 3 * SLOW_MACHINE_MS);
 
-afterAll(async () => {
-  await host?.stop();
-  await inspector?.close();
-  await nats?.stop();
-  folder.remove();
-}, 60_000);
+afterAll(() => installation?.stop(), 60_000);
 
 describe(`${AGENTS} agents that were touched once and are idle`, () => {
   test("leave the host's heap within 60 MB of where it started", () => {
@@ -124,7 +113,7 @@ describe(`${AGENTS} agents that were touched once and are idle`, () => {
   test("have what they were told, once", async () => {
     const id = agentId("Touched", "30");
     const turns = [];
-    for await (const { data } of inspector.journal.read(id, { fromSeq: 1 as never }))
+    for await (const { data } of installation.ports.journal.read(id, { fromSeq: 1 as never }))
       turns.push(...decodeEvent(data).head.turns);
     // On a busy machine an input that waited for seconds is journaled as begun first.
     expect(turns.filter(({ begun }) => begun !== true)).toHaveLength(1);

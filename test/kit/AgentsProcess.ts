@@ -11,6 +11,8 @@ import { pollUntil } from "./poll.ts";
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 /** A cold start of Node, the module's transform and the first claims, on a machine that is busy. */
 const START_TIMEOUT_MS = 90_000;
+/** What orchestrators grant (`deploy/`). */
+const STOP_TIMEOUT_MS = 30_000;
 
 export interface AgentsProcessOptions {
   /** The command and its arguments; `--admin-port 0` and `--log-format json` are added. */
@@ -155,6 +157,22 @@ export class AgentsProcess {
   async stop(): Promise<void> {
     this.child.kill("SIGTERM");
     await this.ended;
+  }
+
+  /**
+   * SIGTERM, and SIGKILL when it has not ended after what orchestrators grant: with what it said
+   * last, else undefined.
+   */
+  async stopInTime(): Promise<string | undefined> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<"late">((resolve) => {
+      timer = setTimeout(resolve, STOP_TIMEOUT_MS, "late");
+    });
+    const ended = await Promise.race([this.stop(), late]);
+    clearTimeout(timer);
+    if (ended !== "late") return undefined;
+    await this.kill();
+    return this.told();
   }
 
   /** Its last lines, for errors. */

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestSocket } from "../system/kit.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { Installation } from "../faults/Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { rpc, startEverything, type Everything } from "./kit.ts";
 import type { ToolAgent } from "./toolModule.ts";
@@ -24,7 +24,7 @@ beforeAll(async () => {
     startEverything("streamableHttp"),
     startEverything("sse"),
   ]);
-  host = await installation.startHost("a", ["--mcp-allow-loopback"]);
+  host = await installation.startHost("a", { args: ["--mcp-allow-loopback"] });
   await installation.shared(1);
 }, 90_000);
 afterAll(async () => {
@@ -41,7 +41,7 @@ test("after a host's death the servers are connected to again, and their tools w
   const rows = await rpc(socket, "rows");
 
   await host.kill();
-  await installation.startHost("b", ["--mcp-allow-loopback"]);
+  await installation.startHost("b", { args: ["--mcp-allow-loopback"] });
   await installation.shared(1);
 
   // A call that meets the dead host is lost with it: asked again until the new one answers.

@@ -2,7 +2,7 @@
  * Bodies that gateways write: once, so that nobody who may write one can replace or remove
  * another's.
  */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
@@ -11,33 +11,22 @@ import { bodyStore, objectStore } from "../../services/nats/layout/blobStores.ts
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
 import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
-import {
-  openConnection,
-  type NatsConnectionShape,
-} from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { collect } from "../kit/collect.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { LARGE_BYTES, message, patient, PAYLOAD_BYTES_MAX } from "../conformance/Backend.ts";
+import { useNats } from "./useNats.ts";
 
 const SHARDS = 4;
 /** A few chunks. */
 const BYTES = 400_000;
 
 describe("bodies", () => {
-  let server: TestNats;
-  let connection: NatsConnectionShape;
+  const used = useNats({ maxPayload: PAYLOAD_BYTES_MAX });
   let nats: NatsShape;
   beforeAll(async () => {
-    server = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
-    connection = await openConnection({ servers: server.url }, () => undefined);
-    nats = await openNats(connection, new Subjects(), { provision: { shards: SHARDS } });
-  });
-  afterAll(async () => {
-    await connection.close();
-    await server.stop();
+    nats = await used.open(new Subjects(), { shards: SHARDS });
   });
   const stored = () =>
     collect(nats.reader.messages(nats.subjects.stream.bodies, ">", { fromSeq: 1 }));
@@ -126,7 +115,7 @@ describe("bodies", () => {
   });
 
   it("a gateway, which has no direct gets, reads an answer of many chunks and lists leases", async () => {
-    const edge = await openNats(connection, new Subjects(), { leaderOnly: true });
+    const edge = await openNats(nats.connection, new Subjects(), { leaderOnly: true });
     const asked: string[] = [];
     const request = edge.api.request.bind(edge.api);
     edge.api.request = (subject, data) => {

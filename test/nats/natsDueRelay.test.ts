@@ -2,23 +2,18 @@
  * Due timers on their way from the timers' stream to the inbox: shared by all hosts, stored before
  * they are acked.
  */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { StreamPublisher } from "../../services/nats/client/GroupPublisher.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
-import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
-import {
-  openConnection,
-  type NatsConnectionShape,
-} from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsTimers } from "../../services/nats/NatsTimers.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { message } from "../conformance/Backend.ts";
+import { useNats } from "./useNats.ts";
 
 const SHARDS = 2;
 const CONSUMER = "due-relay";
@@ -27,20 +22,9 @@ const TIMERS = 300;
 const TAKEN_OVER_MS = 12_000;
 
 describe("due timers", () => {
-  let server: TestNats;
-  const connections: NatsConnectionShape[] = [];
-  beforeAll(async () => {
-    server = await startNats();
-  });
-  afterAll(async () => {
-    for (const connection of connections) await connection.close();
-    await server.stop();
-  });
-  const open = async (namespace: string): Promise<NatsShape> => {
-    const connection = await openConnection({ servers: server.url }, () => undefined);
-    connections.push(connection);
-    return openNats(connection, new Subjects(namespace), { provision: { shards: SHARDS } });
-  };
+  const used = useNats();
+  const open = (namespace: string): Promise<NatsShape> =>
+    used.open(new Subjects(namespace), { shards: SHARDS });
   /** Consumes one shard; what came, by label. */
   async function consume(nats: NatsShape, shard: number) {
     const got: string[] = [];

@@ -2,21 +2,16 @@
  * Group commit keeps the rules of journal and inbox, and its own: one batch, each with its own
  * outcome.
  */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { Sequence } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { PublishOutcome } from "../../services/nats/client/AckPublisher.ts";
 import { GroupPublisher } from "../../services/nats/client/GroupPublisher.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
-import { openNats } from "../../services/nats/setup/openNats.ts";
-import {
-  openConnection,
-  type NatsConnectionShape,
-} from "../../services/nats/client/NatsConnection.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { inboxRules } from "../conformance/inboxRules.ts";
 import { journalRules } from "../conformance/journalRules.ts";
 import { natsBackend } from "../conformance/natsBackend.ts";
+import { useNats } from "./useNats.ts";
 
 describe("with group commit", () => {
   journalRules(() => natsBackend({ groupCommit: true }));
@@ -24,23 +19,16 @@ describe("with group commit", () => {
 });
 
 describe("a group", () => {
-  let server: TestNats;
-  let connection: NatsConnectionShape;
+  const used = useNats({ syncAlways: true });
   let nats: NatsShape;
   let batches: number;
   let group: GroupPublisher;
   beforeAll(async () => {
-    server = await startNats({ syncAlways: true });
-    connection = await openConnection({ servers: server.url }, () => undefined);
-    nats = await openNats(connection, new Subjects("groups"), { provision: { shards: 4 } });
+    nats = await used.open(new Subjects("groups"), { shards: 4 });
     const { publisher } = nats;
     const send = publisher.send.bind(publisher);
     publisher.send = (...args) => (batches++, send(...args));
     group = new GroupPublisher(publisher, { on: true });
-  });
-  afterAll(async () => {
-    await connection.close();
-    await server.stop();
   });
 
   const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -98,14 +86,14 @@ describe("a group", () => {
   });
 
   it("whose ack is lost is of unknown outcome, each of it, and later groups go on", async () => {
-    server.freeze();
+    used.server.freeze();
     const lost = Array.from({ length: 20 }, (_, n) => append(`lost${n}`, 0));
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-    await server.kill();
+    await used.server.kill();
     const tags = new Set((await Promise.all(lost)).map(({ _tag }) => _tag));
     expect([...tags].every((tag) => tag === "Ambiguous" || tag === "NotSent")).toBe(true);
-    await server.restart();
-    await connection.untilConnected(10_000);
+    await used.server.restart();
+    await nats.connection.untilConnected(10_000);
     expect((await many("after", 20)).every(({ _tag }) => _tag === "Stored")).toBe(true);
   });
 });

@@ -2,43 +2,27 @@
  * The inbox of an older release, whose stream held the timers too, is replaced without losing what
  * waits in it.
  */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { agentId, shardOf, type AgentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
-import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
-import {
-  openConnection,
-  type NatsConnectionShape,
-} from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { headers } from "../../services/nats/client/ReplyInbox.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { message } from "../conformance/Backend.ts";
+import { useNats } from "./useNats.ts";
 
 const SHARDS = 4;
 const GROUPS = 2;
 const INPUTS = 600;
 
 describe("an inbox that takes scheduled messages", () => {
-  let server: TestNats;
-  let connection: NatsConnectionShape;
-  beforeAll(async () => {
-    server = await startNats();
-    connection = await openConnection({ servers: server.url }, () => undefined);
-  });
-  afterAll(async () => {
-    await connection.close();
-    await server.stop();
-  });
+  const used = useNats();
   const open = (subjects: Subjects, moveInbox: boolean): Promise<NatsShape> =>
-    openNats(connection, subjects, {
-      provision: { shards: SHARDS, streamGroups: GROUPS, leaseTtlMs: 1_000, moveInbox },
-    });
+    used.open(subjects, { shards: SHARDS, streamGroups: GROUPS, leaseTtlMs: 1_000, moveInbox });
 
   /** An installation as earlier releases left it: inbox and timers in one stream. */
   async function olderInstallation(namespace: string): Promise<NatsShape> {

@@ -3,7 +3,7 @@ import { jetstream } from "@nats-io/jetstream";
 import { Kvm } from "@nats-io/kv";
 import { Objm } from "@nats-io/obj";
 import { Effect, Layer } from "effect";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Bus } from "../../core/bus/Bus.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { agentId, type Sequence, type ShardId } from "../../schemas/Address.ts";
@@ -11,12 +11,8 @@ import { STORED_FORMATS } from "../../schemas/StoredFormats.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { headers } from "../../services/nats/client/ReplyInbox.ts";
 import { Nats, type NatsShape } from "../../services/nats/client/Nats.ts";
-import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
-import {
-  openConnection,
-  type NatsConnectionShape,
-} from "../../services/nats/client/NatsConnection.ts";
+import { openConnection } from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
@@ -26,28 +22,20 @@ import {
   type ProvisionOptions,
 } from "../../services/nats/setup/provision.ts";
 import { collect } from "../kit/collect.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { LARGE_BYTES, message, patient } from "../conformance/Backend.ts";
+import { useNats } from "./useNats.ts";
 
 describe("provisioning", () => {
-  let server: TestNats;
-  let connection: NatsConnectionShape;
+  const used = useNats();
   let namespaces = 0;
   const newNamespace = (): Subjects => new Subjects(`ns${++namespaces}`);
   const open = (subjects: Subjects, options: ProvisionOptions = {}): Promise<NatsShape> =>
-    openNats(connection, subjects, { provision: options });
-  beforeAll(async () => {
-    server = await startNats();
-    connection = await openConnection({ servers: server.url }, () => undefined);
-  });
-  afterAll(async () => {
-    await connection.close();
-    await server.stop();
-  });
+    used.open(subjects, options);
 
   it("refuses to open what was never provisioned, and says what to do", async () => {
-    await expect(openNats(connection, newNamespace())).rejects.toMatchObject({
+    await expect(used.open(newNamespace())).rejects.toMatchObject({
       _tag: "NotProvisioned",
       message: expect.stringContaining("agents provision") as unknown,
     });
@@ -58,7 +46,7 @@ describe("provisioning", () => {
     const all = await Promise.all(Array.from({ length: 6 }, () => open(subjects, { shards: 8 })));
     expect(all.map((nats) => nats.shards)).toEqual([8, 8, 8, 8, 8, 8]);
     expect(await open(subjects)).toMatchObject({ shards: 8, leaseTtlMs: 5_000 });
-    expect(await openNats(connection, subjects)).toMatchObject({ shards: 8 });
+    expect(await used.open(subjects)).toMatchObject({ shards: 8 });
   });
 
   it("refuses another number of shards, and names both", async () => {
@@ -76,7 +64,7 @@ describe("provisioning", () => {
     const subjects = newNamespace();
     const nats = await open(subjects, { shards: 8 });
     await raiseFormats(nats.api, nats.subjects, STORED_FORMATS);
-    expect(await openNats(connection, subjects)).toMatchObject({ shards: 8 });
+    expect(await used.open(subjects)).toMatchObject({ shards: 8 });
     await raiseFormats(nats.api, nats.subjects, STORED_FORMATS + 1);
     const config = () => nats.api.call(`STREAM.INFO.${subjects.stream.inbox}`);
     const { config: before } = (await config()) as { readonly config: unknown };
@@ -85,7 +73,7 @@ describe("provisioning", () => {
       _tag: "NewerInstallation",
       message: expect.stringMatching(/of version 2, and this release reads 1 at most/) as unknown,
     };
-    await expect(openNats(connection, subjects)).rejects.toMatchObject(refusal);
+    await expect(used.open(subjects)).rejects.toMatchObject(refusal);
     await expect(open(subjects, { leaseTtlMs: 9_000 })).rejects.toMatchObject(refusal);
     await raiseFormats(nats.api, nats.subjects, STORED_FORMATS);
     expect(await config()).toMatchObject({ config: before as object });
@@ -177,7 +165,7 @@ describe("provisioning", () => {
     const nats = await open(subjects);
     const data = message("tool", LARGE_BYTES);
     await makeNatsBlobs(nats).put("journal/A/=C3=BC/1", data);
-    const store = await new Objm(jetstream(connection.client)).open(subjects.bucket.blobs);
+    const store = await new Objm(jetstream(nats.connection.client)).open(subjects.bucket.blobs);
     const found = await store.getBlob("journal/A/=C3=BC/1");
     expect(Buffer.compare(found ?? new Uint8Array(0), data)).toBe(0);
     await store.putBlob({ name: "by a tool" }, data);
@@ -185,7 +173,7 @@ describe("provisioning", () => {
     expect(Buffer.compare(read ?? new Uint8Array(0), data)).toBe(0);
 
     await makeNatsLeases(nats).claim("shard.1", "h1");
-    const bucket = await new Kvm(jetstream(connection.client)).open(subjects.bucket.leases);
+    const bucket = await new Kvm(jetstream(nats.connection.client)).open(subjects.bucket.leases);
     expect((await bucket.get("shard.1"))?.string()).toBe("h1");
   });
 
@@ -209,7 +197,7 @@ describe("provisioning", () => {
 
   it("natsLayer gives all ports in one go, and closes the connection with its scope", async () => {
     const layer = natsLayer({
-      servers: server.url,
+      servers: used.server.url,
       namespace: "layered",
       provision: { shards: 4 },
     });

@@ -2,22 +2,15 @@
  * Stream groups: the ports keep their rules over four of them, with and without group commit, and
  * an installation is divided once and for all.
  */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { agentId, shardOf, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import { Subjects, type GroupedStream } from "../../schemas/Subjects.ts";
 import type { NatsShape } from "../../services/nats/client/Nats.ts";
-import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
-import {
-  openConnection,
-  type NatsConnectionShape,
-} from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
 import { makeNatsTimers } from "../../services/nats/NatsTimers.ts";
-import type { ProvisionOptions } from "../../services/nats/setup/provision.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { message, patient } from "../conformance/Backend.ts";
 import { feedRules } from "../conformance/feedRules.ts";
 import { inboxRules } from "../conformance/inboxRules.ts";
@@ -25,6 +18,7 @@ import { journalRules } from "../conformance/journalRules.ts";
 import { natsBackend } from "../conformance/natsBackend.ts";
 import { storeRules } from "../conformance/storeRules.ts";
 import { timerRules } from "../conformance/timerRules.ts";
+import { useNats } from "./useNats.ts";
 
 const GROUPS = 4;
 
@@ -42,20 +36,9 @@ describe("with four stream groups and group commit", () => {
 });
 
 describe("stream groups", () => {
-  let server: TestNats;
-  let connection: NatsConnectionShape;
+  const { open } = useNats();
   let namespaces = 0;
-  beforeAll(async () => {
-    server = await startNats();
-    connection = await openConnection({ servers: server.url }, () => undefined);
-  });
-  afterAll(async () => {
-    await connection.close();
-    await server.stop();
-  });
   const newNamespace = (): Subjects => new Subjects(`groups${++namespaces}`);
-  const open = (subjects: Subjects, options?: ProvisionOptions): Promise<NatsShape> =>
-    openNats(connection, subjects, options === undefined ? {} : { provision: options });
   const countOf = async (nats: NatsShape, stream: string): Promise<number> =>
     (await nats.api.call<{ state: { messages: number } }>(`STREAM.INFO.${stream}`)).state.messages;
   const appended = async (nats: NatsShape, name: string): Promise<void> => {

@@ -5,25 +5,22 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { asksForTraces } from "../../services/otel/startOtel.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 import { OtlpReceiver, type ReceivedSpan } from "./OtlpReceiver.ts";
 
 const MODULE = fileURLToPath(new URL("./tracedModule.ts", import.meta.url));
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const PARENT = "b7ad6b7169203331";
 
-const folder = tempFolder("traces");
-let nats: TestNats;
+let installation: Installation;
 let receiver: OtlpReceiver;
 let gateway: AgentsProcess;
 let host: AgentsProcess;
 
 beforeAll(async () => {
-  [nats, receiver] = [await startNats(), await OtlpReceiver.start()];
+  receiver = await OtlpReceiver.start();
   const env = {
     CALLED: receiver.url,
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
@@ -31,20 +28,15 @@ beforeAll(async () => {
     OTEL_BSP_SCHEDULE_DELAY: "50",
     OTEL_SERVICE_NAME: "shop",
   };
-  const start = (role: string, ...more: string[]) =>
-    AgentsProcess.start({
-      args: [role, MODULE, "--nats", nats.url, "--shards", "4", "--data", folder.path, ...more],
-      env,
-    });
-  host = await start("host", "--request-log", "all");
-  gateway = await start("gateway", "--port", "0", "--request-log", "all");
+  installation = await Installation.start({ shards: 4, module: MODULE, gateway: false, env });
+  const args = ["--request-log", "all"];
+  host = await installation.startHost("host", { args });
+  gateway = await installation.startGateway({ args });
   await gateway.ready();
 }, 120_000);
 afterAll(async () => {
-  await gateway?.stop();
-  await host?.stop();
+  await installation?.stop();
   receiver?.stop();
-  await nats?.stop();
 }, 60_000);
 
 const post = (body: object, traceparent?: string) =>
@@ -99,13 +91,13 @@ describe("one trace", () => {
 
   test("is passed on to what the agent calls, and is in the event, the log and the delivery log", async () => {
     expect(receiver.called.get("/called?token=secret")).toContain(TRACE);
-    const history = await runAgents(["history", "Traced", "a", "--json", "--nats", nats.url], {});
+    const history = await installation.agents("history", "Traced", "a", "--json");
     expect(history.out).toContain(`"traceparent":"00-${TRACE}-`);
     // The host's, where the answer came late.
     const lines = [...gateway.lines, ...host.lines];
     expect(lines.find(({ message }) => message === "POST /hook")).toMatchObject({ trace: TRACE });
     const deliveries = await pollUntil("the delivery", async () => {
-      const { out } = await runAgents(["deliveries", "--json", "--nats", nats.url], {});
+      const { out } = await installation.agents("deliveries", "--json");
       return out !== "" && out;
     });
     expect(deliveries).toContain(`"trace":"${TRACE}"`);

@@ -2,44 +2,32 @@
  * Tabs of a real Chromium on one agent, over real processes: they see each other's changes, outlive
  * a host that is killed and a gateway that is started anew, and a readonly one can't write.
  */
-import { existsSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { chromium, type Browser, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { build, type Rollup } from "vite";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { launchChromium } from "../kit/chromium.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { isPortFree, pickPort } from "../../services/natsServer/pickPort.ts";
 
-const CHROMIUM = "/usr/bin/chromium";
 const MODULE = fileURLToPath(new URL("./tabsModule.ts", import.meta.url));
 const CLIENT = fileURLToPath(new URL("../../services/client/index.ts", import.meta.url));
 const HOOK = fileURLToPath(new URL("./hookPage.ts", import.meta.url));
 
-let nats: TestNats;
+let installation: Installation;
 let folder: ReturnType<typeof tempFolder>;
 let browser: Browser;
 let gateway: AgentsProcess;
 let port: number;
-const hosts: AgentsProcess[] = [];
+let first: AgentsProcess;
 
-const start = (args: string[]): Promise<AgentsProcess> =>
-  AgentsProcess.start({
-    args,
-    env: {
-      CLIENT_BUNDLE: join(folder.path, "client.js"),
-      HOOK_BUNDLE: join(folder.path, "hook.js"),
-    },
-  });
-const startHost = (name: string): Promise<AgentsProcess> =>
-  start(["host", MODULE, "--nats", nats.url, "--data", join(folder.path, name)]);
 const startGateway = (): Promise<AgentsProcess> =>
-  start([
-    "gateway", MODULE, "--nats", nats.url, "--port", String(port), "--data", join(folder.path, "gateway"),
-  ]); // prettier-ignore
+  installation.startProcess("gateway", { args: ["--port", String(port)] });
 
 async function bundle(entry: string, name: string): Promise<void> {
   const output = (await build({
@@ -53,29 +41,23 @@ async function bundle(entry: string, name: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  if (!existsSync(CHROMIUM))
-    throw new Error(`${CHROMIUM} is not there: apt-get install -y chromium`);
   folder = tempFolder("tabs");
   await bundle(CLIENT, "client.js");
   await bundle(HOOK, "hook.js");
-  nats = await startNats();
+  const env = {
+    CLIENT_BUNDLE: join(folder.path, "client.js"),
+    HOOK_BUNDLE: join(folder.path, "hook.js"),
+  };
+  installation = await Installation.start({ shards: 64, module: MODULE, gateway: false, env });
   port = await pickPort();
-  hosts.push(await startHost("a"));
+  first = await installation.startHost("a");
   gateway = await startGateway();
-  browser = await chromium.launch({
-    executablePath: CHROMIUM,
-    args: [
-      "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-      "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    ], // prettier-ignore
-  });
+  browser = await launchChromium();
 }, 120_000);
 
 afterAll(async () => {
   await browser?.close();
-  await gateway?.kill();
-  for (const host of hosts) await host.kill();
-  await nats?.stop();
+  await installation?.kill();
   folder?.remove();
 });
 
@@ -111,8 +93,8 @@ describe("tabs of a real browser on one agent", () => {
     await write(two, "from two");
     await sees(one, "from two");
 
-    hosts.push(await startHost("b"));
-    await hosts[0]!.kill();
+    await installation.startHost("b");
+    await first.kill();
     await write(one, "after the host was killed");
     await sees(two, "after the host was killed");
 

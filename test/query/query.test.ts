@@ -12,77 +12,38 @@ import { agentId } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { trimAgent } from "../../core/retention/trimAgent.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import { CliError } from "../../services/cli/terminal/CliError.ts";
-import { commandJoins } from "../../services/wiring/joinCommands.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import type { AgentsRun } from "../kit/runAgents.ts";
+import { runCommand } from "../kit/runCommand.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("./shopModule.ts", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 /** Retention keeps a minute; this is later. */
 const AHEAD_MS = 3_600_000;
-const JOINS = commandJoins({
-  link: undefined,
-  startWorker: () => {
-    throw new Error("not in these tests");
-  },
-});
 const PAGE_BYTES = 4096; // SQLite's, as the runtime sets it
 const HOSTILE = `o'hara"; DROP TABLE Shop; --`;
 
 const folder = tempFolder("query");
 /** Where commands keep what is theirs: below their working folder. */
 const data = join(folder.path, ".agents");
-/** Where the host keeps what is its. */
-const hostData = join(folder.path, "host");
-let nats: TestNats;
-let ports: ReadPorts;
-let host: AgentsProcess;
-let gateway: AgentsProcess;
+let installation: Installation;
+let ports: Installation["ports"];
 
 /** A command in this process. */
-async function agents(...args: string[]): Promise<AgentsRun> {
-  const out: string[] = [];
-  const err: string[] = [];
-  const terminal = {
-    out: (line: string) => out.push(line),
-    err: (line: string) => err.push(line),
-    interactive: false,
-    env: {},
-    cwd: folder.path,
-  };
-  const given = [...args, "--nats", nats.url];
-  const code = await runProgram(given, JOINS, terminal, "0").catch((error: unknown) => {
-    if (!(error instanceof CliError)) throw error;
-    err.push(error.message);
-    return error.exitCode;
-  });
-  return { code, out: out.join("\n"), err: err.join("\n") };
-}
+const agents = (...args: string[]) =>
+  runCommand([...args, "--nats", installation.nats.url], { terminal: { cwd: folder.path } });
 async function rows(sql: string, ...args: string[]): Promise<unknown> {
   const ran = await agents("query", sql, "--json", ...args);
   if (ran.code !== 0) throw new Error(ran.err);
   return JSON.parse(ran.out);
 }
-async function call(className: string, name: string, method: string, ...args: unknown[]) {
-  const { reply } = await ports.calls.call(
-    agentId(className, name),
-    { kind: "rpc", method, args },
-    { deadlineMs: 20_000, repeatable: false },
-  );
-  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
-  return reply.value;
-}
+const call = (className: string, name: string, method: string, ...args: unknown[]) =>
+  installation.call(agentId(className, name), method, ...args);
 
 /** A request that the module's `fetch` answers. */
 async function ask(path: string): Promise<{ readonly status: number; readonly text: string }> {
-  const response = await fetch(`${gateway.url}${path}`);
+  const response = await fetch(`${installation.gateway.url}${path}`);
   return { status: response.status, text: await response.text() };
 }
 const asked = (sql: string) => ask(`/query?sql=${encodeURIComponent(sql)}`);
@@ -115,24 +76,16 @@ async function failuresOf(name: string): Promise<number> {
 }
 
 beforeAll(async () => {
-  nats = await startNats();
-  expect(await agents("provision", "--shards", "4", "--stream-groups", "2")).toMatchObject({ code: 0 }); // prettier-ignore
-  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
-  const start = (role: "host" | "gateway", ...args: string[]) =>
-    AgentsProcess.start({
-      args: [role, MODULE, "--nats", nats.url, "--data", hostData, ...args],
-    });
-  [host, gateway] = await Promise.all([start("host"), start("gateway", "--port", "0")]);
-  await Promise.all([host.ready(), gateway.ready()]);
+  installation = await Installation.start({ shards: 4, streamGroups: 2, module: MODULE });
+  ({ ports } = installation);
+  await (await installation.startHost("host")).ready();
+  await installation.gateway.ready();
   for (let n = 0; n < 20; n++) await call("Shop", `shop-${n}`, "sell", n);
   await call("Shop", HOSTILE, "sell", 1_000);
   await call("Customer", "ann", "pay", 7);
 }, 90_000);
 afterAll(async () => {
-  await gateway?.kill();
-  await host?.kill();
-  await ports?.close();
-  await nats?.stop();
+  await installation?.kill();
   folder.remove();
 }, 30_000);
 
@@ -221,7 +174,7 @@ test("killed in the middle of its work, the next one goes on, counting nothing t
   for (const afterMs of [0, 5, 10]) {
     await failJobs("shop-2", ["again", "and again", "and again"]);
     const child = spawn(process.execPath, [MAIN, "query", wanted, "--data", data], {
-      env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url },
+      env: { PATH: process.env["PATH"] ?? "", NATS_URL: installation.nats.url },
       stdio: "ignore",
     });
     const ended = new Promise((resolve) => child.once("exit", resolve));
@@ -290,7 +243,7 @@ test("an erased agent is out of the host's view, bytes included, before the eras
   expect(await asked(`SELECT name FROM Shop WHERE name = '${named}'`)).toMatchObject({
     text: JSON.stringify([{ name: named }]),
   });
-  const views = join(hostData, "hosts", "0", "view");
+  const views = join(installation.pathOf("host"), "hosts", "0", "view");
   expect(bytesIn(views)).toContain(named);
   const erased = await agents("erase", "shop", named, "--yes");
   expect(erased).toMatchObject({ code: 0 });

@@ -6,19 +6,14 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
-import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
 import type { Sequence } from "../../schemas/Address.ts";
-import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 import { S3Store, type S3StoreOptions } from "../../services/archive/S3Store.ts";
 import { SegmentArchive } from "../../services/archive/SegmentArchive.ts";
-import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
-import { Retention } from "../../services/retention/Retention.ts";
-import { readinessOf } from "../../services/wiring/readiness.ts";
 import { keepHalf, KEY, refusal, startS3, type S3Fault, type S3Server } from "../kit/s3Server.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { collectingLog } from "../kit/system.ts";
 import { ID, Journaled } from "./Journaled.ts";
+import { retentionOf, stopped } from "./walker.ts";
 
 let server: S3Server;
 beforeEach(async () => {
@@ -99,27 +94,6 @@ const storeWith = ({ bucket, client }: Partial<S3StoreOptions>): S3Store =>
     },
   });
 
-function retentionOf(agent: Journaled, archive: SegmentArchive) {
-  const metrics = new PrometheusMetrics();
-  const log = collectingLog();
-  const retention = new Retention({
-    ...agent.ports,
-    leases: makeMemoryLeases(agent.broker.connect()),
-    time: agent.time,
-    log,
-    metrics: retentionMetrics(metrics),
-    id: agent.time.id(),
-    archive,
-    classes: () => [{ className: ID.class, limits: { events: 3 } }],
-  });
-  const readiness = () =>
-    readinessOf({
-      connected: true, host: undefined, gateway: undefined, shards: 1, leaseTtlMs: 1, durability: "-",
-      retention: retention.state,
-    }); // prettier-ignore
-  return { retention, metrics, log, readiness };
-}
-
 test.each(Object.entries(FAULTS))(
   "%s: nothing is lost, it is told, and trimming waits until it is mended",
   async (_name, { told, options, answers }) => {
@@ -164,9 +138,7 @@ test.each(Object.entries(FAULTS))(
     const whole = archivedJournal({ ...agent.ports, archive });
     for await (const event of whole.read(ID, { fromSeq: 1 as Sequence })) read.push(event);
     expect(read).toEqual(all);
-    const stop = retention.stop();
-    await agent.time.advance(10_000);
-    await stop;
+    await stopped(agent, retention);
   },
 );
 

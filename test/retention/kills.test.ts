@@ -2,17 +2,13 @@
  * The process that trims is killed while it archives and trims, again and again: whatever step it
  * dies at, no event is lost, and each agent's history is byte for byte what it was.
  */
-import { mkdirSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runAgents } from "../kit/runAgents.ts";
 import { startS3 } from "../kit/s3Server.ts";
@@ -24,13 +20,12 @@ const EVENTS = 12;
 /** What the class keeps. */
 const KEPT = 3;
 const KILLS = 6;
-const folder = tempFolder("kills");
-const archiveRoot = join(folder.path, "archive");
-const archive = pathToFileURL(archiveRoot).href;
+const folder = tempFolder("archive");
+const archive = pathToFileURL(folder.path).href;
 const ids = Array.from({ length: AGENTS }, (_, n) => agentId("Kept", `agent-${n}`));
 const frames = new Map<string, Uint8Array[]>();
-let nats: TestNats;
-let ports: ReadPorts;
+let installation: Installation;
+let ports: Installation["ports"];
 
 async function store(id: AgentId): Promise<void> {
   let after = 0 as Sequence;
@@ -62,31 +57,24 @@ async function countOf(id: AgentId): Promise<number> {
 
 /** Segments whose index is stored, and which are not. */
 function halfArchived(): number {
-  const files = readdirSync(archiveRoot, { recursive: true, encoding: "utf8" });
+  const files = readdirSync(folder.path, { recursive: true, encoding: "utf8" });
   const names = new Set(files);
   return files.filter(
     (name) => name.endsWith(".index.json") && !names.has(name.replace(".index.json", ".jsonl.gz")),
   ).length;
 }
 
-const trimmer = () =>
-  AgentsProcess.start({
-    args: ["retention", MODULE, "--nats", nats.url, "--archive", archive, "--data", folder.path],
-  });
+const trimmer = () => installation.startRetention({ args: ["--archive", archive] });
 
 beforeAll(async () => {
-  mkdirSync(archiveRoot);
-  nats = await startNats();
-  const provisioned = await runAgents(["provision", "--shards", "4", "--lease-ttl", "1000"], {
-    NATS_URL: nats.url,
-  });
-  expect(provisioned).toMatchObject({ code: 0 });
-  ports = await openReader({ natsUrl: nats.url, namespace: "agents", archive });
+  installation = await Installation.start({
+    shards: 4, leaseTtlMs: 1_000, module: MODULE, gateway: false, archive,
+  }); // prettier-ignore
+  ({ ports } = installation);
   await Promise.all(ids.map(store));
 }, 60_000);
 afterAll(async () => {
-  await ports?.close();
-  await nats?.stop();
+  await installation?.kill();
   folder.remove();
 }, 30_000);
 
@@ -129,10 +117,7 @@ test("the archive is in a bucket: one that is not there trims nothing, and comma
   const s3 = await startS3();
   const id = agentId("Kept", "in-a-bucket");
   const running = (bucket: string) =>
-    AgentsProcess.start({
-      args: ["retention", MODULE, "--nats", nats.url, "--archive", `s3://${bucket}/agents`, "--data", folder.path],
-      env: s3.env,
-    }); // prettier-ignore
+    installation.startRetention({ args: ["--archive", `s3://${bucket}/agents`], env: s3.env });
   try {
     await store(id);
     const wrong = await running("another");
@@ -149,7 +134,7 @@ test("the archive is in a bucket: one that is not there trims nothing, and comma
     await right.stop();
     const history = await runAgents(
       ["history", "Kept", id.name, "--json", "--archive", `s3://${s3.bucket}/agents`],
-      { NATS_URL: nats.url, ...s3.env },
+      { NATS_URL: installation.nats.url, ...s3.env },
     );
     expect(history).toMatchObject({ code: 0 });
     expect(history.out.trim().split("\n")).toHaveLength(EVENTS);

@@ -13,14 +13,10 @@ import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 import { openArchive } from "../../services/archive/openArchive.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
 import { collectingLog } from "../kit/system.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("../cli/keeperModule.ts", import.meta.url));
 /** Larger than a message of the broker below: the event lies in the blob store. */
@@ -30,65 +26,43 @@ const AHEAD_MS = 3_600_000;
 const KEPT = 5;
 const ID = agentId("Keeper", "old");
 
-const folder = tempFolder("trimmed");
-let nats: TestNats;
-let ports: ReadPorts;
+let installation: Installation;
+let ports: Installation["ports"];
+let call: ReturnType<Installation["caller"]>;
 let host: AgentsProcess;
 let before: unknown;
 let lastTrimmed: number;
 
-const archiveUrl = pathToFileURL(join(folder.path, "archive")).href;
-const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
-const startHost = (data: string) =>
-  AgentsProcess.start({
-    args: ["host", MODULE, "--nats", nats.url, "--data", join(folder.path, data)],
-  });
-async function call<A>(name: string, method: string, ...args: unknown[]): Promise<A> {
-  const { reply } = await ports.calls.call(
-    agentId("Keeper", name),
-    { kind: "rpc", method, args },
-    { deadlineMs: 20_000, repeatable: false },
-  );
-  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
-  return reply.value as A;
-}
+let archiveUrl: string;
+const agents = (...args: string[]) => installation.agents(...args);
 
 beforeAll(async () => {
-  mkdirSync(join(folder.path, "archive"));
-  nats = await startNats({ maxPayload: 256 * 1024 });
-  expect(await agents("provision", "--shards", "4")).toMatchObject({ code: 0 });
-  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
-  host = await startHost("first");
+  installation = await Installation.start({
+    shards: 4, module: MODULE, gateway: false, maxPayload: 256 * 1024,
+  }); // prettier-ignore
+  ({ ports } = installation);
+  call = installation.caller("Keeper");
+  mkdirSync(installation.pathOf("archive"));
+  archiveUrl = pathToFileURL(installation.pathOf("archive")).href;
+  host = await installation.startHost("first");
   await host.ready();
   await call("old", "plan", 3_600, "later");
   await call("old", "noteLong", LARGE_BYTES);
   for (let n = 0; n < 20; n++) await call("old", "note", `note ${n}`);
   before = await call("old", "all");
 }, 90_000);
-afterAll(async () => {
-  await host?.kill();
-  await ports?.close();
-  await nats?.stop();
-  folder.remove();
-}, 30_000);
+afterAll(() => installation?.kill(), 30_000);
 
 test("a walk trims what exceeds its class's limits, and nothing else", async () => {
   await call("short", "note", "only");
   const metrics = new PrometheusMetrics();
-  const leases = {
-    ...ports.leases,
-    ttlMs: 5_000,
-    claim: async (key: string) => ({ _tag: "Claimed", lease: { key, value: "", epoch: 1 } }),
-    renew: async () => ({ _tag: "Renewed" }),
-    release: async () => undefined,
-  };
+  let lastWalkSeconds = (): number => 0;
   const retention = new Retention({
     ...ports,
-    leases: leases as never,
     id: "test",
     time: { ...machineTime, nowMs: () => machineTime.nowMs() + AHEAD_MS },
     log: collectingLog(),
-    metrics: retentionMetrics(metrics),
+    metrics: { ...retentionMetrics(metrics), lastWalk: (read) => void (lastWalkSeconds = read) },
     archive: openArchive(archiveUrl, { namespace: "agents", time: machineTime }),
     classes: () => [{ className: "Keeper", limits: { events: KEPT } }],
   });
@@ -100,25 +74,19 @@ test("a walk trims what exceeds its class's limits, and nothing else", async () 
     return found;
   };
   await pollUntil("the trim", async () => (await counts())["old"] === KEPT, { timeoutMs: 20_000 });
-  await pollUntil("the end of the walk", () => !/last_walk_seconds 0\n/.test(metricsText(metrics)));
+  await pollUntil("the end of the walk", () => lastWalkSeconds() > 0);
   await retention.stop();
   expect(await counts()).toMatchObject({ old: KEPT, short: 1 });
   expect(retention.state).toMatchObject({ failed: 0, reason: undefined });
   expect(await metrics.render()).toMatch(/agents_history_trimmed_events_total [1-9]/);
 }, 60_000);
 
-let rendered = "";
-function metricsText(metrics: PrometheusMetrics): string {
-  void metrics.render().then((text) => (rendered = text));
-  return rendered === "" ? "last_walk_seconds 0\n" : rendered;
-}
-
 test("the agent goes on where it was, on its host and on one that has nothing of it", async () => {
   expect(await call("old", "all")).toEqual(before);
   await call("old", "note", "after the trim");
   const now = await call<unknown>("old", "all");
   await host.kill();
-  host = await startHost("second");
+  host = await installation.startHost("second");
   expect(await call("old", "all")).toEqual(now);
   before = now;
 }, 60_000);
@@ -148,14 +116,14 @@ test("a fork, an export and a backup carry the agent whole", async () => {
   expect(tooOld.err).toContain("is kept from event");
 
   const exported = await agents("export", "keeper", "old");
-  const file = join(folder.path, "old.jsonl");
+  const file = installation.pathOf("old.jsonl");
   writeFileSync(file, exported.out);
   const imported = await agents("import", file, "--as", "imported");
   expect(imported).toMatchObject({ code: 0 });
   expect(imported.out).toContain("1 timers armed");
   expect(await call("imported", "all")).toEqual(before);
 
-  const saved = join(folder.path, "saved");
+  const saved = installation.pathOf("saved");
   expect(await agents("backup", saved)).toMatchObject({ code: 0 });
   const there = ["--namespace", "there"];
   expect(await agents("provision", "--shards", "2", ...there)).toMatchObject({ code: 0 });
@@ -224,7 +192,7 @@ test("an agent is put back to a point that was trimmed, and back again", async (
 }, 60_000);
 
 test("an erased agent leaves no base, and nothing in the archive", async () => {
-  const root = join(folder.path, "archive");
+  const root = installation.pathOf("archive");
   const files = readdirSync(root, { recursive: true, encoding: "utf8" });
   const mentions = files.filter(
     (file) => file.endsWith(".json") && readFileSync(join(root, file)).includes('"old"'),
@@ -236,10 +204,16 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   expect(refused.err).toMatch(/lies in an archive .* Nothing was removed.*--archive/);
   const parts = files.filter((file) => file.endsWith(".gz")).map((file) => join(root, file));
   const whole = parts.map((part) => readFileSync(part));
-  const receipt = join(folder.path, "receipt.json");
-  const saved = join(folder.path, "saved");
+  const receipt = installation.pathOf("receipt.json");
+  const saved = installation.pathOf("saved");
   const given = ["--yes", "--archive", archiveUrl, "--receipt", receipt, "--backups"];
-  const unreadable = await agents("erase", "keeper", "old", ...given, join(folder.path, "archive"));
+  const unreadable = await agents(
+    "erase",
+    "keeper",
+    "old",
+    ...given,
+    installation.pathOf("archive"),
+  );
   expect(unreadable).toMatchObject({ code: 1 });
   expect(unreadable.err).toContain("is no backup, and none lies in it");
   const erased = await agents("erase", "keeper", "old", ...given, saved);
@@ -294,8 +268,7 @@ test("agents retention says what it keeps, leads, and refuses limits that mean n
   expect(wrong.err).toContain("has days 0: use a number above 0");
   const unknown = await agents("retention", MODULE, "--history", "weeks=3");
   expect(unknown.err).toContain('has "weeks": the limits are days, events, bytes');
-  const args = ["retention", MODULE, "--nats", nats.url, "--data", join(folder.path, "retention")];
-  const process = await AgentsProcess.start({ args: [...args, "--history", "days=30"] });
+  const process = await installation.startRetention({ args: ["--history", "days=30"] });
   try {
     await process.ready();
     const kept = process.lines.find(({ message }) => message === "history is kept");

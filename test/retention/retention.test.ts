@@ -3,44 +3,12 @@
  * way.
  */
 import { expect, test } from "vitest";
-import { ArchiveUnavailable, type ArchiveShape } from "../../core/retention/Archive.ts";
-import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
-import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
-import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
-import { Retention } from "../../services/retention/Retention.ts";
-import { readinessOf } from "../../services/wiring/readiness.ts";
-import { collectingLog } from "../kit/system.ts";
+import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import { ID, Journaled, STEP_MS } from "./Journaled.ts";
+import { retentionOf, stopped } from "./walker.ts";
 
 /** From one walk to the next, and a walk. */
 const ROUND_MS = 70_000;
-
-function retentionOf(agent: Journaled, archive?: Partial<ArchiveShape>) {
-  const metrics = new PrometheusMetrics();
-  const log = collectingLog();
-  const retention = new Retention({
-    ...agent.ports,
-    leases: makeMemoryLeases(agent.broker.connect()),
-    time: agent.time,
-    log,
-    metrics: retentionMetrics(metrics),
-    id: agent.time.id(),
-    ...(archive === undefined ? {} : { archive: archive as ArchiveShape }),
-    classes: () => [{ className: ID.class, limits: { events: 3 } }],
-  });
-  const readiness = () =>
-    readinessOf({
-      connected: true, host: undefined, gateway: undefined, shards: 1, leaseTtlMs: 1, durability: "-",
-      retention: retention.state,
-    }); // prettier-ignore
-  return { retention, metrics, log, readiness };
-}
-
-async function stopped(agent: Journaled, ...all: Retention[]): Promise<void> {
-  const ends = Promise.all(all.map((retention) => retention.stop()));
-  await agent.time.advance(10_000);
-  await ends;
-}
 
 test("one of two walks, and the other goes on when it ends", async () => {
   const agent = await Journaled.open();

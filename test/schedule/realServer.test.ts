@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { Agent, getAgentByName } from "agents";
 import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
-import { Installation } from "../faults/Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems } from "../system/kit.ts";
 
@@ -141,7 +141,7 @@ describe("queues of hosts that are killed", () => {
         expect(done).toEqual(Array.from({ length: ITEMS }, (_, n) => n));
       }
       await pollUntil("no trigger is left in the inbox", async () => {
-        const depth = await installation.inspector.inbox.depth();
+        const depth = await installation.ports.inbox.depth();
         return depth === 0 || { done: false, saw: depth };
       });
     } finally {

@@ -12,7 +12,7 @@ import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { AgentClient } from "../../services/client/AgentClient.ts";
 import { sign } from "../../services/webhooks/sign.ts";
-import { Installation, SECRET } from "../faults/Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
@@ -142,7 +142,7 @@ export class KillRig {
 
   private async startHost(name: string): Promise<void> {
     const env = { VIA: name, KILLS: this.folder.path, WORLD: this.world.url };
-    this.hosts.set(name, await this.installation.startHost(name, [], env));
+    this.hosts.set(name, await this.installation.startHost(name, { env }));
   }
 
   /** As a page, which asks twice: both are told which run it was, and the rows are that run's. */
@@ -280,7 +280,7 @@ export class KillRig {
       `${name} has a dead letter`,
       async () => {
         const reasons: string[] = [];
-        for await (const { id, data } of this.installation.inspector.deadLetters.list("Order"))
+        for await (const { id, data } of this.installation.ports.deadLetters.list("Order"))
           if (id.name === name) reasons.push(decodeDeadLetter(data).head.reason);
         return reasons.length > 0 ? { done: true, value: reasons } : { done: false, saw: reasons };
       },
@@ -291,7 +291,7 @@ export class KillRig {
   /** What the journal has of each step, by the name that the world has for it. */
   private async results(name: string): Promise<ReadonlyMap<string, ReadonlyArray<unknown>>> {
     const results = new Map<string, unknown[]>();
-    const { journal } = this.installation.inspector;
+    const { journal } = this.installation.ports;
     for await (const { data } of journal.read(agentId("Order", name), { fromSeq: 1 as Sequence }))
       for (const { steps = [] } of decodeEvent(data).head.turns)
         for (const { key, result } of steps) {

@@ -14,7 +14,7 @@ import {
   type Point,
 } from "../../examples/assistant/model.ts";
 import { AgentClient } from "../../services/client/index.ts";
-import { Installation } from "../faults/Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 
@@ -143,7 +143,7 @@ export class AssistantRig {
 
   private async startHost(name: string): Promise<void> {
     const env = { MODEL_URL: `${this.model.url}/${name}` };
-    this.hosts.set(name, await this.installation.startHost(name, [], env));
+    this.hosts.set(name, await this.installation.startHost(name, { env }));
   }
 
   /** As an `EventSource`: again from its last event's id, until the end. */

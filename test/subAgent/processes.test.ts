@@ -3,34 +3,21 @@
  * real nats-server.
  */
 import { fileURLToPath } from "node:url";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("./family.ts", import.meta.url));
 const RUNNERS = 12;
 /** Those that write, and so leave something; the others are only asked. */
 const WRITERS = 3;
 
-const folder = tempFolder("sub-agents");
-const processes: AgentsProcess[] = [];
-let nats: TestNats;
+let installation: Installation;
+let first: AgentsProcess;
 let url = "";
 
-const start = async (name: string, ...args: string[]): Promise<AgentsProcess> => {
-  const own = name === "gateway" ? [] : ["--data", join(folder.path, name)];
-  const process = await AgentsProcess.start({
-    args: [...args, MODULE, "--nats", nats.url, ...own],
-  });
-  processes.push(process);
-  await process.ready();
-  return process;
-};
-const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
+const agents = (...args: string[]) => installation.agents(...args);
 const call = async (...args: string[]): Promise<unknown> => {
   const { code, out, err } = await agents("call", ...args);
   if (code !== 0) throw new Error(err);
@@ -38,19 +25,15 @@ const call = async (...args: string[]): Promise<unknown> => {
 };
 
 beforeAll(async () => {
-  nats = await startNats();
-  expect(await agents("provision", "--shards", "4", "--lease-ttl", "1500")).toMatchObject({ code: 0 }); // prettier-ignore
-  await start("one", "host");
-  await start("two", "host");
-  const gateway = await start("gateway", "gateway", "--port", "0");
-  url = gateway.url;
+  installation = await Installation.start({ shards: 4, leaseTtlMs: 1_500, module: MODULE });
+  first = await installation.startHost("one");
+  await first.ready();
+  await (await installation.startHost("two")).ready();
+  await installation.gateway.ready();
+  ({ url } = installation.gateway);
 }, 90_000);
 
-afterAll(async () => {
-  for (const process of processes) await process.stop();
-  await nats?.stop();
-  folder.remove();
-}, 30_000);
+afterAll(() => installation?.stop(), 30_000);
 
 test("what a family was told survives its hosts, and what it plans runs on the next", async () => {
   const runners = Array.from({ length: RUNNERS }, (_, n) => `r${n}`);
@@ -61,7 +44,7 @@ test("what a family was told survives its hosts, and what it plans runs on the n
   for (const runner of runners.slice(0, WRITERS))
     await call("Supervisor", "s", "tell", `"${runner}"`, '"kept"');
   await call("Runner", "/Supervisor/s/r0", "later", "2", '"planned"');
-  await processes[0]!.kill();
+  await first.kill();
   await pollUntil(
     "its schedule has run, on the other host",
     async () => {

@@ -4,11 +4,9 @@ import { Agent } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { lastDeliveries } from "../../core/delivery/deliveryHistory.ts";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import type { Joins } from "../../services/wiring/Joins.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import { machineTime } from "../../services/node/MachineTime.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runCommand } from "../kit/runCommand.ts";
 import { postGithub, SECRET, useSystems, type System } from "./kit.ts";
 
 class LoggedAgent extends Agent<unknown, { count: number; last: string }> {
@@ -60,12 +58,10 @@ async function recordsOf(name: string, isWanted: (r: DeliveryRecord) => boolean)
 }
 
 async function agents(...args: string[]): Promise<string[]> {
-  const out: string[] = [];
   const { natsUrl, namespace } = target();
-  const io = { out: (l: string) => out.push(l), err: () => undefined, interactive: false, env: {}, cwd: "/" }; // prettier-ignore
-  const joins = { time: machineTime, openReader } as unknown as Joins;
-  await runProgram([...args, "--nats", natsUrl, "--namespace", namespace], joins, io, "0");
-  return out;
+  const ran = await runCommand([...args, "--nats", natsUrl, "--namespace", namespace]);
+  if (ran.code !== 0) throw new Error(ran.err);
+  return ran.out === "" ? [] : ran.out.split("\n");
 }
 
 describe("a delivery", () => {

@@ -10,11 +10,9 @@ import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import type { Joins, ReadPorts } from "../../services/wiring/Joins.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
-import { machineTime } from "../../services/node/MachineTime.ts";
+import type { ReadPorts } from "../../services/wiring/Joins.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runCommand } from "../kit/runCommand.ts";
 import { journalOf, makeLatch, TestSocket, useSystems, type Latch } from "./kit.ts";
 
 let begun = makeLatch();
@@ -83,17 +81,7 @@ const start = async () => {
 };
 
 async function listed(url: string, namespace: string): Promise<string> {
-  const out: string[] = [];
-  const terminal: Terminal = {
-    out: (line) => out.push(line),
-    err: () => undefined,
-    interactive: false,
-    env: {},
-    cwd: "/",
-  };
-  const joins = { openReader, time: machineTime } as unknown as Joins;
-  await runProgram(["list", "--nats", url, "--namespace", namespace], joins, terminal, "0");
-  return out.join("\n");
+  return (await runCommand(["list", "--nats", url, "--namespace", namespace])).out;
 }
 
 async function removeBlobs(url: string, namespace: string): Promise<void> {

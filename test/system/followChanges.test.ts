@@ -4,12 +4,8 @@
  */
 import { expect, test } from "vitest";
 import { Agent } from "agents";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { Joins } from "../../services/wiring/Joins.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import { CliError } from "../../services/cli/terminal/CliError.ts";
-import { machineTime } from "../../services/node/MachineTime.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runCommand } from "../kit/runCommand.ts";
 import { useSystems } from "./kit.ts";
 
 /** Past what the journal writes whole: states are splices. */
@@ -41,24 +37,14 @@ async function start() {
   const system = await systems.start({ agents: { Counter, Other } }, { streamGroups: 2 });
   const { nats, namespace } = system.options;
   const where = ["--nats", nats, "--namespace", namespace!];
-  const joins = { openReader, time: machineTime } as unknown as Joins;
   const follow = (...args: string[]) => {
     const lines: Line[] = [];
     const err: string[] = [];
     const terminal = {
       out: (line: string) => void lines.push(JSON.parse(line) as Line),
       err: (line: string) => void err.push(line),
-      interactive: false,
-      env: {},
-      cwd: "/",
     };
-    const ended = runProgram(["export", ...args, ...where], joins, terminal, "0").catch(
-      (error: unknown) => {
-        if (!(error instanceof CliError)) throw error;
-        err.push(error.message);
-        return error.exitCode;
-      },
-    );
+    const ended = runCommand(["export", ...args, ...where], { terminal }).then(({ code }) => code);
     return { lines, err, ended };
   };
   const count = async (name: string, className = "counter") => {

@@ -9,11 +9,9 @@ import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import type { Joins, ReadPorts } from "../../services/wiring/Joins.ts";
-import { runProgram } from "../../services/cli/program.ts";
-import { CliError } from "../../services/cli/terminal/CliError.ts";
-import { machineTime } from "../../services/node/MachineTime.ts";
+import type { ReadPorts } from "../../services/wiring/Joins.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runCommand } from "../kit/runCommand.ts";
 import { postGithub, SECRET, TestSocket, useSystems, type System } from "./kit.ts";
 
 interface State {
@@ -75,28 +73,8 @@ beforeAll(async () => {
 });
 afterAll(() => ports?.close());
 
-async function run(...args: string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const joins = { openReader, time: machineTime } as unknown as Joins;
-  const { nats, namespace } = system.options;
-  const terminal = {
-    out: (line: string) => void out.push(line),
-    err: (line: string) => void err.push(line),
-    interactive: false,
-    env: {},
-    cwd: "/",
-  };
-  const where = ["--nats", nats, "--namespace", namespace!];
-  const code = await runProgram([...args, ...where], joins, terminal, "0").catch(
-    (error: unknown) => {
-      if (!(error instanceof CliError)) throw error;
-      err.push(error.message);
-      return error.exitCode;
-    },
-  );
-  return { code, out: out.join("\n"), err: err.join("\n") };
-}
+const run = (...args: string[]) =>
+  runCommand([...args, "--nats", system.options.nats, "--namespace", system.options.namespace!]);
 
 const hook = (agent: string, note: string, id = `${agent}-${note}`) =>
   postGithub(`${system.url}/hook`, { agent, note }, { id });

@@ -8,7 +8,7 @@ import { createHmac, randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { Installation, SECRET } from "../faults/Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 
@@ -29,7 +29,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   // Little memory, so that it is soon full.
   const args = ["--workers", "2", "--memory", "256"];
-  host = await installation.startHost(`host-${++hosts}`, args, { NODE_OPTIONS: HEAP });
+  host = await installation.startHost(`host-${++hosts}`, { args, env: { NODE_OPTIONS: HEAP } });
   await installation.shared(2, TIMEOUT_MS);
 }, TIMEOUT_MS);
 afterEach(() => host.stop(), TIMEOUT_MS);

@@ -3,11 +3,10 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { Epoch } from "../../schemas/Address.ts";
 import type { AgentKey, IsolatedAsk, IsolatedReply } from "../../core/input/Isolation.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
-import type { Ending, WatchdogReport } from "../../services/watchdog/reports.ts";
+import type { Ending } from "../../services/watchdog/reports.ts";
 import { IsolationWard } from "../../services/workers/IsolationWard.ts";
-import type { Serving, ToWorker } from "../../services/workers/messages.ts";
-import type { WorkerEnd, WorkerProcess } from "../../services/workers/WorkerProcess.ts";
 import { collectingLog } from "../kit/system.ts";
+import { HandWorker } from "./HandWorker.ts";
 
 const BAD: AgentKey = { class: "Repo", name: "bad" };
 const endingOf = (agent: AgentKey, key = "key"): Ending => ({
@@ -16,32 +15,9 @@ const endingOf = (agent: AgentKey, key = "key"): Ending => ({
   exactly: true,
 });
 
-class HandProcess implements WorkerProcess {
-  readonly pid = 1;
-  readonly sent: ToWorker[] = [];
-  stopped = false;
-  killed = false;
-  serve!: (serving: Serving) => void;
-  end!: (end: WorkerEnd) => void;
-  readonly serving = new Promise<Serving>((resolve) => (this.serve = resolve));
-  readonly ended = new Promise<WorkerEnd>((resolve) => (this.end = resolve));
-  readonly send = (message: ToWorker): void => void this.sent.push(message);
-  readonly onMessage = (): void => undefined;
-  report!: (report: WatchdogReport) => void;
-  readonly onReport = (f: (report: WatchdogReport) => void): void => void (this.report = f);
-  readonly stop = (): void => {
-    this.stopped = true;
-    this.end({ code: 0, signal: null });
-  };
-  readonly kill = (): void => {
-    this.killed = true;
-    this.end({ code: null, signal: "SIGKILL" });
-  };
-}
-
 let time: VirtualTime;
 let ward: IsolationWard;
-let processes: HandProcess[];
+let processes: HandWorker[];
 let returned: AgentKey[];
 let replies: IsolatedReply[];
 
@@ -71,7 +47,7 @@ beforeEach(() => {
     time,
     log: collectingLog(),
     start: () => {
-      const process = new HandProcess();
+      const process = new HandWorker({ endsWhenStopped: true });
       processes.push(process);
       return process;
     },

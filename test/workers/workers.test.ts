@@ -6,32 +6,13 @@ import { workerArguments } from "../../services/cli/serving/serveWorkers.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { askHealth, askMetrics, askReadiness } from "../../services/workers/askWorkers.ts";
 import { afterEnd, NO_HISTORY, type WorkerHistory } from "../../services/workers/restartRule.ts";
-import type { Serving } from "../../services/workers/messages.ts";
-import type { WorkerEnd, WorkerProcess } from "../../services/workers/WorkerProcess.ts";
+import type { WorkerEnd } from "../../services/workers/WorkerProcess.ts";
 import { Workers, type WorkerState } from "../../services/workers/Workers.ts";
 import { collectingLog } from "../kit/system.ts";
+import { HandWorker } from "./HandWorker.ts";
 
 const CRASHED: WorkerEnd = { code: 1, signal: null };
 const IN_ORDER: WorkerEnd = { code: 0, signal: null };
-
-/** Ends and serves when the test says so. */
-class HandWorker implements WorkerProcess {
-  readonly pid = 1;
-  stopped = false;
-  killed = false;
-  serve!: (serving: Serving) => void;
-  end!: (end: WorkerEnd) => void;
-  readonly serving = new Promise<Serving>((resolve) => (this.serve = resolve));
-  readonly ended = new Promise<WorkerEnd>((resolve) => (this.end = resolve));
-  readonly send = (): void => undefined;
-  readonly onMessage = (): void => undefined;
-  readonly onReport = (): void => undefined;
-  readonly stop = (): void => void (this.stopped = true);
-  readonly kill = (): void => {
-    this.killed = true;
-    this.end({ code: null, signal: "SIGKILL" });
-  };
-}
 
 let time: VirtualTime;
 let started: HandWorker[][];

@@ -8,7 +8,7 @@ import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { Installation } from "../faults/Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 
 const MODULE = fileURLToPath(new URL("./killModule.ts", import.meta.url));
 const OFFICES = 10;
@@ -138,7 +138,7 @@ test(
 
 /** Journals of instances: one end each; nothing lies in the dead letters. */
 async function expectEndedOnce(offices: ReadonlyArray<string>): Promise<void> {
-  const { journal } = installation.inspector;
+  const { journal } = installation.ports;
   for (const office of offices.slice(0, 2))
     for (let n = 0; n < EACH; n++) {
       let ends = 0;

@@ -1,20 +1,30 @@
-/** The floor pipeline as a subject, on a broker of its own. */
+/** Pipelines that are measured beside ours as subjects, each on a broker of its own. */
 import { pickPort } from "../../../services/natsServer/pickPort.ts";
-import { startNats } from "../../kit/natsServer.ts";
+import { startNats, type TestNats } from "../../kit/natsServer.ts";
 import type { BenchOptions } from "../Bench.ts";
 import { ROOT } from "./findFloor.ts";
 import { cpuSeconds, ServerProcess } from "./ServerProcess.ts";
 import type { Subject } from "./Subject.ts";
 
-export async function startFloor(floor: string, { syncAlways }: BenchOptions): Promise<Subject> {
+export const startFloor = (floor: string, options: BenchOptions): Promise<Subject> =>
+  startPipeline(options, {
+    name: "floor",
+    args: (nats, port) => [floor, "--raw", "--nats", `127.0.0.1:${nats.port}`, "--port", `${port}`],
+    target: { PATH_PREFIX: "/webhooks/acme-" },
+  });
+
+export interface Pipeline extends Pick<Subject, "name" | "target"> {
+  readonly args: (nats: TestNats, port: number) => ReadonlyArray<string>;
+}
+
+export async function startPipeline(
+  { syncAlways }: BenchOptions,
+  { name, args, target }: Pipeline,
+): Promise<Subject> {
   const nats = await startNats({ syncAlways });
   const port = await pickPort();
-  const server = new ServerProcess({
-    name: "floor",
-    // It takes its packages from the working directory.
-    cwd: ROOT,
-    args: [floor, "--raw", "--nats", `127.0.0.1:${nats.port}`, "--port", String(port)],
-  });
+  // The floor takes its packages from the working directory.
+  const server = new ServerProcess({ name, cwd: ROOT, args: [...args(nats, port)] });
   const stop = async (): Promise<void> => {
     await server.stop();
     await nats.stop();
@@ -26,10 +36,10 @@ export async function startFloor(floor: string, { syncAlways }: BenchOptions): P
     throw error;
   }
   return {
-    name: "floor",
+    name,
     broker: nats.url,
     url: `http://127.0.0.1:${port}`,
-    target: { PATH_PREFIX: "/webhooks/acme-" },
+    target,
     cpuSeconds: () => ({ node: server.cpuSeconds ?? NaN, broker: cpuSeconds(nats.pid) ?? NaN }),
     answers: () => Promise.resolve(undefined),
     stop,

@@ -18,7 +18,7 @@ import type { StreamReader } from "../../../services/nats/client/StreamReader.ts
 import type { StoredMessage, StreamRange } from "../../../services/nats/client/StreamReading.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
-import { Installation, SECRET } from "../Installation.ts";
+import { Installation, SECRET } from "../../kit/Installation.ts";
 import { Senders } from "../Senders.ts";
 import { BYTES_OF, type KeeperSize } from "./keeperModule.ts";
 
@@ -79,7 +79,7 @@ export async function makeMaterial(): Promise<Material> {
     await senders.finished;
     const snapshotsOf = async (id: AgentId): Promise<number> => {
       let count = 0;
-      for await (const _ of installation.inspector.snapshots.newestFirst(id)) count++;
+      for await (const _ of installation.ports.snapshots.newestFirst(id)) count++;
       return count;
     };
     await pollUntil(

@@ -8,7 +8,7 @@ import { Agent as HttpAgent, request } from "node:http";
 import type { SentInput } from "../../kit/checkers.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import type { Random } from "../../sim/rig/Random.ts";
-import { SECRET } from "./Rig.ts";
+import { SECRET } from "../../kit/Installation.ts";
 import type { Order } from "./rigModule.ts";
 
 /** Longer than the route's deadline: who hears nothing for so long asks again. */

@@ -2,21 +2,21 @@
  * The installation of one run: nats-servers, two hosts, two gateways, each process on a network
  * link of its own, with a clock that can be shifted. `heal` mends all that faults have broken.
  */
-import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { pickPort } from "../../../services/natsServer/pickPort.ts";
 import { AgentsProcess } from "../../kit/AgentsProcess.ts";
 import { pollUntil } from "../../kit/poll.ts";
+import { SECRET } from "../../kit/Installation.ts";
+import { runAgents } from "../../kit/runAgents.ts";
+import { shardShares, untilShared } from "../../kit/shares.ts";
 import { openInspector } from "../../kit/system.ts";
 import { Bites } from "./Bites.ts";
 import { Broker, Mounts } from "./Broker.ts";
 import { Link } from "./Link.ts";
 import type { Run } from "./rigModule.ts";
 
-export const SECRET = "It's a Secret to Everybody";
 export const LEASE_TTL_MS = 1_500;
 /** Some a host, some agents a shard. */
 const SHARDS = 8;
@@ -28,13 +28,10 @@ const HOST_DISK_MIB = 64;
 const SHARED_TIMEOUT_MS = 45_000;
 /** A cluster that has just met has no leader for a while. */
 const PROVISION_TIMEOUT_MS = 60_000;
-/** What orchestrators grant. */
-const STOP_TIMEOUT_MS = 30_000;
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const MODULE = here("./rigModule.ts");
 const CLOCK = here("./clockShift.mjs");
-const MAIN = here("../../../dist/services/cli/main.js");
 
 /** A host or a gateway, whichever process it is just now. */
 export interface Seat {
@@ -111,20 +108,6 @@ export class Rig {
     seat.process = await this.launch(seat);
   }
 
-  /** SIGTERM, and SIGKILL for who does not go. What it said then, else undefined. */
-  async stopInOrder({ process }: Seat): Promise<string | undefined> {
-    const stopping = process.stop();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<"late">((resolve) => {
-      timer = setTimeout(resolve, STOP_TIMEOUT_MS, "late");
-    });
-    const ended = await Promise.race([stopping, late]);
-    clearTimeout(timer);
-    if (ended !== "late") return undefined;
-    await process.kill();
-    return process.told();
-  }
-
   /** Shifts the wall clock of a seat's process. */
   shiftClock(seat: Seat, ms: number): void {
     writeFileSync(seat.clockFile, String(ms));
@@ -132,27 +115,15 @@ export class Rig {
   }
 
   /** How many shards each holder has. */
-  async shares(): Promise<ReadonlyMap<string, number>> {
-    const shares = new Map<string, number>();
-    for (const { value } of await this.inspector.leases.list("shard."))
-      shares.set(value, (shares.get(value) ?? 0) + 1);
-    return shares;
+  shares(): Promise<ReadonlyMap<string, number>> {
+    return shardShares(this.inspector.leases);
   }
 
   /** Resolves when so many holders share all shards fairly. */
-  async shared(holders: number): Promise<void> {
-    const fair = Math.ceil(SHARDS / holders);
-    await pollUntil(
-      `${holders} hosts share ${SHARDS} shards`,
-      async () => {
-        const shares = await this.shares();
-        const counts = [...shares.values()];
-        const owned = counts.reduce((sum, count) => sum + count, 0);
-        const good = owned === SHARDS && shares.size === holders && Math.max(...counts) <= fair;
-        return good || { done: false, saw: [shares, this.told()] };
-      },
-      { timeoutMs: SHARED_TIMEOUT_MS, intervalMs: 50 },
-    );
+  shared(holders: number): Promise<void> {
+    return untilShared(this.inspector.leases, {
+      holders, shards: SHARDS, told: () => this.told(), timeoutMs: SHARED_TIMEOUT_MS, intervalMs: 50,
+    }); // prettier-ignore
   }
 
   /** Every link, clock and frozen process is as it should be; who died was started by its fault. */
@@ -241,11 +212,11 @@ export class Rig {
     await pollUntil(
       "the installation is provisioned",
       async () => {
-        await promisify(execFile)(process.execPath, [
-          MAIN, "provision", "--nats", this.broker.url, "--shards", String(SHARDS),
+        const { code, err } = await runAgents([
+          "provision", "--nats", this.broker.url, "--shards", String(SHARDS),
           "--lease-ttl", String(LEASE_TTL_MS), "--replicas", replicas,
-        ]); // prettier-ignore
-        return true;
+        ], {}); // prettier-ignore
+        return code === 0 || { done: false, saw: err };
       },
       { timeoutMs: PROVISION_TIMEOUT_MS, intervalMs: 200 },
     );

@@ -40,7 +40,7 @@ const LEDGER_IDS: ReadonlyArray<AgentId> = LEDGERS.map((name) => agentId("Ledger
 const cacheDamage: Fault = async (world, random) => {
   const { rig, providers } = world;
   const seat = random.pick(rig.hosts);
-  const told = await rig.stopInOrder(seat);
+  const told = await seat.process.stopInTime();
   if (told !== undefined) throw new Error(`${seat.name} did not stop: ${told}`);
   const images = rig.imagesOf(seat);
   const damaged = new Set<string>();

@@ -99,7 +99,7 @@ async function freeze(world: World, random: Random): Promise<number> {
 
 const hostStop: Fault = async ({ rig, providers }, random) => {
   const seat = random.pick(rig.hosts);
-  const told = await rig.stopInOrder(seat);
+  const told = await seat.process.stopInTime();
   if (told !== undefined) throw new Error(`${seat.name} did not stop: ${told}`);
   await rig.shared(1);
   rig.bites.add("host-stop", "hand-overs");

@@ -46,7 +46,7 @@ export async function readBack(world: World): Promise<RigHistory> {
   const lives = await atRest(world);
   await clients.settled(REST_TIMEOUT_MS);
   clients.end();
-  const stopped = await Promise.all(rig.hosts.map((seat) => rig.stopInOrder(seat)));
+  const stopped = await Promise.all(rig.hosts.map(({ process }) => process.stopInTime()));
   for (const told of stopped) if (told !== undefined) throw new Error(`a host did not stop: ${told}`);
 
   const { journal } = rig.inspector;

@@ -7,9 +7,10 @@
  * are seen there. A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in its next turn, after
  * the writes and before their commit.
  */
-import { appendFileSync, existsSync, renameSync, writeFileSync } from "node:fs";
+import { appendFileSync } from "node:fs";
 import { Agent, getCurrentAgent, type Connection } from "agents";
 import { body, github, webhook } from "agents/webhooks";
+import { freezeIfAsked } from "../freezeIfAsked.ts";
 
 /** What a webhook asks a ledger to do. */
 export interface Order {
@@ -180,15 +181,6 @@ export class Board extends Agent<unknown, { readonly note: string; readonly n: n
   #write(note: string): void {
     this.setState({ note, n: this.state.n + 1 });
   }
-}
-
-function freezeIfAsked(agent: string): boolean {
-  const file = process.env["FREEZE_FILE"];
-  if (file === undefined || !existsSync(file)) return false;
-  writeFileSync(`${file}.agent`, agent);
-  renameSync(file, `${file}.taken`);
-  process.kill(process.pid, "SIGSTOP");
-  return true;
 }
 
 export default {

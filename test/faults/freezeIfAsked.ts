@@ -1,0 +1,15 @@
+/** How an agent of the fault tests stops its whole process in the middle of its turn. */
+import { existsSync, renameSync, writeFileSync } from "node:fs";
+
+/**
+ * Freezes the process where the test has made its file (`Installation.freezeFile`), which then says
+ * who did it. True once it is thawed.
+ */
+export function freezeIfAsked(agent: string): boolean {
+  const file = process.env["FREEZE_FILE"];
+  if (file === undefined || !existsSync(file)) return false;
+  writeFileSync(`${file}.agent`, agent);
+  renameSync(file, `${file}.taken`);
+  process.kill(process.pid, "SIGSTOP");
+  return true;
+}
