@@ -364,7 +364,10 @@ describe("the console's page", () => {
 
   it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
     for (let n = 0; n < 230; n++)
-      await storeEvent(installation.ports.journal, `bulk ${String(n).padStart(3, "0")}`, { turns: 0, after: 0 });
+      await storeEvent(installation.ports.journal, `bulk ${String(n).padStart(3, "0")}`, {
+        turns: 0,
+        after: 0,
+      });
     const { page, broken } = await open("agents?class=BulkAgent");
     const rows = page.getByRole("region", { name: "Agents", exact: true }).getByRole("row");
     for (const count of [100, 200, 230]) {
