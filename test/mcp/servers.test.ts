@@ -186,4 +186,4 @@ describe("a server", () => {
 });
 
 const hibernations = (metrics: string): number =>
-  Number(/^agents_hibernations_total (\d+)/m.exec(metrics)?.[1] ?? 0);
+  Number(/^agents_hibernations_total\S* (\d+)/m.exec(metrics)?.[1] ?? 0);

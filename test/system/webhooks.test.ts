@@ -367,8 +367,12 @@ describe("the answer", () => {
   test("is 202 Accepted past the deadline, and the webhook is applied once", async () => {
     const latch = makeLatch();
     latches.set("slow", latch);
-    const late = await post("/webhooks/hurried", about("slow"), { id: "late" });
-    expect([late.status, late.text]).toEqual([202, "Accepted"]);
+    // A busy machine may not have stored it by the deadline, and says 503: senders ask again.
+    const late = await pollUntil("it is stored", async () => {
+      const { status, text } = await post("/webhooks/hurried", about("slow"), { id: "late" });
+      return status === 503 ? { done: false, saw: text } : [status, text];
+    });
+    expect(late).toEqual([202, "Accepted"]);
     const again = await post("/webhooks/hurried", about("slow"), { id: "late" });
     expect([again.status, again.text]).toEqual([202, "Accepted"]);
     latch.open();
