@@ -83,7 +83,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     ((await (await fetch(`${url}/agents/repo/${name}`)).json()) as { seen: string[] }).seen;
   const conflicts = async () =>
     Number(
-      /^agents_entity_conflicts_total (\d+)/m.exec(await system.host.metrics.render())?.[1] ?? 0,
+      /^agents_entity_conflicts_total\S* (\d+)/m.exec(await system.host.metrics.render())?.[1] ?? 0,
     );
 
   test("an agent belongs to its first entity, in any case of letters", async () => {

@@ -1,4 +1,7 @@
-/** The module of the test of a full memory: agents with tables that ask to stay for an hour. */
+/**
+ * The module of the test of a full memory: agents with tables that ask to stay for an hour. On
+ * SIGUSR2 the process collects its garbage; Node runs with `--expose-gc`.
+ */
 import { Agent } from "agents";
 
 /** Some pages each, as the smallest real tables have. */
@@ -16,5 +19,7 @@ export class Kept extends Agent<unknown, { readonly touches: number }> {
     return new Response("OK");
   }
 }
+
+process.on("SIGUSR2", () => globalThis.gc?.());
 
 export default {};
