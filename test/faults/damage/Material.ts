@@ -135,7 +135,11 @@ export class Recorded {
     }
     const of = this.of.bind(this);
     const get: StreamReader["direct"] = (stream, query) =>
-      Promise.resolve("last_by_subj" in query ? of(stream, query.last_by_subj).at(-1) : undefined);
+      Promise.resolve(
+        "last_by_subj" in query
+          ? of(stream, query.last_by_subj).at(-1)
+          : messages.find((message) => message.stream === stream && message.seq === query.seq),
+      );
     const within = (
       stream: string,
       subject: string,
