@@ -29,7 +29,6 @@ const LONG = [
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
   "test/watchdog/holds.test.ts",
-  "test/firstHour/firstHour.test.ts",
   "test/retention/{realTrim,kills}.test.ts",
   "test/system/followChanges.test.ts",
   "test/console/{console,path}.test.ts",
