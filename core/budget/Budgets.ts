@@ -161,6 +161,14 @@ export class Budgets {
     });
   }
 
+  /**
+   * The turn's input is about to be dead. This run may have reserved nothing, as one whose attempts
+   * were used up by hosts that died, and earlier ones did.
+   */
+  givenUp(turn: Turn): void {
+    if (this.exists) this.open.add(turn);
+  }
+
   /** A commit is being made: rule 2 for the inputs that are done with it. */
   store(): void {
     for (const turn of this.open) {

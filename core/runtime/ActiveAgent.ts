@@ -173,6 +173,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return routeError(this, turn, error, of);
   }
   undo(turn: Turn, failure: string): Promise<Undone> {
+    this.keeping.budgets.givenUp(turn);
     return undoTurn(this, turn, failure);
   }
   /** Rejects with `AgentDiscarded` once it is. */

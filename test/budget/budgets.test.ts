@@ -29,6 +29,14 @@ class Spender extends Agent {
     seen.push(`${spend.key.replace(/^queue \S+/, "job")} ${spend.status} ${spend.amount}`);
     await act(this, spend);
   }
+  /** Reserves in its first run only. */
+  async once(amount: number): Promise<void> {
+    if (seen.length === 0) await this.job(amount);
+    throw new Error("always");
+  }
+  async beginOnce(amount: number): Promise<void> {
+    await this.queue("once", amount);
+  }
   async plain(amount: number, options: SpendOptions = PER_DAY, budget = "tokens"): Promise<number> {
     const spend = await this.spend(budget, amount, options);
     return spend.remaining;
@@ -156,6 +164,15 @@ it("what a job that is dead had reserved is given back; what one that is done ha
   await spender().begin(40);
   await test.settled();
   expect(await spender().used()).toBe(40);
+});
+
+it("what an earlier run of a dead job had reserved is given back, too", async () => {
+  await start();
+  await spender().beginOnce(40);
+  await test.settled();
+  expect(await test.deadLetters()).toHaveLength(1);
+  expect(seen).toHaveLength(1);
+  expect([await spender().used(), await spender().reservations()]).toEqual([0, 0]);
 });
 
 it("what a call's turn had reserved is given back when its host is lost", async () => {
