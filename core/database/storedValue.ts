@@ -20,7 +20,7 @@ export const fromStored = (stored: SqlValue | undefined): unknown =>
     ? decodeStructured(new TextDecoder().decode(stored))
     : (JSON.parse(String(stored)) as unknown);
 
-/** Whether JSON gives the same value back. */
+/** Whether the value survives a round trip through JSON unchanged. */
 function isJson(value: unknown, depth: number): boolean {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true;
   if (typeof value === "number") return Number.isFinite(value) && !Object.is(value, -0);

@@ -11,7 +11,7 @@ import { transplant } from "../../core/journal/transplant.ts";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { agentNamed, durabilityOf, openBenchHost, type BenchHost } from "./rig/BenchHost.ts";
-import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { inParallel } from "../../services/cli/agents/inParallel.ts";
 import { ROOT } from "./rig/findFloor.ts";
 import { median } from "./rig/statistics.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
@@ -139,6 +139,6 @@ async function store(host: BenchHost, agents: number): Promise<number> {
       bytes += data.length;
     }
   };
-  await eachAtOnce(Array(agents).keys(), STORING_AT_ONCE, append);
+  await inParallel(Array(agents).keys(), STORING_AT_ONCE, append);
   return bytes;
 }

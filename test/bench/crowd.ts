@@ -9,7 +9,7 @@ import { pollUntil } from "../kit/poll.ts";
 import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./rig/BenchHost.ts";
 import type { Crowd } from "./agents/crowdAgents.ts";
-import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { inParallel } from "../../services/cli/agents/inParallel.ts";
 import { startAgents, type RunningAgents } from "./rig/startAgents.ts";
 import { median, percentile } from "./rig/statistics.ts";
 
@@ -83,7 +83,7 @@ export const crowd: Bench = {
 async function measure(agents: RunningAgents, kind: Kind): Promise<Measured> {
   const dueMs = Date.now() + kind.agents * MAKING_MS + QUIET_MS;
   const names = Array.from({ length: kind.agents }, (_, n) => `${kind.path}/c-${n}`);
-  await eachAtOnce(names, ASKING_AT_ONCE, (name) => ask(agents, name, { dueMs, each: kind.each }));
+  await inParallel(names, ASKING_AT_ONCE, (name) => ask(agents, name, { dueMs, each: kind.each }));
   const activations = (): Promise<number> => agents.metric("agents_activations_total");
   if (kind.path === "asleep")
     await pollUntil(

@@ -9,7 +9,7 @@ import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./rig/BenchHost.ts";
 import type { Held } from "./agents/memoryAgents.ts";
 import { SocketLoad } from "./rig/SocketLoad.ts";
-import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { inParallel } from "../../services/cli/agents/inParallel.ts";
 import { startAgents, type RunningAgents } from "./rig/startAgents.ts";
 import { median } from "./rig/statistics.ts";
 
@@ -126,7 +126,7 @@ async function ask(agents: RunningAgents, path: string): Promise<void> {
 function touch(kind: string, count: number): Kind["add"] {
   return async (agents, batch) => {
     const paths = Array.from({ length: count }, (_, n) => `${kind}/b${batch}-${n}`);
-    await eachAtOnce(paths, ASKING_AT_ONCE, (path) => ask(agents, path));
+    await inParallel(paths, ASKING_AT_ONCE, (path) => ask(agents, path));
   };
 }
 

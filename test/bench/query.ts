@@ -12,7 +12,7 @@ import { NAMESPACE_DEFAULT } from "../../schemas/Subjects.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { durabilityOf, openBenchHost, type BenchHost } from "./rig/BenchHost.ts";
-import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { inParallel } from "../../services/cli/agents/inParallel.ts";
 import { storeAgents, storeTurn, STORING_AT_ONCE } from "./rig/storeAgents.ts";
 import { findFloor, ROOT } from "./rig/findFloor.ts";
 import { runWrk, type WrkRun } from "./rig/runWrk.ts";
@@ -178,7 +178,7 @@ async function overAgents(
 
 async function touch(host: BenchHost, seqs: number[], events: number, turn: number): Promise<void> {
   const few = Array.from({ length: Math.min(events, seqs.length) }, (_, n) => n);
-  await eachAtOnce(few, STORING_AT_ONCE, async (n) => {
+  await inParallel(few, STORING_AT_ONCE, async (n) => {
     seqs[n] = await storeTurn(host, n, EVENTS_EACH + turn, seqs[n]!);
   });
 }

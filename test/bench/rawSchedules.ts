@@ -6,7 +6,7 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, headers } from "@nats-io/transport-node";
 import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { inParallel } from "../../services/cli/agents/inParallel.ts";
 import type { Rung } from "./agents/alarmAgents.ts";
 import type { Alarms } from "./schedules.ts";
 
@@ -46,7 +46,7 @@ export async function startRaw(syncAlways: boolean): Promise<Alarms> {
     name: "raw",
     server: client.info?.version ?? "of an unknown version",
     arm: (dueMs) =>
-      eachAtOnce(dueMs, STORING_AT_ONCE, async (due) => {
+      inParallel(dueMs, STORING_AT_ONCE, async (due) => {
         const schedule = headers();
         schedule.set("Nats-Schedule", `@at ${new Date(due).toISOString()}`);
         schedule.set("Nats-Schedule-Target", `raw.due.${armed % 100}`);

@@ -9,7 +9,7 @@ import { pollUntil } from "../kit/poll.ts";
 import type { Plan, Rung } from "./agents/alarmAgents.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./rig/BenchHost.ts";
-import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { inParallel } from "../../services/cli/agents/inParallel.ts";
 import { startRaw } from "./rawSchedules.ts";
 import { startAgents } from "./rig/startAgents.ts";
 import { median, percentile } from "./rig/statistics.ts";
@@ -138,7 +138,7 @@ async function startOurs({ syncAlways, profile }: BenchOptions): Promise<Alarms>
   };
   const each = async <A>(names: ReadonlyArray<number>, f: (name: number) => Promise<A>) => {
     const found: A[] = [];
-    await eachAtOnce(names, ASKING_AT_ONCE, async (name) => void found.push(await f(name)));
+    await inParallel(names, ASKING_AT_ONCE, async (name) => void found.push(await f(name)));
     return found;
   };
   return {

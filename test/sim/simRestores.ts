@@ -1,7 +1,7 @@
 /**
  * `agents restore <class> <name> --at` in a simulation: tapes, agents that write down what they do,
  * and an operator who puts them back to earlier points by the command itself, while orders come,
- * turns interleave and hosts die. One time in two the operator takes a restore back with another.
+ * turns interleave and hosts die. Half of the restores are undone by another one.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
@@ -28,7 +28,7 @@ const hasRestores = (seed: number): boolean => seed % 20 === 10;
 const ORDERS = 0.5;
 const RESTORES = 0.3;
 const UNDOES = 0.5;
-/** Of restores, whose host dies meanwhile: before the event is stored, or before it is told of. */
+/** Share of restores whose host dies: before the event is stored, or before it is confirmed. */
 const KILLS = 0.3;
 const KILL_MS_MAX = 40;
 const TAPES = ["t", "u"] as const;

@@ -235,22 +235,19 @@ async function begin(
   );
 }
 
+/** What is read, and after which sequence of each stream: where an earlier backup ended, or 0. */
+interface Saving {
+  readonly plan: BackupPlan;
+  readonly from: ReadonlyArray<number>;
+  readonly time: Pick<TimeShape, "monotonicMs">;
+}
+
 /** All pieces that are not there yet. Returns the files of all, in the manifest's order. */
 async function save(
   ports: ReadPorts,
   path: string,
   log: BackupLog,
-  {
-    plan,
-    from,
-    time,
-    progress,
-  }: {
-    readonly plan: BackupPlan;
-    readonly from: ReadonlyArray<number>;
-    readonly time: Pick<TimeShape, "monotonicMs">;
-    readonly progress: Progress;
-  },
+  { plan, from, time, progress }: Saving & { readonly progress: Progress },
 ): Promise<ReadonlyArray<BackupFile>> {
   const { shares } = plan;
   const ranges = rangesOf(plan, from);
@@ -291,12 +288,7 @@ async function saveBases(
     from,
     time,
     events,
-  }: {
-    readonly plan: BackupPlan;
-    readonly from: ReadonlyArray<number>;
-    readonly time: Pick<TimeShape, "monotonicMs">;
-    readonly events: ReadonlyArray<Piece>;
-  },
+  }: Saving & { readonly events: ReadonlyArray<Piece> },
 ): Promise<ReadonlyArray<Piece>> {
   const pieces = Array.from({ length: shares }, (_, share) => `${BASES}-${share}`);
   if (!pieces.every((piece) => log.pieces.has(piece))) {

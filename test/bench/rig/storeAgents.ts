@@ -6,7 +6,7 @@ import { agentId, type AgentId } from "../../../schemas/Address.ts";
 import { encodeEvent } from "../../../schemas/JournalEvent.ts";
 import { BenchFailed } from "../Bench.ts";
 import type { BenchHost } from "./BenchHost.ts";
-import { eachAtOnce } from "./eachAtOnce.ts";
+import { inParallel } from "../../../services/cli/agents/inParallel.ts";
 
 /** As many as keep the broker busy. */
 export const STORING_AT_ONCE = 256;
@@ -54,7 +54,7 @@ export async function storeAgents(
 ): Promise<number[]> {
   const seqs = Array.from({ length: agents }, () => 0);
   for (let turn = 0; turn < turns; turn++)
-    await eachAtOnce(seqs.keys(), STORING_AT_ONCE, async (n) => {
+    await inParallel(seqs.keys(), STORING_AT_ONCE, async (n) => {
       seqs[n] = await storeTurn(host, n, turn, seqs[n]!);
     });
   return seqs;

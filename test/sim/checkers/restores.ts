@@ -4,9 +4,9 @@ import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { keyOfId } from "./effects.ts";
 
 /**
- * I23: after a restore, state, rows and schedules are what they were at its point, and a restore of
- * the event before it takes it back; what was done after it is there, once; a restore that the
- * operator was told of is one event of the journal, however often it was asked for.
+ * I23: after a restore, state, rows and schedules are what they were at its point. Restoring the
+ * event before it undoes it. Everything done after it is there, once. A restore that was confirmed
+ * to the operator is exactly one event of the journal, however often it was asked for.
  */
 export function checkRestoresPutBack(run: RunHistory): Violations {
   const { agents, observed } = run;
