@@ -2,6 +2,7 @@ import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** These change what a process has once: its globals, its environment, a prototype. */
+const LONG_ALONE = ["test/sim/{bites,crashPoints}.test.ts"];
 const ALONE = [
   "test/sim/*.test.ts",
   "test/react/*.test.ts",
@@ -16,7 +17,6 @@ const LONG = [
   "test/cluster/*.test.ts",
   "test/faults/{rig,rigFound,socketOrder,nothingLost,topology,deadCallee,damage}.test.ts",
   "test/membership/{membership,gatewayEnds}.test.ts",
-  "test/sim/{bites,crashPoints}.test.ts",
   "test/workflow/kill.test.ts",
   "test/fiber/kill.test.ts",
   "test/step/kills.test.ts",
@@ -44,6 +44,20 @@ class AloneFirst extends BaseSequencer {
   }
 }
 
+const files = (include: string[], exclude: string[]) => ({
+  include,
+  exclude: [...configDefaults.exclude, ...exclude],
+});
+const alone = (name: string, include: string[], exclude: string[] = []) => ({
+  extends: true as const,
+  test: { name, ...files(include, exclude) },
+});
+/** Loading effect and the sources for each file anew would be a third of the suite's time. */
+const together = (name: string, include: string[], exclude: string[] = []) => ({
+  extends: true as const,
+  test: { name, isolate: false, ...files(include, exclude) },
+});
+
 // Tests run on the sources: the package's own entries resolve to TypeScript by the
 // "agents-source" condition. Processes that tests spawn run from dist/, which `pretest` builds.
 export default defineConfig({
@@ -60,30 +74,24 @@ export default defineConfig({
     // What imports the reference's platform is not left to Node.
     server: { deps: { inline: [/reference-agents/] } },
     // For a machine that is busy elsewhere: no test passes or fails by how fast it is.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     pool: "forks",
+    // The tiers after the first one take the sources as that one left them.
+    experimental: { fsModuleCache: true },
     sequence: { sequencer: AloneFirst },
     // On two cores: much of the suite waits, for leases, deadlines, servers that start.
     maxWorkers: 4,
     projects: [
-      {
-        extends: true,
-        test: { name: "alone", include: ALONE, exclude: [...configDefaults.exclude, ...LONG] },
-      },
-      {
-        extends: true,
-        test: {
-          name: "together",
-          // Loading effect and the sources for each file anew would be a third of the suite's time.
-          isolate: false,
-          include: ["test/**/*.test.ts", "examples/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...ALONE, ...LONG, ...ATTACK],
-        },
-      },
-      { extends: true, test: { name: "long", include: LONG, testTimeout: 120_000 } },
-      // Each starts processes: on a machine that is busy elsewhere half a minute is short.
-      { extends: true, test: { name: "attack", include: ATTACK, testTimeout: 120_000 } },
+      alone("alone", ALONE, [...LONG, ...LONG_ALONE]),
+      together(
+        "together",
+        ["test/**/*.test.ts", "examples/**/*.test.ts"],
+        [...ALONE, ...LONG, ...LONG_ALONE, ...ATTACK],
+      ),
+      alone("long alone", LONG_ALONE),
+      together("long", LONG),
+      together("attack", ATTACK),
     ],
   },
 });

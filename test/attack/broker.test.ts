@@ -66,13 +66,13 @@ beforeAll(async () => {
     );
   await makeNatsBlobs(nats).put(VICTIM_BODY, new Uint8Array(BYTES));
   for (const key of OWNED) await makeNatsLeases(nats).claim(key, "owner");
-}, 60_000);
+});
 
 afterAll(async () => {
   for (const client of clients.values()) await client.close();
   await connection?.close();
   await deployed?.stop();
-}, 30_000);
+});
 
 /** The broker's answer; undefined when the server does not let the request through. */
 async function tell(

@@ -38,4 +38,4 @@ test("a running process shows its command line without the login", async () => {
     await once(child, "close");
     silent.close();
   }
-}, 30_000);
+});

@@ -60,7 +60,7 @@ test("ports of this machine are not reached, and their errors are alike", async 
     '["Error: Blocked URL: http://127.0.0.1:PORT/mcp: it is this machine, which is allowed in agents dev or with --mcp-allow-loopback",[]]',
   ]);
   expect(connections).toBe(0);
-}, 30_000);
+});
 
 test("where loopback is allowed an open port that is no MCP server looks like a closed one", async () => {
   connections = 0;
@@ -68,4 +68,4 @@ test("where loopback is allowed an open port that is no MCP server looks like a 
     '["Error: The MCP server can\'t be connected to: No MCP server can be reached there",[["failed","No MCP server can be reached there"]]]',
   ]);
   expect(connections).toBeGreaterThan(3);
-}, 60_000);
+});

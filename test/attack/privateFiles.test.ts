@@ -58,7 +58,7 @@ test("a data folder is its owner's alone", async () => {
     "hosts",
     "nats",
   ]);
-}, 60_000);
+});
 
 test("in a folder that others may list, what agents store is closed to them all the same", async () => {
   folder = tempFolder("private");
@@ -69,4 +69,4 @@ test("in a folder that others may list, what agents store is closed to them all 
   }
   await useDev(data);
   expect(readable(data)).toEqual(["", "hosts"]);
-}, 60_000);
+});

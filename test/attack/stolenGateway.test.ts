@@ -58,7 +58,7 @@ beforeAll(async () => {
   nats = await openNats(connection, new Subjects(namespace));
   subjects = nats.subjects;
   thief = await connect({ servers: systems.nats.url.replace("nats://", "") });
-}, 60_000);
+});
 
 afterAll(async () => {
   await thief?.close();

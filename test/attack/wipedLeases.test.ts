@@ -26,12 +26,12 @@ beforeAll(async () => {
   await Promise.all([installation.startHost("a"), installation.startHost("b")]);
   await installation.shared(2);
   client = await connect({ servers: installation.nats.url });
-}, 120_000);
+});
 
 afterAll(async () => {
   await client?.close();
   await installation?.stop();
-}, 60_000);
+});
 
 /** As `handleRemovalOrSdm` of nats-server has it: the rollup takes what is there. */
 async function wipe(key: string): Promise<void> {
@@ -80,4 +80,4 @@ test("every lease that is wiped is claimed again, by one host, and no webhook is
     histories.push(await historyOf(installation.ports.journal, agentId("Ledger", `agent-${n}`)));
   expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
   expect(histories.flatMap(checkEpochs)).toEqual([]);
-}, 60_000);
+});

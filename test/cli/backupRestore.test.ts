@@ -128,7 +128,7 @@ beforeAll(async () => {
   expect(backup).toMatchObject({ code: 0, err: "" });
   told = JSON.parse(backup.out) as Record<string, number>;
   expect(keys.length).toBeGreaterThan(promised.length);
-}, 60_000);
+});
 
 afterAll(async () => {
   for (const host of hosts) await host.kill();
@@ -137,7 +137,7 @@ afterAll(async () => {
     await each?.nats.stop();
   }
   folder.remove();
-}, 30_000);
+});
 
 describe("agents backup", () => {
   it("refuses a folder that is not empty", async () => {
@@ -202,7 +202,7 @@ describe("agents restore", () => {
       expect(refused.err).toContain(why);
     }
     expect((await run(target, "list")).out).toBe("");
-  }, 30_000);
+  });
 
   it("refuses an installation with a host, and one with agents", async () => {
     const host = await startHost(target);
@@ -210,7 +210,7 @@ describe("agents restore", () => {
     expect(refused.err).toContain("stop the hosts");
     await host.stop();
     expect((await run(source, "restore", saved)).err).toContain("There are agents here");
-  }, 30_000);
+  });
 
   it("makes all agents: what was stored when the backup began is done once, and what waited goes on", async () => {
     const restored = await run(target, "restore", saved, "--json");
@@ -218,14 +218,10 @@ describe("agents restore", () => {
     expect(JSON.parse(restored.out)).toMatchObject({ letters: 1, timers: 1, damaged: 0 });
     expect(await waiting(target)).toContain("Unknown one");
     await startHost(target);
-    await pollUntil(
-      "every input of a class that is known is done",
-      async () => {
-        const left = (await waiting(target)).filter((agent) => !agent.startsWith("Unknown"));
-        return left.length === 0 || { done: false, saw: left };
-      },
-      { timeoutMs: 30_000 },
-    );
+    await pollUntil("every input of a class that is known is done", async () => {
+      const left = (await waiting(target)).filter((agent) => !agent.startsWith("Unknown"));
+      return left.length === 0 || { done: false, saw: left };
+    });
     const kept = new Map<string, Kept>();
     for (const name of AGENTS) kept.set(name, await all(target, name));
     const done = [...kept.values()].flatMap(({ notes }) =>
@@ -245,5 +241,5 @@ describe("agents restore", () => {
     });
     expect((await run(target, "dead", "list")).out).toContain("it can't be done: dies");
     expect((await all(target, "gone")).notes).toEqual([]);
-  }, 60_000);
+  });
 });

@@ -86,7 +86,7 @@ beforeAll(async () => {
   for (const stream of [dev.stdout!, dev.stderr!])
     stream.on("data", (chunk: Buffer) => (text += String(chunk)));
   await printed("Following nats://***@");
-}, 60_000);
+});
 afterAll(async () => {
   const ended = new Promise((resolve) => dev?.once("close", resolve));
   dev?.kill("SIGTERM");
@@ -96,7 +96,7 @@ afterAll(async () => {
   api.close();
   datagrams.close();
   folder.remove();
-}, 30_000);
+});
 
 test("a webhook that an installation's agent has done reaches a fork of it, with what its steps returned there", async () => {
   await sell("pear");

@@ -78,12 +78,12 @@ beforeAll(async () => {
   expect(exported.err).toMatch(/^Keeper\/first: \d+ events\n$/);
   expect(exported.code).toBe(0);
   writeFileSync(file, exported.out);
-}, 60_000);
+});
 
 afterAll(async () => {
   await source?.kill();
   await target?.kill();
-}, 30_000);
+});
 
 describe("agents export and import", () => {
   it("refuse a file that is damaged or cut off, and write nothing", async () => {
@@ -109,7 +109,7 @@ describe("agents export and import", () => {
     }
     expect((await agents(target, "import", target.pathOf("none"))).err).toContain("none");
     expect((await agents(target, "list")).out).toBe("");
-  }, 30_000);
+  });
 
   it("carry an agent to another installation: state, SQL, history and schedules are the same", async () => {
     const imported = await agents(target, "import", file, "--json");
@@ -135,7 +135,7 @@ describe("agents export and import", () => {
         .split("\n")
         .map((line) => (JSON.parse(line) as { cause: { kind: string } }).cause.kind);
     expect(causes(here!.out)).toEqual(causes(there!.out));
-  }, 30_000);
+  });
 
   it("refuse an agent that exists, which stays as it is", async () => {
     const again = await agents(target, "import", file);
@@ -168,7 +168,7 @@ describe("agents export and import", () => {
       return depth === 0 || { done: false, saw: depth };
     });
     expect(await call(target, "first", "note", "lives on")).toBe(42);
-  }, 60_000);
+  });
 
   it("knows the webhooks that it had: one that comes again is a duplicate", async () => {
     await target.publish(agentId("Keeper", "first"), { key: "hook:1" }, "again");
@@ -184,7 +184,7 @@ describe("agents export and import", () => {
     expect(await agents(target, "import", file)).toMatchObject({ code: 0 });
     expect((await all(target, "first")).notes).toEqual(before.notes);
     expect(await call(target, "first", "note", "lives again")).toBe(42);
-  }, 30_000);
+  });
 
   it("are exit code 3 for an agent that is not there", async () => {
     expect(await agents(target, "export", "Keeper", "nobody")).toMatchObject({ code: 3, out: "" });

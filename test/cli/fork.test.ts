@@ -35,8 +35,8 @@ beforeAll(async () => {
   // One agent below looks at the classes; the others do not see a difference.
   const args = ["--fetch-classes", "platform"];
   await (await installation.startHost("host", { args })).ready();
-}, 60_000);
-afterAll(() => installation?.kill(), 30_000);
+});
+afterAll(() => installation?.kill());
 
 test("--fetch-classes platform leaves the platform's own classes in place", async () => {
   expect(await call("looks", "hasPlatformClasses")).toBe(true);
@@ -62,7 +62,7 @@ test("is what the other was then, and each goes its own way", async () => {
   const now = await agents("fork", "Keeper", "first", "third");
   expect(now.out).toMatch(/^Keeper\/third is what Keeper\/first was at sequence \d+: \d+ events, 2 timers armed\.\n$/); // prettier-ignore
   expect(await call<Kept>("third", "all")).toEqual(await call<Kept>("first", "all"));
-}, 60_000);
+});
 
 test("its schedules ring, though nobody calls it", async () => {
   await call("bell", "plan", 3, "soon");
@@ -77,7 +77,7 @@ test("its schedules ring, though nobody calls it", async () => {
       },
       { timeoutMs: 30_000, intervalMs: 250 },
     );
-}, 60_000);
+});
 
 test("is refused where it can't be, and writes nothing", async () => {
   await call("here", "note", "one");
@@ -104,4 +104,4 @@ test("is refused where it can't be, and writes nothing", async () => {
   // What was erased has no past either; a name that is free again may be taken.
   expect(await agents("fork", "Keeper", "taken", "here")).toMatchObject({ code: 0 });
   expect((await call<Kept>("here", "all")).notes).toEqual(["mine"]);
-}, 60_000);
+});

@@ -311,7 +311,9 @@ describe("agents tail", () => {
   });
 
   it("--limit ends it", async () => {
-    const tail = start(["tail", "--limit", "1"]);
+    await agents(["call", "WorkAgent", "limited", "allow"]);
+    // Of one agent: what others scheduled runs when it is due.
+    const tail = start(["tail", "WorkAgent", "limited", "--limit", "1"]);
     await pollUntil(
       "it follows",
       () => tail.err.includes("Following") || { done: false, saw: tail },

@@ -76,11 +76,11 @@ beforeAll(async () => {
   ({ ports } = installation);
   await (await installation.startHost("host")).ready();
   for (const [n, ref] of REFS.entries()) await webhook(n, JSON.stringify({ ref }));
-}, 60_000);
+});
 afterAll(async () => {
   api.close();
   await installation?.kill();
-}, 30_000);
+});
 
 test("on the code that it ran on nothing goes another way, and nothing is changed", async () => {
   const before = (await ports.journal.last(ID))!.seq;
@@ -95,7 +95,7 @@ test("on the code that it ran on nothing goes another way, and nothing is change
     "RepoAgent/hello: 9 the same, 0 another way, 0 failed, 0 not run again.",
   );
   expect((await ports.journal.last(ID))!.seq).toBe(before);
-}, 60_000);
+});
 
 test("on other code each webhook tells by itself what comes out otherwise", async () => {
   const again = await agents(["rerun", "RepoAgent", "hello", NEXT, "--json"]);
@@ -130,7 +130,7 @@ test("on other code each webhook tells by itself what comes out otherwise", asyn
     differences: [expect.stringMatching(/^webhooks sent: with .*hooks\.example\.com/)],
     sends: [{ kind: "webhook", method: "POST", url: "https://hooks.example.com/refs" }],
   });
-}, 60_000);
+});
 
 test("webhooks that called the world run again with the answers of then, also those that were tried again or died", async () => {
   for (const [n, ref] of ["paid", "retried", "died"].entries())
@@ -158,7 +158,7 @@ test("webhooks that called the world run again with the answers of then, also th
     { outcome: "differs" },
   ]);
   expect(asked.length).toBe(before);
-}, 60_000);
+});
 
 test("takes settings from the environment, and a part of the past", async () => {
   const options = ["--last", "1", "--json"];
@@ -171,7 +171,7 @@ test("takes settings from the environment, and a part of the past", async () => 
   const [from, to] = [all[2]!.seq, all[4]!.seq];
   const part = await agents(["rerun", "RepoAgent", "hello", NOW, "--from", `${from}`, "--to", `${to}`, "--json"]); // prettier-ignore
   expect(linesOf(part.out).map(({ seq }) => seq)).toEqual([2, 3, 4].map((n) => all[n]!.seq));
-}, 60_000);
+});
 
 test("--failed runs only what failed or was tried again", async () => {
   const broken = await agents(["rerun", "RepoAgent", "hello", NOW, "--failed", "--json"]);
@@ -181,7 +181,7 @@ test("--failed runs only what failed or was tried again", async () => {
     ["github push hook:1"],
     ["github push hook:2"],
   ]);
-}, 60_000);
+});
 
 test("says what is wrong", async () => {
   const cases: ReadonlyArray<readonly [string[], number, string]> = [
@@ -195,4 +195,4 @@ test("says what is wrong", async () => {
     expect(refused).toMatchObject({ code, out: "" });
     expect(refused.err).toContain(why);
   }
-}, 60_000);
+});

@@ -39,7 +39,7 @@ beforeAll(async () => {
     installation.startGateway({ args }),
   ]);
   await Promise.all([host.ready(), gateway.ready()]);
-}, 90_000);
+});
 
 afterAll(() => installation?.stop());
 

@@ -172,20 +172,16 @@ beforeAll(async () => {
 
   const reader = await openReader({ natsUrl: nats.url("reader"), namespace: "agents" });
   try {
-    await pollUntil(
-      "the inbox is empty",
-      async () => {
-        const info = await ask<{ state: { messages: number } }>("STREAM.INFO.agents_INBOX");
-        return info.state.messages === 0 || { done: false, saw: info.state };
-      },
-      { timeoutMs: 20_000 },
-    );
+    await pollUntil("the inbox is empty", async () => {
+      const info = await ask<{ state: { messages: number } }>("STREAM.INFO.agents_INBOX");
+      return info.state.messages === 0 || { done: false, saw: info.state };
+    });
     for (let n = 0; n < AGENTS; n++)
       histories.push(await historyOf(reader.journal, agentId("Ledger", `agent-${n}`)));
   } finally {
     await reader.close();
   }
-}, 150_000);
+});
 
 afterAll(async () => {
   const late = await Promise.all(processes.map((each) => each.stopInTime()));
@@ -194,7 +190,7 @@ afterAll(async () => {
   folder.remove();
   expect(late.filter((told) => told !== undefined)).toEqual([]);
   console.info("cluster:", Object.fromEntries(statuses), figures);
-}, 60_000);
+});
 
 describe("provisioning on a cluster", () => {
   test("puts the streams on servers with the tag, and keeps one copy unless told otherwise", () => {

@@ -69,4 +69,4 @@ test("a consumer whose creation was not answered delivers again by itself", asyn
   await pollUntil("the second input", () => seen.length === 2 || { done: false, saw: seen });
   expect(seen[1]).toBeGreaterThan(seen[0]!);
   await consumer.stop();
-}, 30_000);
+});

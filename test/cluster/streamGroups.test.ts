@@ -137,7 +137,7 @@ beforeAll(async () => {
   } finally {
     await reader.close();
   }
-}, 240_000);
+});
 
 afterAll(async () => {
   await gateway?.kill();
@@ -145,7 +145,7 @@ afterAll(async () => {
   await operator?.close();
   await nats?.stop();
   folder.remove();
-}, 60_000);
+});
 
 describe("stream groups on a cluster", () => {
   test("have their place, and get it and their copies changed later, all of them", () => {

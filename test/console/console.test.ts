@@ -266,7 +266,7 @@ describe("agents console", () => {
 
 describe("the console's page", () => {
   let browser: Browser;
-  beforeAll(async () => void (browser = await launchChromium()), 60_000);
+  beforeAll(async () => void (browser = await launchChromium()));
   afterAll(() => browser?.close());
 
   /** A page that fails the test with anything that is wrong in it. */
@@ -316,7 +316,7 @@ describe("the console's page", () => {
     await page.getByRole("cell", { name: "remind" }).waitFor();
     expect(broken).toEqual([]);
     await page.close();
-  }, 60_000);
+  });
 
   it("shows new turns and agents by themselves, and takes nothing away that somebody types", async () => {
     const { page, broken } = await open(`${desk}/tables`);
@@ -346,7 +346,7 @@ describe("the console's page", () => {
     expect(await query.inputValue()).toBe("SELECT half of");
     expect(broken).toEqual([]);
     await Promise.all([page.close(), list.close(), timeline.close()]);
-  }, 60_000);
+  });
 
   it("finds agents by a query over all of them, which has a link, and leads to each", async () => {
     const { page } = await open("query");
@@ -360,7 +360,7 @@ describe("the console's page", () => {
     await page.getByRole("alert").filter({ hasText: "The statement writes" }).waitFor();
     await page.close();
     expect(await ask("/api/query?sql=SELECT+1+FROM+NoteAgents")).toMatchObject({ status: 404 });
-  }, 60_000);
+  });
 
   it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
     for (let n = 0; n < 230; n++)
@@ -389,7 +389,7 @@ describe("the console's page", () => {
     expect(await get("/api/dead")).toEqual([]);
     expect(broken).toEqual([]);
     await page.close();
-  }, 90_000);
+  });
 
   it("shows some screens of a long timeline at once: older turns by the page, and the newest again", async () => {
     let last = 0;
@@ -415,7 +415,7 @@ describe("the console's page", () => {
     expect(await newest.count()).toBe(0);
     expect(broken).toEqual([]);
     await page.close();
-  }, 60_000);
+  });
 
   it("shows names, states and rows of attackers as text", async () => {
     const name = "<img src=x onerror=hacked=1>";
@@ -437,7 +437,7 @@ describe("the console's page", () => {
     expect(await page.locator("main img, main svg, main script").count()).toBe(0);
     expect(broken).toEqual([]);
     await page.close();
-  }, 60_000);
+  });
 
   it("meets WCAG AA in dark and light, and fits a phone, in every view", async () => {
     const { seq } = await secondTurn();
@@ -462,7 +462,7 @@ describe("the console's page", () => {
       }
       await page.close();
     }
-  }, 90_000);
+  });
 
   it("is used by the keyboard alone", async () => {
     const { page } = await open();
@@ -478,7 +478,7 @@ describe("the console's page", () => {
     await page.keyboard.type("desk");
     await page.getByRole("link", { name: "NoteAgent/on/the desk" }).waitFor();
     await page.close();
-  }, 60_000);
+  });
 
   it("sends its token to no other port of its host, and keeps it for this tab", async () => {
     const heard: string[] = [];
@@ -506,7 +506,7 @@ describe("the console's page", () => {
     expect(await second.getByRole("navigation").count()).toBe(0);
     await context.close();
     await new Promise((resolve) => other.close(resolve));
-  }, 60_000);
+  });
 
   it("asks for the token where it has none or a wrong one, and opens with the right one", async () => {
     const page = await browser.newPage();
@@ -518,5 +518,5 @@ describe("the console's page", () => {
     expect(await field.count()).toBe(0);
     expect(page.url()).toBe(`${served.url}/`);
     await page.close();
-  }, 60_000);
+  });
 });

@@ -57,14 +57,14 @@ beforeAll(async () => {
   dev.stdout!.on("data", (chunk: Buffer) => (out += String(chunk)));
   dev.stderr!.on("data", (chunk: Buffer) => (err += String(chunk)));
   browser = await launchChromium();
-}, 60_000);
+});
 afterAll(async () => {
   await browser?.close();
   const ended = new Promise((resolve) => dev?.once("close", resolve));
   dev?.kill("SIGTERM");
   await ended;
   folder.remove();
-}, 30_000);
+});
 
 /** Where screenshots go; none are made where it is not set. */
 const SCREENS = process.env["SCREENS"];
@@ -128,4 +128,4 @@ it("finds which webhook changed a field, and what a corrected handler would have
   expect(await again.innerText()).toContain("state.total: 40 -> 20");
   await again.scrollIntoViewIfNeeded();
   await shoot(page, "rerun");
-}, 120_000);
+});

@@ -24,7 +24,7 @@ afterAll(async () => {
   for (const each of running) await each.stop();
   await nats?.stop();
   folder.remove();
-}, 30_000);
+});
 
 async function start(role: "gateway" | "host", data: string): Promise<AgentsProcess> {
   const started = await AgentsProcess.start({
@@ -82,4 +82,4 @@ test("what was backed up is all there after everything else was lost, and goes o
   expect(await send(again, ["c", "d"])).toEqual({ 200: 2 });
   const after = await fetch(`${again.url}/agents/ledger/one`);
   expect(await after.json()).toEqual({ state: { count: 4 }, ids: ["a", "b", "c", "d"] });
-}, 60_000);
+});

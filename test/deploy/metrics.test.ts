@@ -60,11 +60,11 @@ beforeAll(async () => {
     series.push(...text.split("\n").filter((line) => line !== "" && !line.startsWith("#")));
   }
   await retention.stop();
-}, 60_000);
+});
 
 afterAll(async () => {
   await installation?.stop();
-}, 30_000);
+});
 
 /** Each metric in an expression, with the labels that it is narrowed or summed by. */
 const metricsIn = (expr: string): string[] => expr.match(/\bagents_[a-z_]+/g) ?? [];

@@ -82,14 +82,14 @@ beforeAll(async () => {
     });
   [gateway, host] = await Promise.all([start("gateway", "--port", "0"), start("host")]);
   await gateway.ready();
-}, 60_000);
+});
 
 afterAll(async () => {
   await gateway?.stop();
   await host?.stop();
   await nats?.stop();
   folder.remove();
-}, 30_000);
+});
 
 describe("every process under its own user", () => {
   test("webhooks are stored and answered by their agent, large ones too", async () => {
@@ -120,7 +120,7 @@ describe("every process under its own user", () => {
     expect(await cli("reader", ...counted, "--json")).toEqual({ code: 0, text: '[{"n":2}]\n' });
     expect((await cli("reader", "dead", "list")).code).toBe(0);
     expect((await cli("reader", "call", "Ledger", "one", "x", "--timeout", "1")).code).toBe(1);
-  }, 60_000);
+  });
 
   test("the mail process starts and is ready", async () => {
     const mail = await AgentsProcess.start({
@@ -132,7 +132,7 @@ describe("every process under its own user", () => {
     } finally {
       await mail.stop();
     }
-  }, 60_000);
+  });
 
   test("retention trims a journal, large events too", async () => {
     const { databases, close } = await openSqliteDatabases({ folder: undefined });
@@ -159,7 +159,7 @@ describe("every process under its own user", () => {
       env: { NATS_URL: nats.url("retention"), AGENTS_DATA: folder.path },
     });
     await process.ready().finally(() => process.stop());
-  }, 60_000);
+  });
 
   test("the operator provisions again", async () => {
     const run = await cli("operator", "provision");

@@ -44,14 +44,14 @@ beforeAll(async () => {
     });
   [gateway, host] = await Promise.all([start("gateway", "--port", "0"), start("host")]);
   await gateway.ready();
-}, 60_000);
+});
 
 afterAll(async () => {
   await gateway?.stop();
   await host?.stop();
   await nats?.stop();
   folder.remove();
-}, 30_000);
+});
 
 describe("four stream groups under least privilege", () => {
   test("webhooks of agents in every group are stored and answered", async () => {
@@ -80,14 +80,14 @@ describe("four stream groups under least privilege", () => {
     expect((await cli("reader", "state", "Ledger", AGENTS[9]!)).text).not.toContain("count");
     expect((await cli("reader", "history", "Ledger", AGENTS[9]!)).text).toContain("destroyed");
     expect((await cli("operator", "export", "Ledger", AGENTS[10]!)).code).toBe(0);
-  }, 60_000);
+  });
 
   test("the reader backs all groups up", async () => {
     const saved = join(folder.path, "backup");
     const backup = await cli("reader", "backup", saved, "--json");
     expect(backup).toMatchObject({ code: 0 });
     expect(Number((JSON.parse(backup.text) as { events: number }).events)).toBeGreaterThan(39);
-  }, 60_000);
+  });
 
   test("a process that is told another number does not start, and says what to do", async () => {
     const wrong = await cli("operator", "provision", "--stream-groups", "2");

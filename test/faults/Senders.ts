@@ -63,7 +63,6 @@ export class Senders {
     await pollUntil(
       `${count} more webhooks are answered`,
       () => this.answered >= until || { done: false, saw: [this.answered, this.byStatus] },
-      { timeoutMs: 30_000 },
     );
   }
 

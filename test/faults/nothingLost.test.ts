@@ -122,14 +122,10 @@ beforeAll(async () => {
   senders.release();
   await senders.finished;
   await installation.shared(2);
-  await pollUntil(
-    "the inbox is empty",
-    async () => {
-      const depth = await installation.ports.inbox.depth();
-      return depth === 0 || { done: false, saw: depth };
-    },
-    { timeoutMs: 30_000 },
-  );
+  await pollUntil("the inbox is empty", async () => {
+    const depth = await installation.ports.inbox.depth();
+    return depth === 0 || { done: false, saw: depth };
+  });
   figures["load and faults, ms"] = Math.round(performance.now() - startMs);
   figures["answers by status"] = Object.fromEntries(senders.byStatus);
   figures["refused appends"] = refused;
@@ -139,12 +135,12 @@ beforeAll(async () => {
     live.set(id.name, (await response.json()) as Live);
     histories.push(await historyOf(installation.ports.journal, id));
   }
-}, 120_000);
+});
 
 afterAll(async () => {
   await installation?.stop();
   console.info("nothing lost:", figures);
-}, 60_000);
+});
 
 const all = (check: (history: History) => ReadonlyArray<string>) => histories.flatMap(check);
 const idsOf = ({ id }: History): string[] => live.get(id.name)!.ids.map((it) => `github:${it}`);
@@ -228,5 +224,5 @@ describe("after hosts and the broker were killed and a host was frozen in mid-co
     expect(wrong).toEqual([]);
     expect(used.snapshots).toBeGreaterThan(0);
     expect(used.caches).toBeGreaterThan(0);
-  }, 60_000);
+  });
 });

@@ -73,7 +73,10 @@ beforeAll(async () => {
   sharesSeen.push(await installation.shares());
   const { url } = installation.gateway;
   clients = Array.from({ length: CLIENTS }, (_, n) => new Client(url, `agent-${n}`));
-  await pollUntil("all clients see a state", () => clients.every(({ last }) => last === 0));
+  await pollUntil("all clients see a state", () => {
+    const saw = clients.map(({ last, closed }) => ({ last, closed }));
+    return saw.every(({ last }) => last === 0) || { done: false, saw };
+  });
   senders = new Senders({
     url,
     secret: SECRET,
@@ -94,17 +97,19 @@ beforeAll(async () => {
   figures["slowest answer, ms"] = Math.round(senders.slowestMs);
   for (let n = 0; n < CLIENTS; n++)
     histories.push(await historyOf(installation.ports.journal, agentId("Ledger", `agent-${n}`)));
-}, 180_000);
+});
 
 afterAll(async () => {
   for (const { socket } of clients ?? []) socket.terminate();
   await installation?.stop();
   console.info("rolling restart:", figures);
-}, 60_000);
+});
 
 describe("both hosts are restarted in order while webhooks flow", () => {
   test("no webhook fails", () => {
-    expect(Object.fromEntries(senders.byStatus)).toEqual({ 200: WEBHOOKS });
+    // 202: stored, where a busy machine took longer than the gateway waits.
+    const { 200: done = 0, 202: stored = 0, ...failed } = Object.fromEntries(senders.byStatus);
+    expect({ taken: done + stored, failed }).toEqual({ taken: WEBHOOKS, failed: {} });
   });
 
   test("every webhook is done exactly once, and epochs never go back", () => {

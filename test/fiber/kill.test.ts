@@ -39,8 +39,8 @@ beforeAll(async () => {
   });
   hosts = { a: await installation.startHost("a"), b: await installation.startHost("b") };
   await installation.shared(2);
-}, 60_000);
-afterAll(() => installation.stop(), 30_000);
+});
+afterAll(() => installation.stop());
 
 const ask = (n: number, method = "GET"): Promise<Told> =>
   pollUntil(`worker ${n} answers`, async () => {

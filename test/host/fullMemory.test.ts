@@ -45,7 +45,7 @@ beforeAll(async () => {
   }
 }, 3 * SLOW_MACHINE_MS);
 
-afterAll(() => installation?.stop(), 60_000);
+afterAll(() => installation?.stop());
 
 test("the longest idle leave, and its memory stays where it was told", async () => {
   const status = readFileSync(`/proc/${host.pid}/status`, "utf8");

@@ -91,7 +91,7 @@ beforeAll(async () => {
   });
 }, 3 * SLOW_MACHINE_MS);
 
-afterAll(() => installation?.stop(), 60_000);
+afterAll(() => installation?.stop());
 
 describe(`${AGENTS} agents that were touched once and are idle`, () => {
   test("leave the host's heap within 60 MB of where it started", () => {

@@ -5,7 +5,7 @@
 import { inspect } from "node:util";
 
 /** Long enough for a starved two-core machine, short enough to fail within a test's own timeout. */
-const TIMEOUT_MS_DEFAULT = 45_000;
+const TIMEOUT_MS_DEFAULT = 90_000;
 const INTERVAL_MS_DEFAULT = 20;
 
 export interface PollOptions {

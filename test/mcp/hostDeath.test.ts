@@ -26,7 +26,7 @@ beforeAll(async () => {
   ]);
   host = await installation.startHost("a", { args: ["--mcp-allow-loopback"] });
   await installation.shared(1);
-}, 90_000);
+});
 afterAll(async () => {
   await Promise.all([streamable?.stop(), sse?.stop()]);
   await installation?.stop();
@@ -45,16 +45,12 @@ test("after a host's death the servers are connected to again, and their tools w
   await installation.shared(1);
 
   // A call that meets the dead host is lost with it: asked again until the new one answers.
-  const after = await pollUntil(
-    "both are ready again",
-    async () => {
-      const again = await TestSocket.open(url);
-      const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(again, "waited");
-      const states = Object.values(mcp.servers).map(({ state }) => state);
-      return states.join() === "ready,ready" ? mcp : { done: false as const, saw: mcp.servers };
-    },
-    { timeoutMs: 25_000 },
-  );
+  const after = await pollUntil("both are ready again", async () => {
+    const again = await TestSocket.open(url);
+    const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(again, "waited");
+    const states = Object.values(mcp.servers).map(({ state }) => state);
+    return states.join() === "ready,ready" ? mcp : { done: false as const, saw: mcp.servers };
+  });
   expect(after).toEqual(before);
   const again = await TestSocket.open(url);
   expect(await rpc(again, "rows")).toEqual(rows);
@@ -62,4 +58,4 @@ test("after a host's death the servers are connected to again, and their tools w
     expect(await rpc(again, "call", id, "echo", { message: id })).toMatchObject({
       content: [{ text: `Echo: ${id}` }],
     });
-}, 60_000);
+});

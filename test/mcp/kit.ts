@@ -47,7 +47,6 @@ export async function startEverything(
   await pollUntil(
     `the ${transport} server listens`,
     () => /listening on port|running on port/.test(told) || { done: false, saw: told },
-    { timeoutMs: 30_000 },
   );
   return {
     port: used,
@@ -107,13 +106,9 @@ export const untilMcp = (
   test: (mcp: McpServersState) => boolean,
   from = 0,
 ): Promise<McpServersState> =>
-  pollUntil<McpServersState>(
-    what,
-    () => {
-      const frames = mcpFrames(socket).slice(from);
-      const found = frames.find(test);
-      if (found !== undefined) return found;
-      return { done: false as const, saw: frames.map(({ servers }) => servers) };
-    },
-    { timeoutMs: 20_000 },
-  );
+  pollUntil<McpServersState>(what, () => {
+    const frames = mcpFrames(socket).slice(from);
+    const found = frames.find(test);
+    if (found !== undefined) return found;
+    return { done: false as const, saw: frames.map(({ servers }) => servers) };
+  });

@@ -172,10 +172,8 @@ describe("a server", () => {
       await first.stop();
       const second = await startEverything(transport, first.port);
       try {
-        const echo = await pollUntil(
-          "the tool answers again",
-          () => rpc<ToolResult>(socket, "call", id, "echo", { message: "again" }),
-          { timeoutMs: 20_000 },
+        const echo = await pollUntil("the tool answers again", () =>
+          rpc<ToolResult>(socket, "call", id, "echo", { message: "again" }),
         );
         expect(echo.content[0]?.text).toBe("Echo: again");
       } finally {

@@ -25,7 +25,7 @@ const startSince = (sinceMs: number, files: ReadonlyArray<string>): void => {
 };
 /** Polls until the reports are what is expected; shows them when they never are. */
 const seen = (expected: string[][]): Promise<void> =>
-  vi.waitFor(() => expect(reports).toEqual(expected.map((files) => files.map(at))), 5_000);
+  vi.waitFor(() => expect(reports).toEqual(expected.map((files) => files.map(at))), 60_000);
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "agents-watch-"));

@@ -115,7 +115,7 @@ describe("an inbox that takes scheduled messages", () => {
     for (const stream of nats.subjects.streamsOf("timers"))
       timers += (await nats.api.call<Info>(`STREAM.INFO.${stream}`)).state.messages;
     expect(timers).toBe(ids.length);
-  }, 30_000);
+  });
 
   it("is refused by a process that only starts, which says what to do", async () => {
     await olderInstallation("refused");
@@ -139,7 +139,7 @@ describe("an inbox that takes scheduled messages", () => {
       clearInterval(renewing);
     }
     expect((await configOf(old, 0))["allow_msg_schedules"]).toBe(true);
-  }, 30_000);
+  });
 
   it("goes on where a run was cut short after the old one was deleted", async () => {
     const old = await olderInstallation("cut");

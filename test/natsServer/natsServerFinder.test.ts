@@ -336,7 +336,7 @@ deb http://security.example bookworm-security main
     ]);
     expect(said.join("\n")).toMatch(/Fetching the nats-server package of (debian|ubuntu)'s \w+ …/);
     expect(await find(options)).toEqual({ ...found, source: "the cache" });
-  }, 60_000);
+  });
 
   test("an archive that is not signed by the machine's keys is refused", async () => {
     const asked: string[] = [];
@@ -365,5 +365,5 @@ deb http://security.example bookworm-security main
     expect(asked).toContain("/debian/dists/forky/Release");
     expect(asked.filter((url) => url.includes("Packages"))).toEqual([]);
     expect(readdirSync(join(folder.path, "cache"))).toEqual([]);
-  }, 60_000);
+  });
 });

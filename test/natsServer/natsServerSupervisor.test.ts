@@ -97,13 +97,10 @@ async function runApart(source: string): Promise<{ child: ChildProcess; line: st
   let complaints = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (complaints += text));
-  const line = await pollUntil(
-    "the process's first line",
-    () =>
-      output.includes("\n")
-        ? { done: true, value: output.split("\n")[0] ?? "" }
-        : { done: false, saw: output + complaints },
-    { timeoutMs: 20_000 },
+  const line = await pollUntil("the process's first line", () =>
+    output.includes("\n")
+      ? { done: true, value: output.split("\n")[0] ?? "" }
+      : { done: false, saw: output + complaints },
   );
   return { child, line };
 }

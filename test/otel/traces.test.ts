@@ -33,11 +33,11 @@ beforeAll(async () => {
   host = await installation.startHost("host", { args });
   gateway = await installation.startGateway({ args });
   await gateway.ready();
-}, 120_000);
+});
 afterAll(async () => {
   await installation?.stop();
   receiver?.stop();
-}, 60_000);
+});
 
 const post = (body: object, traceparent?: string) =>
   fetch(`${gateway.url}/hook`, {

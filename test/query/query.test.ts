@@ -83,11 +83,11 @@ beforeAll(async () => {
   for (let n = 0; n < 20; n++) await call("Shop", `shop-${n}`, "sell", n);
   await call("Shop", HOSTILE, "sell", 1_000);
   await call("Customer", "ann", "pay", 7);
-}, 90_000);
+});
 afterAll(async () => {
   await installation?.kill();
   folder.remove();
-}, 30_000);
+});
 
 test("one SELECT answers over all agents of a class, and has what was stored a moment ago", async () => {
   const rich = "SELECT name, state->>'sold' AS sold FROM Shop WHERE state->>'sold' > 17 ORDER BY 2";
@@ -107,7 +107,7 @@ test("one SELECT answers over all agents of a class, and has what was stored a m
   expect(table.out).toMatch(/Customer\s+1 /);
   expect(table.out).toMatch(/Shop\s+21 /);
   expect(table.err).toMatch(/^2 rows, up to event \d+, \d+$/m);
-}, 60_000);
+});
 
 test("it has schedules, errors and sizes, and wakes nobody", async () => {
   await call("Shop", "shop-1", "plan", 3_600);
@@ -123,7 +123,7 @@ test("it has schedules, errors and sizes, and wakes nobody", async () => {
   const ends = (await ports.changes.streams()).map(({ end }) => end);
   await rows("SELECT * FROM agents");
   expect((await ports.changes.streams()).map(({ end }) => end)).toEqual(ends);
-}, 60_000);
+});
 
 test("what is no query is refused, and says why", async () => {
   const refused = async (sql: string, ...args: string[]) => {
@@ -144,14 +144,14 @@ test("what is no query is refused, and says why", async () => {
   );
   expect(await refused("SELECT 1", "--seconds", "0")).toMatch(/^2 /);
   expect(await rows("SELECT count(*) AS n FROM Shop")).toEqual([{ n: 21 }]);
-}, 90_000);
+});
 
 test("several at once wait for one another", async () => {
   const sql = "SELECT count(*) AS n FROM Shop";
   const all = await Promise.all([rows(sql), rows(sql), rows(sql, "--rebuild"), rows(sql)]);
   expect(all).toEqual([[{ n: 21 }], [{ n: 21 }], [{ n: 21 }], [{ n: 21 }]]);
   expect(existsSync(join(data, "view", "lock"))).toBe(false);
-}, 60_000);
+});
 
 test("a view whose file is damaged is made anew", async () => {
   const folderOf = join(data, "view");
@@ -187,7 +187,7 @@ test("killed in the middle of its work, the next one goes on, counting nothing t
     expect(found).toEqual(await rows(wanted, "--rebuild"));
   }
   expect(await rows("SELECT errors FROM Shop WHERE name = 'shop-2'")).toEqual([{ errors: 10 }]);
-}, 120_000);
+});
 
 test("history that was trimmed while nobody looked is read from its base, schedules too", async () => {
   await call("Shop", "shop-1", "sell", 1);
@@ -201,7 +201,7 @@ test("history that was trimmed while nobody looked is read from its base, schedu
   const sql = "SELECT state->>'sold' AS sold, schedules->0->>'callback' AS what FROM Shop WHERE name = 'shop-1'"; // prettier-ignore
   expect(await rows(sql)).toEqual([{ sold: 2, what: "restock" }]);
   expect(await rows(sql, "--rebuild")).toEqual([{ sold: 2, what: "restock" }]);
-}, 60_000);
+});
 
 test("an erased agent is gone, its next life is there, and so is one that is put back", async () => {
   const sold = (name: string) => rows(`SELECT state->>'sold' AS sold FROM Shop WHERE name = '${name}'`); // prettier-ignore
@@ -218,7 +218,7 @@ test("an erased agent is gone, its next life is there, and so is one that is put
   expect(await sold("shop-6")).toEqual([{ sold: 106 }]);
   expect(await agents("fork", "shop", "shop-1", "copy of 1")).toMatchObject({ code: 0 });
   expect(await rows("SELECT schedules->0->>'callback' AS what FROM Shop WHERE name = 'copy of 1'")).toEqual([{ what: "restock" }]); // prettier-ignore
-}, 90_000);
+});
 
 test("in code, each request reads what the one before it wrote, and wrong SQL says why", async () => {
   const total = async () => (JSON.parse((await asked("SELECT sum(state->>'sold') AS n FROM Shop")).text) as [{ n: number }])[0].n; // prettier-ignore
@@ -296,4 +296,4 @@ test("a restored installation has the same rows, from a view of its own", async 
   expect(await agents("provision", "--shards", "2", ...there)).toMatchObject({ code: 0 });
   expect(await agents("restore", saved, ...there)).toMatchObject({ code: 0 });
   expect(await rows(wanted, ...there)).toEqual(await rows(wanted));
-}, 90_000);
+});

@@ -128,7 +128,7 @@ describe("the view", () => {
       }),
       { numRuns: 60 },
     );
-  }, 120_000);
+  });
 
   it("as of any time has the agents as they were then, or says from when on it has them", async () => {
     const times = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 3, maxLength: 3 }); // prettier-ignore
@@ -164,7 +164,7 @@ describe("the view", () => {
       ),
       { numRuns: 40 },
     );
-  }, 120_000);
+  });
 
   it("goes on where the last process ended: what it has is not read again", async () => {
     await fleet.turn(IDS[0], { state: { n: 1 } });

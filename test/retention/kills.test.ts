@@ -72,11 +72,11 @@ beforeAll(async () => {
   }); // prettier-ignore
   ({ ports } = installation);
   await Promise.all(ids.map(store));
-}, 60_000);
+});
 afterAll(async () => {
   await installation?.kill();
   folder.remove();
-}, 30_000);
+});
 
 test("killed at any step, it loses nothing, and the next one goes on", async () => {
   let left = await untrimmed();
@@ -111,7 +111,7 @@ test("killed at any step, it loses nothing, and the next one goes on", async () 
     expect(state).toEqual({ n: EVENTS, of: id.name });
     expect(image.done.size).toBe(EVENTS);
   }
-}, 120_000);
+});
 
 test("the archive is in a bucket: one that is not there trims nothing, and commands read the right one", async () => {
   const s3 = await startS3();
@@ -141,4 +141,4 @@ test("the archive is in a bucket: one that is not there trims nothing, and comma
   } finally {
     await s3.stop();
   }
-}, 120_000);
+});

@@ -31,9 +31,9 @@ beforeAll(async () => {
   await (await installation.startHost("two")).ready();
   await installation.gateway.ready();
   ({ url } = installation.gateway);
-}, 90_000);
+});
 
-afterAll(() => installation?.stop(), 30_000);
+afterAll(() => installation?.stop());
 
 test("what a family was told survives its hosts, and what it plans runs on the next", async () => {
   const runners = Array.from({ length: RUNNERS }, (_, n) => `r${n}`);
@@ -55,7 +55,7 @@ test("what a family was told survives its hosts, and what it plans runs on the n
     { timeoutMs: 30_000, intervalMs: 500 },
   );
   expect(await call("Supervisor", "s", "list")).toEqual(runners.map((name) => `Runner ${name}`));
-}, 60_000);
+});
 
 test("the command line knows them by their address, and erases them with their parent", async () => {
   const listed = await agents("list", "Runner", "--json");
@@ -70,4 +70,4 @@ test("the command line knows them by their address, and erases them with their p
   expect([erased.code, erased.out.match(/is erased/g)]).toMatchObject([0, { length: WRITERS + 1 }]);
   expect(await call("Supervisor", "s", "list")).toEqual([]);
   expect(await call("Supervisor", "s", "notesOf", '"r0"')).toEqual([]);
-}, 60_000);
+});

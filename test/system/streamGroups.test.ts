@@ -112,5 +112,5 @@ describe("a system on four stream groups", () => {
       await host.stop();
       folder.remove();
     }
-  }, 60_000);
+  });
 });

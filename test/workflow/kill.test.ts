@@ -46,13 +46,13 @@ beforeAll(async () => {
   });
   hosts = { a: await installation.startHost("a"), b: await installation.startHost("b") };
   await installation.shared(2);
-}, 60_000);
+});
 afterAll(async () => {
   // 500 instances each would be snapshotted on the way out, for nobody.
   await hosts.a.kill();
   await hosts.b.kill();
   await installation.stop();
-}, 30_000);
+});
 
 /**
  * Asked again until it is answered: a host that dies takes its calls along. Starting again starts

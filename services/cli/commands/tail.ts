@@ -93,7 +93,9 @@ export async function tail(
       void signals.stopped.then(() => resolve());
       const print = async (id: AgentId, event: StoredEvent): Promise<void> => {
         for (const line of await states.tell(id, event)) {
-          if (left-- <= 0) return;
+          if (left <= 0) return;
+          // The part of a turn that goes on is no turn.
+          if (line.begun !== true) left--;
           const { class: className, name } = id;
           if (options.json) terminal.out(JSON.stringify({ class: className, name, ...line }));
           else terminal.out(`${className} ${oneLine(name)}  ${describeLine(line)}`);
