@@ -213,7 +213,9 @@ export class Approvals {
       rows[0];
     if (row !== undefined) return row;
     const { class: className, name } = this.agent.id;
-    throw new Error(`${className}/${name} has asked for no approval "${which}"`);
+    throw new Error(
+      `${className}/${name} has asked for no approval "${which}": getApprovals() lists those that it has`,
+    );
   }
 
   /** Rule 4. */

@@ -85,7 +85,7 @@ export class CallLane extends QueueLane {
       if (ended !== undefined) {
         // What it tells of is stored by then.
         await this.#agent.committer.stored();
-        return resultOf(ended);
+        return resultOf(key, ended);
       }
       const item = this.get(key);
       if (item === undefined) this.push(method, args, { id: key });
@@ -112,8 +112,8 @@ export class CallLane extends QueueLane {
     const ended = this.#results.get(key);
     for (const { resolve, reject } of waiters)
       try {
-        if (ended === undefined) throw new Error("the call was removed before it ran");
-        resolve(resultOf(ended));
+        if (ended === undefined) throw notRun(key);
+        resolve(resultOf(key, ended));
       } catch (error) {
         reject(error);
       }
@@ -136,8 +136,14 @@ const endOf = (end: JobEnd): CallEnd =>
     ? { error: failureText(end.error), result: null }
     : { error: null, result: (end.value as string | undefined) ?? null };
 
-function resultOf({ error, result, kept }: EndedCall): unknown {
+const notRun = (key: string): Error =>
+  new Error(`the call "${key}" was removed from the agent's queue before it ran: make it again`);
+
+function resultOf(key: string, { error, result, kept }: EndedCall): unknown {
   if (error !== null) throw errorOfFailure(error);
-  if (!kept) throw new Error("the call is done, and its result is not kept any more");
+  if (!kept)
+    throw new Error(
+      `the call "${key}" is done, but newer results took the place of its own: read what it stored in the agent`,
+    );
   return result === null ? undefined : JSON.parse(result);
 }

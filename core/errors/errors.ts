@@ -122,7 +122,7 @@ export class ConnectionFailed extends Data.TaggedError("ConnectionFailed")<{
  */
 export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
   override get message(): string {
-    return "The agent moved to another host while this was running";
+    return "The agent moved to another host while this was running; what the turn had not stored is gone";
   }
 }
 

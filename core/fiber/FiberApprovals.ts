@@ -117,7 +117,14 @@ export class FiberApprovals {
       };
       const look = (): void => {
         const row = approvals.byKey(key);
-        if (row === undefined) over(() => reject(new Error("the agent's approvals were deleted")));
+        if (row === undefined)
+          over(() =>
+            reject(
+              new Error(
+                `the question of the approval ${key} was deleted from the agent's database`,
+              ),
+            ),
+          );
         else if (row.status !== "waiting") over(() => resolve(row));
         else {
           cancel();

@@ -38,7 +38,9 @@ export async function readAhead({ reader, next }: PendingBody, bytesMax: number)
     if (settled.done) return { bytes: joined(pieces), rest: undefined };
     // A stream of users' code may give anything.
     if (!((settled.value as unknown) instanceof Uint8Array))
-      throw new TypeError(`a body's stream gave ${typeof settled.value}, not bytes (Uint8Array)`);
+      throw new TypeError(
+        `the stream of a Response's body returned a ${typeof settled.value}; enqueue Uint8Array (new TextEncoder().encode(text))`,
+      );
     pieces.push(settled.value);
     size += settled.value.length;
   }

@@ -288,7 +288,10 @@ export class MCPClientManager extends McpOffers {
    */
   async handleCallbackRequest(request: Request): Promise<McpOAuthCallbackResult> {
     const server = serverOfCallback(request, this.servers);
-    if (server === undefined) throw new Error("The request is no OAuth callback of this agent");
+    if (server === undefined)
+      throw new Error(
+        "handleCallbackRequest: the request is not an OAuth callback of this agent's MCP servers: check isCallbackRequest first",
+      );
     const { runtime, clients } = this.parts;
     const result = await handleCallback(request, server, { runtime, clients });
     if (result.authSuccess && server.state !== "ready" && server.state !== "discovering")

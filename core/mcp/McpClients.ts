@@ -167,7 +167,9 @@ export class McpClients extends Context.Service<McpClients, McpClientsShape>()(
 ) {}
 
 const missing = (): never => {
-  throw new Error("This process was joined without an MCP client: it connects to no MCP server");
+  throw new Error(
+    "addMcpServer: this process has no MCP client. Call it in an agent that a host runs",
+  );
 };
 
 /** For processes that connect to none. */

@@ -180,7 +180,10 @@ export class StoredOAuthProvider implements OAuthProvider {
   }
   async codeVerifier(): Promise<string> {
     const verifier = await this.storage.get<string>(this.verifierKey);
-    if (verifier === undefined) throw new Error("The authorization's code verifier is gone");
+    if (verifier === undefined)
+      throw new Error(
+        `The authorization of the MCP server "${this.server}" was completed or abandoned before: begin it again`,
+      );
     return verifier;
   }
   async deleteCodeVerifier(): Promise<void> {

@@ -94,7 +94,10 @@ export class AgentNamespace<A = unknown> {
     mail: MailInput,
     { isSigned = false }: { readonly isSigned?: boolean } = {},
   ): Promise<void> {
-    if (this.#mail === undefined) throw new Error("This process was joined without mail");
+    if (this.#mail === undefined)
+      throw new Error(
+        `routeAgentEmail: this process takes no mail, so none was stored for ${this.className}. Use it in the module's email handler`,
+      );
     // An address that this installation signed is trusted, even that of a sub-agent.
     return this.#mail(isSigned ? agentId(this.className, name) : this.#idOf(name), mail);
   }

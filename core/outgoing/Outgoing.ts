@@ -44,7 +44,9 @@ export class Outgoing extends Context.Service<Outgoing, OutgoingShape>()(
 ) {}
 
 const missing = (): never => {
-  throw new Error("This process was joined without outgoing HTTP: it sends no webhooks");
+  throw new Error(
+    "sendWebhook: this process has no outgoing HTTP. Call it in an agent that a host runs",
+  );
 };
 
 /** For processes that send nothing. */

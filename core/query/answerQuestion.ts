@@ -22,7 +22,9 @@ export async function answerQuestion(
 ): Promise<CallAnswer> {
   try {
     if (queries === undefined)
-      throw new QueryRefused("Queries over all agents have no answer here: an agent's past is run again alone. In a step, a query has the rows of then."); // prettier-ignore
+      throw new QueryRefused(
+        "query: a re-run has only one agent. Put the query in a step, whose recorded rows a re-run returns",
+      );
     const body = new TextEncoder().encode(JSON.stringify(await queries.answer(question)));
     if (body.length > ANSWER_BYTES_MAX)
       throw new QueryRefused(

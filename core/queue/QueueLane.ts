@@ -344,7 +344,10 @@ export class QueueLane {
 export function toJson(payload: unknown): string | null {
   if (payload === undefined) return null;
   const text = JSON.stringify(payload) as string | undefined;
-  if (text === undefined) throw new TypeError(`a payload is JSON; this one is a ${typeof payload}`);
+  if (text === undefined)
+    throw new TypeError(
+      `the payload of queue and schedule must be JSON, and a ${typeof payload} is not: pass its data`,
+    );
   return text;
 }
 

@@ -301,11 +301,15 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
 
   #agentOf(run: RunRecord) {
     if (run.agent === undefined)
-      throw new Error(`Workflow ${this.name} was started by no agent: this.agent is not there`);
+      throw new Error(
+        `this.agent: the workflow ${this.workflowClass.name} "${this.name}" was not started by an agent, so it has none. Start it with runWorkflow, or call an agent by env`,
+      );
     const [className, name] = run.agent;
     const namespace: unknown = this.env[className];
     if (!(namespace instanceof AgentNamespace))
-      throw new Error(`The agent class ${className} is not exported any more`);
+      throw new Error(
+        `this.agent: the module no longer exports ${className}, whose agent "${name}" started this workflow. Export the class again, or terminate the workflow`,
+      );
     return makeStub<Agent>(AgentNamespace.callsOf(namespace), agentId(className, name));
   }
 
@@ -379,7 +383,9 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     });
     const begun = this.#table.run();
     if (begun === undefined)
-      throw new Error(`There is no workflow ${this.workflowClass.name} of the id "${this.name}"`);
+      throw new Error(
+        `There is no workflow ${this.workflowClass.name} with the id "${this.name}": it was not started, or was deleted`,
+      );
     return begun;
   }
 }

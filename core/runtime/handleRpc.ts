@@ -144,7 +144,9 @@ export async function runRequestRpc(
   try {
     const method = stubMethod(agent.agent, call.to);
     if (callableMetadata(method)?.durable === true)
-      throw new TypeError(`${call.to} is durable: its arguments are stored, and a Request is not`);
+      throw new TypeError(
+        `${call.to} is durable, so its arguments are stored, and a Request can't be: pass its URL and text`,
+      );
     const turn = agent.newTurn({ kind: "rpc", type: call.to, time: agent.time.nowMs() }, { abort });
     const headers = call.headers as [string, string][];
     const request = makeRequest(call.method, call.url, { headers, body, abort: turn.abort });

@@ -22,7 +22,7 @@ export class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
   readonly what: string;
 }> {
   override get message(): string {
-    return `${this.what}: the turn of then has no result of it, and a past turn does not reach the world`;
+    return `${this.what}: the recorded turn has no result for it, and a re-run sends nothing`;
   }
 }
 

@@ -17,7 +17,7 @@ export class StreamTooLarge extends Data.TaggedError("StreamTooLarge")<{
   readonly sizeMax: number;
 }> {
   override get message(): string {
-    return `the chunk was not written: the stream "${this.key}" would be larger than ${this.sizeMax} characters of JSON (its option sizeMax)`;
+    return `the chunk was not written: the stream "${this.key}" would be larger than ${this.sizeMax} characters of JSON. Raise its option sizeMax, or end it and begin another`;
   }
 }
 

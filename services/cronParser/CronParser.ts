@@ -73,7 +73,9 @@ function nextShown(calendar: Calendar, zone: ZoneClock, afterMs: number): number
     const dueMs = zone.shown(reading);
     if (dueMs !== undefined) return dueMs;
   }
-  throw new Error("the clock skips every time it means");
+  throw new Error(
+    "each time that it names is skipped by a change of the clock: name another hour or time zone",
+  );
 }
 
 function parse(expression: string): Calendar {

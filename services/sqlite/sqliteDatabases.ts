@@ -33,7 +33,7 @@ export interface SqliteDatabasesOptions {
 /** Stands for the engine where it is not loaded. */
 const NO_ENGINE = new Proxy({} as Engine, {
   get: () => {
-    throw new Error("these databases were opened without SQL");
+    throw new Error("this process was opened with sql: false: it replays pages and runs no SQL");
   },
 });
 

@@ -283,7 +283,8 @@ export class TestAgents {
     const { broker } = this.parts.installation;
     const seq = letter.id as Sequence;
     const stored = broker.deadLetters.get(seq);
-    if (stored === undefined) throw new Error(`there is no dead letter ${letter.id}`);
+    if (stored === undefined)
+      throw new Error(`there is no dead letter ${letter.id}: it was redriven or dropped before`);
     broker.inbox.publish(stored.id, inputAgain(stored));
     broker.deadLetters.remove(seq);
     await this.settled();

@@ -118,7 +118,10 @@ const FINAL_CODES_MIN = 500;
 
 function senderOf(): AgentId {
   const owner = asyncAmbient.current()?.owner;
-  if (!(owner instanceof ActiveAgent)) throw new Error("a request was sent outside of any turn");
+  if (!(owner instanceof ActiveAgent))
+    throw new Error(
+      "an agent sent a request after its turn had ended, or from a timer of its own: await the request in a method",
+    );
   return owner.id;
 }
 

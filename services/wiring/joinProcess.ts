@@ -165,7 +165,9 @@ const hostFolder = (dataFolder: string) =>
           });
           if (lock !== undefined) return { ...lock, folder };
         }
-        throw new Error(`${dataFolder}/hosts: ${HOSTS_PER_FOLDER_MAX} hosts run on it already`);
+        throw new Error(
+          `${dataFolder}/hosts: ${HOSTS_PER_FOLDER_MAX} hosts use it already. Give this one another folder (--data)`,
+        );
       }),
       (lock) => Effect.sync(() => lock.release()),
     ),

@@ -125,7 +125,9 @@ test("it is told apart from a folder with anything else, and goes on only as it 
   writeFileSync(join(other, "notes.txt"), "");
   await expect(again({ folder: other })).rejects.toThrow("is not empty");
   await expect(verify(saved)).rejects.toThrow("goes on with that");
-  await expect(backupsIn([folder.path])).rejects.toThrow("is not finished");
+  await expect(backupsIn([folder.path])).rejects.toThrow(
+    /unfinished backup, and nothing was removed: run "agents backup/,
+  );
   const full = join(folder.path, "full");
   await again({ folder: full });
   await expect(again({ folder: full })).rejects.toThrow("is not empty");

@@ -215,7 +215,7 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
     installation.pathOf("archive"),
   );
   expect(unreadable).toMatchObject({ code: 1 });
-  expect(unreadable.err).toContain("is no backup, and none lies in it");
+  expect(unreadable.err).toContain("is not a backup and contains none");
   const erased = await agents("erase", "keeper", "old", ...given, saved);
   expect(erased).toMatchObject({ code: 0 });
   expect(erased.err).toMatch(/The backup \S+\/saved of \S+ holds [1-9]\d* lines of it/);

@@ -200,7 +200,9 @@ describe("a writer", () => {
     expect(await agent.refusal("a", {}, undefined)).toMatch(
       /TypeError: a chunk of a stream is JSON/,
     );
-    expect(await agent.refusal("a", { sizeMax: 5 }, "12345")).toMatch(/larger than 5 characters/);
+    expect(await agent.refusal("a", { sizeMax: 5 }, "12345")).toMatch(
+      /larger than 5 characters of JSON. Raise its option sizeMax/,
+    );
     expect(await agent.refusal("", {}, "x")).toMatch(/1 to 256 characters/);
     expect(await agent.refusal("a", { keep: "soon" }, "x")).toMatch(/no span of time/);
     expect(await agent.refusal("a", { keep: "1 year" }, "x")).toMatch(/1 second to 30 days/);

@@ -250,4 +250,15 @@ describe("between an instance and its agent", () => {
     const response = await rig.fetch("/agents/wait-workflow/mine");
     expect(response.status).toBe(400);
   });
+
+  test("an instance without an agent says so where its code asks for the agent", async () => {
+    AnyWorkflow.code = async (workflow) => workflow["agent"];
+    const binding = rig.env["ANY_WORKFLOW"] as WorkflowBinding;
+    const instance = await binding.create({ id: "alone" });
+    await soon();
+    const message = expect.stringMatching(
+      /^this.agent: the workflow AnyWorkflow "alone" was not started by an agent.* runWorkflow/,
+    );
+    expect(await instance.status()).toMatchObject({ status: "errored", error: { message } });
+  });
 });

@@ -64,8 +64,13 @@ export async function backupsIn(folders: ReadonlyArray<string>): Promise<Readonl
     const backups = paths.filter((path) => existsSync(join(path, MANIFEST)));
     for (const path of paths)
       if (existsSync(join(path, LOG)) && !backups.includes(path))
-        throw failed(`${path} is a backup that is not finished: finish it, or remove it.`);
-    if (backups.length === 0) throw failed(`${folder} is no backup, and none lies in it.`);
+        throw failed(
+          `${path} is an unfinished backup, and nothing was removed: run "agents backup ${path}" again, or remove the folder.`,
+        );
+    if (backups.length === 0)
+      throw failed(
+        `--backups ${folder}: it is not a backup and contains none. Nothing was removed.`,
+      );
     found.push(...backups);
   }
   return found;

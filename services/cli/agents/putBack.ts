@@ -86,7 +86,10 @@ async function planOf(ports: ReadPorts, options: PutBackOptions): Promise<Planne
   return withAgentAt(ports, options, async (id, then) => {
     const now = await rebuildAgent(id, { journal, snapshots, databases });
     try {
-      if (then.seq > now.seq) throw notFound(`${addressKey(id)} has no event ${then.seq}.`);
+      if (then.seq > now.seq)
+        throw notFound(
+          `${addressKey(id)} has no event ${then.seq}: its last is ${now.seq}. "agents history" lists them.`,
+        );
       const snapshot = then.image.encode(then.database.image());
       keepSent(now.database, then.database);
       return {

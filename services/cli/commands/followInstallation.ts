@@ -127,7 +127,7 @@ class Follower {
   ): Promise<void> {
     const { here, tell, terminal, time } = this.parts;
     if (cause.method === undefined)
-      throw failed("it had begun before this server, and its bytes were not seen");
+      throw failed("its turn began before this server followed, so its request is unknown");
     await this.forkOnce(id, from);
     const key = cause.id!;
     tell({ key, steps });

@@ -101,7 +101,10 @@ async function named(
     // A request with several inputs is sent again input by input.
     const records = (await findDelivery(deliveries, id)).filter((record) => record.of !== id);
     const parts = records.filter(({ agent }) => agent !== undefined);
-    if (records.length === 0) throw notFound(`There is no delivery ${id} in the log.`);
+    if (records.length === 0)
+      throw notFound(
+        `There is no delivery ${id} in the log. "agents deliveries" lists those there are.`,
+      );
     found.push(...(parts.length > 0 ? parts : records));
   }
   return found;
