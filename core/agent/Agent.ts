@@ -281,15 +281,17 @@ export class Agent<
     return Connection.internals(connection).protocol;
   }
 
+  // Steps
+
   /**
-   * Runs `f` and keeps what it returns with the turn, before the code after it goes on: when the
-   * turn runs again, on any host, a step that is done is not run, and its result is given back. For
-   * turns of webhooks, schedules, queue items, mail and reports of workflows. A step is known by
-   * its name and by how many of that name the turn began before it.
+   * Runs `f` and stores its result with the turn before the code after it continues. When the turn
+   * runs again, on any host, a done step returns its stored result without running `f`. For turns
+   * of webhooks, schedules, queue items, mail, durable calls and reports of workflows. A step is
+   * identified by its name and its number among the turn's steps of that name.
    *
    * `f` receives a `Step`: an idempotency key for what it calls, which `fetch` sends by itself, and
    * a signal. It can't write to the agent. A failed attempt is tried again by `options.retry`.
-   * Resolves to the result as JSON has it. Rejects with what the last attempt threw,
+   * Resolves to the result as parsed from JSON. Rejects with the error of the last attempt,
    * `StepTimedOut`, `TypeError` for a result that JSON can't carry, `StepTooLarge`, and
    * `StepNotDurable` in a turn of another kind.
    */
@@ -302,12 +304,12 @@ export class Agent<
   }
 
   /**
-   * In a turn that takes steps: a `fetch` that is one, named by its method and URL without the
-   * query. Its answer is read whole and kept with the turn, at most 8 MiB, without credentials in
-   * its headers, before the code after it goes on. Requests whose method is not safe carry
-   * `Idempotency-Key`. A request without an answer is tried again by `init.retry`; one whose answer
-   * has a status from 400 on is made again by the turn's next attempt. In any other turn, and in
-   * the function of a step: the plain `fetch`.
+   * In a turn that can have steps, a `fetch` that is a step, named by its method and URL without
+   * the query. The response is read whole (at most 8 MiB) and stored with the turn, without
+   * credentials in its headers, before the code after it continues. Requests whose method is not
+   * safe carry `Idempotency-Key`. A request without a response is repeated as `init.retry` says.
+   * After a response with a status from 400 on, the turn's next attempt makes the request again. In
+   * any other turn, and in the function of a step, it is the plain `fetch`.
    *
    * Rejects as `fetch` and `step` do, with `StepTooLarge` for a larger body, and with
    * `StepNotDurable` for `record: true` in a turn of another kind.

@@ -289,9 +289,7 @@ export class MCPClientManager extends McpOffers {
   async handleCallbackRequest(request: Request): Promise<McpOAuthCallbackResult> {
     const server = serverOfCallback(request, this.servers);
     if (server === undefined)
-      throw new Error(
-        "handleCallbackRequest: the request is not an OAuth callback of this agent's MCP servers: check isCallbackRequest first",
-      );
+      throw new Error("Not an OAuth callback of this agent's servers: check isCallbackRequest");
     const { runtime, clients } = this.parts;
     const result = await handleCallback(request, server, { runtime, clients });
     if (result.authSuccess && server.state !== "ready" && server.state !== "discovering")

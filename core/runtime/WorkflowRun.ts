@@ -93,7 +93,8 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     }
     // The same start again, past what the done set remembers.
     if (String(run.agent) === String(agent) && run.startedMs === time) return;
-    this.#callback({ ...run, workflowName, agent }, `start:${time}`, "error", this.#exists());
+    const exists = `${this.#title} exists already`;
+    this.#callback({ ...run, workflowName, agent }, `start:${time}`, "error", exists);
   }
 
   #takeEvent(type: string, payload: unknown, timeMs: number): void {
@@ -117,7 +118,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
 
   /** Starts it for nobody. Rejects when it was started before. */
   async begin(workflowName: string, params: unknown): Promise<void> {
-    if (this.#table.run() !== undefined) throw new Error(this.#exists());
+    if (this.#table.run()) throw new Error(`${this.#title} exists already`);
     const startedMs = this.#runtime.time.nowMs();
     this.#table.begin({ workflowName, agent: undefined, params, startedMs });
     this.#push();
@@ -299,17 +300,19 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     return new this.workflowClass(workflowContext(parts), this.env as never);
   }
 
+  get #title(): string {
+    return `Workflow ${this.workflowClass.name} "${this.name}"`;
+  }
+
   #agentOf(run: RunRecord) {
     if (run.agent === undefined)
       throw new Error(
-        `this.agent: the workflow ${this.workflowClass.name} "${this.name}" was not started by an agent, so it has none. Start it with runWorkflow, or call an agent by env`,
+        `this.agent: no agent started ${this.#title}; runWorkflow starts it with one`,
       );
     const [className, name] = run.agent;
     const namespace: unknown = this.env[className];
     if (!(namespace instanceof AgentNamespace))
-      throw new Error(
-        `this.agent: the module no longer exports ${className}, whose agent "${name}" started this workflow. Export the class again, or terminate the workflow`,
-      );
+      throw new Error(`this.agent: the module no longer exports ${className}: export it again`);
     return makeStub<Agent>(AgentNamespace.callsOf(namespace), agentId(className, name));
   }
 
@@ -351,10 +354,6 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     return this.#table.steps().some(({ key }) => key === `1:${REPORT_ERROR}`);
   }
 
-  #exists(): string {
-    return `Workflow instance "${this.name}" of ${this.workflowClass.name} exists already`;
-  }
-
   #statusOf(run: RunRecord): WorkflowStatus {
     if (ENDED.has(run.status)) return run.status;
     const { waiting, running } = this.#table.open();
@@ -382,10 +381,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       });
     });
     const begun = this.#table.run();
-    if (begun === undefined)
-      throw new Error(
-        `There is no workflow ${this.workflowClass.name} with the id "${this.name}": it was not started, or was deleted`,
-      );
+    if (begun === undefined) throw new Error(`${this.#title} was never started, or was deleted`);
     return begun;
   }
 }

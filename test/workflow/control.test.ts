@@ -257,7 +257,7 @@ describe("between an instance and its agent", () => {
     const instance = await binding.create({ id: "alone" });
     await soon();
     const message = expect.stringMatching(
-      /^this.agent: the workflow AnyWorkflow "alone" was not started by an agent.* runWorkflow/,
+      /^this.agent: no agent started Workflow AnyWorkflow "alone"; runWorkflow/,
     );
     expect(await instance.status()).toMatchObject({ status: "errored", error: { message } });
   });

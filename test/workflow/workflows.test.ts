@@ -296,7 +296,7 @@ describe("what goes wrong", () => {
     await soon();
     expect(await other.row("one")).toMatchObject({
       status: "errored",
-      error: { message: 'Workflow instance "one" of SleepWorkflow exists already' },
+      error: { message: 'Workflow SleepWorkflow "one" exists already' },
     });
     expect(await shop().row("one")).toMatchObject({ status: "queued" });
   });
