@@ -41,7 +41,8 @@ export interface ConsoleSource {
   readonly overview: () => Promise<unknown>;
   /**
    * Agents of a class or of all, by class and name: those whose names begin with `prefix` and
-   * contain `text` (case does not count), after the agent `after`, `limit` at most.
+   * contain `text` (case does not count), after the agent `after`, `limit` at most. Fewer than
+   * `limit`: there are no more after them.
    */
   readonly list: (wanted: {
     readonly className: string | undefined;
@@ -50,7 +51,10 @@ export interface ConsoleSource {
     readonly after: AgentOf | undefined;
     readonly limit: number;
   }) => Promise<unknown>;
-  /** The last `limit` turns that match, between the sequences, oldest first. */
+  /**
+   * The last `limit` turns that match, between the sequences, oldest first; and the others of the
+   * event that the limit would cut. Fewer than `limit`: there are no older ones.
+   */
   readonly history: (
     wanted: AgentOf & {
       readonly limit: number;

@@ -122,8 +122,8 @@ export class Console {
     const { source } = this;
     const [what, one = "", two = "", three] = path;
     const given = (name: string): string | undefined => query.get(name) || undefined;
-    const limit = count(query, "limit", { max: LIST_MAX }) ?? LIST_MAX;
     if (path.length === 1) {
+      const limit = count(query, "limit", { max: LIST_MAX }) ?? LIST_MAX;
       if (what === "overview") return get(source.overview);
       if (what === "hosts") return get(source.hosts);
       if (what === "top") return get(source.top);
@@ -252,8 +252,8 @@ function count(
   const text = query.get(name);
   if (text === null) return undefined;
   const value = Number(text);
-  if (Number.isInteger(value) && value > 0) return Math.min(value, max);
-  throw new ConsoleRefusal(400, `${name}=${text}: give a whole number above 0`);
+  if (Number.isInteger(value) && value > 0 && value <= max) return value;
+  throw new ConsoleRefusal(400, `${name}=${text}: give a whole number from 1 to ${max}`);
 }
 
 /** `<class>/<name>`; the name may have slashes. */

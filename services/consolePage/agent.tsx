@@ -108,11 +108,14 @@ interface Write {
   readonly after?: unknown;
 }
 
+/** Some screens. */
+const WRITES_MAX = 500;
+
 const WhyTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
   const path = place.query.get("path") ?? "";
   const [text, setText] = useState(path);
   const found = useAsk<ReadonlyArray<Write>>(
-    path === "" ? undefined : withQuery(`${agentPath(agent)}/why`, { path, limit: 500 }),
+    path === "" ? undefined : withQuery(`${agentPath(agent)}/why`, { path, limit: WRITES_MAX }),
     news,
   );
   return (
@@ -135,32 +138,37 @@ const WhyTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
       {path !== "" && (
         <Answer of={found}>
           {(list) => (
-            <Table
-              label={`Turns that wrote ${path}`}
-              columns={["Turn", "When", "Cause", "Delivery", "Before", "After"]}
-              none={`No turn wrote ${path}: it has never been there.`}
-              rows={list.map(({ seq, time, causes, before, after }, n) => ({
-                key: n,
-                cells: [
-                  <Link to={turnPath(agent, seq)}>{seq}</Link>,
-                  <Time at={time} />,
-                  causes
-                    .map(({ kind, provider, type }) =>
-                      [kind, provider, type].filter(Boolean).join(" "),
-                    )
-                    .join(", "),
-                  causes.map(({ delivery }) =>
-                    delivery === undefined ? null : (
-                      <Link key={delivery} to={`deliveries/${encodeURIComponent(delivery)}`}>
-                        {delivery}
-                      </Link>
+            <>
+              <Table
+                label={`Turns that wrote ${path}`}
+                columns={["Turn", "When", "Cause", "Delivery", "Before", "After"]}
+                none={`No turn wrote ${path}: it has never been there.`}
+                rows={list.map(({ seq, time, causes, before, after }, n) => ({
+                  key: n,
+                  cells: [
+                    <Link to={turnPath(agent, seq)}>{seq}</Link>,
+                    <Time at={time} />,
+                    causes
+                      .map(({ kind, provider, type }) =>
+                        [kind, provider, type].filter(Boolean).join(" "),
+                      )
+                      .join(", "),
+                    causes.map(({ delivery }) =>
+                      delivery === undefined ? null : (
+                        <Link key={delivery} to={`deliveries/${encodeURIComponent(delivery)}`}>
+                          {delivery}
+                        </Link>
+                      ),
                     ),
-                  ),
-                  <code className="gone">{short(before)}</code>,
-                  <code className="new">{short(after)}</code>,
-                ],
-              }))}
-            />
+                    <code className="gone">{short(before)}</code>,
+                    <code className="new">{short(after)}</code>,
+                  ],
+                }))}
+              />
+              {list.length === WRITES_MAX && (
+                <p className="quiet">The newest {WRITES_MAX}: agents why has all.</p>
+              )}
+            </>
           )}
         </Answer>
       )}

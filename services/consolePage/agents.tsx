@@ -1,7 +1,10 @@
-/** Which agents exist: search, and pages of a list of any length. */
-import { useEffect, useState } from "react";
-import { ask, withQuery } from "./api.ts";
-import { goQuietly, messageOf, useAsk, useNewsCount, type Place } from "./hooks.ts";
+/**
+ * Which agents exist: search, and pages of a list of any length. News refreshes the first page;
+ * each next page begins after the last agent that is shown.
+ */
+import { useState } from "react";
+import { withQuery } from "./api.ts";
+import { goQuietly, useAsk, useNextPage, useNewsCount, type Place } from "./hooks.ts";
 import { AgentLink, Answer, Field, Heading, Problem, Table, Time } from "./parts.tsx";
 
 interface Listed {
@@ -13,6 +16,12 @@ interface Listed {
   readonly owner?: string;
 }
 
+interface Pages {
+  readonly list: ReadonlyArray<Listed>;
+  readonly isAll: boolean;
+}
+const NONE = { question: "", list: [], isAll: false };
+
 /** Some screens; each agent costs the broker a look-up. */
 const PAGE = 100;
 
@@ -23,19 +32,16 @@ export const Agents = ({ place }: { readonly place: Place }) => {
   const news = useNewsCount(({ agents }) => agents !== undefined);
   const question = withQuery("agents", { ...filter, limit: PAGE });
   const first = useAsk<ReadonlyArray<Listed>>(question, news);
-  const [more, setMore] = useState<ReadonlyArray<Listed>>([]);
-  const [error, setError] = useState<string>();
-  useEffect(() => setMore([]), [question]);
-  const next = async (after: Listed): Promise<void> => {
-    try {
-      const page = await ask<ReadonlyArray<Listed>>(
-        withQuery("agents", { ...filter, limit: PAGE, after: `${after.class}/${after.name}` }),
-      );
-      setError(undefined);
-      setMore((shown) => [...shown, ...page]);
-    } catch (wrong) {
-      setError(messageOf(wrong));
-    }
+  /** What was shown when the last page was asked for, and that page. */
+  const [pages, setPages] = useState<{ readonly question: string } & Pages>(NONE);
+  const more = useNextPage<ReadonlyArray<Listed>>(question, (page) =>
+    setPages(({ list }) => ({ question, list: [...list, ...page], isAll: page.length < PAGE })),
+  );
+  const { list, isAll } = shownOf(first.value ?? [], pages.question === question ? pages : NONE);
+  const showMore = (): void => {
+    const { class: className, name } = list.at(-1)!;
+    setPages({ question, list, isAll });
+    void more.next(withQuery("agents", { ...filter, limit: PAGE, after: `${className}/${name}` }));
   };
   return (
     <>
@@ -44,23 +50,24 @@ export const Agents = ({ place }: { readonly place: Place }) => {
         <Field label="Class" value={filter.class} onChange={(name) => set({ class: name })} />
         <Field label="Name contains" value={filter.text} onChange={(text) => set({ text })} />
       </form>
-      <Answer of={first}>
-        {(page) => {
-          const list = [...page, ...more];
-          return (
-            <>
-              <AgentTable list={list} />
-              {error !== undefined && <Problem text={error} />}
-              {list.length > 0 && list.length % PAGE === 0 && (
-                <button onClick={() => void next(list.at(-1)!)}>More</button>
-              )}
-            </>
-          );
-        }}
-      </Answer>
+      <Answer of={first}>{() => <AgentTable list={list} />}</Answer>
+      {more.error !== undefined && <Problem text={more.error} />}
+      {!isAll && <button onClick={showMore}>More</button>}
     </>
   );
 };
+
+/** `first`, and those of `pages` after it: news has moved it since. */
+function shownOf(first: ReadonlyArray<Listed>, pages: Pages): Pages {
+  const last = first.at(-1);
+  if (last === undefined || first.length < PAGE) return { list: first, isAll: true };
+  const rest = pages.list.filter((agent) => isAfter(agent, last));
+  return { list: [...first, ...rest], isAll: pages.isAll };
+}
+
+/** In the order of the console's list. */
+const isAfter = (a: Listed, b: Listed): boolean =>
+  a.class === b.class ? a.name > b.name : a.class > b.class;
 
 const AgentTable = ({ list }: { readonly list: ReadonlyArray<Listed> }) => (
   <Table

@@ -112,6 +112,41 @@ export function useAsk<A>(path: string | undefined, version: number = 0): Asked<
   };
 }
 
+/**
+ * Asks for the next page of the list that `question` shows, and calls `add` with it. One page at a
+ * time: nothing is asked while one is on its way. A page that comes after the question has changed
+ * is dropped.
+ */
+export function useNextPage<Page>(question: string, add: (page: Page) => void) {
+  const [error, setError] = useState<string>();
+  const running = useRef<AbortController>(undefined);
+  const latest = useRef(add);
+  latest.current = add;
+  useEffect(
+    () => () => {
+      running.current?.abort();
+      running.current = undefined;
+      setError(undefined);
+    },
+    [question],
+  );
+  const next = async (path: string): Promise<void> => {
+    if (running.current !== undefined) return;
+    const mine = (running.current = new AbortController());
+    try {
+      const page = await ask<Page>(path, { signal: mine.signal });
+      if (mine.signal.aborted) return;
+      setError(undefined);
+      latest.current(page);
+    } catch (wrong) {
+      if (!mine.signal.aborted) setError(messageOf(wrong));
+    } finally {
+      if (running.current === mine) running.current = undefined;
+    }
+  };
+  return { next, error };
+}
+
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 

@@ -139,22 +139,6 @@ export const SchedulesTab = ({ agent, place, news }: Part & { readonly place: Pl
     withQuery(`${agentPath(agent)}/schedules`, { at }),
     at === undefined ? news : 0,
   );
-  const queue = useAsk<ReadonlyArray<Row>>(
-    withQuery(`${agentPath(agent)}/sql`, {
-      at,
-      query: "SELECT * FROM sqlite_master WHERE name = 'svc_agents_queue'",
-    }),
-    news,
-  );
-  const queued = useAsk<ReadonlyArray<Row>>(
-    queue.value?.length === 1
-      ? withQuery(`${agentPath(agent)}/sql`, {
-          at,
-          query: "SELECT * FROM svc_agents_queue LIMIT 100",
-        })
-      : undefined,
-    news,
-  );
   return (
     <>
       <AtField key={at} agent={agent} place={place} part="schedules" />
@@ -183,11 +167,12 @@ export const SchedulesTab = ({ agent, place, news }: Part & { readonly place: Pl
         )}
       </Answer>
       <h2>Queue</h2>
-      {queued.value === undefined ? (
-        <p className="quiet">Nothing waits.</p>
-      ) : (
-        <Rows rows={queued.value} />
-      )}
+      <TableIfThere
+        {...{ agent, place, news }}
+        table="svc_agents_queue"
+        query="SELECT * FROM svc_agents_queue"
+        none="Nothing waits."
+      />
     </>
   );
 };
@@ -198,7 +183,7 @@ const isoOf = (column: string): string =>
 const APPROVALS = `SELECT name, prompt,
   iif(status = 'waiting' AND expires_at <= unixepoch() * 1000, 'expired', status) AS status,
   decided_by AS by, reason, ${isoOf("decided_at")} AS decided, ${isoOf("asked_at")} AS asked,
-  ${isoOf("expires_at")} AS until FROM cf_agents_approvals ORDER BY rowid DESC LIMIT 100`;
+  ${isoOf("expires_at")} AS until FROM cf_agents_approvals ORDER BY rowid DESC`;
 const BUDGETS = `SELECT name, per, used, limit_amount AS "limit", ${isoOf("resets_at")} AS until
   FROM cf_agents_budgets ORDER BY name`;
 
@@ -211,6 +196,9 @@ export const ApprovalsTab = (part: Part & { readonly place: Place }) => (
     <TableIfThere {...part} table="cf_agents_budgets" query={BUDGETS} none="Nothing is spent." />
   </>
 );
+
+/** Some screens. */
+const SHOWN_MAX = 100;
 
 /** Rows of a table that an agent has only once it needs it. */
 const TableIfThere = ({
@@ -232,9 +220,23 @@ const TableIfThere = ({
   const tables = useAsk<ReadonlyArray<Row>>(withQuery(path, { at, query: TABLES }), version);
   const isThere = tables.value?.some(({ name }) => name === table) === true;
   const rows = useAsk<ReadonlyArray<Row>>(
-    isThere ? withQuery(path, { at, query }) : undefined,
+    isThere ? withQuery(path, { at, query: `${query} LIMIT ${SHOWN_MAX + 1}` }) : undefined,
     version,
   );
-  if (isThere) return <Answer of={rows}>{(list) => <Rows rows={list} />}</Answer>;
+  if (isThere)
+    return (
+      <Answer of={rows}>
+        {(list) => (
+          <>
+            <Rows rows={list.slice(0, SHOWN_MAX)} />
+            {list.length > SHOWN_MAX && (
+              <p className="quiet">
+                The first {SHOWN_MAX}: Tables has all of {table}.
+              </p>
+            )}
+          </>
+        )}
+      </Answer>
+    );
   return <Answer of={tables}>{() => <p className="quiet">{none}</p>}</Answer>;
 };

@@ -4,7 +4,7 @@
  */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { agentPath, ask, withQuery, type AgentName } from "./api.ts";
-import { messageOf } from "./hooks.ts";
+import { messageOf, useNextPage } from "./hooks.ts";
 import { Link, Problem, Table, Time, turnPath, type TableRow } from "./parts.tsx";
 
 export interface Cause {
@@ -37,14 +37,16 @@ export interface Line {
 
 export const KINDS = ["webhook", "request", "connect", "message", "close", "rpc", "queue", "schedule", "mail", "workflow", "start", "background", "claimed", "destroyed"]; // prettier-ignore
 const PAGE = 100;
+/** New turns that are asked for at once. Of more, those past `SHOWN_MAX` would not be shown. */
+const NEWS_MAX = 5_000;
 /** Some screens. With ten thousand rows, each page that is added takes a browser a second. */
 const SHOWN_MAX = 1_000;
 
-/** A full page may begin in the midst of an event: its turns come with the next page, together. */
-function wholeEvents(page: ReadonlyArray<Line>): ReadonlyArray<Line> {
-  if (page.length < PAGE) return page;
-  const whole = page.filter(({ seq }) => seq !== page[0]!.seq);
-  return whole.length === 0 ? page : whole;
+/** The newest of them: `SHOWN_MAX`, and the others of the event that this would cut. */
+function newestOf(lines: ReadonlyArray<Line>): ReadonlyArray<Line> {
+  let first = Math.max(0, lines.length - SHOWN_MAX);
+  while (first > 0 && lines[first - 1]!.seq === lines[first]!.seq) first--;
+  return lines.slice(first);
 }
 
 export const Timeline = (props: {
@@ -59,7 +61,8 @@ export const Timeline = (props: {
   /** The newest turns are not shown any more. */
   const [isPast, setIsPast] = useState(false);
   const [error, setError] = useState<string>();
-  const question = withQuery(`${agentPath(agent)}/history`, { ...filter, limit: PAGE });
+  const path = `${agentPath(agent)}/history`;
+  const question = withQuery(path, { ...filter, limit: PAGE });
   const shown = useRef<{ readonly question: string; readonly lines: ReadonlyArray<Line> }>(
     undefined,
   );
@@ -71,16 +74,22 @@ export const Timeline = (props: {
   useEffect(() => {
     if (isPast) return undefined;
     const ended = new AbortController();
-    const before = shown.current?.question === question ? shown.current.lines : undefined;
-    const last = before?.at(-1)?.seq;
-    const path = last === undefined ? question : withQuery(question.split("?")[0]!, { ...filter, from: last + 1, limit: 5_000 }); // prettier-ignore
-    ask<ReadonlyArray<Line>>(path, { signal: ended.signal }).then(
+    const { current } = shown;
+    const last = current?.question === question ? current.lines.at(-1)?.seq : undefined;
+    const asked =
+      last === undefined
+        ? question
+        : withQuery(path, { ...filter, from: last + 1, limit: NEWS_MAX });
+    ask<ReadonlyArray<Line>>(asked, { signal: ended.signal }).then(
       (found) => {
+        // An older page may have come meanwhile, and have taken the newest turns away.
+        const now = last === undefined ? [] : (shown.current?.lines ?? []);
+        if (ended.signal.aborted || now.at(-1)?.seq !== last) return;
         setError(undefined);
-        if (before === undefined) setIsAll(found.length < PAGE);
-        const next = before === undefined ? wholeEvents(found) : [...before, ...found];
-        if (next.length > SHOWN_MAX) setIsAll(false);
-        show(next.slice(-SHOWN_MAX));
+        if (last === undefined) setIsAll(found.length < PAGE);
+        const known = [...now, ...found];
+        if (known.length > SHOWN_MAX) setIsAll(false);
+        show(newestOf(known));
       },
       (wrong: unknown) => {
         if (!ended.signal.aborted) setError(messageOf(wrong));
@@ -88,22 +97,19 @@ export const Timeline = (props: {
     );
     return () => ended.abort();
   }, [question, news, isPast]);
-  const older = async (): Promise<void> => {
-    const first = lines?.[0]?.seq;
-    if (first === undefined || first <= 1) return;
-    try {
-      const found = await ask<ReadonlyArray<Line>>(withQuery(question.split("?")[0]!, { ...filter, to: first - 1, limit: PAGE })); // prettier-ignore
-      setIsAll(found.length < PAGE);
-      const next = [...wholeEvents(found), ...(shown.current?.lines ?? [])];
-      if (next.length > SHOWN_MAX) setIsPast(true);
-      show(next.slice(0, SHOWN_MAX));
-    } catch (wrong) {
-      setError(messageOf(wrong));
-    }
-  };
+  const older = useNextPage<ReadonlyArray<Line>>(question, (found) => {
+    if (shown.current?.question !== question) return;
+    setIsAll(found.length < PAGE);
+    const next = [...found, ...shown.current.lines];
+    const shownMax = Math.max(SHOWN_MAX, found.length);
+    if (next.length > shownMax) setIsPast(true);
+    show(next.slice(0, shownMax));
+  });
+  const first = lines?.[0]?.seq;
+  const problem = error ?? older.error;
   return (
     <>
-      {error !== undefined && <Problem text={error} />}
+      {problem !== undefined && <Problem text={problem} />}
       {isPast && (
         <button
           onClick={() => {
@@ -119,8 +125,14 @@ export const Timeline = (props: {
       ) : (
         <TurnTable agent={agent} lines={lines.toReversed()} />
       )}
-      {lines !== undefined && lines.length > 0 && !isAll && (
-        <button onClick={() => void older()}>Older</button>
+      {first !== undefined && !isAll && (
+        <button
+          onClick={() =>
+            void older.next(withQuery(path, { ...filter, to: first - 1, limit: PAGE }))
+          }
+        >
+          Older
+        </button>
       )}
     </>
   );

@@ -2,7 +2,7 @@
  * The console as operators have it: a process of its own, its API, and its page in a real Chromium.
  */
 import { readFileSync, writeFileSync } from "node:fs";
-import { createServer, request } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launchChromium } from "../kit/chromium.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { serveConsole, storeEvent, type Served } from "./serveConsole.ts";
+import { serveConsole, statusWith, storeEvent, type Served } from "./serveConsole.ts";
 
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
 const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
@@ -50,6 +50,8 @@ afterAll(async () => {
   await installation?.stop();
 });
 
+/** Turns of an agent's events, which pages of 100 do not fit. */
+const THICK = [30, 250, 40, 90];
 const DESK = `/api/agents/note-agent/${encodeURIComponent("on/the desk")}`;
 interface Turn {
   readonly seq: number;
@@ -144,6 +146,21 @@ describe("the console's API", () => {
     expect(await get(`${of}?from=${seq + 1}`)).toEqual([]);
   });
 
+  it("has each turn in one page of a history, also those of an event that is longer than a page", async () => {
+    let after = 0;
+    for (const turns of THICK)
+      after = await storeEvent(installation.ports.journal, "thick", { turns, after });
+    const of = "/api/agents/BulkAgent/thick/history?limit=100";
+    const pages: number[] = [];
+    for (let to = ""; ;) {
+      const page = await get<Turn[]>(of + to);
+      pages.push(page.length);
+      if (page.length < 100) break;
+      to = `&to=${page[0]!.seq - 1}`;
+    }
+    expect(pages).toEqual([130, 250, 30]);
+  });
+
   it("says what is wrong with a question", async () => {
     const wrong = async (path: string) => {
       const { status, text } = await ask(path);
@@ -161,7 +178,10 @@ describe("the console's API", () => {
       400,
       expect.stringContaining("nothing was changed"),
     ]);
-    expect((await wrong(`${DESK}/history?limit=none`))[0]).toBe(400);
+    for (const limit of ["none", "0", "5001"]) {
+      const said = `limit=${limit}: give a whole number from 1 to 5000`;
+      expect(await wrong(`${DESK}/history?limit=${limit}`)).toEqual([400, said]);
+    }
     expect((await ask(`${DESK}/nothing`)).status).toBe(404);
     expect((await ask("/api/dead/1/drop")).status).toBe(405);
     expect((await ask("/%E0%A4%A", {})).status).toBe(400);
@@ -185,20 +205,8 @@ describe("the console's API", () => {
   });
 });
 
-/** With headers that `fetch` sets itself. */
-const statusOf = (
-  method: string,
-  path: string,
-  headers: Readonly<Record<string, string>>,
-): Promise<number | undefined> =>
-  new Promise((resolve, reject) => {
-    request(served.url + path, { method, headers: { ...bearer, ...headers } }, (response) => {
-      response.resume();
-      resolve(response.statusCode);
-    })
-      .on("error", reject)
-      .end();
-  });
+const statusOf = (method: string, path: string, headers: Readonly<Record<string, string>>) =>
+  statusWith(served.url + path, method, { ...bearer, ...headers });
 
 describe("agents console", () => {
   it("makes up a token, prints the URL that opens it, and stops at a signal", async () => {
@@ -233,15 +241,7 @@ describe("agents console", () => {
 
   it("accepts the public host that it is given, and no other", async () => {
     const own = await serve(["--public-host", "ops.example.com"], { AGENTS_CONSOLE_TOKEN: TOKEN });
-    const status = (asked: string) =>
-      new Promise((resolve, reject) => {
-        request(own.url, { headers: { host: asked } }, (response) => {
-          response.resume();
-          resolve(response.statusCode);
-        })
-          .on("error", reject)
-          .end();
-      });
+    const status = (host: string) => statusWith(own.url, "GET", { host });
     expect(await status("ops.example.com")).toBe(200);
     expect(await status("ops.example.com.evil.example")).toBe(421);
     own.process.kill("SIGTERM");
@@ -368,15 +368,21 @@ describe("the console's page", () => {
         turns: 0,
         after: 0,
       });
-    const { page, broken } = await open("agents?class=BulkAgent");
+    const { page, broken } = await open("agents?class=BulkAgent&text=bulk");
     const rows = page.getByRole("region", { name: "Agents", exact: true }).getByRole("row");
-    for (const count of [100, 200, 230]) {
-      await pollUntil(`${count} agents`, async () => {
+    const shows = (count: number) =>
+      pollUntil(`${count} agents`, async () => {
         const found = (await rows.count()) - 1;
         return found === count || { done: false, saw: found };
       });
-      if (count < 230) await page.getByRole("button", { name: "More" }).click();
-    }
+    await shows(100);
+    await page.getByRole("button", { name: "More" }).click();
+    await shows(200);
+    // The first page has another last agent now.
+    await storeEvent(installation.ports.journal, "bulk", { turns: 0, after: 0 });
+    await shows(201);
+    await page.getByRole("button", { name: "More" }).click();
+    await shows(231);
     expect(await page.getByRole("button", { name: "More" }).count()).toBe(0);
     await call("in a drawer", "write", "again", "nobody");
     for (const _ of [1, 2]) await call("in a drawer", "enqueue");
@@ -416,6 +422,28 @@ describe("the console's page", () => {
     expect(broken).toEqual([]);
     await page.close();
   });
+
+  it("loses no turn between two pages of a timeline, whatever an event has, and shows one event whole", async () => {
+    const { page, broken } = await open("agents/BulkAgent/thick");
+    const rows = page.locator("main tbody tr");
+    const older = page.getByRole("button", { name: "Older" });
+    for (const count of [130, 380, 410]) {
+      await pollUntil(`${count} turns`, async () => {
+        const found = await rows.count();
+        return found === count || { done: false, saw: found };
+      });
+      // Pressed twice, it still asks for one page.
+      if (count < 410) await older.dblclick();
+    }
+    expect(await older.count()).toBe(0);
+    await rows.nth(200).getByRole("link").click();
+    await pollUntil("all turns of the event", async () => {
+      const found = await page.locator("main article").count();
+      return found === 250 || { done: false, saw: found };
+    });
+    expect(broken).toEqual([]);
+    await page.close();
+  }, 60_000);
 
   it("shows names, states and rows of attackers as text", async () => {
     const name = "<img src=x onerror=hacked=1>";

@@ -1,5 +1,6 @@
 /** `agents console` in a process of its own, and agents that only their journals know. */
 import { spawn, type ChildProcess } from "node:child_process";
+import { request } from "node:http";
 import { fileURLToPath } from "node:url";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
@@ -40,6 +41,21 @@ export async function serveConsole(
   }
   return { process: child, url, said, ended };
 }
+
+/** The answer's status. `headers` may be those that `fetch` sets itself. */
+export const statusWith = (
+  url: string,
+  method: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<number | undefined> =>
+  new Promise((resolve, reject) => {
+    request(url, { method, headers }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    })
+      .on("error", reject)
+      .end();
+  });
 
 /** Resolves to the sequence. Without turns it is a claim. */
 export async function storeEvent(

@@ -91,21 +91,26 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
           : await existingClass(ports.journal, className).catch((error: unknown) => {
               throw refusalOf(error);
             });
-      const page: JournalEntry[] = [];
-      for (const entry of await (after === undefined ? entries.now() : entries.lately())) {
-        const { id } = entry;
-        if (stored !== undefined && id.class !== stored) continue;
-        if (!id.name.startsWith(prefix)) continue;
-        if (!id.name.toLowerCase().includes(text.toLowerCase())) continue;
-        if (after !== undefined && compare(id, { class: after.className, name: after.name }) <= 0) continue; // prettier-ignore
-        page.push(entry);
-        if (page.length >= limit) break;
-      }
+      const part = text.toLowerCase();
+      const matching = (await (after === undefined ? entries.now() : entries.lately())).filter(
+        ({ id }) =>
+          (stored === undefined || id.class === stored) &&
+          id.name.startsWith(prefix) &&
+          id.name.toLowerCase().includes(part) &&
+          (after === undefined || compare(id, { class: after.className, name: after.name }) > 0),
+      );
       const found: unknown[] = [];
-      for await (const agent of listed(ports, page)) found.push(agent);
+      let looked = 0;
+      // Agents that are gone by now are left out: the page is filled up with the next.
+      while (found.length < limit && looked < matching.length) {
+        const some = matching.slice(looked, looked + limit - found.length);
+        looked += some.length;
+        for await (const agent of listed(ports, some)) found.push(agent);
+      }
       return found;
     },
-    history: (wanted) => lines((capture) => history(ports, capture, { ...wanted, json })),
+    history: (wanted) =>
+      lines((capture) => history(ports, capture, { ...wanted, wholeEvents: true, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
     query: async ({ sql: statement, at, after }) => {

@@ -47,6 +47,8 @@ export interface HistoryOptions {
   readonly json: boolean;
   /** Print only this many lines, the last ones. */
   readonly limit: number | undefined;
+  /** With `limit`: also the other turns of the event that it would cut. */
+  readonly wholeEvents?: boolean;
   /** Print only events from this sequence on. */
   readonly fromSeq?: number | undefined;
   /** Print only events up to this sequence. */
@@ -174,10 +176,10 @@ export async function history(
         terminal.err(trimmedNote(read.base.head.seq, read.base.head.time));
         continue;
       }
-      for (const line of turns.of(read.event)) {
-        if (!keeps) print(line);
-        else if (kept.push(line) > (options.limit ?? Infinity)) kept.shift();
-      }
+      for (const line of turns.of(read.event))
+        if (keeps) kept.push(line);
+        else print(line);
+      kept.splice(0, excess(kept, options));
     }
     for (const line of options.rows === true ? await withRows(ports, id, kept) : kept) print(line);
   };
@@ -193,6 +195,16 @@ export async function history(
         print(line);
     },
   });
+}
+
+/** How many of the first lines are past the limit. */
+function excess(
+  lines: ReadonlyArray<HistoryLine>,
+  { limit = Infinity, wholeEvents = false }: Pick<HistoryOptions, "limit" | "wholeEvents">,
+): number {
+  let count = Math.max(0, lines.length - limit);
+  if (wholeEvents) while (count > 0 && lines[count - 1]!.seq === lines[count]!.seq) count--;
+  return count;
 }
 
 /** Events that are looked at for one that says its state. Reading all costs more. */
