@@ -8,6 +8,10 @@
 // The first allocation: most webhooks that don't fit one packet fit this.
 const FIRST_BYTES = 16 * 1024;
 
+/** The text of the 413. */
+export const tooLarge = (limit: number): string =>
+  `Content too large: at most ${limit} bytes are taken here`;
+
 export class BodyBuffer {
   #bytes: Uint8Array;
   #length = 0;

@@ -69,9 +69,10 @@ export class RequestLog {
 
   write(severity: Severity, line: RequestLine): void {
     if (!this.wants(severity) || !this.isWithinBound()) return;
-    const { what, agent, ...rest } = line;
+    const { what, agent, ms, ...rest } = line;
     this.log[severity](what, {
       ...(agent !== undefined && { class: agent.class, name: agent.name }),
+      ...(ms !== undefined && { ms: Number(ms.toFixed(1)) }),
       ...defined(rest),
       [TEXT]: () => textOf(line),
     });

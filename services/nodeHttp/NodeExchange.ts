@@ -9,7 +9,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
-import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
+import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
   cancelBody,
@@ -85,7 +85,7 @@ export class NodeExchange implements Exchange {
     const req = this.#req;
     req.on("data", (piece: Buffer) => {
       if (this.#responded || buffer.add(piece)) return;
-      this.refuse(413, "Content too large", "linger");
+      this.refuse(413, tooLarge(limit), "linger");
     });
     req.once("end", () => {
       if (this.#responded || this.#abort.fired) return;

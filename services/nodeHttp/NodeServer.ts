@@ -34,6 +34,7 @@ import {
   type HttpServerShape,
   type ListenFailed,
 } from "../../core/http/HttpServer.ts";
+import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
   addHeader,
@@ -214,7 +215,7 @@ class Listener implements ExchangeOwner {
     if (limit === undefined) return exchange.fail();
     const declared = framing._tag === "Length" ? framing.bytes : undefined;
     if (declared !== undefined && declared > limit) {
-      return exchange.refuse(413, "Content too large", "linger");
+      return exchange.refuse(413, tooLarge(limit), "linger");
     }
     if (expects) res.writeContinue();
     exchange.readBody(limit, declared);

@@ -21,7 +21,7 @@ import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 import { UwsBodyWriter } from "./UwsBodyWriter.ts";
 import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
-import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
+import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
   cancelBody,
@@ -221,7 +221,7 @@ export class UwsExchange implements Exchange {
     if (!this.#buffer.add(new Uint8Array(chunk))) {
       this.#endBodyTimeout();
       // The rest of a chunked body has no known length, so it is not read to deliver the answer.
-      this.refuse(413, "Content too large", "close");
+      this.refuse(413, tooLarge(limit), "close");
       return;
     }
     if (!last) return;

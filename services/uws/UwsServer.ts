@@ -34,6 +34,7 @@ import {
   type HttpServerShape,
   type ListenFailed,
 } from "../../core/http/HttpServer.ts";
+import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
@@ -195,7 +196,7 @@ class Server implements ExchangeOwner {
     const limit = this.guard.limitBody(request);
     if (limit === undefined) return exchange.fail();
     if (framing._tag === "Chunked") return exchange.readBody(limit, undefined);
-    if (framing.bytes > limit) return exchange.refuse(413, "Content too large", "linger");
+    if (framing.bytes > limit) return exchange.refuse(413, tooLarge(limit), "linger");
     if (framing.bytes === 0) return exchange.start();
     exchange.readBody(limit, framing.bytes);
   }

@@ -93,7 +93,7 @@ const run = (...args: ReadonlyArray<string>) =>
     execFile(
       process.execPath,
       [MAIN, ...args],
-      { env: { SECRET }, timeout: 20_000 },
+      { env: { SECRET }, timeout: 90_000 },
       (error, _out, err) => resolve({ code: error?.code, err }),
     ),
   );

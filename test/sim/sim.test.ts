@@ -15,7 +15,7 @@ const KEPT = [
   90651, 103293,
 ];
 
-test("one seed twice gives one trace, to the byte", { timeout: 120_000 }, async () => {
+test("one seed twice gives one trace, to the byte", async () => {
   const digests = new Set<string>();
   for (const seed of [2, 5, 15, 26, 38, 61]) {
     const once = await simulate({ seed, keepTrace: true });
@@ -27,7 +27,7 @@ test("one seed twice gives one trace, to the byte", { timeout: 120_000 }, async 
   expect(digests.size).toBe(6);
 });
 
-test("seeds that found a bug find it no more", { timeout: 120_000 }, async () => {
+test("seeds that found a bug find it no more", async () => {
   for (const seed of KEPT) {
     const { violations } = await simulate({ seed });
     expect({ seed, violations }).toEqual({ seed, violations: [] });
