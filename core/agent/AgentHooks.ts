@@ -3,6 +3,7 @@
  * `onError`.
  */
 import { Connection } from "../connection/Connection.ts";
+import { ConnectionFailed } from "../errors/errors.ts";
 import type { FiberRecoveryContext, FiberRecoveryResult } from "../fiber/Fiber.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -51,15 +52,20 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
 
   /**
    * Hook: receives errors of the agent's code, with the connection where one is concerned.
-   * Returning suppresses the error. Default: logs the error and rethrows it.
+   * Returning suppresses the error. Default: logs the error and rethrows it; of a
+   * `ConnectionFailed`, which is a client's fault, no more than its message.
    */
   onError(error: unknown): void | Promise<void>;
   onError(connection: Connection, error: unknown): void | Promise<void>;
   onError(first: unknown, second?: unknown): void | Promise<void> {
     const error = first instanceof Connection ? second : first;
-    this.log.error("an error in the agent's code", {
-      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    });
+    // A client's fault, and no failure of the agent's.
+    if (error instanceof ConnectionFailed)
+      this.log.warn("a client's connection failed", { error: error.message });
+    else
+      this.log.error("an error in the agent's code", {
+        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      });
     throw error;
   }
 

@@ -203,3 +203,19 @@ test("an id of a delivery begins with the time of its request", async () => {
   expect(time).toBeGreaterThanOrEqual(before);
   expect(time).toBeLessThanOrEqual(Date.now());
 });
+
+test("what a client did to its own socket is no error of the agent's", async () => {
+  const socket = await TestSocket.open(`${system.url}/agents/lined-agent/too-large`);
+  // Its peer closes while this is still being written: that error is expected.
+  socket.socket.on("error", () => undefined);
+  socket.socket.send("x".repeat(4 * 1024 * 1024));
+  const [line] = await pollUntil("it is told", () => {
+    const told = linesOf(({ fields }) => fields?.["name"] === "too-large");
+    return told.length > 0 && { done: true, value: told };
+  });
+  expect([line!.level, line!.message, line!.fields["error"]]).toEqual([
+    "warn",
+    "a client's connection failed",
+    "The connection was closed with 1009: Message too large",
+  ]);
+});
