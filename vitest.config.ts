@@ -32,6 +32,7 @@ const LONG = [
   "test/retention/{realTrim,kills}.test.ts",
   "test/system/followChanges.test.ts",
   "test/console/{console,path}.test.ts",
+  "test/query/killed.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

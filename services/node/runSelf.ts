@@ -5,7 +5,9 @@
 import { spawn } from "node:child_process";
 
 export interface RanSelf {
-  readonly code: number;
+  /** Undefined: a signal ended it, and what it printed may be a part. */
+  readonly code: number | undefined;
+  readonly signal: NodeJS.Signals | undefined;
   readonly out: string;
   readonly err: string;
 }
@@ -24,6 +26,8 @@ export function runSelf(
     child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
     child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
     child.once("error", reject);
-    child.once("close", (code) => resolve({ code: code ?? 1, out, err }));
+    child.once("close", (code, signal) =>
+      resolve({ code: code ?? undefined, signal: signal ?? undefined, out, err }),
+    );
   });
 }

@@ -30,6 +30,7 @@ import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
+import type { RanSelf } from "../node/runSelf.ts";
 import type { WatchdogOptions } from "../watchdog/startWatchdog.ts";
 import type { OpenLeases } from "../workers/serveLeases.ts";
 import type { WorkerLink } from "../workers/workerLink.ts";
@@ -352,7 +353,7 @@ export interface Joins {
   readonly runSelf: (
     args: ReadonlyArray<string>,
     env: Readonly<Record<string, string>>,
-  ) => Promise<{ readonly code: number; readonly out: string; readonly err: string }>;
+  ) => Promise<RanSelf>;
   /** Resolves to a function that runs past events again on a module's code. */
   readonly rerunOn: (code: {
     readonly module: LoadedModule;

@@ -36,6 +36,11 @@ export const ownProcess =
     ];
     // The URL may have a password in it, and a command line is seen by all users of the machine.
     const ran = await runSelf([command, ...target, ...args], { NATS_URL: natsUrl });
+    if (ran.signal !== undefined)
+      throw new ConsoleRefusal(
+        503,
+        `agents ${command} was ended by ${ran.signal} before it had an answer. Ask again.`,
+      );
     const lines = ran.out.split("\n").filter((line) => line !== "");
     // Exit code 1 with lines: something came out otherwise.
     if (ran.code !== 0 && lines.length === 0)
