@@ -15,10 +15,9 @@ const ATTACK = ["test/attack/**/*.test.ts"];
 /** `npm run test:long`: real processes, clusters, whole calendars; half a minute each or more. */
 const LONG = [
   "test/cluster/*.test.ts",
-  "test/faults/{rig,rigFound,socketOrder,nothingLost,topology,deadCallee,damage}.test.ts",
+  "test/faults/{rig,rigFound,socketOrder,nothingLost,leftBehind,topology,deadCallee,damage}.test.ts",
   "test/membership/{membership,gatewayEnds}.test.ts",
   "test/workflow/kill.test.ts",
-  "test/fiber/kill.test.ts",
   "test/step/kills.test.ts",
   "test/stream/assistantKills.test.ts",
   "test/schedule/{manySchedules,realServer,cron}.test.ts",
