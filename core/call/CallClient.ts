@@ -1,24 +1,23 @@
 /**
- * Calls an agent wherever it lives: for gateways, for stubs in a worker's `fetch`, between agents.
+ * Calls an agent on whichever host owns it: for gateways, for stubs in the module's `fetch`, and
+ * between agents.
  *
- * 1. While nobody owns the shard, or the owner says `notHere`, nothing was done: hold and ask again
- *    until the deadline.
- * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
- *    (`repeatable`) is asked of the new owner; another fails with `CallLost`. So too when a former
- *    owner, frozen past its lease, is the first to answer, or its agent was discarded under it
- *    (`late`).
- * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order.
- *    So does `give`.
- * 4. An input for a shard that a host of this process owns is given to it as it is (`serveInputs`):
- *    as a message it would be written, checked, read and answered so, for each webhook, for the
- *    same outcome (`test/system/directInput`).
- * 5. What an agent asks for is not asked again once that agent is lost: whoever has it now asks for
- *    itself, and a call that is held for a minute must not come after what was decided since.
+ * 1. While the shard has no owner, or the owner answers `notHere`, nothing was done: the call is
+ *    sent again until its deadline.
+ * 2. If the owner is lost while it has the call, the call may have been done. A `repeatable` one is
+ *    sent to the new owner; any other fails with `CallLost`. The same goes for the answer `late`: of
+ *    a former owner that was frozen past its lease, or whose agent was discarded during the call.
+ * 3. `offer` and `give` send once and wait for nothing: what one sender offers an agent arrives in
+ *    order.
+ * 4. An input for a shard of a host in this process is passed without a message (`serveInputs`).
+ *    The outcome is the same (`test/system/directInput`), and each webhook saves the encoding.
+ * 5. An agent's call is not sent again once that agent has left this host: its next owner calls
+ *    itself, and a late repetition must not follow what was decided since.
  * 6. A call may be what ended its host. It is repeated after one lost owner, marked as `suspect`,
- *    and fails with `CallLost` after `LOST_MAX`; what a suspect's code asks for is not repeated at
- *    all. An owner is lost when its lease ends without a release while the call is out there. Not
- *    so one that answers `late`, and none while the broker is away. A host that only stalled comes
- *    back: it claims its own lease again within `RETURN_MS`, and counts towards `LOSSES_MAX` only.
+ *    and fails with `CallLost` after `LOST_MAX`. Calls that a suspect's code makes are not repeated.
+ *    An owner is lost when its lease ends without a release while it has the call; an answer `late`
+ *    does not count, nor does anything while the broker is unreachable. A host that only stalled
+ *    claims its own lease again within `RETURN_MS`, and then counts towards `LOSSES_MAX` only.
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -107,7 +106,7 @@ const HOST_KEY = "host.";
 const OFFER_HEAD_BYTES = 1024;
 /** Rule 6: one repetition, for a host that was lost for another reason. */
 const LOST_MAX = 2;
-/** Rule 6. What stalls its host for longer than a lease lives is not run for ever either. */
+/** Rule 6: a call that stalls each host for longer than a lease must end, too. */
 const LOSSES_MAX = 4;
 /**
  * Rule 6: as long as a lease lives by default; a machine that is busy enough to stall a host does
@@ -129,8 +128,8 @@ export class CallClient {
     readonly caller?: () => Caller | undefined;
   };
   /**
-   * One for all calls that are out to a shard: a controller and its signal for each would be a
-   * twentieth of a small call.
+   * One for all calls in flight to a shard: a controller and a signal for each call would cost a
+   * twentieth of a small one.
    */
   private readonly out = new Map<ShardId, AbortController>();
   /** How many owners each shard has lost while this process watched, and the last of them. */
@@ -205,7 +204,7 @@ export class CallClient {
     }
   }
 
-  /** Does the bus take it without the blob store? */
+  /** Whether a message has room for it, without the blob store. */
   fits(body: Uint8Array): boolean {
     return body.length + OFFER_HEAD_BYTES <= this.parts.bus.payloadBytesMax;
   }
@@ -220,8 +219,8 @@ export class CallClient {
   }
 
   /**
-   * Gives a durable input to its agent's host, unstored; rule 3. What else it answers than `done`
-   * or `stored`, or undefined: it is to be stored. A body may be in the blob that its answer names.
+   * Rule 3: passes a durable input that is not stored to its agent's host. Unless the reply is
+   * `done` or `stored`, the caller has to store it. The reply may name a blob with its body.
    */
   give(id: AgentId, head: InboxHead, input: OfferInput): Promise<CallAnswer | undefined> {
     const serve = this.servers.get(shardOf(id, this.parts.shards));
@@ -266,7 +265,7 @@ export class CallClient {
     return reply._tag === "Reply" ? reply.data : undefined;
   }
 
-  /** Rule 6: what an answer, or none, says of the try that was made last. */
+  /** Rule 6: notes what the outcome says about the last try. */
   private heard(tries: CallTries, { _tag }: BusReply): void {
     if (_tag === "Reply") tries.answered();
     else if (_tag === "NoResponders" || !this.parts.bus.connected()) tries.notBegun();
@@ -288,6 +287,7 @@ export class CallClient {
       beforeRepeat?.();
     };
     let { data } = encoded;
+    /** Rule 6: until then a lost host may come back, before the call fails. */
     let returnEndMs: number | undefined;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const nowMs = time.monotonicMs();
@@ -326,7 +326,7 @@ export class CallClient {
     }
   }
 
-  /** Fires when its owner is lost, for the calls sent to it from now on. */
+  /** Fires when the shard's present owner is lost. */
   private signalOf(shard: ShardId): AbortSignal {
     let controller = this.out.get(shard);
     if (controller === undefined) this.out.set(shard, (controller = new AbortController()));

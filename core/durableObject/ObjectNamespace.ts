@@ -5,7 +5,8 @@
  */
 import { topLevelId } from "../../schemas/AgentPath.ts";
 import { toBase64Url } from "../../schemas/base64.ts";
-import { AgentNamespace, makeStub, type StubOptions } from "../namespace/AgentNamespace.ts";
+import { AgentNamespace, type StubOptions } from "../namespace/AgentNamespace.ts";
+import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import type { AgentInstanceId } from "../namespace/instanceId.ts";
 import { ObjectId, parseObjectId, uniqueObjectId } from "./objectId.ts";

@@ -1,14 +1,14 @@
 /**
- * Rebuilds an agent from what is stored: local cache, else the newest readable snapshot, else
- * nothing, and then the journal's tail (I2: all three give the same bytes). First phase of an
- * agent's life in memory; next: `ActiveAgent`. Also what `state --at` and `sql --at` use.
+ * Rebuilds an agent: from the local cache, else the newest readable snapshot, else nothing, and
+ * then from the journal's tail (I2: all three lead to the same bytes). First phase of an agent's
+ * life in memory; next: `ActiveAgent`. `state --at` and `sql --at` use it, too.
  *
- * A snapshot that can't be read or is past the point asked for is passed over, down to full replay.
- * A damaged *event* stops the rebuild with `CorruptFrame`: the agent is quarantined (I12). A
- * journal that was trimmed shows by its first event, which names the one before it: whatever image
- * is older than that, a local cache of long ago too, gives way to the agent's base. How far the
- * journal goes is asked once, of its leader, and first: of many agents the last event is all that
- * is missing.
+ * - A snapshot that can't be read, or is later than the requested point, is skipped.
+ * - A damaged event stops the rebuild with `CorruptFrame`: the agent is quarantined (I12).
+ * - The first event of a trimmed journal names its predecessor. An image that is older than that
+ *   predecessor, also one of an old local cache, is replaced by the agent's base.
+ * - The journal's last event is read first, once, from the stream's leader: it is often the only
+ *   one that the image lacks.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -39,7 +39,7 @@ export interface RebuildSources {
    */
   readonly atTimeMs?: number;
   /**
-   * A clean local cache is taken by its own word: the journal may have later events
+   * A clean local cache is used without a look at the journal, which may have later events
    * (`Rebuilt.unproven`).
    */
   readonly trustsCache?: boolean;
@@ -62,7 +62,7 @@ export interface Rebuilt {
   readonly time: number;
   readonly hasState: boolean;
   readonly state: unknown;
-  /** It is the local cache's, and nobody looked whether the journal has more. */
+  /** It is the local cache's, and the journal was not read: it may have more. */
   readonly unproven: boolean;
 }
 
@@ -92,7 +92,7 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
     if (!isWhole) replayed = await replayTail(image, database, { ...sources, last });
     let trimmed = 0;
     while ("after" in replayed) {
-      // Another trim may come between the base and the journal, and then there is a later base.
+      // After another trim between the two reads there is a gap again, with a later base.
       if (replayed.after <= trimmed) throw missing(image, replayed);
       trimmed = replayed.after;
       image = await restoreBase(id, database, sources, replayed);
@@ -112,7 +112,7 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
     };
   } catch (error) {
     database.close();
-    // Closed so, a damaged local image is gone: what is stored serves.
+    // Closing has removed a damaged local image: the second try uses snapshot and journal.
     if (error instanceof LocalImageCorrupt) return rebuildAgent(id, sources);
     throw error;
   }
@@ -128,7 +128,7 @@ function decodeCore(
       ? AgentImage.fromSnapshot(id, head)
       : undefined;
   } catch {
-    // A cache is only ever a shortcut: the snapshot or the journal serves instead.
+    // A cache is only a shortcut: snapshot and journal are used instead.
     return undefined;
   }
 }
@@ -144,8 +144,7 @@ async function restoreSnapshot(
     try {
       snapshot = decodeSnapshot(data);
     } catch (error) {
-      // A later version is passed over, too: a flipped bit looks like one, and the journal has all
-      // that is in it.
+      // A later version is skipped, too: a flipped bit looks like one, and the journal has it all.
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) continue;
       throw error;
     }
@@ -164,7 +163,7 @@ async function restoreSnapshot(
 
 const NOTHING: Replayed = { events: 0, bytes: 0 };
 
-/** An event names one before it that is neither in the image nor in the journal. */
+/** An event whose predecessor is neither in the image nor in the journal. */
 type Gap = Pick<HistoryTrimmed, "seq" | "after" | "timeMs">;
 
 const missing = (image: AgentImage, { seq, after }: Gap): CorruptFrame =>
@@ -173,8 +172,8 @@ const missing = (image: AgentImage, { seq, after }: Gap): CorruptFrame =>
   });
 
 /**
- * The image of what was trimmed from the journal: the base at the event that `gap` names. When the
- * last trim was stored and not carried out, there are only bases of later events.
+ * Restores the base that covers `gap`: the one at the predecessor that it names or, after a trim
+ * that was stored and not carried out, at a later event.
  */
 async function restoreBase(
   id: AgentId,
@@ -196,8 +195,8 @@ async function restoreBase(
 }
 
 /**
- * `last`: where the end is not asked for, the journal's. Returns the gap that it met, after which
- * image and database are of no use.
+ * `last`: the journal's last event, where it is to be replayed to its end. Returns the gap if it
+ * finds one; image and database are then useless.
  */
 async function replayTail(
   image: AgentImage,
@@ -232,8 +231,8 @@ async function replayTail(
 }
 
 /**
- * Is it the one event that is missing, and whole? Whoever reads the journal says what is wrong with
- * one that is not.
+ * Whether it is the only event that the image lacks, and undamaged. (A damaged one is reported when
+ * the journal is read.)
  */
 function isNext(image: AgentImage, { data }: StoredEvent): boolean {
   try {
@@ -245,8 +244,7 @@ function isNext(image: AgentImage, { data }: StoredEvent): boolean {
 }
 
 /**
- * One step of a replay: the agent after the event. Throws `CorruptFrame` where one before it is
- * missing.
+ * Applies one event in a replay. Throws `CorruptFrame` if its predecessor is missing.
  */
 export function replayEvent(
   image: AgentImage,
@@ -261,8 +259,8 @@ export function replayEvent(
 }
 
 /**
- * A nats-server that finds a message damaged on its disk goes on without it, and says nothing. What
- * is left would often apply, to a state that never was (I12).
+ * A nats-server that finds a damaged message on its disk skips it silently. The events after it
+ * would often apply, to a state that never was (I12).
  */
 export function checkNothingIsMissing(
   image: Pick<AgentImage, "seq">,

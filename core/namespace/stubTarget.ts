@@ -1,6 +1,12 @@
-/** What a stub stands for, for code that is built on a stub that a user holds. */
+/**
+ * The target of a stub: what `makeStub` makes it of, and what code that receives a stub from a user
+ * reads back.
+ */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { CallClient } from "../call/CallClient.ts";
+
+/** How long a stub's call may take, moves of the agent included. */
+export const STUB_DEADLINE_MS = 60_000;
 
 /**
  * Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its

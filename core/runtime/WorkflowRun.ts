@@ -1,14 +1,14 @@
 /**
- * One workflow instance: an actor of its own, named by the workflow's class and id. Its journal
- * holds the record of every step (`RunTable`); `run()` is a function of that record (`Execution`).
+ * One workflow instance: an agent of its own, named by the workflow's class and id. Its database
+ * has the record of every step (`RunTable`), from which `Execution` replays `run()`.
  *
- * 1. While there is something to do, a `drive` waits in its queue: whichever host owns the instance
- *    runs it, and goes on where the record ends. It is settled when the run is over or only waits.
- * 2. What waits has a schedule: `wake` puts a drive into the queue again. So does each signal.
- * 3. Neither ever ends in the dead letters: their attempts are without number.
+ * 1. While there is work, the instance's queue has a `drive`. Whichever host owns the instance runs
+ *    it from where the record ends. It is done when the run has ended or only waits.
+ * 2. Each wait has a schedule, whose `wake` queues a drive again. So does each signal.
+ * 3. Drives and wakes have unlimited attempts, and never become dead letters.
  * 4. Nothing is written in a drive's own turn: a durable turn's writes wait for its end.
  *
- * Fed by signals (`SignalLane`) and stubs (`WorkflowBinding`); tells its agent by signals.
+ * Fed by signals (`SignalLane`) and stubs (`WorkflowBinding`); notifies its agent by signals.
  */
 import { agentId } from "../../schemas/Address.ts";
 import type { StartSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
@@ -16,7 +16,8 @@ import { Agent } from "../agent/Agent.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
 import { runtimeOf } from "../agent/RuntimeContext.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
-import { AgentNamespace, makeStub } from "../namespace/AgentNamespace.ts";
+import { AgentNamespace } from "../namespace/AgentNamespace.ts";
+import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RECEIVE } from "../input/runWorkflowSignal.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
@@ -306,9 +307,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
 
   #agentOf(run: RunRecord) {
     if (run.agent === undefined)
-      throw new Error(
-        `this.agent: no agent started ${this.#title}; runWorkflow starts it with one`,
-      );
+      throw new Error(`this.agent: no agent started ${this.#title}: use runWorkflow`);
     const [className, name] = run.agent;
     const namespace: unknown = this.env[className];
     if (!(namespace instanceof AgentNamespace))

@@ -1,16 +1,16 @@
 /**
- * Calls from gateways and other hosts, as turns of the agent: HTTP requests, socket frames, RPC,
- * the current state. Every reply passes the output gate.
+ * Runs calls from gateways and other hosts as turns of the agent: HTTP requests, socket frames,
+ * RPC, the current state. `AgentSlot` feeds it. Every reply passes the output gate.
  *
- * A call is not a durable input: when the agent is discarded meanwhile the answer is `notHere`, and
- * the caller, which still holds the request, asks the new owner; `late` when it had begun, for what
- * it did may be stored. Not so when it was aborted while the call ran: asked again it would abort
- * again. One that may have ended its host before runs apart from others of its kind (`Suspects`).
- *
- * The messages of a socket are taken in the order of their numbers, each once. Its gateway sends
- * several ahead: when one is missing, or was lost with an agent that was discarded, those after it
- * are not taken. What was taken and is asked again is answered like the first time: when what it
- * wrote is stored.
+ * 1. A call is not stored. If the agent is discarded before the call begins, the reply is
+ *    `notHere`, and the caller, which still has the request, asks the new owner. If it had begun,
+ *    the reply is `late`, because its writes may be stored. If the agent was aborted, the reply is
+ *    an error, because a repetition would abort it again.
+ * 2. A call that may have ended its host before does not run beside others of its kind
+ *    (`Suspects`).
+ * 3. The messages of a socket are taken in the order of their numbers, each once. Its gateway
+ *    pipelines them: after a missing one, none is taken. A message that was taken before is
+ *    acknowledged again, when its writes are stored, and does not run again.
  */
 import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
 import { changeFromClient } from "../agent/changeState.ts";
@@ -62,7 +62,7 @@ export async function handleCall(
   const isSuspect = call.suspect === true && call.kind !== "durable";
   const over = isSuspect ? agent.suspects.admitCall() : NOTHING;
   // Nothing was done: the caller asks again.
-  if (over === undefined) return { reply: { kind: "notHere" } };
+  if (over === undefined) return { reply: { kind: "notHere" } }; // rule 2
   try {
     const runs = dispatch(agent, call, body, abort);
     const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
@@ -126,42 +126,46 @@ async function dispatch(
       agent.keeping.meet(call.socket);
       return { reply: { kind: "taken" } };
     }
-    case "message": {
-      const connection = agent.sockets.get(socketKey(call));
-      if (connection === undefined) return { reply: { kind: "unknownSocket" } };
-      const { number } = call;
-      if (number !== undefined) {
-        const internals = Connection.internals(connection);
-        const { next } = internals;
-        if (next === undefined || number > next) return { reply: { kind: "unknownSocket" } };
-        if (number < next) return { reply: { kind: "taken", next: number + 1 } };
-        internals.next = number + 1;
-      }
-      // Taken is all the gateway waits for: handlers of one socket interleave at their awaits.
-      void receive(agent, connection, call.text, body);
-      return { reply: { kind: "taken", ...(number === undefined ? {} : { next: number + 1 }) } };
-    }
+    case "message":
+      return { reply: takeMessage(agent, call, body) };
     case "close":
       return { reply: await close(agent, call) };
     case "rpc":
     case "durable":
       return { reply: await runRpc(agent, call, abort) };
     case "state":
-      return {
-        reply: {
-          kind: "state",
-          seq: agent.image.seq,
-          time: agent.image.timeMs,
-          ...(agent.image.state === undefined ? {} : { state: JSON.parse(agent.image.state) }),
-        },
-      };
+      return { reply: currentState(agent) };
     default:
-      // A call of a newer gateway. It is answered, so that its caller need not wait for a
-      // deadline.
+      // A newer gateway's call: an error, so that its caller does not wait for the deadline.
       throw new Error(
         `this host knows no call "${String((call satisfies never as Call).kind)}": is it of an older release?`,
       );
   }
+}
+
+/** Rule 3. The handler is not awaited: handlers of one socket interleave at their awaits. */
+function takeMessage(
+  agent: ActiveAgent,
+  call: Call & { kind: "message" },
+  body: Uint8Array,
+): CallReply {
+  const connection = agent.sockets.get(socketKey(call));
+  if (connection === undefined) return { kind: "unknownSocket" };
+  const { number } = call;
+  if (number !== undefined) {
+    const internals = Connection.internals(connection);
+    const { next } = internals;
+    if (next === undefined || number > next) return { kind: "unknownSocket" };
+    if (number < next) return { kind: "taken", next: number + 1 };
+    internals.next = number + 1;
+  }
+  void receive(agent, connection, call.text, body);
+  return { kind: "taken", ...(number === undefined ? {} : { next: number + 1 }) };
+}
+
+function currentState({ image: { seq, timeMs, state } }: ActiveAgent): CallReply {
+  const stored = state === undefined ? {} : { state: JSON.parse(state) as unknown };
+  return { kind: "state", seq, time: timeMs, ...stored };
 }
 
 async function pull(agent: ActiveAgent, call: Call & { kind: "pull" }): Promise<CallAnswer> {

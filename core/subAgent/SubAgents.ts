@@ -16,7 +16,8 @@
 import { camelCaseToKebabCase, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
 import { agentPath, idOfPath, type AgentPathStep } from "../../schemas/AgentPath.ts";
 import type { Call } from "../../schemas/Call.ts";
-import { AgentNamespace, makeStub } from "../namespace/AgentNamespace.ts";
+import { AgentNamespace } from "../namespace/AgentNamespace.ts";
+import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { messageOf } from "../errors/errors.ts";

@@ -1,7 +1,7 @@
 /**
  * Sub-agents from outside their parent: for a worker's `fetch`, which holds a stub of the parent.
  */
-import { makeStub } from "../namespace/AgentNamespace.ts";
+import { makeStub } from "../namespace/makeStub.ts";
 import { stubTarget } from "../namespace/stubTarget.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { decodeError } from "../call/remoteError.ts";

@@ -30,20 +30,20 @@ export const newBatch = (): Batch => ({
   fence: false,
 });
 
-/** It holds outputs back and nothing else. */
+/** Whether it has outputs at most, and nothing to store. */
 export const isEmpty = (batch: Batch | undefined): boolean =>
   batch === undefined || (batch.turns.size === 0 && !batch.fence);
 
-/** It has an input of its own to finish and goes on writing. */
+/** Whether it is the unfinished turn of a durable input, which may write again. */
 export const isOpen = (turn: Turn): boolean => turn.durable && !turn.ended;
 export const isInStep = ({ steps }: Turn): boolean => steps !== undefined && steps.running > 0;
-/** It has written, or stored a part, and is given time to end. */
+/** Whether a commit should wait for it: it is in a step, or has written within the gather time. */
 export const mayEndSoon = (turn: Turn): boolean =>
   isOpen(turn) && (isInStep(turn) || (turn.wroteMs !== undefined && !turn.late));
 
 /**
- * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL
- * that could have written and changed no page (`CREATE TABLE IF NOT EXISTS`) is nothing.
+ * Takes what the turn has for the journal out of it; undefined for nothing. SQL that changed no
+ * page (`CREATE TABLE IF NOT EXISTS`) is nothing.
  */
 export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | undefined {
   const { state } = turn;
@@ -53,7 +53,7 @@ export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | unde
   turn.late = false;
   const outcome = turn.ended ? turn.outcome : undefined;
   const isTold = state !== undefined || sql.length > 0 || outcome !== undefined || turn.announced;
-  // A part names each turn that it is of.
+  // A part has a record of each unfinished turn, even without writes of its own.
   if (!isTold && !(pagesChanged && isOpen(turn)))
     return turn.steps === undefined ? undefined : takeSteps(turn);
   turn.announced = false;
@@ -64,7 +64,7 @@ export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | unde
   return record;
 }
 
-/** Takes the results of the steps of a turn that goes on, and nothing that it wrote. */
+/** Takes the results of an unfinished turn's steps, and none of its writes. */
 export function takeSteps(turn: Turn): TurnRecord | undefined {
   const steps = turn.steps?.take();
   if (steps === undefined || steps.length === 0 || turn.ended) return undefined;

@@ -299,7 +299,7 @@ export class Committer {
     });
   }
 
-  /** Rule 3: a timer ends a turn's time, since a stalled process would see the clock too late. */
+  /** Rule 3. A timer ends the gather time: a stalled process would look at the clock too late. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
     for (const turns of [this.pending?.turns ?? [], this.holds.parted])
@@ -329,7 +329,7 @@ export class Committer {
     this.cancelGather?.();
     this.cancelGather = undefined;
     this.pending = undefined;
-    // A part would make parts of turns that have only a result in it: those follow it.
+    // In a part, turns that only have step results would become part of it: their event follows.
     if (results !== undefined && this.holds.isPart(pending)) this.wanted = true;
     else if (results !== undefined) {
       this.results = undefined;
@@ -342,19 +342,19 @@ export class Committer {
     for (const f of released) f();
   }
 
-  /** True: it waits. Tried again when a turn ends or begins a step, and by the timer. */
+  /** Whether the batch has to wait. The end of a turn, a step and the timer start it again. */
   private hold(batch: Batch): boolean {
     const reason = this.holds.reason(batch);
     if (this.cancelGather === undefined && reason !== undefined) {
       if (reason === "gather") this.holds.gathering();
-      // A turn that is between two steps has the gather time, too.
+      // A turn between two steps gets the gather time, too.
       if (reason === "gather" || this.holds.anyBetweenSteps()) this.gather();
     }
     this.held = reason !== undefined;
     return this.held;
   }
 
-  /** In flight from before it is taken: what that tells of waits for it. */
+  /** `inFlight` is set before `write` reads the turns: outputs that this causes wait for it. */
   private send(batch: Batch, write: (commits: Commits, batch: Batch) => Written): void {
     this.inFlight = batch;
     let written: Written;
@@ -372,7 +372,7 @@ export class Committer {
     );
   }
 
-  /** For an agent without a journal, and a batch that only holds outputs back. */
+  /** For a batch of outputs alone, of an agent without a journal: is it still without? */
   private async look(): Promise<WriteFailure | undefined> {
     this.lookedMs = this.host.time.monotonicMs();
     return (await isStillEmpty(this.host)) ? undefined : { outcome: "Conflict", error: LATE };
@@ -393,4 +393,4 @@ export class Committer {
   }
 }
 
-const LATE = { message: "an older owner's first event came late: the agent is rebuilt with it" };
+const LATE = { message: "an older owner's first event arrived late: the agent is rebuilt from it" };

@@ -1,17 +1,19 @@
 /**
- * Decides whether a batch of writes may be committed now, or waits for turns that go on. Pages
- * can't be told apart by turn, so a commit takes the writes of every turn, and half a turn that is
- * stored applies twice if its host then ends and something was stored after it.
+ * Decides whether a batch of writes may be committed now, or has to wait for unfinished turns.
+ * Dirty pages are not attributed to turns, so a commit takes the writes of every turn. If half a
+ * turn is stored, another event follows it and the host dies, that half is applied twice.
  *
- * 1. A turn that has written and does not call a step is waited for while its writes gather
- *    (`Committer`, 3).
- * 2. A turn that has written and is in a step is waited for until it ends, however long the step
- *    takes: by every commit that changes state or SQL. So for any crash its writes apply once.
- * 3. What only turns that go on have written may be stored as a part (`JournalHead.part`): when a
- *    step or an outgoing call begins, so that clients see it. The next owner can take it back, as
- *    long as nothing that stands follows it: rule 2 holds for the turns of such a part as well.
- *    What is not undone with it (`Turn.yields`) goes with it at once.
+ * 1. A commit waits for a turn that has written and is not in a step, for the gather time
+ *    (`Committer`, rule 3).
+ * 2. A commit that changes state or SQL waits for a turn that has written and is in a step until
+ *    that turn ends, however long the step takes. After any crash its writes are applied once.
+ * 3. When a step or an outgoing call begins, the writes of unfinished turns may be stored as a part
+ *    (`JournalHead.part`), so that clients see them. The next owner undoes a part at the journal's
+ *    end, so rule 2 also holds for turns of a stored part. Turns whose writes need not be undone
+ *    with it (`Turn.yields`) may share its event.
  * 4. The end of the agent's life does not wait for steps.
+ *
+ * `Committer` asks it before each commit.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import { isInStep, isOpen, mayEndSoon, type Batch } from "./Batch.ts";
@@ -23,10 +25,10 @@ const HOLDS_MAX = 3;
 
 export class Holds {
   private readonly database: Pick<AgentDatabase, "dirty">;
-  /** Turns of parts that may still be taken back. */
+  /** Unfinished turns of parts that the next owner would undo. */
   readonly parted = new SparseSet<Turn>();
   private gathers = 0;
-  /** Rule 3: somebody asked for what is written to be stored, as a part if need be. */
+  /** Rule 3: a step or an outgoing call waits for the writes so far to be stored. */
   private partWanted = false;
   private over = false;
 
@@ -44,7 +46,7 @@ export class Holds {
     this.over = true;
   }
 
-  /** What the batch waits for: a step, without a limit; the gather time; or nothing. */
+  /** What the batch has to wait for: a step, without a limit; the gather time; or nothing. */
   reason(batch: Batch): "step" | "gather" | undefined {
     if (this.gathers <= HOLDS_MAX)
       for (const turn of batch.turns) if (mayEndSoon(turn) && !isInStep(turn)) return "gather";
@@ -53,8 +55,8 @@ export class Holds {
   }
 
   /**
-   * All that is written in it was written by turns that go on, or is not undone with their writes:
-   * they may be undone as a whole.
+   * Whether the batch may be stored as a part: an undo of its event would lose nothing but writes
+   * of unfinished turns, and writes that need no undo.
    */
   isPart({ turns, remade }: Batch): boolean {
     let open = this.parted.size > 0;
@@ -65,13 +67,13 @@ export class Holds {
     return open && turns.size > 0;
   }
 
-  /** A turn of a part is in no step, and is waited for. */
+  /** Whether a turn of a stored part is between two steps, and gets the gather time. */
   anyBetweenSteps(): boolean {
     for (const turn of this.parted) if (mayEndSoon(turn) && !isInStep(turn)) return true;
     return false;
   }
 
-  /** The gather time begins once more for a batch. */
+  /** The gather time of a batch has begun, or begun again. */
   gathering(): void {
     this.gathers++;
   }
@@ -82,13 +84,13 @@ export class Holds {
     this.partWanted = false;
   }
 
-  /** A turn's step has ended: it has the gather time to go on to its end or to its next step. */
+  /** A step has ended: its turn gets the gather time to reach its end or its next step. */
   stepped(): void {
     this.gathers = 0;
   }
 
   /**
-   * An event of the batch is applied. `open`: what was stored of turns that go on can be undone.
+   * The batch's event is applied. `open`: the journal ends with a part, which can be undone.
    */
   applied(batch: Batch, { open, part }: { readonly open: boolean; readonly part: boolean }): void {
     if (!open) this.parted.clear();
@@ -98,12 +100,12 @@ export class Holds {
   private waitsForStep(batch: Batch): boolean {
     let steps = false;
     for (const turn of batch.turns) steps ||= isInStep(turn) && !turn.ended;
-    // Between two steps a turn of a part has the gather time, too.
+    // A turn of a stored part is waited for between its steps, too.
     for (const turn of this.parted) steps ||= mayEndSoon(turn);
     return steps && this.changes(batch);
   }
 
-  /** It changes state or SQL, or ends a turn that has. */
+  /** Whether the batch changes state or SQL, or ends a turn of a stored part. */
   private changes({ turns }: Batch): boolean {
     if (this.database.dirty) return true;
     for (const turn of turns) if (turn.state !== undefined || this.parted.has(turn)) return true;

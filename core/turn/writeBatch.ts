@@ -89,10 +89,7 @@ async function append(
 ): Promise<WriteFailure | undefined> {
   const { image, database, time } = host;
   const isFirst = image.seq === 0;
-  let unstored: TurnRecord[] | undefined;
-  for (const record of records)
-    if (record.turn.unstored && !isInputOver(record.turn, record.outcome))
-      (unstored ??= []).push(record);
+  const unstored = unstoredInputs(records);
   const changes = frozen !== undefined || records.some(({ state }) => state !== undefined);
   const part = changes && holds.isPart(batch);
   if (triggers !== undefined) await triggers.before();
@@ -132,7 +129,16 @@ async function append(
   return isOurs === true || (await isOurs) ? undefined : { outcome: "Unknown", error: LOST };
 }
 
-/** Rule 3. The error, where it could not be done. */
+/** Rule 3: records that would mark an input as begun which nothing has stored yet. */
+function unstoredInputs(records: ReadonlyArray<TurnRecord>): TurnRecord[] | undefined {
+  let unstored: TurnRecord[] | undefined;
+  for (const record of records)
+    if (record.turn.unstored && !isInputOver(record.turn, record.outcome))
+      (unstored ??= []).push(record);
+  return unstored;
+}
+
+/** Rule 3. Resolves to the error of an input that could not be stored. */
 async function storeInputs(
   host: CommitterHost,
   records: ReadonlyArray<TurnRecord>,
@@ -145,4 +151,6 @@ async function storeInputs(
   }
 }
 
-const LOST = { message: "the shard was lost as the first event was stored: nobody is told of it" };
+const LOST = {
+  message: "the shard was lost as the first event was stored: its outputs are dropped",
+};

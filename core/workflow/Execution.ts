@@ -1,19 +1,21 @@
 /**
- * One `run()` in memory: it asks for steps, and receives recorded results or new ones. Made by
- * `WorkflowRun` and dropped with the agent; the next one replays the record.
+ * One `run()` of a workflow in memory: returns recorded results to its steps, or runs them.
+ * `WorkflowRun` makes it; it is dropped when the agent leaves memory, and the next one replays the
+ * record.
  *
- * 1. A step's result is stored before `run` gets it; results come in one order (`StepOrder`), the
+ * 1. A step's result is stored before `run` receives it. Results have one order (`StepOrder`), the
  *    same in every replay.
- * 2. A step's function runs at least once, under one key: a dead host leaves no result.
- * 3. An end that nobody knows of (a host died) spends no retry; `CRASHES_MAX` in a row are a step
- *    that kills hosts, and fail it. A drive that a host may have died of stores an attempt before
- *    its function runs, until one step has ended: so each life spends one or gets on. Any other
- *    stores it beside. `run` itself is bounded likewise.
- * 4. What only waits holds nothing: `quiet` says that all that is left are waits, each with a
- *    schedule of its own, and the agent may leave memory.
+ * 2. A step's function runs at least once, always under the same key: a host that dies in it leaves
+ *    no result.
+ * 3. An attempt cut short by its host's death spends no retry. `CRASHES_MAX` of them fail the step,
+ *    which may be what kills hosts. After a death, an attempt is stored before its function runs,
+ *    until one step has ended in this life: each life then spends an attempt or makes progress.
+ *    Otherwise it is stored while the function runs. `run` itself is bounded likewise.
+ * 4. `quiet` resolves when only waits are left. Each has a schedule of its own, so the agent may
+ *    leave memory.
  * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
- * 6. A wake that is spent before its time is over is armed again: who looks at the clock after it
- *    may be another host, or the same one after its clock was put back.
+ * 6. A wake that comes before its time is armed again: another host's clock may be behind, or this
+ *    one's was set back.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AwaitedEvents, Question } from "./AwaitedEvents.ts";
@@ -31,7 +33,7 @@ import type { StepContext } from "./WorkflowStep.ts";
 
 /** A long step meets some deployments; one that kills its host meets the next host at once. */
 export const CRASHES_MAX = 20;
-/** Awaits between a step's result and the next step, before `run` counts as waiting. */
+/** Promise jobs in which `run` may begin its next step, before it counts as waiting. */
 const HOPS = 32;
 
 export interface ExecutionHost {
@@ -40,9 +42,9 @@ export interface ExecutionHost {
   /** Start of the idempotency keys of this generation. */
   readonly keys: string;
   readonly isPaused: () => boolean;
-  /** How often the drive was journaled as begun: not 0 when hosts may have died of it (rule 3). */
+  /** How often the drive was journaled as begun. Above 0, hosts may have died of it (rule 3). */
   readonly begun: () => number;
-  /** Work began that no drive waits for. */
+  /** Called when work begins while no drive runs. */
   readonly ensureDriven: () => void;
   readonly wakes: Wakes;
   readonly events: AwaitedEvents;
@@ -72,10 +74,11 @@ export class Execution {
   private positions: number;
   /** Steps that run or are being stored. */
   private active = 0;
+  private readonly settlers = new Map<string, Settle>(); // by the step's key
   private over = false;
   private abandoned = false;
-  /** A step has ended in this life, and that is stored. */
-  private gotOn = false;
+  /** Rule 3: a step has ended in this life, and its end is stored. */
+  private hasProgress = false;
   private onQuiet: Array<() => void> = [];
 
   constructor(host: ExecutionHost) {
@@ -136,7 +139,7 @@ export class Execution {
     }
   }
 
-  /** The instance is not paused any more: what was held back at a step's start goes on. */
+  /** The instance was resumed: steps that were held back begin. */
   unpark(): void {
     const parked = this.parked;
     this.parked = [];
@@ -185,7 +188,7 @@ export class Execution {
           result: null,
           error: null,
         };
-        this.gives.set(key, give);
+        this.settlers.set(key, give);
         begin(record, recorded === undefined);
         this.order.giveReady();
       } catch (error) {
@@ -194,7 +197,6 @@ export class Execution {
       }
     });
   }
-  private readonly gives = new Map<string, Settle>();
 
   /** A function's attempts, from where the record left off. */
   async runFunction(
@@ -248,7 +250,7 @@ export class Execution {
       try {
         result = await runtime.asTurn(causeOf(record, attempt), async () => {
           table.put(record);
-          if (!this.gotOn && begun() > 0) {
+          if (!this.hasProgress && begun() > 0) {
             await runtime.flush();
             // Paused or ended meanwhile: it has not begun.
             if (this.abandoned || this.host.isPaused()) return undefined;
@@ -347,8 +349,8 @@ export class Execution {
       this.active--;
     }
     if (this.abandoned) return;
-    this.gotOn = true;
-    this.order.addReady(record.key, () => this.gives.get(record.key)?.(record));
+    this.hasProgress = true;
+    this.order.addReady(record.key, () => this.settlers.get(record.key)?.(record));
     this.look();
   }
 
@@ -360,9 +362,8 @@ export class Execution {
       if (event !== undefined) return void this.settle(record, event);
     }
     if (record.dueMs! > runtime.time.nowMs()) {
-      // Rule 6.
       if (!wakes.has(record.key)) this.write(record, () => wakes.add(record.key, record.dueMs!));
-      return;
+      return; // rule 6
     }
     this.waiting.delete(record.key);
     onDue();

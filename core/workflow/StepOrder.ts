@@ -1,17 +1,16 @@
 /**
- * The order in which an instance takes its steps: written while it runs, kept to when it runs
- * again. Pure.
+ * The order of an instance's steps: recorded in the first run, enforced in each replay. Pure; used
+ * by `Execution`.
  *
- * `run` is replayed by giving it the recorded results in the order in which it first got them; the
- * same code then asks for the same steps, parallel ones included. So what it asks can be checked
- * against the record:
+ * A replay returns the recorded results to `run` in the order of the first run. The same code then
+ * begins the same steps, parallel ones included, so a difference from the record is a change of the
+ * code.
  *
- * 1. A result is given when it is stored, in the order of the record, and when every step is asked
- *    for that was asked for before that result came (`after`: how many results had been given when
- *    it was asked for).
- * 2. While a recorded step has not been asked for again, a step that is not in the record is a
- *    change of the code; so is one of another kind, one asked for too early, and an end of `run`
- *    before them all.
+ * 1. A stored result is returned in the recorded order, after every step has begun that had begun
+ *    before it in the first run. (`StepRecord.after` is the number of results that `run` had
+ *    received when the step began.)
+ * 2. The code has changed if, before all recorded steps have begun again, a step begins that is not
+ *    in the record, has another kind, or begins too early; or if `run` ends.
  */
 import { nameOfStep } from "../step/stepKey.ts";
 import { StepCounts } from "../turn/StepCounts.ts";

@@ -26,9 +26,9 @@ export type { LogShape } from "../../core/telemetry/Log.ts";
 export {
   AgentNamespace,
   getAgentByName,
-  withKey,
   type StubOptions,
 } from "../../core/namespace/AgentNamespace.ts";
+export { withKey } from "../../core/namespace/makeStub.ts";
 export { query, QueryRefused, type QueryOptions } from "../../core/namespace/queryAgents.ts";
 export type { AgentInstanceId as AgentNamespaceId } from "../../core/namespace/instanceId.ts";
 export type { AgentStub } from "../../core/namespace/AgentStub.ts";

@@ -3,7 +3,7 @@
  * what is stored of it. These rebuild the agent from its journal, apart from the running one: what
  * they return would survive a crash.
  */
-import { makeStub } from "../../core/namespace/AgentNamespace.ts";
+import { makeStub } from "../../core/namespace/makeStub.ts";
 import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
 import type { AgentStub } from "../../core/namespace/AgentStub.ts";
 import { historyLines, type HistoryLine } from "../../core/journal/historyLines.ts";

@@ -309,9 +309,7 @@ describe("a recording", () => {
       ]),
     );
     expect(asked).toEqual([]);
-    expect((await agent().deadLetters())[0]?.reason).toContain(
-      "a past turn does not reach the world",
-    );
+    expect((await agent().deadLetters())[0]?.reason).toContain("a re-run sends nothing");
   });
 
   it("gives the results of steps, and runs no step that it does not have", async () => {

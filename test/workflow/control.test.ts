@@ -257,7 +257,7 @@ describe("between an instance and its agent", () => {
     const instance = await binding.create({ id: "alone" });
     await soon();
     const message = expect.stringMatching(
-      /^this.agent: no agent started Workflow AnyWorkflow "alone"; runWorkflow/,
+      /^this.agent: no agent started Workflow AnyWorkflow "alone": use runWorkflow/,
     );
     expect(await instance.status()).toMatchObject({ status: "errored", error: { message } });
   });

@@ -1,0 +1,120 @@
+/**
+ * Makes stubs: objects that stand for an agent on any host. A stub's methods call the agent's
+ * public methods by RPC, and its `fetch` sends a request (`stubFetch`). Used by the bindings of
+ * agents, sub-agents and Durable Objects.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { CallReply } from "../../schemas/Call.ts";
+import { checkCallKey } from "../call/durableCall.ts";
+import { decodeError } from "../call/remoteError.ts";
+import { assertWireValue } from "../call/wireValue.ts";
+import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
+import type { AgentStub } from "./AgentStub.ts";
+import { instanceId } from "./instanceId.ts";
+import { decodeObjectValue, encodeObjectValue } from "./objectValues.ts";
+import { bodyOf, fetchFrom, pulled, toResponse, upgrade } from "./stubFetch.ts";
+import {
+  STUB_DEADLINE_MS,
+  stubTarget,
+  TARGET,
+  type CallClientSource,
+  type StubMaking,
+  type StubTarget,
+} from "./stubTarget.ts";
+import { isUpgrade } from "./upgradeResponse.ts";
+
+const RPC = { kind: "rpc" } as const;
+
+/** Names that `await` and loggers look up on any object. They are never remote methods. */
+const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
+
+const ITSELF = <R>(_method: string, answer: Promise<R>): Promise<R> => answer;
+
+/** A stub for any address, a sub-agent's included. */
+export function makeStub<A>(
+  client: CallClientSource,
+  id: AgentId,
+  options: StubMaking = {},
+): AgentStub<A> {
+  const { props, key: callKey, through = ITSELF, objectId } = options;
+  const given = props === undefined ? {} : { props };
+  const shownId = objectId ?? instanceId(id);
+  const fetchAgent = async (
+    input: Request | string | URL,
+    init?: RequestInit,
+  ): Promise<Response> => {
+    const taken = init === undefined ? LazyRequest.take(input) : undefined;
+    const request = taken === undefined ? new Request(input, init) : (input as Request);
+    if (isUpgrade(request)) return upgrade(client, id, { request, given });
+    const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
+    const { result, from } = await fetchFrom(client, id, { request, body, given });
+    return toResponse(result.reply, result.body, (stream) => pulled(client(), from, stream));
+  };
+  const callWithRequest = async (to: string, request: Request): Promise<unknown> => {
+    const taken = LazyRequest.take(request);
+    const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
+    const { result } = await fetchFrom(client, id, { request, body, given: { ...given, to } });
+    const { reply } = result;
+    if (reply.kind === "result") return resultOf(reply);
+    if (reply.kind === "error") throw decodeError(reply);
+    return toResponse(reply, result.body, (stream) => pulled(client(), id, stream));
+  };
+  const sent = (method: string, args: unknown[]) => {
+    if (objectId !== undefined)
+      return { args: [encodeObjectValue(args, `the arguments of ${method}`)], structured: true } as const; // prettier-ignore
+    args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
+    return { args };
+  };
+  const call =
+    (method: string) =>
+    async (...args: unknown[]): Promise<unknown> => {
+      // An argument left out at the end stays left out: the method's default is used.
+      while (args.length > 0 && args.at(-1) === undefined) args.pop();
+      if (args.length === 1 && args[0] instanceof Request && callKey === undefined)
+        return callWithRequest(method, args[0]);
+      const what = callKey === undefined ? RPC : { kind: "durable" as const, key: callKey };
+      const { reply } = await client().call(
+        id,
+        { ...what, method, ...sent(method, args), ...given },
+        { deadlineMs: STUB_DEADLINE_MS, repeatable: callKey !== undefined },
+      );
+      if (reply.kind === "result") return resultOf(reply);
+      throw reply.kind === "error"
+        ? decodeError(reply)
+        : new Error(`unexpected ${reply.kind} reply`);
+    };
+  return new Proxy({} as AgentStub<A>, {
+    get: (_target, key) => {
+      if (key === "fetch")
+        return (...request: Parameters<typeof fetchAgent>) => through(key, fetchAgent(...request));
+      if (key === "name") return shownId.name;
+      if (key === "id") return shownId;
+      if (key === TARGET) return { client, id, options } satisfies StubTarget;
+      if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
+      return (...args: unknown[]) => through(key, call(key)(...args));
+    },
+  });
+}
+
+const resultOf = ({ value, structured }: CallReply & { readonly kind: "result" }): unknown =>
+  structured === true ? decodeObjectValue(value) : value;
+
+/**
+ * The same stub, whose calls have a key: that of one call, however often it is made. Its methods
+ * are durable ones (`@callable({ durable: true })`): the call is applied once, and each time it is
+ * made it has what the first one ended with. While hosts are lost it is asked again. In a step,
+ * `step.key` is a key for what the step asks of one agent. Throws `TypeError` for what is no stub,
+ * and for a key that is not text of 1 to 255 characters.
+ */
+export function withKey<Stub extends object>(stub: Stub, key: string): Stub {
+  const target = stubTarget(stub);
+  if (target === undefined)
+    throw new TypeError(
+      "withKey: the first argument is not a stub: take one from getAgentByName, or from a binding's getByName",
+    );
+  checkCallKey(key);
+  const { client, id, options } = target;
+  if (options.objectId !== undefined)
+    throw new TypeError("withKey: a Durable Object has no durable methods; an agent has");
+  return makeStub(client, id, { ...options, key }) as Stub;
+}

@@ -1,0 +1,163 @@
+/**
+ * A stub's HTTP: sends a request or an upgrade to an agent, follows it to the sub-agent that its
+ * URL names, and turns the reply into a `Response`. A body that the agent still produces is pulled
+ * as it is read. `makeStub` feeds it.
+ */
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
+import type { CallClient, CallResult } from "../call/CallClient.ts";
+import { CallTries } from "../call/CallTries.ts";
+import { decodeError } from "../call/remoteError.ts";
+import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
+import { LazyResponse } from "../lazyFetch/LazyResponse.ts";
+import { REDACTION } from "../redaction/Redaction.ts";
+import { STUB_DEADLINE_MS, type CallClientSource } from "./stubTarget.ts";
+import { namesSubAgent } from "./subAgentPaths.ts";
+import { refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts";
+
+/** Methods that HTTP defines as safe to repeat. */
+const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
+
+/** The most sub-agents that a request can pass; an address can't name as many. */
+const FORWARDS_MAX = 64;
+
+export const bodyOf = async (request: Request): Promise<Uint8Array | undefined> =>
+  request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
+
+interface Fetched {
+  readonly request: Request;
+  readonly body: Uint8Array | undefined;
+  /** `to`: the method that takes the request, which is then not repeated. */
+  readonly given: { readonly props?: unknown; readonly to?: string };
+}
+
+/**
+ * Sends a request, and passes it on to the sub-agent that its URL names. `from` is the agent that
+ * answered. Props are for the first.
+ */
+export async function fetchFrom(
+  client: CallClientSource,
+  first: AgentId,
+  { request, body, given }: Fetched,
+): Promise<{ readonly result: CallResult; readonly from: AgentId }> {
+  let id = first;
+  let { method, url } = request;
+  let headers: HeaderPairs = [...request.headers];
+  let sent = body;
+  let props = given;
+  const abort = LazyRequest.abortOf(request);
+  // Shared over all forwards, so that one request crashes a bounded number of hosts.
+  const tries = new CallTries();
+  for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
+    const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
+    const result = await client().call(id, call, {
+      deadlineMs: STUB_DEADLINE_MS,
+      repeatable: REPEATABLE.has(method) && given.to === undefined,
+      tries,
+      ...(abort === undefined ? {} : { abort }),
+      ...(sent === undefined ? {} : { body: sent }),
+    });
+    const { reply } = result;
+    if (reply.kind !== "forward") return { result, from: id };
+    id = agentId(...reply.agent);
+    ({ url } = reply);
+    props = {};
+    if (reply.headers === undefined) continue;
+    ({ headers, method = method } = reply);
+    sent = result.body.length === 0 ? undefined : result.body;
+  }
+  throw new Error(
+    `${REDACTION.url(request.url)} is forwarded by more than ${FORWARDS_MAX} sub-agents: does one forward it to itself?`,
+  );
+}
+
+/** As `fetchFrom`, for an upgrade. The gateway then connects the socket; a host has none. */
+export async function upgrade(
+  client: CallClientSource,
+  first: AgentId,
+  { request, given }: Pick<Fetched, "request" | "given">,
+): Promise<Response> {
+  const { method } = request;
+  let id = first;
+  let { url } = request;
+  let headers: HeaderPairs = [...request.headers];
+  let changed = {};
+  let { props } = given;
+  const abort = LazyRequest.abortOf(request);
+  const tries = new CallTries();
+  for (let forwards = 0; forwards < FORWARDS_MAX && namesSubAgent(url); forwards++) {
+    const more = props === undefined ? {} : { props };
+    const { reply } = await client().call(
+      id,
+      { kind: "gate", id: "upgrade", method, url, headers, ...more },
+      {
+        deadlineMs: STUB_DEADLINE_MS,
+        repeatable: true,
+        tries,
+        ...(abort === undefined ? {} : { abort }),
+      },
+    );
+    if (reply.kind === "response") return refusedUpgrade(reply.status);
+    if (reply.kind === "error") throw decodeError(reply);
+    if (reply.kind !== "forward") break;
+    id = agentId(...reply.agent);
+    ({ url } = reply);
+    props = undefined;
+    if (reply.headers === undefined) continue;
+    ({ headers } = reply);
+    changed = { headers };
+  }
+  return upgradeResponse({ id, url, props, ...changed });
+}
+
+/** Statuses whose response has no body by definition; `Response` refuses one. */
+const BODILESS = new Set([101, 204, 205, 304]);
+
+export function toResponse(
+  reply: CallReply,
+  body: Uint8Array,
+  goOn: (stream: string) => UnderlyingDefaultSource<Uint8Array>,
+): Response {
+  if (reply.kind === "error") return new Response("Internal Server Error", { status: 500 });
+  if (reply.kind !== "response") throw new Error(`unexpected ${reply.kind} reply`);
+  const { status, stream } = reply;
+  const init = { status, headers: reply.headers as [string, string][] };
+  if (stream === undefined) {
+    const content = BODILESS.has(status) ? null : (body as Uint8Array<ArrayBuffer>);
+    return LazyResponse.of(body, status, reply.headers) ?? new Response(content, init);
+  }
+  const source = goOn(stream);
+  const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    if (body.length > 0) controller.enqueue(body);
+  };
+  return new Response(new ReadableStream({ ...source, start }, { highWaterMark: 0 }), init);
+}
+
+/** The rest of a body that the agent still produces; pulled as it is read. */
+export function pulled(
+  client: Pick<CallClient, "call">,
+  id: AgentId,
+  stream: string,
+): UnderlyingDefaultSource<Uint8Array> {
+  const ask = (more: { readonly cancel?: true }): ReturnType<CallClient["call"]> =>
+    client.call(
+      id,
+      { kind: "pull", stream, ...more },
+      { deadlineMs: STUB_DEADLINE_MS, repeatable: false },
+    );
+  return {
+    async pull(controller) {
+      for (;;) {
+        const { reply, body } = await ask({});
+        if (reply.kind !== "piece" || (reply.end !== undefined && reply.end !== "whole"))
+          throw new Error(`The body of ${id.class}/${id.name}'s response broke off`);
+        if (body.length > 0) controller.enqueue(body);
+        if (reply.end === "whole") return controller.close();
+        if (body.length > 0) return;
+      }
+    },
+    async cancel() {
+      await ask({ cancel: true }).catch(() => undefined);
+    },
+  };
+}
