@@ -6,8 +6,9 @@
  * 1. A reservation is made with the turn's writes, and is therefore stored before any `fetch` of
  *    the agent leaves. Its key is the turn's input and the count of its calls, so that a turn which
  *    runs again finds the one that it made: it reserves once and settles once, through any crash.
- * 2. In the commit in which an input is done its reservations end with it: what is not settled
- *    counts as spent, or is given back where the input is dead.
+ * 2. In the commit in which an input is done its reservations end with it, also those of runs that
+ *    its last one did not repeat: what is not settled counts as spent, or is given back where the
+ *    input is dead.
  * 3. A turn that is no durable input is not run again. Its reservations end with it as spent, and
  *    those of a host that died are given back when the agent comes to memory.
  * 4. One under a key of its own outlives its turn. It ends with its period, as spent.
@@ -87,23 +88,29 @@ export class Budgets {
   private readonly agent: BudgetAgent;
   /** The turns that reserved: their ids, and how many calls they made (rule 1). */
   private readonly calls = new WeakMap<Turn, { readonly id: string; count: number }>();
-  /** Those whose end ends their reservations. */
+  /** Those that are no durable inputs, and have reserved (rule 3). */
   private readonly open = new Set<Turn>();
+  /** The tables may be there: users may drop them, and nothing else makes them. */
+  private made: boolean;
   /**
    * What is written is part of a commit that is being made, or the caller reports it as its turn's.
    */
-  private quiet = false;
+  private quiet: boolean;
 
   /**
    * With the agent's first use in memory: reservations of turns that died with their host end (rule
-   * 3).
+   * 3). `inCommit`: that use is a commit.
    */
-  constructor(agent: BudgetAgent) {
+  constructor(agent: BudgetAgent, inCommit: boolean) {
     this.agent = agent;
-    if (!this.exists) return;
+    this.made = !agent.database.isEmpty;
+    this.made = this.exists;
+    this.quiet = inCommit;
+    if (!this.made) return;
     const sql = `SELECT key FROM ${SPENDS} WHERE durable = 0 AND status = 'reserved'`;
     for (const [key] of this.read(sql)) this.settle(String(key), 0, "released");
     this.forget("durable = 0", []);
+    this.quiet = false;
   }
 
   /** Throws `TypeError` or `RangeError` for what can't be meant, and `BudgetExceeded`. */
@@ -161,22 +168,9 @@ export class Budgets {
     });
   }
 
-  /**
-   * The turn's input is about to be dead. This run may have reserved nothing, as one whose attempts
-   * were used up by hosts that died, and earlier ones did.
-   */
-  givenUp(turn: Turn): void {
-    if (this.exists) this.open.add(turn);
-  }
-
-  /** A commit is being made: rule 2 for the inputs that are done with it. */
-  store(): void {
-    for (const turn of this.open) {
-      if (!turn.ended || turn.outcome === undefined) continue;
-      this.open.delete(turn);
-      // Else it failed, and has attempts left.
-      if (turn.outcome.done.length > 0) this.end(turnId(turn), turn.outcome.dead);
-    }
+  /** A commit is being made, with which the inputs of these turns are done or dead: rule 2. */
+  store(turns: ReadonlyArray<Turn>): void {
+    for (const turn of turns) this.end(turnId(turn), turn.outcome?.dead === true);
   }
 
   /** A turn that is no durable one has ended. */
@@ -246,7 +240,7 @@ export class Budgets {
     const fresh = { id: turn.durable ? turnId(turn) : this.agent.time.id(), count: 0 };
     const calls = this.calls.get(turn) ?? fresh;
     this.calls.set(turn, calls);
-    if (turn.durable || turn.running) this.open.add(turn);
+    if (!turn.durable && turn.running) this.open.add(turn);
     return { id: calls.id, key: `${calls.id} ${++calls.count}` };
   }
 
@@ -287,6 +281,7 @@ export class Budgets {
 
   private make(budget: string): void {
     if (!this.exists) for (const ddl of DDL) this.agent.query(ddl, []);
+    this.made = true;
     const names = this.read(`SELECT name FROM ${BUDGETS}`).map(([name]) => String(name));
     if (names.length >= BUDGETS_MAX && !names.includes(budget))
       throw new RangeError(
@@ -310,7 +305,7 @@ export class Budgets {
 
   private get exists(): boolean {
     const { database } = this.agent;
-    return !database.isEmpty && tableExists(database, BUDGETS) && tableExists(database, SPENDS);
+    return this.made && tableExists(database, BUDGETS) && tableExists(database, SPENDS);
   }
 }
 

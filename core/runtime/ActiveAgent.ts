@@ -173,7 +173,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return routeError(this, turn, error, of);
   }
   undo(turn: Turn, failure: string): Promise<Undone> {
-    this.keeping.budgets.givenUp(turn);
     return undoTurn(this, turn, failure);
   }
   /** Rejects with `AgentDiscarded` once it is. */
@@ -190,10 +189,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   /** What its schedules and queue owe the broker with the next event (`Triggers`). */
-  takeTriggers(): CommitTriggers | undefined {
+  takeTriggers(turns: ReadonlySet<Turn>): CommitTriggers | undefined {
     // What an open transaction wrote is not part of this commit, and may be undone.
     const { inTransaction } = this.#sql;
-    this.keeping.store(inTransaction);
+    this.keeping.store(turns, inTransaction);
     return inTransaction ? undefined : this.lanes.takeTriggers();
   }
 

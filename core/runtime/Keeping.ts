@@ -36,6 +36,8 @@ export class Keeping {
   #readers: StreamReaders | undefined;
   #kept: KeptMessages | undefined;
   #budgets: Budgets | undefined;
+  /** Inputs that are done or dead: what they had reserved ends with the next commit of rows. */
+  #done: Turn[] = [];
   readonly #alarm: ExpiryAlarm;
 
   constructor(agent: KeepingAgent) {
@@ -58,7 +60,7 @@ export class Keeping {
   }
 
   get budgets(): Budgets {
-    return (this.#budgets ??= new Budgets(this.#agent));
+    return (this.#budgets ??= new Budgets(this.#agent, false));
   }
 
   /** Frames to the agent's sockets may be lost: what can be sent again is. */
@@ -94,11 +96,15 @@ export class Keeping {
     return this.#streams?.unstored === true;
   }
 
-  /** Puts what is written into the tables, for the commit that is being made. */
-  store(inTransaction: boolean): void {
+  /** Puts what is written into the tables, for the commit of `turns` that is being made. */
+  store(turns: ReadonlySet<Turn>, inTransaction: boolean): void {
+    for (const turn of turns) if (isDone(turn)) this.#done.push(turn);
     if (inTransaction) return this.#streams?.storeLater();
     this.#streams?.store();
-    this.#budgets?.store();
+    if (this.#done.length === 0) return;
+    this.#budgets ??= new Budgets(this.#agent, true);
+    this.#budgets.store(this.#done);
+    this.#done = [];
   }
 
   /** A turn that is no durable one has ended: what it wrote is committed. */
@@ -115,3 +121,7 @@ export class Keeping {
     return committer.flush(turn);
   }
 }
+
+/** Its input is done with it, or dead. */
+const isDone = ({ durable, ended, outcome }: Turn): boolean =>
+  durable && ended && outcome !== undefined && outcome.done.length > 0;

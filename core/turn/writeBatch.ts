@@ -21,9 +21,10 @@ import type { Turn } from "./Turn.ts";
 export interface CommitterHost extends JournalOwner {
   readonly database: AgentDatabase;
   /**
-   * What the agent's schedules and queue owe the broker with the next event; read just before it.
+   * What the agent's schedules and queue owe the broker with the next event, which is that of
+   * `turns`; read just before it.
    */
-  readonly takeTriggers: () => CommitTriggers | undefined;
+  readonly takeTriggers: (turns: ReadonlySet<Turn>) => CommitTriggers | undefined;
   /**
    * The shard's lease is held now, by the local clock; else resolves with whether it was renewed.
    */
@@ -62,7 +63,7 @@ interface Content {
 /** A batch with all that was written. */
 export function writeBatch(commits: Commits, batch: Batch): Written {
   const { host } = commits;
-  const triggers = host.takeTriggers();
+  const triggers = host.takeTriggers(batch.turns);
   const frozen = host.database.dirty ? host.database.freeze() : undefined;
   const records: TurnRecord[] = [];
   for (const turn of batch.turns) {

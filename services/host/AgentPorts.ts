@@ -226,8 +226,8 @@ export class AgentPorts
     return storeInput(this.services.inbox, this.image.id, data, this.ownership.signal);
   }
 
-  takeTriggers() {
-    return this.agent.takeTriggers();
+  takeTriggers(turns: ReadonlySet<Turn>) {
+    return this.agent.takeTriggers(turns);
   }
 
   onCommitted(bytes: number): void {

@@ -15,6 +15,7 @@ import { noMetrics } from "../../core/telemetry/Metrics.ts";
 
 let act: (agent: Spender, spend: Spend) => void | Promise<void> = () => undefined;
 let seen: string[] = [];
+let runs = 0;
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 const PER_DAY: SpendOptions = { limit: 100, per: "day" };
 
@@ -29,13 +30,13 @@ class Spender extends Agent {
     seen.push(`${spend.key.replace(/^queue \S+/, "job")} ${spend.status} ${spend.amount}`);
     await act(this, spend);
   }
-  /** Reserves in its first run only. */
-  async once(amount: number): Promise<void> {
-    if (seen.length === 0) await this.job(amount);
-    throw new Error("always");
+  /** Reserves in its first run only, which fails, as `fails` of them do. */
+  async once({ amount, fails }: { amount: number; fails: number }): Promise<void> {
+    if (++runs === 1) await this.job(amount);
+    if (runs <= fails) throw new Error("as ordered");
   }
-  async beginOnce(amount: number): Promise<void> {
-    await this.queue("once", amount);
+  async beginOnce(amount: number, fails: number): Promise<void> {
+    await this.queue("once", { amount, fails });
   }
   async plain(amount: number, options: SpendOptions = PER_DAY, budget = "tokens"): Promise<number> {
     const spend = await this.spend(budget, amount, options);
@@ -73,6 +74,7 @@ class Spender extends Agent {
 let test: TestAgents;
 const start = async (now = "2025-03-05T10:00:00Z"): Promise<void> => {
   seen = [];
+  runs = 0;
   act = () => undefined;
   test = await testAgents({ agents: [Spender], now });
 };
@@ -122,7 +124,6 @@ it("periods are the calendar's, in UTC or in a time zone", async () => {
 
 it("a job that runs again reserves once and settles once, through failures and lost hosts", async () => {
   await start();
-  let runs = 0;
   act = async (agent, spend) => {
     runs++;
     await agent.ctx.storage.sync();
@@ -168,11 +169,20 @@ it("what a job that is dead had reserved is given back; what one that is done ha
 
 it("what an earlier run of a dead job had reserved is given back, too", async () => {
   await start();
-  await spender().beginOnce(40);
+  await spender().beginOnce(40, 3);
   await test.settled();
   expect(await test.deadLetters()).toHaveLength(1);
-  expect(seen).toHaveLength(1);
+  expect([runs, seen.length]).toEqual([3, 1]);
   expect([await spender().used(), await spender().reservations()]).toEqual([0, 0]);
+});
+
+it("what an earlier run of a done job had reserved has been spent, and is no reservation any more", async () => {
+  await start();
+  await spender().beginOnce(40, 1);
+  await test.settled();
+  expect(await test.deadLetters()).toEqual([]);
+  expect([runs, seen.length]).toEqual([2, 1]);
+  expect([await spender().used(), await spender().reservations()]).toEqual([40, 0]);
 });
 
 it("what a call's turn had reserved is given back when its host is lost", async () => {
@@ -234,15 +244,18 @@ it("a clock that is put back to before midnight does not begin the day before an
   const { database } = sqlite.databases.open(agentId("Spender", "a"));
   let now = "2025-03-05T23:59:50Z";
   let ids = 0;
-  const budgets = new Budgets({
-    id: agentId("Spender", "a"),
-    database,
-    query: (sql: string, params: never) => database.query(sql, params),
-    time: { nowMs: () => Date.parse(now), id: () => `${++ids}` },
-    turn: () => new Turn({ cause: { kind: "background" }, owner: {} }),
-    emit: () => undefined,
-    parts: { jobs: { cron: new CronParser() } },
-  } as never);
+  const budgets = new Budgets(
+    {
+      id: agentId("Spender", "a"),
+      database,
+      query: (sql: string, params: never) => database.query(sql, params),
+      time: { nowMs: () => Date.parse(now), id: () => `${++ids}` },
+      turn: () => new Turn({ cause: { kind: "background" }, owner: {} }),
+      emit: () => undefined,
+      parts: { jobs: { cron: new CronParser() } },
+    } as never,
+    false,
+  );
   const remaining = (at: string): number => {
     now = at;
     return budgets.spend("tokens", 10, PER_DAY).remaining;

@@ -10,13 +10,18 @@ import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
 import { getCurrentAgent } from "../../services/node/getCurrentAgent.ts";
 import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
 
+export const MONEY = "money";
+
 type Numbered = Pick<Order, "ms">;
 
 /** Never settled, counted when its input is done. */
-export const reservedBy = ({ ms = 0 }: Numbered): number => 1 + (ms % 7);
-/** What an order that is done has spent. */
+const reservedBy = ({ ms = 0 }: Numbered): number => 1 + (ms % 7);
+/** Reserves in its first run only, which fails; of another budget: a run can be lost unstored. */
+const reservesOnce = ({ ms = 0 }: Numbered): boolean =>
+  ms % FAILS_ONCE_OF === 0 && ms % SETTLED_ONE_OF !== 0;
+/** What an order that is done has spent of the budget `MONEY`. */
 export const spentBy = (order: Numbered): number =>
-  (order.ms ?? 0) % SETTLED_ONE_OF === 0 ? 1 : reservedBy(order);
+  reservesOnce(order) ? 0 : (order.ms ?? 0) % SETTLED_ONE_OF === 0 ? 1 : reservedBy(order);
 
 export class Payer extends Agent<SubjectEnv> {
   static override options = OPTIONS;
@@ -34,14 +39,19 @@ export class Payer extends Agent<SubjectEnv> {
   async pay(order: Order): Promise<void> {
     const { id, ms = 0, fails: steps = 0 } = order;
     const limit = Number.MAX_SAFE_INTEGER;
-    const spend = await this.spend("money", reservedBy(order), { limit, per: "ever" });
+    const { attempt } = getCurrentAgent();
+    const budget = reservesOnce(order) ? "once" : MONEY;
+    const spend =
+      budget === MONEY || attempt === 1
+        ? await this.spend(budget, reservedBy(order), { limit, per: "ever" })
+        : undefined;
     for (let part = 1; part <= steps; part++)
       await this.step("buy", () => this.act(id, part, ms), {
         undo: () => this.act(`undo ${id}`, part, ms),
       });
-    if (ms % FAILS_ONCE_OF === 0 && getCurrentAgent().attempt === 1) throw new Error("as ordered");
+    if (ms % FAILS_ONCE_OF === 0 && attempt === 1) throw new Error("as ordered");
     if (ms % FAILS_ONE_OF === 0) throw new Error("as ordered, for good");
-    if (ms % SETTLED_ONE_OF === 0) spend.settle(spentBy(order));
+    if (ms % SETTLED_ONE_OF === 0) spend?.settle(spentBy(order));
   }
 
   private async act(what: string, part: number, ms: number): Promise<number> {

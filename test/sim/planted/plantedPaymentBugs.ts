@@ -5,12 +5,15 @@
 import { Budgets } from "../../../core/budget/Budgets.ts";
 import type { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { AgentSteps } from "../../../core/step/AgentSteps.ts";
+import type { Turn } from "../../../core/turn/Turn.ts";
 import { TurnSteps } from "../../../core/turn/TurnSteps.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
 
 /** What is private of `Budgets`, as far as a bug needs it. */
 interface BudgetsParts {
+  readonly calls: WeakMap<Turn, unknown>;
+  store: (turns: ReadonlyArray<Turn>) => void;
   keyOf: (turn: never) => { readonly id: string; readonly key: string };
   end: (id: string, isDead: boolean) => void;
 }
@@ -66,6 +69,23 @@ export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
     caughtBy: 8,
     breaks: ["I22"],
     install: () => patch(budgets, "end", () => () => undefined),
+  },
+  {
+    name: "what a run had reserved that a later one did not repeat outlives its input",
+    caughtBy: 19,
+    breaks: ["I22"],
+    install: () =>
+      patch(
+        budgets,
+        "store",
+        (plain) =>
+          function (this: BudgetsParts, turns) {
+            plain.call(
+              this,
+              turns.filter((turn) => this.calls.has(turn)),
+            );
+          },
+      ),
   },
   {
     name: "the first step of a turn is not undone",

@@ -22,6 +22,7 @@ import { archivedJournal } from "../../../core/retention/archivedJournal.ts";
 import type { SnapshotsShape } from "../../../core/journal/Snapshots.ts";
 import { makeArchive } from "../simArchive.ts";
 import type { Observed } from "./Observed.ts";
+import { MONEY } from "../Payer.ts";
 
 export interface JournaledEvent {
   readonly seq: number;
@@ -252,7 +253,8 @@ async function readAgent(
           database,
           "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
         );
-        [used] = column(database, "SELECT used FROM cf_agents_budgets") ?? [];
+        [used] =
+          column(database, `SELECT used FROM cf_agents_budgets WHERE name = '${MONEY}'`) ?? [];
         reserved = column(database, "SELECT key FROM cf_agents_spends")?.length;
         notes = column(database, "SELECT key FROM notes ORDER BY n");
         points = await pointsOf(id, events, sources);
