@@ -1,12 +1,7 @@
 /**
  * Callers who must say who they are: HTTP requests and WebSockets carry a JWT, and each user
  * reaches the agent of their own name only. The check runs in the gateway, before an agent is
- * woken.
- *
- *   JWT_SECRET=… agents dev examples/auth/server.ts
- *
- * A browser can't set headers of a WebSocket, so its token comes in the query; such URLs end up in
- * the logs of proxies, so give these tokens a minute to live.
+ * woken. README.md says how to try it.
  */
 import { Agent, routeAgentRequest, type AgentNamespace } from "agents";
 import { verifyToken } from "./verifyToken.ts";

@@ -1,10 +1,6 @@
 /**
  * A workbench of tools: each user has one, adds MCP servers to it, sees what they offer as it
- * changes, runs their tools, and finds every run again later. A model is not needed; with one,
- * `this.mcp.getAITools()` is what the `ai` package's `generateText` takes as its `tools`.
- *
- * `agents dev examples/mcp/server.ts`, and in another terminal for example `PORT=3001 npx
- * @modelcontextprotocol/server-everything streamableHttp`; then open the page that is printed.
+ * changes, runs their tools, and finds every run again later. README.md says how to try it.
  */
 import { readFileSync } from "node:fs";
 import { Agent, callable, routeAgentRequest } from "agents";

@@ -1,12 +1,7 @@
 /**
  * An agent per customer, a workflow per order: it reserves, charges and ships, takes back what it
  * did when a step fails, and asks a person before it ships what is dear. It survives restarts at
- * any point.
- *
- * Start it with `npx agents dev examples/orders/server.ts`, then: curl -X POST
- * localhost:8787/agents/customer/ann -d '{"item":"piano","price":9000}' curl
- * localhost:8787/agents/customer/ann                  what became of the orders curl -X POST
- * 'localhost:8787/agents/customer/ann?approve=<id>'    or ?reject=<id>
+ * any point. README.md says how to try it.
  */
 import { Agent, routeAgentRequest } from "agents";
 import {
