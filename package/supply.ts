@@ -35,10 +35,10 @@ interface Lock {
 }
 
 /** Packages whose files are in the tarball. */
-export const broughtAlong: ReadonlyArray<string> = [...Object.keys(VENDORED), ...BUNDLED];
+const broughtAlong: ReadonlyArray<string> = [...Object.keys(VENDORED), ...BUNDLED];
 
 /** Writes `package.json` and `package-lock.json` of an install into a folder. */
-export function writeShipped(root: string, folder: string): void {
+function writeShipped(root: string, folder: string): void {
   const read = (name: string) => JSON.parse(readFileSync(join(root, name), "utf8")) as unknown;
   const {
     devDependencies: _,

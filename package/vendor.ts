@@ -6,7 +6,7 @@
  *
  * `VENDORED` is the list and says why each is on it.
  */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 
@@ -100,10 +100,3 @@ function filesOf(path: string): ReadonlyArray<string> {
     .map((file) => join(path, file))
     .filter((file) => statSync(file).isFile() && !/\.(?:map|d\.[cm]?ts)$/.test(basename(file)));
 }
-
-/** The version that is installed, by name. */
-export const vendoredVersions = (root: string): ReadonlyArray<readonly [string, string]> =>
-  Object.keys(VENDORED).map((name) => {
-    const manifest = readFileSync(join(root, "node_modules", name, "package.json"), "utf8");
-    return [name, (JSON.parse(manifest) as { readonly version: string }).version] as const;
-  });

@@ -14,7 +14,7 @@ import { fromBase64, toBase64 } from "./base64.ts";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
 const FORMAT = "agents.agent";
-export const AGENT_FILE_VERSION = 1;
+const AGENT_FILE_VERSION = 1;
 
 export interface AgentFileEvent {
   /** Sequence in the exported journal. Increases from line to line. */

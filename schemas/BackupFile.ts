@@ -22,12 +22,12 @@ import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 const FORMAT = "agents.backup";
 const PLAIN_VERSION = 1;
 const PLAIN_INCREMENT_VERSION = 2;
-export const BACKUP_VERSION = 3;
+const BACKUP_VERSION = 3;
 
 /**
  * Saved in this order: an input that completes meanwhile is in the journal, which has its key.
  */
-export const BACKUP_PARTS = ["inputs", "events", "letters"] as const;
+const BACKUP_PARTS = ["inputs", "events", "letters"] as const;
 export type BackupPart = (typeof BACKUP_PARTS)[number];
 
 export interface BackupFile {
@@ -145,7 +145,7 @@ export const isStream = (value: unknown): value is JournalStream =>
 /** No name leads out of the folder. */
 const NAME = /^[\w-]+\.jsonl\.gz$/;
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0; // prettier-ignore
-export const isBackupFile = (value: unknown): value is BackupFile =>
+const isBackupFile = (value: unknown): value is BackupFile =>
   isRecord(value) &&
   NAME.test(String(value["name"])) &&
   BACKUP_PARTS.some((kind) => kind === value["kind"]) &&
@@ -161,7 +161,7 @@ const isDivided = (
   value.files.every(isBackupFile);
 const isSums = (value: unknown): value is NonNullable<BackupManifest["sums"]> =>
   isRecord(value) && BACKUP_PARTS.every((part) => typeof value[part] === "string");
-export const isSince = (value: unknown): value is NonNullable<BackupManifest["since"]> =>
+const isSince = (value: unknown): value is NonNullable<BackupManifest["since"]> =>
   isRecord(value) && typeof value["folder"] === "string" && typeof value["id"] === "string";
 
 export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>

@@ -12,7 +12,7 @@ import * as Schema from "effect/Schema";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
 const FORMAT = "agents.erasure";
-export const ERASURE_VERSION = 1;
+const ERASURE_VERSION = 1;
 
 /** A place in the archive, and what is there now. */
 const ErasedPart = Schema.Struct({

@@ -21,7 +21,7 @@
  */
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
-export const PAGE_DELTA_VERSION = 1;
+const PAGE_DELTA_VERSION = 1;
 /**
  * Bytes of the largest database. An image must fit in one buffer, and a larger count is refused
  * before allocation.

@@ -50,7 +50,6 @@ const State = Schema.Struct({
 export const WorkflowSignal = Schema.Union([Start, Event, Callback, State]);
 export type WorkflowSignal = typeof WorkflowSignal.Type;
 export type StartSignal = typeof Start.Type;
-export type EventSignal = typeof Event.Type;
 export type CallbackSignal = typeof Callback.Type;
 export type StateSignal = typeof State.Type;
 

@@ -120,7 +120,3 @@ export const AGENT_STATIC_OPTIONS_DEFAULT = {
   hungScheduleTimeoutSeconds: HUNG_SCHEDULE_TIMEOUT_SECONDS,
   retry: RETRY_DEFAULT,
 } as const;
-
-/** Those of an agent's class; none where the class replaced them with nothing. */
-export const classOptions = (agent: object): AgentStaticOptions =>
-  (agent.constructor as { readonly options?: AgentStaticOptions }).options ?? {};

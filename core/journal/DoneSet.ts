@@ -16,7 +16,7 @@ export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
  * About 5 MB of memory for the busiest agents; an agent would need 25,000 inputs in 7 days to reach
  * it.
  */
-export const DONE_COUNT_MAX = 25_000;
+const DONE_COUNT_MAX = 25_000;
 
 /** Prefix of the keys of inputs that exhausted their attempts (`deadInputs`). */
 export const DEAD_PREFIX = "dead:";

@@ -4,7 +4,6 @@
  * once more, since an older gateway may have stored it.
  */
 import { REDACTION } from "../redaction/Redaction.ts";
-import type { HeaderPairs } from "../../schemas/Call.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
@@ -70,12 +69,4 @@ export function storedBody(body: Uint8Array): Pick<Cause, "body" | "bodyBase64">
     for (const byte of body) binary += String.fromCharCode(byte);
     return { bodyBase64: btoa(binary) };
   }
-}
-
-/** Header pairs as a record; a header that repeats is joined with ", ", as HTTP defines. */
-export function joinHeaders(pairs: HeaderPairs): Record<string, string> {
-  const headers: Record<string, string> = {};
-  for (const [name, value] of pairs)
-    headers[name] = Object.hasOwn(headers, name) ? `${headers[name]}, ${value}` : value;
-  return headers;
 }

@@ -11,7 +11,7 @@ import { pageDeltaBetween } from "../../schemas/PageDelta.ts";
 import type { Snapshot } from "../../schemas/Snapshot.ts";
 
 /** `type` of the turn's cause, for people. */
-export const BASE_TYPE = "history before this was trimmed";
+const BASE_TYPE = "history before this was trimmed";
 
 /** `restarts`: it stands behind events that it covers too, and begins by ending what they made. */
 export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}): Uint8Array {

@@ -104,7 +104,7 @@ export function mergeHeaders(
 }
 
 /** Throws `TypeError` for a header that is none, or that is not the caller's to set. */
-export function checkHeaders(headers: Readonly<Record<string, string>>, who: string): void {
+function checkHeaders(headers: Readonly<Record<string, string>>, who: string): void {
   for (const [name, value] of Object.entries(headers)) {
     if (!HEADER_NAME.test(name))
       throw new TypeError(`${who}: ${JSON.stringify(name)} is no header name`);

@@ -29,7 +29,7 @@ import type { OAuthProvider } from "./OAuthProvider.ts";
 const CONNECT_TIMEOUT_MS = 30_000;
 /** The protocol's facts (`protocol.md` §9). */
 export const DISCOVER_TIMEOUT_MS = 15_000;
-export const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
+const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
 /** Rule 4: some thousands of tools. UTF-16 units of JSON. */
 const OFFER_CHARS_MAX = 2_000_000;
 /** A server that says all the time that its lists have changed is asked this often. */

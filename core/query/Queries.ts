@@ -19,7 +19,7 @@ export interface QueriesShape {
 }
 
 /** The answer is in the memory of the host and of who asked, at once. */
-export const QUERY_ROWS_MAX = 10_000;
+const QUERY_ROWS_MAX = 10_000;
 /** Each takes some milliseconds. More wait only where statements take seconds. */
 const WAITING_MAX = 64;
 

@@ -37,7 +37,7 @@ import { mayGo, type HistoryLimits } from "./HistoryLimits.ts";
  * Most that one run removes: the broker holds a stream's lock while it removes a prefix, and the
  * events are held here. The next run continues.
  */
-export const TRIM_EVENTS_MAX = 2_000;
+const TRIM_EVENTS_MAX = 2_000;
 const TRIM_BYTES_MAX = 16 * 1024 * 1024;
 
 /** A base is not what was stored. Nothing was trimmed. */

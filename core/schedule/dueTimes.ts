@@ -48,7 +48,7 @@ export function firstDue(row: ScheduleRow, nowMs: number, cron: CronShape): numb
 }
 
 /** A run that begins later than this was missed. The broker's timers are within 300 ms. */
-export const MISFIRE_AFTER_MS = 5_000;
+const MISFIRE_AFTER_MS = 5_000;
 
 /** Whether a run that would begin now is left out. */
 export const isSkipped = (row: ScheduleRow, dueMs: number, nowMs: number): boolean =>

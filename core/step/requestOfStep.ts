@@ -6,7 +6,7 @@ import type { StepScope } from "../turn/Turn.ts";
 
 /** Those of RFC 9110: they may be repeated. */
 const SAFE: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
-export const IDEMPOTENCY_KEY = "idempotency-key";
+const IDEMPOTENCY_KEY = "idempotency-key";
 
 export function requestOfStep(step: StepScope | undefined, request: Request): Request {
   if (step !== undefined && !SAFE.has(request.method) && !request.headers.has(IDEMPOTENCY_KEY))

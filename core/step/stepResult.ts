@@ -6,7 +6,7 @@ import { assertWireValue } from "../call/wireValue.ts";
 import { messageOf } from "../errors/errors.ts";
 
 /** UTF-16 units of JSON. As much as of a state: it is kept in memory until its turn ends. */
-export const RESULT_CHARS_MAX = 16 * 1024 * 1024;
+const RESULT_CHARS_MAX = 16 * 1024 * 1024;
 
 /** The value can't be kept. No other attempt would differ. */
 export class NotStorable extends TypeError {

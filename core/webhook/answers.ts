@@ -15,24 +15,21 @@ const plain = (
   body,
 });
 
-export const NOT_FOUND = plain(404, "Not found");
 /** `Allow` lists POST and the methods of the provider's handshake. */
 export const methodNotAllowed = ({ verifier }: WebhookRoute): PlainAnswer =>
   plain(405, "Method not allowed", {
     allow: ["POST", ...(verifier.handshakeMethods ?? [])].join(", "),
   });
 export const BODY_TOO_LARGE = plain(413, "Payload too large");
-export const INVALID_SIGNATURE = plain(401, "Invalid signature");
+const INVALID_SIGNATURE = plain(401, "Invalid signature");
 /** Does not name what is missing: the log does. The status 500 makes the provider retry. */
-export const MISCONFIGURED = plain(500, "Webhook not configured");
+const MISCONFIGURED = plain(500, "Webhook not configured");
 /** The request is not known to be stored, or can't be verified now. The provider retries. */
 export const UNAVAILABLE = plain(503, "Service Unavailable", { "retry-after": "1" });
 /**
  * Stored. The route does not wait for the agent's answer, or it did not arrive within the deadline.
  */
 export const ACCEPTED = plain(202, "Accepted");
-/** A duplicate. The provider must read success, or it would retry. */
-export const DUPLICATE = plain(200, "OK");
 
 /** No target of the route takes the event, or any of a batch. Nothing is stored. */
 export const FILTERED = plain(200, "OK");

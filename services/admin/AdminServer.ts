@@ -15,7 +15,7 @@ import { ListenFailed } from "../../core/http/HttpServer.ts";
 import { isLoopbackHost, servesHost } from "../../core/http/servedHosts.ts";
 import { PROMETHEUS_CONTENT_TYPE } from "./PrometheusMetrics.ts";
 
-export const ADMIN_HOSTNAME_DEFAULT = "127.0.0.1";
+const ADMIN_HOSTNAME_DEFAULT = "127.0.0.1";
 /** A GET's head is small and local. Slower callers are broken. */
 const REQUEST_TIMEOUT_MS = 5_000;
 /** An orchestrator, a scraper and a few people. */

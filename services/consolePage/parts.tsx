@@ -35,7 +35,7 @@ export const AgentLink = ({ agent }: { readonly agent: AgentName }) => (
 
 export const turnPath = (agent: AgentName, seq: number): string =>
   `${agentPath(agent)}/turns/${seq}`;
-export const whyPath = (agent: AgentName, path: string): string =>
+const whyPath = (agent: AgentName, path: string): string =>
   withQuery(`${agentPath(agent)}/why`, { path });
 
 /** A value as it is: text stays text, everything else is JSON. */

@@ -11,7 +11,7 @@ import * as Data from "effect/Data";
  * Later files override earlier ones. `.dev.vars` is where modules written for other runtimes keep
  * their secrets.
  */
-export const ENV_FILES = [".dev.vars", ".env", ".env.local"] as const;
+const ENV_FILES = [".dev.vars", ".env", ".env.local"] as const;
 
 export interface LoadedEnv {
   /** By name. A name that is not set is absent; no value is undefined. */

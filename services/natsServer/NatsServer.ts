@@ -14,9 +14,7 @@
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
-import * as Layer from "effect/Layer";
 import type * as Scope from "effect/Scope";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import {
@@ -54,10 +52,6 @@ export interface NatsServerShape {
   /** Process id of the current or last run; undefined if it could not be started. */
   readonly pid: () => number | undefined;
 }
-
-export class NatsServer extends Context.Service<NatsServer, NatsServerShape>()(
-  "agents/services/natsServer/NatsServer",
-) {}
 
 /** The server reads its whole store, perhaps many gigabytes, before it greets clients. */
 const READY_TIMEOUT_MS = 60_000;
@@ -241,9 +235,3 @@ function rotateLog(logFile: string): void {
   const bytes = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes > LOG_BYTES_MAX) renameSync(logFile, `${logFile}.1`);
 }
-
-/** `startNatsServer` as a layer. */
-export const natsServerLayer = (
-  options: NatsServerOptions,
-): Layer.Layer<NatsServer, DataFolderInUse | ServerDidNotStart, Log> =>
-  Layer.effect(NatsServer, startNatsServer(options));

@@ -34,7 +34,7 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 
-export const RETENTION_KEY = "retention";
+const RETENTION_KEY = "retention";
 
 /** From the end of a walk to the begin of the next. Small installations are walked in a moment. */
 const PAUSE_MS = 60_000;

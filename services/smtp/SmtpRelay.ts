@@ -47,7 +47,7 @@ interface RelayError extends Error {
  * Throws `TypeError` for an invalid URL. The message does not contain the URL, which holds a
  * password.
  */
-export function makeSmtpRelay(url: string): MailTransportShape & { readonly close: () => void } {
+function makeSmtpRelay(url: string): MailTransportShape & { readonly close: () => void } {
   checkUrl(url);
   let transport: Promise<Awaited<ReturnType<typeof open>>> | undefined;
   return {

@@ -23,7 +23,7 @@ export class UwsUnavailable extends Data.TaggedError("UwsUnavailable")<{
 const HEAD_VARIABLE = "UWS_HTTP_MAX_HEADERS_SIZE";
 
 /** The largest head that any server of the process accepts, whatever its `headerBytesMax`. */
-export const HEAD_BYTES_CEILING = 64 * 1024;
+const HEAD_BYTES_CEILING = 64 * 1024;
 
 /** Never throws. Tests pass another `require`. */
 export const loadUws = (

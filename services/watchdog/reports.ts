@@ -9,7 +9,7 @@ import { writeSync } from "node:fs";
 import type { NamedTurn } from "./Board.ts";
 
 /** The file descriptor of the pipe in the worker: after the standard three and the channel. */
-export const REPORTS_FD = 4;
+const REPORTS_FD = 4;
 
 /** Twice a second is often enough to tell a held process from a frozen one within a lease's TTL. */
 export const REPORT_BEAT_MS = 500;

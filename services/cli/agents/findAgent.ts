@@ -42,10 +42,7 @@ async function nearestClass(journal: JournalShape, className: string): Promise<s
 }
 
 /** Returns the class as stored, or undefined when no agent of it exists. */
-export async function findClass(
-  journal: JournalShape,
-  className: string,
-): Promise<string | undefined> {
+async function findClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const exact = pascalCase(className);
   for (const candidate of new Set([className, exact])) {
     if (!isClassName(candidate)) continue;

@@ -155,7 +155,7 @@ export async function console(
  * option takes the token itself, because every user of a machine can read the command lines of its
  * processes. Throws `CliError`.
  */
-export function givenToken(
+function givenToken(
   { env, cwd }: Pick<Terminal, "env" | "cwd">,
   options: { readonly token?: string; readonly tokenFile?: string },
 ): string | undefined {

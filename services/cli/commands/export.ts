@@ -89,7 +89,7 @@ interface Given extends GivenTarget {
 }
 
 /** Throws `CliError` where there is no such agent, or its journal is damaged. */
-export async function exportAgent(
+async function exportAgent(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "nowMs">,

@@ -76,7 +76,7 @@ Examples:
 }
 
 /** Throws `CliError` where the file can't be read or is damaged, or the agent exists. */
-export async function importAgent(
+async function importAgent(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "id" | "nowMs">,

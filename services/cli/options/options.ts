@@ -352,6 +352,6 @@ function readList(
   });
 }
 
-export function readPort(text: string): number {
+function readPort(text: string): number {
   return readWhole(text, 0, PORT_MAX);
 }

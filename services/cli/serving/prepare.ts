@@ -14,7 +14,7 @@ import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { devSecretsPath, makeDevSecrets, checkSecrets } from "./devSecrets.ts";
 
 /** Where a module usually is. The first that exists is used when none is named. */
-export const MODULE_CANDIDATES = [
+const MODULE_CANDIDATES = [
   "server.ts", "src/server.ts", "server.js", "src/server.js", "agents.ts", "src/agents.ts",
   "index.ts", "src/index.ts", "index.js", "src/index.js",
 ] as const; // prettier-ignore

@@ -71,7 +71,7 @@ export function headers(...lines: ReadonlyArray<readonly [string, string]>): Hea
 /**
  * Wraps an encoded block for the client, which calls no other method of `MsgHdrs` than `encode`.
  */
-export const clientHeaders = (block: HeaderBlock): MsgHdrs =>
+const clientHeaders = (block: HeaderBlock): MsgHdrs =>
   ({ encode: () => block }) as unknown as MsgHdrs;
 
 /**

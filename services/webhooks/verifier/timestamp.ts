@@ -12,7 +12,7 @@ const MILLISECONDS = /^\d{1,14}$/;
 const ISO_8601 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
 
 /** Milliseconds since the epoch; undefined for text that is not a time in that unit. */
-export function parseTimestampMs(text: string, unit: TimestampUnit): number | undefined {
+function parseTimestampMs(text: string, unit: TimestampUnit): number | undefined {
   switch (unit) {
     case "s":
       return SECONDS.test(text) ? Number(text) * 1000 : undefined;
