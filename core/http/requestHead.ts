@@ -10,11 +10,18 @@ import { isToken } from "./responseHead.ts";
 
 export type HeaderRecord = Record<string, ReadonlyArray<string>>;
 
+export interface RequestHead {
+  readonly target: string;
+  readonly method: string;
+  readonly headers: HeaderRecord;
+}
+
+/** `Malformed`: the request is refused with 400 and this text. */
 export type BodyFraming =
   | { readonly _tag: "None" }
   | { readonly _tag: "Length"; readonly bytes: number }
   | { readonly _tag: "Chunked" }
-  | { readonly _tag: "Malformed" };
+  | { readonly _tag: "Malformed"; readonly text: string };
 
 /**
  * `None`: plain HTTP, whatever it offers. `Malformed`: it asks for a WebSocket, and `why` is
@@ -41,11 +48,11 @@ export const addHeader = (headers: HeaderRecord, name: string, value: string): v
 
 const NONE: BodyFraming = { _tag: "None" };
 const CHUNKED: BodyFraming = { _tag: "Chunked" };
-const MALFORMED: BodyFraming = { _tag: "Malformed" };
+const MALFORMED: BodyFraming = { _tag: "Malformed", text: "Bad request" };
 // 15 digits stay below Number.MAX_SAFE_INTEGER, and a petabyte is over every limit there is.
 const LENGTH = /^\d{1,15}$/;
 
-export const bodyFraming = (headers: HeaderRecord): BodyFraming => {
+const bodyFraming = (headers: HeaderRecord): BodyFraming => {
   const lengths = headers["content-length"];
   const codings = headers["transfer-encoding"];
   if (lengths === undefined && codings === undefined) return NONE;
@@ -97,8 +104,22 @@ export const badHandshake = (why: string): string => `Bad WebSocket handshake: i
  * An offer that is not taken up is not passed on: what reads it later would take the request for an
  * upgrade.
  */
-export const dropOffer = (headers: HeaderRecord): void => {
+const dropOffer = (headers: HeaderRecord): void => {
   if (headers["upgrade"] !== undefined) Reflect.deleteProperty(headers, "upgrade");
+};
+
+/**
+ * Checks the head of a request that is not an upgrade, and returns how its body is framed. Removes
+ * an offer of another protocol.
+ */
+export const checkHead = ({ target, method, headers }: RequestHead): BodyFraming => {
+  if (!isOriginTarget(target)) return MALFORMED;
+  const framing = bodyFraming(headers);
+  if (framing._tag === "Malformed") return framing;
+  const asked = handshake(method, headers);
+  if (asked._tag === "Malformed") return { _tag: "Malformed", text: badHandshake(asked.why) };
+  dropOffer(headers);
+  return framing;
 };
 
 /** The items of a header that is a list. */

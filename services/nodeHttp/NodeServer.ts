@@ -39,8 +39,7 @@ import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
   addHeader,
   badHandshake,
-  bodyFraming,
-  dropOffer,
+  checkHead,
   emptyHeaders,
   handshake,
   isOriginTarget,
@@ -204,12 +203,8 @@ class Listener implements ExchangeOwner {
     res.once("close", () => unanswered.delete(exchange));
     if (this.#refusing) return exchange.refuse(503, "Server is stopping", "linger");
     if (this.stopping) this.#drainWindow.onRequest();
-    if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
-    const framing = bodyFraming(request.headers);
-    if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");
-    const asked = handshake(request.method, request.headers);
-    if (asked._tag === "Malformed") return exchange.refuse(400, badHandshake(asked.why), "close");
-    dropOffer(request.headers);
+    const framing = checkHead(request);
+    if (framing._tag === "Malformed") return exchange.refuse(400, framing.text, "close");
     if (framing._tag === "None") return exchange.start();
     const limit = this.guard.limitBody(request);
     if (limit === undefined) return exchange.fail();

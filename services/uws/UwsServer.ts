@@ -37,13 +37,7 @@ import {
 import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import {
-  badHandshake,
-  bodyFraming,
-  dropOffer,
-  handshake,
-  isOriginTarget,
-} from "../../core/http/requestHead.ts";
+import { checkHead, handshake, isOriginTarget } from "../../core/http/requestHead.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { explainListen } from "../http/explainListen.ts";
 import { DrainWindow } from "../http/DrainWindow.ts";
@@ -186,12 +180,8 @@ class Server implements ExchangeOwner {
     if (this.#head.bytes > this.#options.headerBytesMax) {
       return exchange.refuse(431, "Request header fields too large", "close");
     }
-    if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
-    const framing = bodyFraming(request.headers);
-    if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");
-    const asked = handshake(request.method, request.headers);
-    if (asked._tag === "Malformed") return exchange.refuse(400, badHandshake(asked.why), "close");
-    dropOffer(request.headers);
+    const framing = checkHead(request);
+    if (framing._tag === "Malformed") return exchange.refuse(400, framing.text, "close");
     if (framing._tag === "None") return exchange.start();
     const limit = this.guard.limitBody(request);
     if (limit === undefined) return exchange.fail();
