@@ -5,7 +5,7 @@
  */
 import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
-import { go, useAsk, useNewsCount, type Place } from "./hooks.ts";
+import { go, useAsk, useNewsCount, useRested, type Place } from "./hooks.ts";
 import {
   Answer,
   Choice,
@@ -95,7 +95,7 @@ const TimelineTab = ({ agent, news }: Part) => {
           failed only
         </label>
       </form>
-      <Timeline agent={agent} news={news} filter={{ kind, text, failed }} />
+      <Timeline agent={agent} news={news} filter={{ kind, text: useRested(text), failed }} />
     </>
   );
 };

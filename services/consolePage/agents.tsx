@@ -4,7 +4,7 @@
  */
 import { useState } from "react";
 import { withQuery } from "./api.ts";
-import { goQuietly, useAsk, useNextPage, useNewsCount, type Place } from "./hooks.ts";
+import { goQuietly, useAsk, useNextPage, useNewsCount, useRested, type Place } from "./hooks.ts";
 import { AgentLink, Answer, Field, Heading, Problem, Table, Time } from "./parts.tsx";
 
 interface Listed {
@@ -30,7 +30,7 @@ export const Agents = ({ place }: { readonly place: Place }) => {
   const set = (change: Partial<typeof filter>): void =>
     goQuietly(withQuery("agents", { ...filter, ...change }));
   const news = useNewsCount(({ agents }) => agents !== undefined);
-  const question = withQuery("agents", { ...filter, limit: PAGE });
+  const question = useRested(withQuery("agents", { ...filter, limit: PAGE }));
   const first = useAsk<ReadonlyArray<Listed>>(question, news);
   /** What was shown when the last page was asked for, and that page. */
   const [pages, setPages] = useState<{ readonly question: string } & Pages>(NONE);
@@ -41,7 +41,7 @@ export const Agents = ({ place }: { readonly place: Place }) => {
   const showMore = (): void => {
     const { class: className, name } = list.at(-1)!;
     setPages({ question, list, isAll });
-    void more.next(withQuery("agents", { ...filter, limit: PAGE, after: `${className}/${name}` }));
+    void more.next(`${question}&after=${encodeURIComponent(`${className}/${name}`)}`);
   };
   return (
     <>

@@ -1,7 +1,7 @@
 /** The delivery log: which requests came to webhook routes, and all that is known of one. */
 import { useState } from "react";
 import { act, withQuery } from "./api.ts";
-import { goQuietly, useAsk, useNewsCount, type Place } from "./hooks.ts";
+import { goQuietly, useAsk, useNewsCount, useRested, type Place } from "./hooks.ts";
 import {
   Act,
   AgentLink,
@@ -66,7 +66,7 @@ export const Deliveries = ({ place }: { readonly place: Place }) => {
     goQuietly(withQuery("deliveries", { ...filter, ...change }));
   const news = useNewsCount(({ deliveries }) => deliveries !== undefined);
   const found = useAsk<ReadonlyArray<Delivery>>(
-    withQuery("deliveries", { ...filter, limit }),
+    useRested(withQuery("deliveries", { ...filter, limit })),
     news,
   );
   return (

@@ -112,6 +112,19 @@ export function useAsk<A>(path: string | undefined, version: number = 0): Asked<
   };
 }
 
+/** Longer than between two keys of somebody who types. */
+const TYPING_MS = 250;
+
+/** What somebody types, once it rests: each letter of it would be a question of its own. */
+export function useRested(typed: string): string {
+  const [rested, setRested] = useState(typed);
+  useEffect(() => {
+    const timer = setTimeout(() => setRested(typed), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return rested;
+}
+
 /**
  * Asks for the next page of the list that `question` shows, and calls `add` with it. One page at a
  * time: nothing is asked while one is on its way. A page that comes after the question has changed
