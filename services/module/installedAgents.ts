@@ -20,7 +20,8 @@ export function usesInstalledAgents(module: string): boolean {
   });
 }
 
-function nearestManifest(folder: string): string | undefined {
+/** The `package.json` that counts for a module in this folder; undefined without one. */
+export function nearestManifest(folder: string): string | undefined {
   const file = join(folder, "package.json");
   if (existsSync(file)) return file;
   const parent = dirname(folder);

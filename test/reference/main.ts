@@ -1,8 +1,9 @@
 /**
- * `npm run reference -- <checkout> [--under <folder>]… [--write]`: loads each server of a checkout
- * of the reference's repository, unmodified, with this package's loader, and prints which of them
- * load. `--under` takes the folders whose servers count (`examples`, `guides` and `openai-sdk`).
- * `--write` puts the table into `docs/evidence/conformance.md`.
+ * `npm run reference -- <checkout> [--under <folder>]… [--installed] [--write]`: loads each server
+ * of a checkout of the reference's repository, unmodified, with this package's loader, and prints
+ * which of them load. `--under` takes the folders whose servers count (`examples`, `guides` and
+ * `openai-sdk`). `--installed`: their `agents` is the reference's own package. `--write` puts the
+ * table into `docs/evidence/conformance.md`.
  *
  * Nothing of the checkout is part of the project. Packages that the servers import are installed in
  * the checkout's root beforehand; the script ends with a line that installs those that are not
@@ -14,15 +15,20 @@ import { parseArgs } from "node:util";
 import { exampleServers } from "./exampleServers.ts";
 import { loadApart, type Loading } from "./loadApart.ts";
 import { loadingTable } from "./loadingTable.ts";
+import { withInstalledAgents } from "./withInstalledAgents.ts";
 
 const PAGE = new URL("../../docs/evidence/conformance.md", import.meta.url);
-const BEGIN = "<!-- npm run reference -->\n";
 const END = "<!-- end -->";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { under: { type: "string", multiple: true }, write: { type: "boolean" } },
+  options: {
+    under: { type: "string", multiple: true },
+    installed: { type: "boolean", default: false },
+    write: { type: "boolean" },
+  },
 });
+const { installed } = values;
 const [checkout] = positionals;
 if (checkout === undefined)
   throw new Error("Give the folder of a checkout: npm run reference -- ../agents");
@@ -31,7 +37,8 @@ const root = resolve(checkout);
 const servers = exampleServers(root, values.under ?? ["examples", "guides", "openai-sdk"]);
 const loadings: Loading[] = [];
 for (const server of servers) {
-  const loading = await loadApart(server, root);
+  const load = (): Promise<Loading> => loadApart(server, root);
+  const loading = await (installed ? withInstalledAgents(server, load) : load());
   loadings.push(loading);
   console.log(`${loading.loads ? "loads" : "     "}  ${loading.name}  ${loading.reason ?? ""}`);
 }
@@ -45,6 +52,9 @@ if (missing.length > 0)
   );
 if (values.write === true) {
   const page = readFileSync(PAGE, "utf8");
-  const [before, rest] = [page.slice(0, page.indexOf(BEGIN)), page.slice(page.indexOf(END))];
-  writeFileSync(PAGE, `${before}${BEGIN}\n${table}\n\n${rest}`);
+  const begin = `<!-- npm run reference${installed ? " -- --installed" : ""} -->\n`;
+  const at = page.indexOf(begin);
+  if (at < 0) throw new Error(`${PAGE.pathname} has no line ${begin}`);
+  const rest = page.slice(page.indexOf(END, at));
+  writeFileSync(PAGE, `${page.slice(0, at)}${begin}\n${table}\n\n${rest}`);
 }
