@@ -41,6 +41,7 @@ class Wallet extends Agent<{}, { paid: number }> {
 
   @callable({ durable: true })
   async refuse(): Promise<void> {
+    calls.push("refuse");
     await this.step("reserve", (step) => this.call("reserve", step), {
       undo: () => void calls.push("release"),
     });
@@ -219,7 +220,7 @@ describe("a durable call", () => {
         name: "RangeError",
         message: "not enough",
       });
-    expect(calls).toEqual(["reserve", "release"]);
+    expect(calls).toEqual(["refuse", "reserve", "release"]);
     expect(await wallet().deadLetters()).toEqual([]);
   });
 
@@ -230,13 +231,13 @@ describe("a durable call", () => {
   });
 
   it("runs beside others of its agent", async () => {
-    latches["charge"] = makeLatch();
+    latches["reserve"] = makeLatch();
     const client = await test.connect(Wallet, "a");
-    const paid = client.call("pay", [5]);
-    await until(() => calls.length > 0);
-    const given = await client.call("plain");
-    latches["charge"].open();
-    expect([given, await paid]).toEqual(["plain", "charge 1"]);
+    const refused = expect(client.call("refuse")).rejects.toThrow("not enough");
+    await until(() => calls.includes("reserve"));
+    expect([await client.call("plain"), await client.call("give", [1])]).toEqual(["plain", 1]);
+    latches["reserve"].open();
+    await refused;
     const ten = await Promise.all(Array.from({ length: 100 }, (_, n) => client.call("give", [n])));
     expect(ten).toEqual(Array.from({ length: 100 }, (_, n) => n));
   });
