@@ -148,7 +148,7 @@ test("webhooks that called the world run again with the answers of then, also th
   expect(linesOf(other.out)).toMatchObject([
     {
       outcome: "fails",
-      why: expect.stringContaining("a past turn does not reach the world"),
+      why: expect.stringContaining("a re-run sends nothing"),
       differences: expect.arrayContaining([
         `fetch POST ${API}/paid: request.body.amount: 1 -> 2`,
         "state.paid: 2 -> 0",
