@@ -10,8 +10,8 @@
  * 3. **No repetition.** A message known to be taken is not sent again. If an answer is missing
  *    (after `ANSWER_TIMEOUT_MS`) or not `taken`, nothing is sent until each message in flight is
  *    answered or given up; then the first not known to be taken is sent alone. An agent that has
- *    taken it answers so and does not run it again. Only if its host was lost before it answered
- *    does the next owner run messages again, `IN_FLIGHT_MAX` at most.
+ *    taken it answers so and does not run it again. Only if no answer came before its host was
+ *    lost, or left in order, does the next owner run messages again, `IN_FLIGHT_MAX` at most.
  * 4. **Bounds.** At most `IN_FLIGHT_MAX` messages and about `IN_FLIGHT_BYTES_MAX` are in flight;
  *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here.
  * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only

@@ -46,6 +46,17 @@ test("a lock of a process that has ended is taken", async () => {
   expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
 });
 
+test("a lock that names nobody was left by a process that was killed as it took it", async () => {
+  const time = new VirtualTime({ seed: 1 });
+  writeFileSync(lock, "");
+  const taken = withFileLock(held(), time, async () => "in");
+  await time.advance(1_000);
+  expect(existsSync(lock)).toBe(true);
+  await time.advance(2_000);
+  expect(await taken).toBe("in");
+  expect(existsSync(lock)).toBe(false);
+});
+
 test("a lock of a process that lives is waited for, and named when it takes too long", async () => {
   const time = new VirtualTime({ seed: 1 });
   writeFileSync(lock, String(process.ppid));

@@ -1,6 +1,6 @@
 /**
  * One process at a time works on a folder's files: a lock file has the process that does. A lock
- * that a killed process left is recognized by its pid.
+ * that a killed process left is recognized by its pid, or by naming nobody for a while.
  *
  * Two processes that find such a lock at the same moment can both take it. Who works on the files
  * must find damage by checksums: a view's pages have them (`core/query/View`, 7), and so do the
@@ -13,6 +13,8 @@ import { failed } from "../terminal/CliError.ts";
 
 /** A query of a small view takes about as long. */
 const AGAIN_MS = 100;
+/** Who takes the lock names itself at once; who is killed before it does never will. */
+const NAMELESS_MS_MAX = 2_000;
 
 export interface FileLock {
   readonly path: string;
@@ -29,11 +31,16 @@ export async function withFileLock<A>(
   use: () => Promise<A>,
 ): Promise<A> {
   const startMs = time.monotonicMs();
+  let namedMs = startMs;
   while (!take(path)) {
+    const nowMs = time.monotonicMs();
     const holder = holderOf(path);
-    if (holder !== undefined && !isAlive(holder)) rmSync(path, { force: true });
-    else if (time.monotonicMs() - startMs >= waitMs)
-      throw failed(busy(`Process ${holder ?? "unknown"}`));
+    if (holder !== undefined) namedMs = nowMs;
+    const isLeft = holder === undefined ? nowMs - namedMs >= NAMELESS_MS_MAX : !isAlive(holder);
+    if (isLeft) {
+      rmSync(path, { force: true });
+      namedMs = nowMs;
+    } else if (nowMs - startMs >= waitMs) throw failed(busy(`Process ${holder ?? "unknown"}`));
     else await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
   }
   try {
