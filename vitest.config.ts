@@ -2,7 +2,6 @@ import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** These change what a process has once: its globals, its environment, a prototype. */
-const LONG_ALONE = ["test/sim/{bites,crashPoints}.test.ts"];
 const ALONE = [
   "test/sim/*.test.ts",
   "test/react/*.test.ts",
@@ -33,6 +32,8 @@ const LONG = [
   "test/console/{console,path}.test.ts",
   "test/query/killed.test.ts",
 ];
+/** Of the long ones, those that are alone. */
+const LONG_ALONE = ["test/sim/{bites,crashPoints}.test.ts"];
 
 class AloneFirst extends BaseSequencer {
   /** Between two of the others one would end the process that these share. */
