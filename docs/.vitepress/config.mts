@@ -44,6 +44,11 @@ export default {
         text: "Running it",
         items: [
           page("Operations", "/operations"),
+          page("Installing", "/operations/install"),
+          page("Watching it", "/operations/watching"),
+          page("When something is wrong", "/operations/trouble"),
+          page("History, backups, single agents", "/operations/history"),
+          page("Upgrades", "/operations/upgrades"),
           page("Scaling", "/scaling"),
           page("Security", "/security"),
         ],

@@ -44,7 +44,7 @@ export const loadUws = (
 const explain = (cause: unknown): UwsUnavailable => {
   const code = (cause as { readonly code?: unknown } | null)?.code;
   if (code === "MODULE_NOT_FOUND") {
-    const message = "uWebSockets.js is not installed (it is faster: docs/operations.md)";
+    const message = "uWebSockets.js is not installed (it is faster: docs/operations/install.md)";
     return new UwsUnavailable({ reason: "notInstalled", message });
   }
   const { platform, arch, version } = process;

@@ -159,7 +159,7 @@ describe.each(EDGE)("the user %s", (user) => {
     await connection.client.flush();
     for await (const { data } of nats.reader.messages("agents_JOURNAL", reply, { fromSeq: 1 }))
       // The leader's answer still is stored there: JSON, which no agent takes for an event
-      // (docs/operations.md).
+      // (docs/operations/install.md).
       expect(Buffer.from(data).toString()).not.toContain(event);
     await nats.api.call("STREAM.PURGE.agents_JOURNAL");
   });

@@ -1,7 +1,7 @@
 /**
- * The runbook's backup and restore (`docs/operations.md`), done: the broker's folder is copied
- * while the broker is stopped, everything is lost, the copy is put back, and the agents are there
- * with all that they had.
+ * The backup and restore of `docs/operations/history.md`, done: the broker's folder is copied while
+ * the broker is stopped, everything is lost, the copy is put back, and the agents are there with
+ * all that they had.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, rmSync } from "node:fs";

@@ -99,7 +99,7 @@ describe("what watches the system", () => {
     "the alert %s is about metrics that are served, and the runbook has it",
     (_, rule) => {
       expect(missing(rule.expr)).toEqual([]);
-      expect(read("docs/operations.md")).toContain(`### ${rule.alert}\n`);
+      expect(read("docs/operations/trouble.md")).toContain(`### ${rule.alert}\n`);
     },
   );
 

@@ -4,7 +4,7 @@
  * what a newer one has stored. Exit code 1 when a rule did not hold.
  *
  * 1. Hosts are replaced before gateways, one at a time, a new one first; on the way back gateways
- *    before hosts (`docs/operations.md`).
+ *    before hosts (`docs/operations/upgrades.md`).
  * 2. No webhook fails; each is done exactly once, by the journals and by the agents; epochs never
  *    go back.
  * 3. A process that is refused claims nothing, and costs nobody a webhook.
