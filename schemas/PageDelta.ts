@@ -227,29 +227,6 @@ export function decodePageDelta(bytes: Uint8Array): PageDelta {
   return new PageDelta(bytes, 1 << log2);
 }
 
-/** Numbers of the pages that a delta changes, from 1, for people. Throws as `decodePageDelta`. */
-export function changedPages(bytes: Uint8Array): number[] {
-  const pages = new Set<number>();
-  decodePageDelta(bytes).forEach((page) => pages.add(page));
-  return [...pages];
-}
-
-/**
- * The image after a delta, as a new buffer: the simplest form of replay. Throws as
- * `decodePageDelta`.
- */
-export function applyPageDelta(image: Uint8Array, bytes: Uint8Array): Uint8Array {
-  const delta = decodePageDelta(bytes);
-  const { pageSize } = delta;
-  checkPagesBefore(delta, image.length / pageSize);
-  const next = new Uint8Array(delta.pages * pageSize);
-  next.set(image.subarray(0, delta.pagesKept * pageSize));
-  delta.forEach((page, offset, from, length) =>
-    next.set(bytes.subarray(from, from + length), (page - 1) * pageSize + offset),
-  );
-  return next;
-}
-
 /** The delta that leads from one image to another. Not for each commit: it compares every page. */
 export function pageDeltaBetween(before: Uint8Array, after: Uint8Array): Uint8Array {
   const pageSize = pageSizeOf(after.length > 0 ? after : before);

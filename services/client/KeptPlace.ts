@@ -43,11 +43,6 @@ export class KeptPlace {
   take(place: string): void {
     [this.#life, this.#last] = read(place);
   }
-
-  /** Whether anything is missing before this place, which the server says is the newest. */
-  isBehind(place: string): boolean {
-    return this.step(place) !== "known";
-  }
 }
 
 function read(place: string): [life: string, seq: number] {

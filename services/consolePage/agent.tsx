@@ -20,8 +20,10 @@ import {
 } from "./parts.tsx";
 import { ApprovalsTab, SchedulesTab, StateTab, TablesTab, type Part } from "./points.tsx";
 import { Rerun } from "./rerun.tsx";
-import { KINDS, Timeline, type Cause } from "./timeline.tsx";
-import { TurnView, type Diff } from "./turn.tsx";
+import { KINDS, Timeline } from "./timeline.tsx";
+import { TurnView } from "./turn.tsx";
+import type { FieldWrite } from "../../core/history/fieldHistory.ts";
+import type { AgentDiff } from "../cli/commands/diff.ts";
 
 const TABS = [
   ["timeline", "Timeline"],
@@ -100,21 +102,13 @@ const TimelineTab = ({ agent, news }: Part) => {
   );
 };
 
-interface Write {
-  readonly seq: number;
-  readonly time: string;
-  readonly causes: ReadonlyArray<Cause>;
-  readonly before?: unknown;
-  readonly after?: unknown;
-}
-
 /** Some screens. */
 const WRITES_MAX = 500;
 
 const WhyTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
   const path = place.query.get("path") ?? "";
   const [text, setText] = useState(path);
-  const found = useAsk<ReadonlyArray<Write>>(
+  const found = useAsk<ReadonlyArray<FieldWrite>>(
     path === "" ? undefined : withQuery(`${agentPath(agent)}/why`, { path, limit: WRITES_MAX }),
     news,
   );
@@ -180,7 +174,7 @@ const DiffTab = ({ agent, place }: { readonly agent: AgentName; readonly place: 
   const [from, to] = [place.query.get("from") ?? "", place.query.get("to") ?? ""];
   const [a, setA] = useState(from);
   const [b, setB] = useState(to);
-  const found = useAsk<Diff>(
+  const found = useAsk<AgentDiff>(
     from === "" ? undefined : withQuery(`${agentPath(agent)}/diff`, { from, to }),
   );
   return (

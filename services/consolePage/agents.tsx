@@ -6,15 +6,7 @@ import { useState } from "react";
 import { withQuery } from "./api.ts";
 import { goQuietly, useAsk, useNextPage, useNewsCount, useRested, type Place } from "./hooks.ts";
 import { AgentLink, Answer, Field, Heading, Problem, Table, Time } from "./parts.tsx";
-
-interface Listed {
-  readonly class: string;
-  readonly name: string;
-  readonly events: number;
-  readonly lastSeq: number;
-  readonly time: string;
-  readonly owner?: string;
-}
+import type { ListedAgent as Listed } from "../cli/commands/list.ts";
 
 interface Pages {
   readonly list: ReadonlyArray<Listed>;

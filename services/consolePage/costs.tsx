@@ -5,24 +5,7 @@
 import { useEffect } from "react";
 import { useAsk } from "./hooks.ts";
 import { AgentLink, Answer, Table } from "./parts.tsx";
-
-/** As `agents top --json` prints it. */
-interface Cost {
-  readonly class: string;
-  readonly name?: string;
-  readonly turns: number;
-  readonly turnMs: number;
-  readonly commits: number;
-  readonly bytes: number;
-  readonly stalls: number;
-  readonly stalledSeconds: number;
-  readonly waiting?: number;
-}
-
-interface Top {
-  readonly classes: ReadonlyArray<Cost>;
-  readonly agents: ReadonlyArray<Cost>;
-}
+import type { Row as Cost, Top } from "../cli/commands/top.ts";
 
 /** Between two measurements, of which each asks every shard twice. */
 const PAUSE_MS = 5_000;

@@ -3,16 +3,7 @@ import { useState } from "react";
 import { act, ask } from "./api.ts";
 import { useAsk, useNewsCount } from "./hooks.ts";
 import { Act, AgentLink, Answer, Heading, Link, Table, Time, Value } from "./parts.tsx";
-
-interface Letter {
-  readonly id: number;
-  readonly class: string;
-  readonly name: string;
-  readonly time?: string;
-  readonly reason?: string;
-  readonly unreadable?: string;
-  readonly cause?: { readonly kind: string; readonly type?: string; readonly delivery?: string };
-}
+import type { DeadLetterLine as Letter } from "../cli/commands/dead.ts";
 
 /** As many as the console gives at once. */
 const PAGE = 500;

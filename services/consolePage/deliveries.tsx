@@ -16,41 +16,13 @@ import {
   turnPath,
   Value,
 } from "./parts.tsx";
+import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import type { Cause } from "../../schemas/JournalEvent.ts";
 
-export interface Delivery {
-  readonly id: string;
-  readonly status: string;
-  readonly at: number;
-  readonly time?: number;
-  readonly route?: string;
-  readonly provider?: string;
-  readonly method?: string;
-  readonly from?: string;
-  readonly http?: number;
-  readonly ms?: number;
-  readonly agent?: readonly [string, string];
-  readonly type?: string;
-  readonly seq?: number;
-  readonly duplicateOf?: number;
-  readonly why?: string;
-  readonly error?: string;
-  readonly of?: string;
-  readonly trace?: string;
-  readonly attempt?: number;
-  readonly attempts?: number;
-  readonly bytes?: number;
-  readonly key?: string;
-  readonly input?: Input;
-}
+/** A record, and the request as the journal has it. */
+export type Delivery = DeliveryRecord & { readonly input?: Input };
 
-/** The request as the journal has it. */
-interface Input {
-  readonly method?: string;
-  readonly url?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
-  readonly bodyBase64?: string;
-}
+type Input = Pick<Cause, "method" | "url" | "headers" | "body" | "bodyBase64">;
 
 const STATUSES = ["refused", "unavailable", "handshake", "filtered", "stored", "failed", "answered", "duplicate", "dead"]; // prettier-ignore
 const PAGE = 100;

@@ -3,6 +3,7 @@
  * Everything that comes from agents is text: React escapes it, and no view sets markup.
  */
 import { memo, useEffect, useId, useRef, useState, type ReactNode } from "react";
+import type { Difference } from "../../core/history/agentDifferences.ts";
 import { messageOf, type Asked } from "./hooks.ts";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
 
@@ -99,12 +100,6 @@ export const Table = (props: {
       </table>
     </div>
   );
-
-export interface Difference {
-  readonly path: string;
-  readonly before?: unknown;
-  readonly after?: unknown;
-}
 
 export const Differences = (props: {
   readonly agent: AgentName;

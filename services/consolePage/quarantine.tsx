@@ -2,12 +2,9 @@
 import { act, agentPath } from "./api.ts";
 import { useAsk } from "./hooks.ts";
 import { Act, AgentLink, Answer, Table } from "./parts.tsx";
+import type { quarantineLine } from "../cli/agents/listQuarantined.ts";
 
-interface Quarantined {
-  readonly class: string;
-  readonly name: string;
-  readonly reason: string;
-}
+type Quarantined = ReturnType<typeof quarantineLine>;
 
 /** Shown only where there are some. `version`: they are asked for again when it changes. */
 export const Quarantine = ({ version }: { readonly version: number }) => {

@@ -6,19 +6,7 @@ import { useState } from "react";
 import { act, agentPath, withQuery, type AgentName } from "./api.ts";
 import { useAsk, messageOf } from "./hooks.ts";
 import { Link, Problem, Status, turnPath } from "./parts.tsx";
-
-interface Outcome {
-  readonly seq: number;
-  readonly inputs: ReadonlyArray<string>;
-  readonly outcome: string;
-  readonly why?: string;
-  readonly differences?: ReadonlyArray<string>;
-  readonly sends?: ReadonlyArray<{
-    readonly kind: string;
-    readonly method: string;
-    readonly url: string;
-  }>;
-}
+import type { Told as Outcome } from "../cli/commands/rerun.ts";
 
 export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?: number }) => {
   const overview = useAsk<{ readonly modules: ReadonlyArray<string> }>("overview");

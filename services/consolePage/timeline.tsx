@@ -6,34 +6,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { agentPath, ask, withQuery, type AgentName } from "./api.ts";
 import { messageOf, useNextPage } from "./hooks.ts";
 import { Link, Problem, Table, Time, turnPath, type TableRow } from "./parts.tsx";
-
-export interface Cause {
-  readonly kind: string;
-  readonly id?: string;
-  readonly provider?: string;
-  readonly type?: string;
-  readonly time?: number;
-  readonly attempt?: number;
-  readonly delivery?: string;
-  readonly traceparent?: string;
-  readonly method?: string;
-  readonly url?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
-  readonly bodyBase64?: string;
-}
-
-export interface Line {
-  readonly seq: number;
-  readonly time: string;
-  readonly cause: Cause;
-  readonly state?: unknown;
-  readonly sql?: ReadonlyArray<string>;
-  readonly schedules?: unknown;
-  readonly queue?: unknown;
-  readonly error?: string;
-  readonly dead?: true;
-}
+import type { HistoryLine as Line } from "../../core/journal/historyLines.ts";
 
 export const KINDS = ["webhook", "request", "connect", "message", "close", "rpc", "queue", "schedule", "mail", "workflow", "start", "background", "claimed", "destroyed"]; // prettier-ignore
 const PAGE = 100;

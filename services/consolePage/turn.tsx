@@ -3,23 +3,16 @@ import { useState } from "react";
 import { act, agentPath, withQuery, type AgentName } from "./api.ts";
 import { Request } from "./deliveries.tsx";
 import { go, useAsk } from "./hooks.ts";
-import { Act, Answer, Differences, Field, Link, Time, Value, type Difference } from "./parts.tsx";
+import { Act, Answer, Differences, Field, Link, Time, Value } from "./parts.tsx";
 import { Rerun } from "./rerun.tsx";
-import type { Line } from "./timeline.tsx";
-
-/** Two points compared. */
-export interface Diff {
-  readonly from: { readonly seq: number; readonly time?: string };
-  readonly to: { readonly seq: number; readonly time?: string };
-  readonly state: ReadonlyArray<Difference>;
-  readonly rows: ReadonlyArray<Difference>;
-}
+import type { HistoryLine as Line } from "../../core/journal/historyLines.ts";
+import type { AgentDiff } from "../cli/commands/diff.ts";
 
 export const TurnView = ({ agent, seq }: { readonly agent: AgentName; readonly seq: number }) => {
   const lines = useAsk<ReadonlyArray<Line>>(
     withQuery(`${agentPath(agent)}/history`, { from: seq, to: seq }),
   );
-  const diff = useAsk<Diff>(withQuery(`${agentPath(agent)}/diff`, { from: seq - 1, to: seq }));
+  const diff = useAsk<AgentDiff>(withQuery(`${agentPath(agent)}/diff`, { from: seq - 1, to: seq }));
   return (
     <>
       <h2>

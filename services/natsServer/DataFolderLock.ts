@@ -77,12 +77,6 @@ export async function lockDataFolder(folder: string): Promise<DataFolderLock> {
   };
 }
 
-/** The lock's content; undefined if no live process holds the folder. */
-export function runningOn(folder: string): LockContent | undefined {
-  const content = readLock(folder);
-  return content !== undefined && stillLives(content.holder) ? content : undefined;
-}
-
 /** Ends the server of a dead holder, then moves its lock away (rules 2 and 3). */
 async function removeDeadLock(lockFile: string, seen: LockContent | undefined): Promise<void> {
   if (seen?.server !== undefined) await endOrphan(seen.server);

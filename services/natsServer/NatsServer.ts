@@ -17,12 +17,7 @@ import { join, resolve } from "node:path";
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
-import {
-  lockDataFolder,
-  runningOn,
-  DataFolderInUse,
-  type DataFolderLock,
-} from "./DataFolderLock.ts";
+import { lockDataFolder, DataFolderInUse, type DataFolderLock } from "./DataFolderLock.ts";
 import { isPortFree, pickPort } from "./pickPort.ts";
 import { MAX_PAYLOAD_BYTES_DEFAULT, serverConfigText } from "./ServerConfig.ts";
 import { ServerDidNotStart, spawnServer, type ServerProcess } from "./ServerProcess.ts";
@@ -96,14 +91,6 @@ export const startNatsServer = (
       pid: runner.pid,
     };
   });
-
-/**
- * The URL of the server that another live process runs on this folder; undefined if there is none.
- */
-export function urlOfRunning(folder: string): string | undefined {
-  const port = runningOn(resolve(folder))?.port;
-  return port === undefined ? undefined : `nats://127.0.0.1:${port}`;
-}
 
 const lockFolder = (folder: string): Effect.Effect<DataFolderLock, DataFolderInUse> =>
   Effect.tryPromise({

@@ -15,7 +15,6 @@ import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { DataFolderInUse } from "../../services/natsServer/DataFolderLock.ts";
 import {
   startNatsServer,
-  urlOfRunning,
   type NatsServerOptions,
   type NatsServerShape,
 } from "../../services/natsServer/NatsServer.ts";
@@ -138,11 +137,9 @@ describe("while the scope is open", () => {
     const first = await open();
     await store(first.server.url);
     const pid = first.server.pid() ?? 0;
-    expect(urlOfRunning(folder.path)).toBe(first.server.url);
     await first.close();
     expect(isGone(pid)).toBe(true);
     expect(existsSync(join(folder.path, "lock.json"))).toBe(false);
-    expect(urlOfRunning(folder.path)).toBeUndefined();
 
     const second = await open();
     expect(second.server.url).toBe(first.server.url);

@@ -23,7 +23,7 @@ import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { memoryLayer } from "../../services/memory/memoryLayer.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
-import { hashImage } from "../../services/sqlite/hashImage.ts";
+import { hashImage } from "../kit/pages.ts";
 import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { run } from "../sqlite/Workload.ts";
 import { collectingLog } from "../kit/system.ts";

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
-import { applyPageDelta } from "../../schemas/PageDelta.ts";
 import { Connection } from "../../services/sqlite/Connection.ts";
 import { loadEngine } from "../../services/sqlite/Engine.ts";
-import { hashImage } from "../../services/sqlite/hashImage.ts";
+import { applyPageDelta, hashImage } from "../kit/pages.ts";
 import { ImageStore } from "../../services/sqlite/ImageStore.ts";
 import { column, commit, openLayer, REPO } from "./kit.ts";
 

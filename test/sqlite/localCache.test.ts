@@ -11,7 +11,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { LocalImageCorrupt, type AgentDatabase } from "../../core/database/Databases.ts";
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { cachedAgents } from "../../services/sqlite/cachedAgents.ts";
-import { hashImage } from "../../services/sqlite/hashImage.ts";
+import { hashImage } from "../kit/pages.ts";
 import { OpenFiles } from "../../services/sqlite/OpenFiles.ts";
 import { collect } from "../kit/collect.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";

@@ -1,9 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CorruptFrame, UnknownVersion, decodeFrame, encodeFrame } from "../../schemas/Frame.ts";
-import {
-  applyPageDelta, changedPages, decodePageDelta, PageDeltaWriter, type PageView,
-} from "../../schemas/PageDelta.ts"; // prettier-ignore
+import { decodePageDelta, PageDeltaWriter, type PageView } from "../../schemas/PageDelta.ts";
+import { applyPageDelta, changedPages } from "../kit/pages.ts";
 
 const PAGE = 512;
 const writer = new PageDeltaWriter(PAGE);

@@ -4,7 +4,8 @@
  */
 import * as fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
-import { applyPageDelta, PageDeltaWriter } from "../../schemas/PageDelta.ts";
+import { PageDeltaWriter } from "../../schemas/PageDelta.ts";
+import { applyPageDelta } from "../kit/pages.ts";
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
 import { OpenFiles } from "../../services/sqlite/OpenFiles.ts";
 import { PageFile } from "../../services/sqlite/PageFile.ts";

@@ -8,8 +8,7 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
-import { applyPageDelta } from "../../schemas/PageDelta.ts";
-import { hashImage } from "../../services/sqlite/hashImage.ts";
+import { applyPageDelta, hashImage } from "../kit/pages.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 import { openLayer, REPO, restAll, seq } from "./kit.ts";
 import { run, step, type Step } from "./Workload.ts";

@@ -7,7 +7,8 @@
  *   adapters.
  * - `part`: machinery of processes that hides no dependency worth a port. Clock as for adapters.
  * - `entry`: what users import.
- * - `client`: what browsers import; knows `schemas` only.
+ * - `client`: what browsers import; knows `schemas` only. The console's page also imports the types
+ *   of what commands print.
  */
 export type FolderKind = "adapter" | "process" | "part" | "entry" | "client";
 

@@ -35,9 +35,9 @@ export interface FollowOptions {
   readonly className: string | undefined;
   readonly name: string | undefined;
   /** A line's position, or `end`. Undefined: from the beginning. */
-  readonly from: string | undefined;
+  readonly from?: string | undefined;
   /** End after this many lines. Undefined: at a signal. */
-  readonly limit: number | undefined;
+  readonly limit?: number | undefined;
 }
 
 /**

@@ -10,7 +10,10 @@ export async function listQuarantined(
   ports: Pick<ReadPorts, "quarantines">,
   terminal: Terminal,
   time: Pick<TimeShape, "nowMs">,
-  { className, json }: { readonly className: string | undefined; readonly json: boolean },
+  {
+    className,
+    json,
+  }: { readonly className: string | undefined; readonly json?: boolean | undefined },
 ): Promise<void> {
   const found = (await ports.quarantines.list())
     .filter(({ mark }) => mark.untilMs > time.nowMs())

@@ -14,7 +14,7 @@ export interface AgentAt {
   readonly className: string;
   readonly name: string;
   /** `--at`; undefined: now. */
-  readonly at: string | undefined;
+  readonly at?: string | undefined;
   /** The option that `at` is of, for errors. Default: `--at`. */
   readonly option?: string;
   /** A point before its first event is no error: the agent is empty, at sequence 0. */

@@ -14,39 +14,27 @@ import { existingClass } from "../agents/findAgent.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface ApprovalsOptions {
   readonly className: string;
   /** Undefined: all agents of the class. */
   readonly name: string | undefined;
-  readonly at: string | undefined;
-  /** Those that are decided or over, too. */
-  readonly all: boolean;
-  readonly json: boolean;
+  readonly at?: string | undefined;
+  /** Includes those that are decided or over. */
+  readonly all?: boolean | undefined;
+  readonly json?: boolean | undefined;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly at?: string;
-  readonly all?: boolean;
-}
+type Given = GivenTarget & Partial<ApprovalsOptions>;
 
 export function addApprovals(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("approvals"))
+  addTargetOptions(program.command("approvals"), "<class>", "[name]")
     .description(
       "Lists what people are asked by this.approval and waitForApproval, the oldest first. Asked by a workflow, it is the workflow's class and the instance's id. Without a name, each agent of the class is rebuilt from its journal, one after the other.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("[name]", NAME_HELP)
     .option("--all", "also those that are decided or over")
     .addOption(option.at())
     .addHelpText(
@@ -62,13 +50,7 @@ Examples:
     )
     .action((className: string, name: string | undefined, given: Given) =>
       withPorts(context, given, (ports) =>
-        approvals(ports, terminal, joins.time, {
-          className,
-          name,
-          at: given.at,
-          all: given.all === true,
-          json: given.json === true,
-        }),
+        approvals(ports, terminal, joins.time, { ...given, className, name }),
       ),
     );
 }

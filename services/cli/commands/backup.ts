@@ -52,16 +52,13 @@ const BASES = "bases";
 export interface BackupOptions {
   readonly folder: string;
   /** An earlier backup: only what is new since then is saved. Undefined: everything is. */
-  readonly since: string | undefined;
-  readonly json: boolean;
+  readonly since?: string | undefined;
+  readonly json?: boolean | undefined;
   /** Sizes of a backup that begins. Default `SIZES`. */
   readonly sizes?: typeof SIZES;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly since?: string;
-}
+type Given = GivenTarget & Partial<BackupOptions>;
 
 export function addBackup(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
@@ -86,11 +83,7 @@ Examples:
     )
     .action((folder: string, given: Given) =>
       withPorts(context, given, (ports) =>
-        backup(ports, terminal, joins.time, {
-          folder,
-          since: given.since,
-          json: given.json === true,
-        }),
+        backup(ports, terminal, joins.time, { ...given, folder }),
       ),
     );
 }

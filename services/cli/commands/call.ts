@@ -10,13 +10,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { address, resolveClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withoutSql,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -26,18 +20,14 @@ export interface CallOptions {
   readonly method: string;
   /** JSON texts. */
   readonly args: ReadonlyArray<string>;
-  readonly json: boolean;
-  readonly timeoutMs: number;
+  readonly json?: boolean | undefined;
+  /** Seconds. */
+  readonly timeout: number;
   /** The key of a call of a durable method. */
   readonly key?: string | undefined;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  /** Seconds. */
-  readonly timeout: number;
-  readonly key?: string;
-}
+type Given = GivenTarget & Pick<CallOptions, "timeout" | "key">;
 
 /** Longer than a host takes to die and another to take over. */
 const CALL_TIMEOUT_SECONDS = 30;
@@ -45,12 +35,10 @@ const DAY_SECONDS = 86_400;
 
 export function addCall(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(program.command("call"))
+  addTargetOptions(program.command("call"), "<class>", "<name>")
     .description(
       "Calls a public method of an agent, as another agent's stub would, and prints its result. Starts the agent if it is not in memory, and makes it if it is not there at all.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .argument("<method>", "name of the method")
     .argument("[json...]", "its arguments, each as JSON")
     .addOption(
@@ -72,15 +60,7 @@ Examples:
     )
     .action((className: string, name: string, method: string, args: string[], given: Given) =>
       withoutSql(context, given, (ports) =>
-        call(ports, terminal, {
-          className,
-          name,
-          method,
-          args,
-          json: given.json === true,
-          timeoutMs: given.timeout * 1000,
-          key: given.key,
-        }),
+        call(ports, terminal, { ...given, className, name, method, args }),
       ),
     );
 }
@@ -101,7 +81,7 @@ export async function call(
   try {
     const what =
       key === undefined ? ({ kind: "rpc" } as const) : ({ kind: "durable", key } as const);
-    const bounds = { deadlineMs: options.timeoutMs, repeatable: key !== undefined };
+    const bounds = { deadlineMs: options.timeout * 1000, repeatable: key !== undefined };
     ({ reply } = await ports.calls.call(id, { ...what, method, args }, bounds));
   } catch (error) {
     if (!(error instanceof AgentUnreachable)) throw error;

@@ -17,12 +17,7 @@ import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  withoutSql,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -43,7 +38,7 @@ export interface DeadLetterLine {
 
 export interface DeadListOptions {
   readonly className: string | undefined;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
   /** Only letters with larger numbers. */
   readonly after?: number;
   readonly limit?: number;
@@ -51,7 +46,7 @@ export interface DeadListOptions {
 
 export interface DeadOptions {
   readonly ids: ReadonlyArray<number>;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
 }
 
 export function addDead(program: Command, context: CommandContext): void {
@@ -70,27 +65,28 @@ Examples:
   agents dead redrive 7
   agents dead list repo-agent --json | jq .id | xargs agents dead redrive`,
     );
-  const part = (name: string, summary: string, example: string): Command =>
-    addTargetOptions(dead.command(name).summary(summary))
+  const part = (name: string, summary: string, example: string, ...agent: "[class]"[]): Command =>
+    addTargetOptions(dead.command(name).summary(summary), ...agent)
       .description(summary[0]!.toUpperCase() + summary.slice(1) + ".")
       .addHelpText("after", `\nExample:\n  agents dead ${example}`);
   const eachOf = (name: string, summary: string, run: typeof deadDrop): void => {
     part(name, summary, `${name} 7`)
       .argument("<id...>", "numbers, as agents dead list shows them", readIds)
       .action((ids: ReadonlyArray<number>, given: GivenTarget) =>
-        withoutSql(context, given, (ports) =>
-          run(ports, terminal, { ids, json: given.json === true }),
-        ),
+        withoutSql(context, given, (ports) => run(ports, terminal, { ids, json: given.json })),
       );
   };
 
-  part("list", "which dead letters there are, the oldest first", "list repo-agent")
-    .argument("[class]", CLASS_HELP)
-    .action((className: string | undefined, given: GivenTarget) =>
-      withoutSql(context, given, (ports) =>
-        deadList(ports, terminal, { className, json: given.json === true }),
-      ),
-    );
+  part(
+    "list",
+    "which dead letters there are, the oldest first",
+    "list repo-agent",
+    "[class]",
+  ).action((className: string | undefined, given: GivenTarget) =>
+    withoutSql(context, given, (ports) =>
+      deadList(ports, terminal, { className, json: given.json }),
+    ),
+  );
   eachOf("show", "all that is known of a dead letter: the input and the error", deadShow);
   eachOf("redrive", "let an input run again, with all its attempts", deadRedrive);
   eachOf("drop", "forget a dead letter for good", deadDrop);

@@ -17,13 +17,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { readTime } from "../options/readTime.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface DiffOptions {
@@ -33,7 +27,7 @@ export interface DiffOptions {
   readonly from: string;
   /** Undefined: now. */
   readonly to: string | undefined;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
 }
 
 /** The object of `--json`. */
@@ -64,12 +58,10 @@ interface Given extends GivenTarget {
 
 export function addDiff(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("diff"))
+  addTargetOptions(program.command("diff"), "<class>", "<name>")
     .description(
       "Shows which fields of the state and which rows of its tables differ between two points of an agent's history. The running agent is not disturbed.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .addOption(
       new Option(
         "--from <point>",
@@ -93,13 +85,9 @@ Examples:
     .action((className: string, name: string, given: Given) =>
       withPorts(context, given, (ports) => {
         const nowMs = joins.time.nowMs();
-        return diff(ports, terminal, {
-          className,
-          name,
-          from: pointOf(given.from, "--from", nowMs),
-          to: given.to === undefined ? undefined : pointOf(given.to, "--to", nowMs),
-          json: given.json === true,
-        });
+        const from = pointOf(given.from, "--from", nowMs);
+        const to = given.to === undefined ? undefined : pointOf(given.to, "--to", nowMs);
+        return diff(ports, terminal, { className, name, from, to, json: given.json });
       }),
     );
 }

@@ -37,13 +37,7 @@ import {
 import { address, existingClass } from "../agents/findAgent.ts";
 import { tellErasure } from "../agents/verifyErasure.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -78,12 +72,10 @@ interface Given extends GivenTarget {
 
 export function addErase(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("erase"))
+  addTargetOptions(program.command("erase"), "[class]", "[name]")
     .description(
       "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host ends its life first, and its sockets are closed.",
     )
-    .argument("[class]", CLASS_HELP)
-    .argument("[name]", NAME_HELP)
     .option("--yes", "do it")
     .option("--while-away", "do it though a nats-server that holds copies is away")
     .option("--receipt <file>", "new file for what was removed where and when, with hashes")
@@ -268,11 +260,11 @@ async function eraseOne(
   }
   if (!purged.doneInputsGone)
     terminal.err(
-      "Older messages of other agents wait in the inbox. So inputs that were done, and are no longer stored, may still be bytes in the broker's files, until it rewrites them (docs/operations.md).",
+      "Older messages of other agents wait in the inbox. So inputs that were done, and are no longer stored, may still be bytes in the broker's files, until it rewrites them (docs/operations/history.md).",
     );
   if (away.length > 0)
     terminal.err(
-      `${away.join(", ")} was away: its files may hold bytes of this agent for good, and running this again does not reach them. Stop it, empty its store folder and start it: it copies everything from the others, without them (docs/operations.md).`,
+      `${away.join(", ")} was away: its files may hold bytes of this agent for good, and running this again does not reach them. Stop it, empty its store folder and start it: it copies everything from the others, without them (docs/operations/history.md).`,
     );
   if (silent.length > 0)
     terminal.err(

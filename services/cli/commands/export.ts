@@ -5,7 +5,7 @@
  * state, SQL, schedules, queue, history. The running agent is not involved. Where the journal was
  * trimmed, the first line is its base (`core/journal/eventOfBase`).
  */
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey } from "../../../schemas/Address.ts";
@@ -18,31 +18,19 @@ import { findAgent } from "../agents/findAgent.ts";
 import { followChanges } from "../agents/followChanges.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export function addExport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("export"))
+  addTargetOptions(program.command("export"), "[class]", "[name]")
     .description(
       "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. With --follow: each turn of all agents, of a class or of one, as a line of JSON, for other systems. Reads the broker; agents go on meanwhile.",
     )
-    .argument("[class]", CLASS_HELP)
-    .argument("[name]", NAME_HELP)
     .option("--follow", "print turns as they are stored, from the beginning on, until Ctrl-C")
     .option("--from <position>", "with --follow: after the line with this position; or end")
-    .addOption(
-      new Option("--limit <count>", "with --follow: end after so many lines").argParser(
-        (text: string) => option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
-      ),
-    )
+    .addOption(option.count("--limit <count>", "with --follow: end after so many lines"))
     .addHelpText(
       "after",
       `
@@ -62,12 +50,7 @@ Examples:
     .action((className: string | undefined, name: string | undefined, given: Given) => {
       if (given.follow === true)
         return withPorts(context, given, (ports) =>
-          followChanges(ports, terminal, joins.time, {
-            className,
-            name,
-            from: given.from,
-            limit: given.limit,
-          }),
+          followChanges(ports, terminal, joins.time, { ...given, className, name }),
         );
       if (className === undefined || name === undefined)
         throw usage(

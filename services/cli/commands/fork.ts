@@ -24,13 +24,7 @@ import { address, findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { describePoint, readAt, type Point } from "../options/readAt.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -39,26 +33,21 @@ export interface ForkOptions {
   readonly name: string;
   readonly newName: string;
   /** `--at`; undefined: now. */
-  readonly at: string | undefined;
-  readonly json: boolean;
+  readonly at?: string | undefined;
+  readonly json?: boolean | undefined;
 }
+
+type Given = GivenTarget & Partial<ForkOptions>;
 
 /** Stands for no event. */
 const NONE = 0 as Sequence;
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly at?: string;
-}
-
 export function addFork(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("fork"))
+  addTargetOptions(program.command("fork"), "<class>", "<name>")
     .description(
       "Makes an agent of a new name that is what the other was at that point: state, SQL, queue, schedules and history. The other goes on as it is. Its schedules are armed again, and what waits in its queue goes on: both agents do it.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .argument("<new name>", "the fork's")
     .addOption(option.at())
     .addHelpText(
@@ -73,13 +62,7 @@ Examples:
     )
     .action((className: string, name: string, newName: string, given: Given) =>
       withPorts(context, given, (ports) =>
-        fork(ports, terminal, joins.time, {
-          className,
-          name,
-          newName,
-          at: given.at,
-          json: given.json === true,
-        }),
+        fork(ports, terminal, joins.time, { ...given, className, name, newName }),
       ),
     );
 }

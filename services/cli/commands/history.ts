@@ -26,8 +26,6 @@ import * as option from "../options/options.ts";
 import { readTime } from "../options/readTime.ts";
 import {
   addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
   withoutSql,
   withPorts,
   type GivenTarget,
@@ -44,9 +42,9 @@ export interface TurnLine extends HistoryLine {
 export interface HistoryOptions {
   readonly className: string;
   readonly name: string;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
   /** Print only this many lines, the last ones. */
-  readonly limit: number | undefined;
+  readonly limit?: number | undefined;
   /** With `limit`: also the other turns of the event that it would cut. */
   readonly wholeEvents?: boolean;
   /** Print only events from this sequence on. */
@@ -80,10 +78,8 @@ const KINDS = [...Cause.fields.kind.literals, "claimed", "destroyed"];
 
 export function addHistory(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("history"))
+  addTargetOptions(program.command("history"), "<class>", "<name>")
     .description("Shows an agent's journal: what came in, what changed, who did it.")
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .addOption(new Option("--kind <kind>", "only turns that this began").choices(KINDS))
     .addOption(new Option("--route <path>", "only webhooks of this route: /webhooks/github"))
     .addOption(new Option("--delivery <id>", "only what this delivery began"))
@@ -93,16 +89,8 @@ export function addHistory(program: Command, context: CommandContext): void {
     .addOption(
       new Option("--grep <text>", "only turns with this text, in input, state, SQL or error"),
     ) // prettier-ignore
-    .addOption(
-      new Option("--limit <count>", "only the last so many turns").argParser((text: string) =>
-        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
-      ),
-    )
-    .addOption(
-      new Option("--from <seq>", "only from this journal sequence on").argParser((text: string) =>
-        option.readWhole(text, 0, Number.MAX_SAFE_INTEGER),
-      ),
-    )
+    .addOption(option.count("--limit <count>", "only the last so many turns"))
+    .addOption(option.count("--from <seq>", "only from this journal sequence on", 0))
     .addOption(new Option("--rows", "also the rows that each turn's SQL changed, with values"))
     .addOption(new Option("--follow", "go on with turns that come, until Ctrl-C"))
     .addHelpText(
@@ -124,7 +112,7 @@ Examples:
         history(ports, terminal, {
           className,
           name,
-          json: given.json === true,
+          json: given.json,
           limit: given.limit,
           fromSeq: given.from,
           filter: filterOf(given, joins.time.nowMs()),

@@ -39,7 +39,7 @@ export interface ImportOptions {
   readonly file: string;
   /** Another name; undefined: the name in the file. */
   readonly name: string | undefined;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
 }
 
 /** The values that commander parses. */
@@ -66,11 +66,7 @@ Examples:
     )
     .action((file: string, given: Given) =>
       withPorts(context, given, (ports) =>
-        importAgent(ports, terminal, joins.time, {
-          file,
-          name: given.as,
-          json: given.json === true,
-        }),
+        importAgent(ports, terminal, joins.time, { file, name: given.as, json: given.json }),
       ),
     );
 }

@@ -11,12 +11,7 @@ import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  withoutSql,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 
@@ -38,7 +33,7 @@ export interface ListedAgent {
 
 export interface ListOptions {
   readonly className: string | undefined;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
   /** Only agents whose names begin with this. */
   readonly prefix?: string;
   /** At most this many agents. */
@@ -52,11 +47,10 @@ interface Given extends GivenTarget {
 
 export function addList(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("list"))
+  addTargetOptions(program.command("list"), "[class]")
     .description(
       "Lists the agents that exist: their events, when the last was, and which host runs them.",
     )
-    .argument("[class]", CLASS_HELP)
     .option("--quarantined", "only agents that are set aside: why, and until when")
     .addHelpText(
       "after",
@@ -71,7 +65,7 @@ Examples:
     )
     .action((className: string | undefined, given: Given) =>
       withoutSql(context, given, (ports) => {
-        const options = { className, json: given.json === true };
+        const options = { className, json: given.json };
         return given.quarantined === true
           ? listQuarantined(ports, terminal, joins.time, options)
           : list(ports, terminal, options);

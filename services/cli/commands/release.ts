@@ -11,13 +11,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import { isOfClass, quarantineLine } from "../agents/listQuarantined.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -27,17 +21,15 @@ const ANSWER_TIMEOUT_MS = 30_000;
 export interface ReleaseOptions {
   readonly className: string;
   readonly name: string;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
 }
 
 export function addRelease(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("release"))
+  addTargetOptions(program.command("release"), "<class>", "<name>")
     .description(
       "Ends the quarantine of an agent whose turns kept ending their processes, or whose journal could not be read. What waits for it runs at once, so mend the cause first: a new version of the module releases it by itself.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .addHelpText(
       "after",
       `
@@ -49,7 +41,7 @@ Examples:
     )
     .action((className: string, name: string, given: GivenTarget) =>
       withPorts(context, given, (ports) =>
-        release(ports, terminal, joins.time, { className, name, json: given.json === true }),
+        release(ports, terminal, joins.time, { ...given, className, name }),
       ),
     );
 }

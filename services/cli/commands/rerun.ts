@@ -26,13 +26,7 @@ import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { findModule, loadWithEnv } from "../serving/prepare.ts";
 import { failed } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
@@ -43,16 +37,19 @@ export interface RerunOptions {
   readonly name: string;
   readonly module: string | undefined;
   /** Sequences, both included. Undefined: the first, and the last. */
-  readonly from: number | undefined;
-  readonly to: number | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
   /** At most this many events with webhooks, the latest. */
   readonly last: number;
   /** Only webhooks that failed, are dead or were tried again. */
-  readonly failed?: boolean;
-  readonly json: boolean;
+  readonly failed?: boolean | undefined;
+  readonly json?: boolean | undefined;
 }
 
-interface Told {
+type Given = GivenTarget & Pick<RerunOptions, "from" | "to" | "last" | "failed">;
+
+/** One line of `--json`. */
+export interface Told {
   readonly seq: number;
   readonly time: string;
   readonly inputs: ReadonlyArray<string>;
@@ -63,41 +60,23 @@ interface Told {
   readonly sends?: Rerun["sends"];
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly last: number;
-  readonly from?: number;
-  readonly to?: number;
-  readonly failed?: boolean;
-}
-
 /** Each takes some tens of milliseconds, and a person waits for all of them. */
 const RERUN_LAST_DEFAULT = 100;
 
 export function addRerun(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("rerun"))
+  addTargetOptions(program.command("rerun"), "<class>", "<name>")
     .description(
       "Runs the webhooks of an agent's past again on the code of a module, each by itself, on the agent as it was then; and shows where state, tables or schedules come out otherwise. All in memory: the running agent is not asked, and nothing is sent.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .argument("[module]", "the file that exports the agents; default: as for agents dev")
     .addOption(
-      new Option("--last <count>", "only the last so many events with webhooks")
-        .argParser((text: string) => option.readWhole(text, 1, Number.MAX_SAFE_INTEGER))
+      option
+        .count("--last <count>", "only the last so many events with webhooks")
         .default(RERUN_LAST_DEFAULT),
     )
-    .addOption(
-      new Option("--from <seq>", "only from this journal sequence on").argParser((text: string) =>
-        option.readWhole(text, 0, Number.MAX_SAFE_INTEGER),
-      ),
-    )
-    .addOption(
-      new Option("--to <seq>", "only up to this journal sequence").argParser((text: string) =>
-        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
-      ),
-    )
+    .addOption(option.count("--from <seq>", "only from this journal sequence on", 0))
+    .addOption(option.count("--to <seq>", "only up to this journal sequence"))
     .addOption(new Option("--failed", "only webhooks that failed, are dead, or were tried again"))
     .addHelpText(
       "after",
@@ -120,16 +99,7 @@ Examples:
     )
     .action((className: string, name: string, module: string | undefined, given: Given) =>
       withPorts(context, given, (ports) =>
-        rerun(ports, terminal, joins, {
-          className,
-          name,
-          module,
-          from: given.from,
-          to: given.to,
-          last: given.last,
-          failed: given.failed === true,
-          json: given.json === true,
-        }),
+        rerun(ports, terminal, joins, { ...given, className, name, module }),
       ),
     );
 }

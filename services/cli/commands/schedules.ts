@@ -13,32 +13,21 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface SchedulesOptions extends AgentAt {
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly at?: string;
-}
+type Given = GivenTarget & Partial<SchedulesOptions>;
 
 export function addSchedules(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(program.command("schedules"))
+  addTargetOptions(program.command("schedules"), "<class>", "<name>")
     .description(
       "Lists an agent's schedules, the next first, from a copy rebuilt from its journal. An agent changes its own: see this.schedule, this.cancelSchedule and the table svc_agents_schedules.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .addOption(option.at())
     .addHelpText(
       "after",
@@ -52,7 +41,7 @@ Examples:
     )
     .action((className: string, name: string, given: Given) =>
       withPorts(context, given, (ports) =>
-        schedules(ports, terminal, { className, name, json: given.json === true, at: given.at }),
+        schedules(ports, terminal, { ...given, className, name }),
       ),
     );
 }

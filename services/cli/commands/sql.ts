@@ -9,33 +9,22 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface SqlOptions extends AgentAt {
   readonly query: string;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly at?: string;
-}
+type Given = GivenTarget & Partial<SqlOptions>;
 
 export function addSql(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(program.command("sql"))
+  addTargetOptions(program.command("sql"), "<class>", "<name>")
     .description("Runs a query on a copy of an agent's database, rebuilt from its journal.")
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .argument("<query>", "one SQLite statement that reads")
     .addOption(option.at())
     .addHelpText(
@@ -49,7 +38,7 @@ Examples:
     )
     .action((className: string, name: string, query: string, given: Given) =>
       withPorts(context, given, (ports) =>
-        sql(ports, terminal, { className, name, query, json: given.json === true, at: given.at }),
+        sql(ports, terminal, { ...given, className, name, query }),
       ),
     );
 }
@@ -70,5 +59,5 @@ export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): 
       throw failed(
         "The statement writes, and this is a copy that is thrown away: nothing was changed. Only the agent's own code writes to its database.",
       );
-    printRows(terminal, result, options.json);
+    printRows(terminal, result, options.json === true);
   });

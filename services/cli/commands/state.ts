@@ -8,32 +8,21 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withoutSql,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface StateOptions extends AgentAt {
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly at?: string;
-}
+type Given = GivenTarget & Partial<StateOptions>;
 
 export function addState(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(program.command("state"))
+  addTargetOptions(program.command("state"), "<class>", "<name>")
     .description(
       "Prints an agent's state, rebuilt from its journal. The running agent is not disturbed.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .addOption(option.at())
     .addHelpText(
       "after",
@@ -46,9 +35,7 @@ Examples:
   agents state repo-agent octocat~hello-world --at 2026-03-01T09:30:00Z --json`,
     )
     .action((className: string, name: string, given: Given) =>
-      withoutSql(context, given, (ports) =>
-        state(ports, terminal, { className, name, json: given.json === true, at: given.at }),
-      ),
+      withoutSql(context, given, (ports) => state(ports, terminal, { ...given, className, name })),
     );
 }
 

@@ -5,7 +5,7 @@
  * An event stores its state as a change of the previous one. The last state is therefore remembered
  * for each agent. For an agent first seen in the middle of its life it is rebuilt from the journal.
  */
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
@@ -16,13 +16,7 @@ import { address, existingClass } from "../agents/findAgent.ts";
 import { States } from "../agents/States.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withoutSql,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { describeLine } from "./history.ts";
@@ -30,30 +24,21 @@ import { describeLine } from "./history.ts";
 export interface TailOptions {
   readonly className: string | undefined;
   readonly name: string | undefined;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
   /** Stop after this many lines. Undefined: only at a signal. */
-  readonly limit: number | undefined;
+  readonly limit?: number | undefined;
   readonly time: Pick<TimeShape, "monotonicMs">;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly limit?: number;
-}
+type Given = GivenTarget & Partial<TailOptions>;
 
 export function addTail(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("tail"))
+  addTargetOptions(program.command("tail"), "[class]", "[name]")
     .description(
       "Prints each turn as it is committed, of one agent, of a class or of all, until Ctrl-C. What happened before is in agents history.",
     )
-    .argument("[class]", CLASS_HELP)
-    .argument("[name]", NAME_HELP)
-    .addOption(
-      new Option("--limit <count>", "end after so many turns").argParser((text: string) =>
-        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
-      ),
-    )
+    .addOption(option.count("--limit <count>", "end after so many turns"))
     .addHelpText(
       "after",
       `
@@ -66,13 +51,7 @@ Examples:
     )
     .action((className: string | undefined, name: string | undefined, given: Given) =>
       withoutSql(context, given, (ports) =>
-        tail(ports, terminal, {
-          className,
-          name,
-          json: given.json === true,
-          limit: given.limit,
-          time: joins.time,
-        }),
+        tail(ports, terminal, { ...given, className, name, time: joins.time }),
       ),
     );
 }

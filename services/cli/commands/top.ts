@@ -11,12 +11,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 /** A host that does not answer in this time is shown as away. */
@@ -59,7 +54,7 @@ export interface Top {
 
 export interface TopOptions {
   readonly className: string | undefined;
-  readonly json: boolean;
+  readonly json?: boolean | undefined;
   /** Default: `INTERVAL_SECONDS_DEFAULT`. */
   readonly seconds?: number;
   readonly time: Pick<TimeShape, "after" | "monotonicMs">;
@@ -72,11 +67,10 @@ interface Given extends GivenTarget {
 
 export function addTop(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("top"))
+  addTargetOptions(program.command("top"), "[class]")
     .description(
       "Shows turns, time in turns, commits and bytes a second of each class and of the busiest agents, and how often they have held the thread of their process.",
     )
-    .argument("[class]", CLASS_HELP)
     .addOption(
       new Option("--interval <seconds>", "over which rates are taken")
         .default(INTERVAL_SECONDS_DEFAULT)
@@ -103,7 +97,7 @@ Examples:
       withPorts(context, given, (ports) =>
         top(ports, terminal, {
           className,
-          json: given.json === true,
+          json: given.json,
           seconds: given.interval,
           time: joins.time,
         }),

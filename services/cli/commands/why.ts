@@ -7,7 +7,7 @@
  * table that the agent has is a row, and any other path is the state's; one that could be both is
  * refused.
  */
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import { differenceLine } from "../../../core/history/agentDifferences.ts";
 import { fieldHistory, type Field, type FieldWrite } from "../../../core/history/fieldHistory.ts";
 import { bracketValues, fieldName, readPath } from "../../../core/history/FieldPath.ts";
@@ -18,13 +18,7 @@ import { findAgent } from "../agents/findAgent.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import {
-  addTargetOptions,
-  CLASS_HELP,
-  NAME_HELP,
-  withPorts,
-  type GivenTarget,
-} from "../options/targetOptions.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -33,32 +27,23 @@ export interface WhyOptions {
   readonly name: string;
   readonly path: string;
   /** At most so many writes, the last ones. Undefined: all. */
-  readonly limit: number | undefined;
-  readonly json: boolean;
+  readonly limit?: number | undefined;
+  readonly json?: boolean | undefined;
 }
 
-/** The values that commander parses. */
-interface Given extends GivenTarget {
-  readonly limit?: number;
-}
+type Given = GivenTarget & Partial<WhyOptions>;
 
 export function addWhy(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(program.command("why"))
+  addTargetOptions(program.command("why"), "<class>", "<name>")
     .description(
       "Shows the turns that wrote a field of an agent's state, or a row of its tables, the newest first: what began each, its delivery, and the value before and after. Read from the journal; the running agent is not disturbed.",
     )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
     .argument(
       "<path>",
       "state.pr.title, pr.title, items[3]; or a row by its primary key or rowid: events[42], events[42].title",
     )
-    .addOption(
-      new Option("--limit <count>", "only the last so many").argParser((text: string) =>
-        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
-      ),
-    )
+    .addOption(option.count("--limit <count>", "only the last so many"))
     .addHelpText(
       "after",
       `
@@ -77,13 +62,7 @@ Examples:
     )
     .action((className: string, name: string, path: string, given: Given) =>
       withPorts(context, given, (ports) =>
-        why(ports, terminal, {
-          className,
-          name,
-          path,
-          limit: given.limit,
-          json: given.json === true,
-        }),
+        why(ports, terminal, { ...given, className, name, path }),
       ),
     );
 }

@@ -333,6 +333,12 @@ export const logFormat = (): Option =>
     .env("AGENTS_LOG_FORMAT")
     .choices(["text", "json"]);
 
+/** An option that takes a whole number, `min` at least. */
+export const count = (flags: string, about: string, min = 1): Option =>
+  new Option(flags, about).argParser((text: string) =>
+    readWhole(text, min, Number.MAX_SAFE_INTEGER),
+  );
+
 export const readWhole = (text: string, min: number, max: number, or = ""): number => {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;

@@ -12,8 +12,8 @@ import { findTarget } from "./findTarget.ts";
 import { archive } from "./historyOptions.ts";
 import * as option from "./options.ts";
 
-export const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
-export const NAME_HELP = "name of the agent";
+const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
+const NAME_HELP = "name of the agent";
 
 /** The values that commander parses for these options. */
 export interface GivenTarget extends GivenLogin {
@@ -24,9 +24,17 @@ export interface GivenTarget extends GivenLogin {
   readonly archive?: string;
 }
 
-export const addTargetOptions = (command: Command): Command =>
+/** `agent`: the command's first arguments, where it is about an agent or a class. */
+export const addTargetOptions = (
+  command: Command,
+  ...agent: ReadonlyArray<"<class>" | "[class]" | "<name>" | "[name]">
+): Command =>
   addLoginOptions(
-    command
+    agent
+      .reduce(
+        (to, name) => to.argument(name, name.includes("class") ? CLASS_HELP : NAME_HELP),
+        command,
+      )
       .addOption(option.json())
       .addOption(option.nats())
       .addOption(option.namespace())

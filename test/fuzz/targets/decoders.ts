@@ -11,7 +11,8 @@ import { decodeDeadLetter, encodeDeadLetter } from "../../../schemas/DeadLetter.
 import { CorruptFrame, decodeFrame, encodeFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEnvelope, encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import { decodeEvent, encodeEvent } from "../../../schemas/JournalEvent.ts";
-import { applyPageDelta, changedPages, PageDeltaWriter } from "../../../schemas/PageDelta.ts";
+import { PageDeltaWriter } from "../../../schemas/PageDelta.ts";
+import { applyPageDelta, changedPages } from "../../kit/pages.ts";
 import { decodeSnapshot, encodeSnapshot } from "../../../schemas/Snapshot.ts";
 import { decodeSignal, encodeSignal } from "../../../schemas/WorkflowSignal.ts";
 import { parseServerFrame } from "../../../services/client/serverFrame.ts";

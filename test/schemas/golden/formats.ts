@@ -22,7 +22,8 @@ import {
   StepRecord,
   TurnRecord,
 } from "../../../schemas/JournalEvent.ts";
-import { applyPageDelta, pageDeltaBetween } from "../../../schemas/PageDelta.ts";
+import { pageDeltaBetween } from "../../../schemas/PageDelta.ts";
+import { applyPageDelta } from "../../kit/pages.ts";
 import { decodeSnapshot, encodeSnapshot, SnapshotHead } from "../../../schemas/Snapshot.ts";
 import {
   decodeSignal,
