@@ -744,10 +744,11 @@ export class Agent<
 
   /**
    * Asks people from a fiber, and waits for the answer of one of them. Resolves with who approved
-   * and when. The fiber that goes on after a host's death asks by the same name and prompt, and has
-   * the answer that came meanwhile. Rejects with `ApprovalRejected`, with `ApprovalTimedOut`, with
-   * `ApprovalNotDurable` outside of a fiber, and with what `notify` throws; with `TypeError` or
-   * `RangeError` for what can't be meant. In a workflow: `AgentWorkflow.approval`.
+   * and when. A fiber that continues after its host died asks by the same name and prompt, and
+   * receives the answer that came meanwhile. Rejects with `ApprovalRejected`, with
+   * `ApprovalTimedOut`, with `ApprovalNotDurable` outside of a fiber, and with what `notify`
+   * throws; with `TypeError` or `RangeError` for an invalid name or question. In a workflow:
+   * `AgentWorkflow.approval`.
    */
   async approval<Metadata = unknown>(
     name: string,
@@ -762,11 +763,11 @@ export class Agent<
   }
 
   /**
-   * Decides an approval of this agent: by its id, or by the name of one that waits, else of the
-   * last. Who asked goes on once this turn is stored. Resolves to the approval after that; the same
-   * answer of the same person again changes nothing. Rejects with `ApprovalClosed` when it is
-   * decided or over, with an `Error` without such an approval, and with `TypeError` or `RangeError`
-   * for a decision that is none.
+   * Decides an approval of this agent, by its id or its name; of several with that name, the one
+   * that waits, else the last. Whoever asked continues once this turn is stored. Resolves to the
+   * decided approval; the same answer by the same person again changes nothing. Rejects with
+   * `ApprovalClosed` when it was decided before or is over, with an `Error` when there is none, and
+   * with `TypeError` or `RangeError` for an invalid decision.
    */
   async decideApproval(which: string, decision: ApprovalDecision): Promise<Approval> {
     return this.#apis.approvals.decide(which, decision);
@@ -785,7 +786,7 @@ export class Agent<
 
   /**
    * The durable stream with this key (1 to 256 characters). The first write begins it. A turn that
-   * runs again finds what it wrote, and goes on from there. `Chunk` is the type of its chunks,
+   * runs again finds what it wrote, and continues from there. `Chunk` is the type of its chunks,
    * which are JSON. Throws `TypeError` for a bad key, and `TypeError` or `RangeError` for bad
    * options.
    */
@@ -801,11 +802,11 @@ export class Agent<
   // Budgets
 
   /**
-   * Reserves an amount of a budget of this agent, before the call that spends it:
-   * `await this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with
-   * what was spent. A turn that runs again finds the reservation that it made. Rejects with
-   * `BudgetExceeded` past the limit, with `InvalidCron` for an unknown time zone, and with
-   * `TypeError` or `RangeError` for what can't be meant; nothing was reserved then.
+   * Reserves an amount of a budget of this agent, before the call that spends it: `await
+   * this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with what was
+   * spent. A turn that runs again finds the reservation that it made. Rejects with `BudgetExceeded`
+   * past the limit, with `InvalidCron` for an unknown time zone, and with `TypeError` or
+   * `RangeError` for invalid arguments; nothing was reserved then.
    */
   async spend(budget: string, amount: number, options: SpendOptions): Promise<Spend> {
     return this.#apis.budgets.spend(budget, amount, options);

@@ -52,14 +52,14 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
 
   /**
    * Hook: receives errors of the agent's code, with the connection where one is concerned.
-   * Returning suppresses the error. Default: logs the error and rethrows it; of a
-   * `ConnectionFailed`, which is a client's fault, no more than its message.
+   * Returning suppresses the error. Default: logs the error and rethrows it. Of a
+   * `ConnectionFailed`, which is the client's fault, only the message is logged.
    */
   onError(error: unknown): void | Promise<void>;
   onError(connection: Connection, error: unknown): void | Promise<void>;
   onError(first: unknown, second?: unknown): void | Promise<void> {
     const error = first instanceof Connection ? second : first;
-    // A client's fault, and no failure of the agent's.
+    // The client's fault, not a failure of the agent.
     if (error instanceof ConnectionFailed)
       this.log.warn("a client's connection failed", { error: error.message });
     else
@@ -91,7 +91,9 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
    * not return, the client receives an error frame and is closed with 1011.
    */
   onConnect(_connection: Connection, _ctx: ConnectionContext): void | Promise<void> {}
-  /** Hook: a client's message that is none of the protocol's; bytes as an `ArrayBuffer`. */
+  /**
+   * Hook: a client's message that is not one of the protocol's; bytes arrive as an `ArrayBuffer`.
+   */
   onMessage(_connection: Connection, _message: string | ArrayBuffer): void | Promise<void> {}
   /**
    * Hook: a socket has closed. `code` is 1006 for one that was lost without a close frame.

@@ -38,7 +38,9 @@ export interface SocketsRuntime {
 export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, SocketsRuntime {
   /** What the methods of `Agent` delegate to. */
   readonly apis: AgentApis;
-  /** A call of the API rejects. Its turn waits until it is known whether anything handles that. */
+  /**
+   * A call of the API has rejected. Its turn waits until it is known whether anything handles it.
+   */
   rejects(): void;
   /** The agent's own sink of observability events, unless its class sets another. */
   readonly observability: Observability;
@@ -48,7 +50,9 @@ export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, 
   readonly outgoing: Pick<OutgoingLane, "send">;
   /** Ends this life of the agent. Resolves when that is stored. */
   destroy(): Promise<void>;
-  /** A transaction that outlasts the call: what anybody writes until its end is part of it. */
+  /**
+   * Begins a transaction that outlasts the call. Whatever is written until its end is part of it.
+   */
   beginTransaction(): OpenTransaction;
   /** Holds every other turn back until `f` has settled. */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A>;

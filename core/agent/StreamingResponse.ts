@@ -52,7 +52,7 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
 
   /**
    * Answers with a durable stream, from its first chunk to its end, those that are written later
-   * included. A caller of `agents/client` that loses its connection goes on where it was. Returns
+   * included. A caller of `agents/client` that loses its connection continues where it was. Returns
    * false when already closed.
    */
   follow(stream: { readonly key: string }): boolean {

@@ -20,8 +20,8 @@ export interface CallableMetadata {
 const marked = new WeakMap<object, CallableMetadata>();
 
 /**
- * The decorator. Throws `TypeError` where it does not stand before a method, and for a method that
- * is to be both streaming and durable.
+ * The decorator. Throws `TypeError` when it is not applied to a method, and for a method that is
+ * both streaming and durable.
  */
 export function callable(metadata: CallableMetadata = {}) {
   if (metadata.durable === true && metadata.streaming === true)

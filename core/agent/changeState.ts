@@ -1,6 +1,6 @@
 /**
- * Changes an agent's state, whoever asks: the validator decides, the runtime stores and sends, the
- * hook hears last.
+ * Changes an agent's state, for its code and for its clients: the validator decides, the runtime
+ * stores and sends the change, and the hook is called last.
  */
 import type { Connection } from "../connection/Connection.ts";
 import { ReadonlyConnection } from "../errors/errors.ts";

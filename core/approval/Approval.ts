@@ -4,14 +4,14 @@
  */
 
 /**
- * `expired`: nobody decided in time. `withdrawn`: who asked has ended, or was begun anew, before
+ * `expired`: nobody decided in time. `withdrawn`: whoever asked ended, or asked again, before
  * anybody decided.
  */
 export type ApprovalStatus = "waiting" | "approved" | "rejected" | "expired" | "withdrawn";
 
 /** A question that people answer, as it stands now. */
 export interface Approval {
-  /** Random. A question that is asked anew has another one. */
+  /** Random. A question that is asked again has a new one. */
   readonly id: string;
   readonly name: string;
   readonly prompt: string | null;
@@ -41,7 +41,7 @@ export interface ApprovalLinkOptions {
   readonly timeout?: number | string;
 }
 
-/** What `notify` is given. */
+/** What `notify` receives. */
 export interface AskedApproval extends Approval {
   /** As `approvalLink`. */
   readonly link: (options: ApprovalLinkOptions) => Promise<string>;
@@ -54,8 +54,8 @@ export interface ApprovalQuestion {
   /** Milliseconds or text ("3 days"). Default 24 hours; at most a year. */
   readonly timeout?: number | string;
   /**
-   * Called once the question is stored, to tell people of it; again if its host ends in it. What
-   * it throws for good ends the approval.
+   * Called once the question is stored, to notify people; called again if its host ends meanwhile.
+   * An error that it throws for good ends the approval.
    */
   readonly notify?: (asked: AskedApproval) => unknown;
 }

@@ -4,12 +4,12 @@
  * made with the first question. `AwaitedEvents` (workflows) and `FiberApprovals` ask and wait;
  * links, callables and webhooks decide.
  *
- * 1. A question is decided once. The same answer by the same person again is no second one, and
- *    changes nothing; any other is refused with `ApprovalClosed`.
- * 2. A decision is written in the turn that brings it. Who waits goes on once it is stored.
- * 3. A timeout is a decision as well: whichever is written first counts, and the agent is the one
- *    place where either is.
- * 4. The statement of a decision is written out: the agent's history shows who decided, and what.
+ * 1. A question is decided once. The same answer by the same person again changes nothing; any
+ *    other answer is refused with `ApprovalClosed`.
+ * 2. A decision is written in the turn that makes it. Whoever waits continues once it is stored.
+ * 3. A timeout is a decision as well. Only the agent writes either, so the first one counts.
+ * 4. The SQL text of a decision contains who decided, and what, since the agent's history shows
+ *    statements without their parameters.
  */
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import { tableExists } from "../database/tableExists.ts";
@@ -45,10 +45,10 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${APPROVALS_TABLE} (
 )`;
 const COLUMNS =
   "id, key, name, prompt, status, asked_at, expires_at, notified, decided_at, decided_by, reason, metadata";
-/** Decided ones are kept for people to look at; the oldest are forgotten first. */
+/** Decided approvals are kept for people to look at; the oldest are deleted first. */
 const ROWS_MAX = 1000;
 
-/** The agent whose they are. */
+/** The agent that asked for them. */
 export interface ApprovalsAgent extends Pick<AgentWork, "id" | "time" | "query"> {
   readonly parts: {
     readonly env: unknown;
@@ -58,9 +58,9 @@ export interface ApprovalsAgent extends Pick<AgentWork, "id" | "time" | "query">
   };
 }
 
-/** What is asked, and what waits for the answer. */
+/** A question, and who waits for its answer. */
 export interface Asked {
-  /** Who waits: unique among what the agent waits for. */
+  /** Identifies who waits; unique within the agent. */
   readonly key: string;
   readonly name: string;
   readonly prompt?: string | undefined;
@@ -82,7 +82,10 @@ export class Approvals {
     this.agent = agent;
   }
 
-  /** A new question, in place of one under that key. Its prompt is checked. */
+  /**
+   * Adds a question. A waiting one with the same key is withdrawn. The caller has checked the
+   * prompt.
+   */
   ask({ key, name, prompt, expiresAt, eventType }: Asked): void {
     const { agent } = this;
     if (!this.exists) agent.query(DDL, []);
@@ -108,7 +111,7 @@ export class Approvals {
     return this.select("WHERE key = ?", [key])[0];
   }
 
-  /** The oldest that waits for an event of that type. */
+  /** The oldest approval that waits for an event of this type. */
   waitingFor(eventType: string): ApprovalRow | undefined {
     const sql = "WHERE event_type = ? AND status = 'waiting' ORDER BY rowid";
     return this.select(sql, [eventType]).find(({ status }) => status === "waiting");
@@ -120,9 +123,9 @@ export class Approvals {
   }
 
   /**
-   * The approval after that (rule 1). `which`: its id, or the name of one that waits, else of the
-   * last. Throws `ApprovalClosed`, an `Error` without one, and `TypeError` or `RangeError` for a
-   * decision that is none.
+   * Decides an approval and returns it (rule 1). `which`: its id, or its name; of several with that
+   * name, the one that waits, else the last. Throws `ApprovalClosed`, an `Error` when there is
+   * none, and `TypeError` or `RangeError` for an invalid decision.
    */
   decide(which: string, decision: ApprovalDecision): Approval {
     const answer = checkAnswer(decision);
@@ -137,13 +140,13 @@ export class Approvals {
     return this.list({ id })[0]!;
   }
 
-  /** Decides one that waits, in the turn that runs (rule 2). */
+  /** Decides an approval that waits, in the running turn (rule 2). */
   answer(row: ApprovalRow, answer: Answer): void {
     this.write(row, answer);
     for (const listener of this.listeners) listener(row);
   }
 
-  /** What waits under this key is answered or over, if it still waits (rule 3). */
+  /** Decides or expires the approval with this key, if it still waits (rule 3). */
   settle(key: string, answer: Answer | "expired"): void {
     const row = this.select("WHERE key = ? AND status = 'waiting'", [key])[0];
     if (row === undefined) return;
@@ -152,14 +155,14 @@ export class Approvals {
     this.agent.query(sql, [row.id]);
   }
 
-  /** Those whose key begins so, or all, are asked no more. */
+  /** Withdraws the approvals that wait and whose key begins with `keyStart`. */
   withdraw(keyStart = ""): void {
     for (const { id, key } of this.select("WHERE status = 'waiting'", []))
       if (key?.startsWith(keyStart) === true)
         this.agent.query(`UPDATE ${APPROVALS_TABLE} SET status = 'withdrawn' WHERE id = ?`, [id]);
   }
 
-  /** What waits under keys of one start waits under keys of another. */
+  /** Replaces the start `from` of keys by `to`. */
   move(from: string, to: string): void {
     for (const { id, key } of this.select("WHERE key IS NOT NULL", []))
       if (key!.startsWith(from))
@@ -169,18 +172,18 @@ export class Approvals {
         ]);
   }
 
-  /** People were told of it. */
+  /** Records that `notify` was called for it. */
   notified({ id }: ApprovalRow): void {
     this.agent.query(`UPDATE ${APPROVALS_TABLE} SET notified = 1 WHERE id = ?`, [id]);
   }
 
-  /** For `notify`. Throws an `Error` without such an approval. */
+  /** What `notify` receives. Throws an `Error` when there is no such approval. */
   asked(which: string): AskedApproval {
     const { key: _key, notified: _notified, ...approval } = this.find(which);
     return { ...approval, link: async (options) => this.link(approval.id, options) };
   }
 
-  /** Throws an `Error` without such an approval, and `TypeError`. */
+  /** Throws an `Error` when there is no such approval, and `TypeError` as `makeApprovalLink`. */
   link(which: string, options: ApprovalLinkOptions): string {
     const { id: agent, time, parts } = this.agent;
     const { id, expiresAt } = this.find(which);
@@ -199,7 +202,7 @@ export class Approvals {
     });
   }
 
-  /** Called in the turn of each decision. The returned function ends that. */
+  /** Calls `listener` in the turn of each decision, until the returned function is called. */
   onDecided(listener: (row: ApprovalRow) => void): () => void {
     this.listeners.add(listener);
     return () => void this.listeners.delete(listener);
@@ -261,7 +264,7 @@ function select(
   return database.query(sql, params).rows.map((row) => toRow(row, nowMs));
 }
 
-/** One that waits past its end has expired. */
+/** An approval that still waits after its end has expired. */
 function toRow(row: ReadonlyArray<SqlValue>, nowMs: number): ApprovalRow {
   const text = (at: number): string | null => (row[at] === null ? null : String(row[at]));
   const expiresAt = Number(row[6]);

@@ -5,7 +5,7 @@ import type { ApprovalStatus } from "./Approval.ts";
 /** `this.approval` was answered with no. */
 export class ApprovalRejected extends Data.TaggedError("ApprovalRejected")<{
   readonly approval: string;
-  /** Null: the answer did not say. */
+  /** Null: the answer did not name anybody. */
   readonly by: string | null;
   readonly reason: string | undefined;
 }> {
@@ -26,7 +26,7 @@ export class ApprovalTimedOut extends Error {
   }
 }
 
-/** A decision came after another one, after the timeout, or after who asked had ended. */
+/** A decision came after another one, after the timeout, or after whoever asked had ended. */
 export class ApprovalClosed extends Data.TaggedError("ApprovalClosed")<{
   readonly approval: string;
   readonly status: Exclude<ApprovalStatus, "waiting">;

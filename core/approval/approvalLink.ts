@@ -3,10 +3,10 @@
  * agent, the approval, the person and an end, under an HMAC of `APPROVAL_SECRET`. Agents make
  * links; gateways check them before an agent is asked anything.
  *
- * 1. What is signed includes the installation's namespace: another installation of the same secret
- *    takes no link of this one.
- * 2. A link is of one approval, whose id is random: it is worth nothing once that is decided, and
- *    nothing to a question that is asked anew.
+ * 1. What is signed includes the installation's namespace: another installation with the same
+ *    secret accepts no link of this one.
+ * 2. A link belongs to one approval, whose id is random. It has no effect once that is decided, and
+ *    none on a question that is asked again.
  * 3. The token is a query parameter whose name logs hide (`core/redaction/Redaction`).
  */
 import type { AgentId } from "../../schemas/Address.ts";
@@ -20,9 +20,9 @@ import { checkBy } from "./checkAnswer.ts";
 export const APPROVAL_PATH = "/agents/~approval";
 /** The environment variable of the secret, of gateways and hosts. */
 export const APPROVAL_SECRET = "APPROVAL_SECRET";
-/** Guessing it makes every link: half of a SHA-256, in hex digits. */
+/** Whoever guesses the secret can make every link. Half of a SHA-256, in hex digits. */
 const SECRET_CHARS_MIN = 32;
-/** Name and class, a person and an id, as base64: longer ones are not looked at. */
+/** Name and class, a person and an id, as base64. A longer token is refused unread. */
 const TOKEN_CHARS_MAX = 4096;
 /** Version of what is signed; a reader of an unknown one refuses. */
 const VERSION = 1;
@@ -47,7 +47,7 @@ export function approvalSecret(env: unknown): { readonly secret?: string; readon
   return { fault: `${APPROVAL_SECRET} is shorter than ${SECRET_CHARS_MIN} characters` };
 }
 
-/** Throws `TypeError` for options that can't be meant, and without a secret. */
+/** Throws `TypeError` for invalid options, and without a secret. */
 export function makeApprovalLink({
   agent,
   id,
@@ -86,7 +86,7 @@ export function makeApprovalLink({
   return `${new URL(APPROVAL_PATH, origin).href}?token=${claims}.${toBase64Url(mac)}`;
 }
 
-/** Undefined: it was not made here, or was changed. One that has ended is one that was made. */
+/** Undefined: this installation did not make it, or it was changed. The caller checks its end. */
 export function readToken(
   token: string,
   {
@@ -108,7 +108,7 @@ export function readToken(
   return version === VERSION ? { className, agent, id, by, expiresAt } : undefined;
 }
 
-/** Looks at every byte: the time that it takes says nothing of where they differ. */
+/** Compares every byte, so that the time it takes does not reveal where they differ. */
 function isEqual(a: Uint8Array, b: Uint8Array): boolean {
   let differs = a.length ^ b.length;
   for (let at = 0; at < a.length; at++) differs |= a[at]! ^ (b[at] ?? 0);
@@ -117,6 +117,6 @@ function isEqual(a: Uint8Array, b: Uint8Array): boolean {
 
 const encoder = new TextEncoder();
 
-/** Rule 1. The first line tells it from whatever else the secret may sign. */
+/** Rule 1. The first line distinguishes it from anything else that the secret may sign. */
 const signed = (claims: string, installation: string) =>
   encoder.encode(`approval link\n${installation}\n${claims}`);

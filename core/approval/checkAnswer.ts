@@ -18,7 +18,7 @@ export interface Answer {
   readonly metadata?: unknown;
 }
 
-/** A decision that does not have to say who decides. */
+/** A decision that need not say who decides. */
 export interface GivenAnswer {
   readonly approved: boolean;
   readonly by?: string | undefined;

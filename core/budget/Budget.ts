@@ -16,8 +16,8 @@ export interface SpendOptions {
   /** An IANA name, for where a day begins. Default UTC. */
   readonly timezone?: string;
   /**
-   * What is reserved once under this key, by whichever turn asks, until its period is over.
-   * Default: the turn's input, and which of its calls this is.
+   * The reservation is made once under this key, by whichever turn asks first, until its period is
+   * over. Default: the turn's input, and which of its calls this is.
    */
   readonly key?: string;
 }
@@ -38,7 +38,7 @@ export interface Spend {
    * nothing, and returns false.
    */
   settle(actual: number): boolean;
-  /** Gives back what was reserved: nothing was spent. As `settle(0)`. */
+  /** Releases what was reserved: nothing was spent. As `settle(0)`. */
   release(): boolean;
 }
 
@@ -48,7 +48,7 @@ export interface BudgetInfo {
   readonly per: BudgetPeriod;
   /** Reserved and spent in the present period. */
   readonly used: number;
-  /** As the last `spend` gave it. */
+  /** The limit of the last `spend`. */
   readonly limit: number;
   /** When the period ends, milliseconds since the epoch; null: never. */
   readonly resetsAt: number | null;

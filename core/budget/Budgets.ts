@@ -4,14 +4,15 @@
  * tables of the agent's own database, made with the first reservation.
  *
  * 1. A reservation is made with the turn's writes, and is therefore stored before any `fetch` of
- *    the agent leaves. Its key is the turn's input and the count of its calls, so that a turn which
- *    runs again finds the one that it made: it reserves once and settles once, through any crash.
- * 2. In the commit in which an input is done its reservations end with it, also those of runs that
- *    its last one did not repeat: what is not settled counts as spent, or is given back where the
- *    input is dead.
- * 3. A turn that is no durable input is not run again. Its reservations end with it as spent, and
- *    those of a host that died are given back when the agent comes to memory.
- * 4. One under a key of its own outlives its turn. It ends with its period, as spent.
+ *    the agent leaves. Its key is the turn's input and the count of its calls, so a turn that runs
+ *    again finds the reservation that it made. It reserves once and settles once, through any
+ *    crash.
+ * 2. The reservations of an input end in the commit in which it is done, including those of earlier
+ *    runs that the last run did not repeat. What is not settled counts as spent, or is released if
+ *    the input is dead.
+ * 3. A turn of an input that is not durable does not run again. Its reservations end with it, as
+ *    spent. If its host died, they are released when the agent is next activated.
+ * 4. A reservation with a key of its own outlives its turn. It ends with its period, as spent.
  *
  * Part of `Keeping`; `BudgetApi` is what `Agent` delegates to.
  */
@@ -58,9 +59,9 @@ const BEGINS: Readonly<Record<Exclude<BudgetPeriod, "ever">, string>> = {
   week: "0 0 * * 1",
   month: "0 0 1 * *",
 };
-/** It is a label of a metric, and in each error. */
+/** The name is a label of a metric, and is in each error. */
 const NAME_LENGTH_MAX = 64;
-/** The most budgets of an agent: a budget is named by its author, never after a user. */
+/** Budgets of one agent at most. Their names come from the code, never from users. */
 const BUDGETS_MAX = 100;
 const KEY_LENGTH_MAX = 256; // it is in a row for as long as its period
 
@@ -86,20 +87,21 @@ interface SpendRow {
 
 export class Budgets {
   private readonly agent: BudgetAgent;
-  /** The turns that reserved: their ids, and how many calls they made (rule 1). */
+  /** The ids of turns that reserved, and their numbers of calls (rule 1). */
   private readonly calls = new WeakMap<Turn, { readonly id: string; count: number }>();
-  /** Those that are no durable inputs, and have reserved (rule 3). */
+  /** Turns without a durable input that have reserved (rule 3). */
   private readonly open = new Set<Turn>();
-  /** The tables may be there: users may drop them, and nothing else makes them. */
+  /** Whether the tables may exist: only this class makes them, and users may drop them. */
   private made: boolean;
   /**
-   * What is written is part of a commit that is being made, or the caller reports it as its turn's.
+   * Whether writes are part of a commit that is being made, or reported by the caller as its
+   * turn's.
    */
   private quiet: boolean;
 
   /**
-   * With the agent's first use in memory: reservations of turns that died with their host end (rule
-   * 3). `inCommit`: that use is a commit.
+   * Made at the first use after the agent's activation: releases the reservations of turns that
+   * died with their host (rule 3). `inCommit`: that use is a commit.
    */
   constructor(agent: BudgetAgent, inCommit: boolean) {
     this.agent = agent;
@@ -113,7 +115,7 @@ export class Budgets {
     this.quiet = false;
   }
 
-  /** Throws `TypeError` or `RangeError` for what can't be meant, and `BudgetExceeded`. */
+  /** Throws `TypeError` or `RangeError` for invalid arguments, and `BudgetExceeded`. */
   spend(budget: string, amount: number, options: SpendOptions): Spend {
     const { agent } = this;
     const { limit, per = "day", timezone } = options;
@@ -168,12 +170,12 @@ export class Budgets {
     });
   }
 
-  /** A commit is being made, with which the inputs of these turns are done or dead: rule 2. */
+  /** Rule 2, in a commit with which the inputs of these turns are done or dead. */
   store(turns: ReadonlyArray<Turn>): void {
     for (const turn of turns) this.end(turnId(turn), turn.outcome?.dead === true);
   }
 
-  /** A turn that is no durable one has ended. */
+  /** A turn without a durable input has ended (rule 3). */
   ended(turn: Turn): void {
     const calls = this.calls.get(turn);
     if (calls === undefined || !this.open.delete(turn)) return;
@@ -225,7 +227,7 @@ export class Budgets {
     if (row === undefined) return false;
     const { agent } = this;
     this.write(`UPDATE ${SPENDS} SET amount = ?, status = ? WHERE key = ?`, [actual, status, key]);
-    // A period that is over has its own count no more.
+    // The count of a period that is over is gone.
     this.write(`UPDATE ${BUDGETS} SET used = max(0, used + ?) WHERE name = ? AND resets_at IS ?`, [
       actual - row.amount,
       row.budget,
@@ -245,8 +247,8 @@ export class Budgets {
   }
 
   /**
-   * When the present period ends. A clock that is back before a period that has begun, after a
-   * correction or on another host, does not begin the one before it anew.
+   * When the present period ends. If the clock goes back to before the start of a period that has
+   * begun (after a correction, or on another host), the previous period does not begin again.
    */
   private endOf(budget: string, per: BudgetPeriod, timezone: string | undefined): number | null {
     if (per === "ever") return null;

@@ -13,13 +13,13 @@ export class BrokerUnavailable extends Data.TaggedError("BrokerUnavailable")<{
 export interface BusMessage {
   readonly subject: string;
   readonly data: Uint8Array;
-  /** Where an answer is awaited, if one is. */
+  /** The subject on which an answer is awaited, if any. */
   readonly reply: string | undefined;
 }
 
 export type BusReply =
   | { readonly _tag: "Reply"; readonly data: Uint8Array }
-  /** Nobody listens on the subject now. Nothing was delivered. */
+  /** Nobody listens on the subject. Nothing was delivered. */
   | { readonly _tag: "NoResponders" }
   /** No answer within `timeoutMs`, or the connection broke: it may have been delivered. */
   | { readonly _tag: "TimedOut" };
@@ -33,15 +33,15 @@ export interface BusShape {
    */
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
   /**
-   * Publishes the answer to a request (`BusMessage.reply`). It may go together with others, and
-   * what is published after it may come before it: an answer that something must not overtake is
-   * published.
+   * Publishes the answer to a request (`BusMessage.reply`). It may be batched with others, and what
+   * is published after it may arrive first. An answer that must not be overtaken is sent by
+   * `publish`.
    */
   readonly answer: (reply: string, data: Uint8Array) => void;
   /**
    * Delivers in order what other processes publish. `*` and `>` as in NATS. With `queue`, each
-   * message goes to one member of the group. What this process publishes or asks itself comes to it
-   * only where it listens `alone`: a host would else be sent each of its agents' states again.
+   * message goes to one member of the group. A process receives what it publishes or asks itself
+   * only where it listens `alone`; otherwise a host would receive the states of its own agents.
    * `alone`: no other process listens on this subject, or none whose answer counts, so what this
    * one publishes or asks there is handed over without the broker, later than the call returns and
    * in order. Such a subject has no `*`, and a `>` only at its end. The returned function ends it:
@@ -70,8 +70,8 @@ export interface BusShape {
   /** False while the connection to the broker is down. */
   readonly connected: () => boolean;
   /**
-   * Calls `f` whenever the connection has come back: what others published meanwhile is lost. The
-   * returned function ends that.
+   * Calls `f` whenever the connection is restored, until the returned function is called. What
+   * others published meanwhile is lost.
    */
   readonly onReconnected: (f: () => void) => () => void;
 }

@@ -5,19 +5,20 @@
  * 1. While the shard has no owner, or the owner answers `notHere`, nothing was done: the call is
  *    sent again until its deadline.
  * 2. If the owner is lost while it has the call, the call may have been done. A `repeatable` one is
- *    sent to the new owner; any other fails with `CallLost`. The same goes for the answer `late`: of
- *    a former owner that was frozen past its lease, or whose agent was discarded during the call.
- * 3. `offer` and `give` send once and wait for nothing: what one sender offers an agent arrives in
- *    order.
+ *    sent to the new owner; any other fails with `CallLost`. The same goes for the answer `late`:
+ *    of a former owner that was frozen past its lease, or whose agent was discarded during the
+ *    call.
+ * 3. `offer` and `give` send once, without waiting. Offers of one sender to an agent stay in order.
  * 4. An input for a shard of a host in this process is passed without a message (`serveInputs`).
  *    The outcome is the same (`test/system/directInput`), and each webhook saves the encoding.
  * 5. An agent's call is not sent again once that agent has left this host: its next owner calls
  *    itself, and a late repetition must not follow what was decided since.
  * 6. A call may be what ended its host. It is repeated after one lost owner, marked as `suspect`,
- *    and fails with `CallLost` after `LOST_MAX`. Calls that a suspect's code makes are not repeated.
- *    An owner is lost when its lease ends without a release while it has the call; an answer `late`
- *    does not count, nor does anything while the broker is unreachable. A host that only stalled
- *    claims its own lease again within `RETURN_MS`, and then counts towards `LOSSES_MAX` only.
+ *    and fails with `CallLost` after `LOST_MAX`. Calls that a suspect's code makes are not
+ *    repeated. An owner is lost when its lease ends without a release while it has the call; an
+ *    answer `late` does not count, nor does anything while the broker is unreachable. A host that
+ *    only stalled claims its own lease again within `RETURN_MS`, and then counts towards
+ *    `LOSSES_MAX` only.
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -46,8 +47,8 @@ export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
 }> {}
 
 /**
- * The agent's host had the call and did not answer it: it may have been done, and may end the next
- * host. Not to be retried.
+ * The agent's host had the call and did not answer. It may have been done, and it may end the next
+ * host too, so don't retry it.
  */
 export class CallLost extends AgentUnreachable {}
 
@@ -76,8 +77,8 @@ export interface CallOptions {
    */
   readonly abort?: Abortable;
   /**
-   * Called before each repetition; what it throws ends the call. For callers that may leave: an
-   * answer that is out is awaited.
+   * Called before each repetition; an error that it throws ends the call. For callers that may
+   * leave: an answer that is on its way is still awaited.
    */
   readonly beforeRepeat?: () => void;
 }
@@ -95,12 +96,12 @@ interface Encoded {
   readonly data: Uint8Array;
 }
 
-/** Wait between two tries while nobody owns the shard: at first, and at most. */
+/** The first and the longest pause between two tries while nobody owns the shard. */
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
-/** Before the number in a shard's lease. */
+/** Start of the key of a shard's lease; its number follows. */
 const SHARD_KEY = "shard.";
-/** Before its id in a host's own lease. */
+/** Start of the key of a host's own lease; its id follows. */
 const HOST_KEY = "host.";
 /** More than the head of any call that is offered, and the frame around it. */
 const OFFER_HEAD_BYTES = 1024;
@@ -124,7 +125,7 @@ export class CallClient {
     readonly time: TimeShape;
     readonly subjects: Subjects;
     readonly shards: number;
-    /** The agent whose code calls (rule 5), if it is one's. */
+    /** The agent whose code calls (rule 5); undefined for any other caller. */
     readonly caller?: () => Caller | undefined;
   };
   /**
@@ -173,8 +174,8 @@ export class CallClient {
   }
 
   /**
-   * The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing
-   * alive.
+   * The process stops: calls that wait or are in flight end with `AgentUnreachable`, and keep
+   * nothing alive.
    */
   close(): void {
     this.closed = true;
@@ -199,7 +200,7 @@ export class CallClient {
     try {
       return await this.ask(id, encoded, options);
     } finally {
-      // One that stays behind costs space, nothing else.
+      // A blob that stays behind only costs space.
       if (blob !== undefined) void blobs.remove(blob).catch(() => undefined);
     }
   }
@@ -287,7 +288,7 @@ export class CallClient {
       beforeRepeat?.();
     };
     let { data } = encoded;
-    /** Rule 6: until then a lost host may come back, before the call fails. */
+    /** Rule 6: before the call fails, a lost host may come back until then. */
     let returnEndMs: number | undefined;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const nowMs = time.monotonicMs();
@@ -359,7 +360,7 @@ export class CallClient {
       throw new AgentUnreachable({ message: "the answer names a blob that holds no answer" });
     const whole = await blobs.get(reply.blob);
     if (whole === undefined) throw new AgentUnreachable({ message: "the answer's body is gone" });
-    // A blob that stays behind costs space, nothing else.
+    // A blob that stays behind only costs space.
     void blobs.remove(reply.blob).catch(() => undefined);
     return { reply, body: whole };
   }

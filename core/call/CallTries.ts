@@ -3,19 +3,19 @@
  * have been ended by it. Kept by whoever asks the same again, so that it counts over all tries;
  * `CallClient` feeds it.
  *
- * A try without an answer stays out: its host may be lost long after the caller has stopped waiting
- * for it.
+ * A try without an answer stays open: its host may be lost long after the caller has stopped
+ * waiting.
  */
 export class CallTries {
-  /** Ids of hosts that were lost with it out; without those that came back. */
+  /** Ids of hosts that were lost while they had it, without those that came back. */
   readonly lost = new Set<string>();
-  /** How often one was lost, those that came back included. */
+  /** How often a host was lost, including those that came back. */
   losses = 0;
   /** Losses of its shard when it was sent. Undefined: no host has it unanswered. */
   private sentAfter: number | undefined;
   private before: number | undefined;
 
-  /** A host may be running it, or have run it, and has not said so. */
+  /** A host may be running it, or may have run it without answering. */
   get isOut(): boolean {
     return this.sentAfter !== undefined;
   }
@@ -50,7 +50,7 @@ export class CallTries {
     this.lost.add(`process ${this.losses}`);
   }
 
-  /** Its host lives, and has nothing of it any more. */
+  /** Its host lives, and no longer has it. */
   answered(): void {
     this.sentAfter = undefined;
   }

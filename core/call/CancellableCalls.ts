@@ -13,7 +13,7 @@ import { AbortSource, type Abortable } from "../lazyFetch/AbortSource.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { CallAnswer } from "./CallAnswer.ts";
 
-/** A host that does not take a cancel in this time may be gone, and the call with it. */
+/** A host that does not accept a cancel in this time may be gone, and the call with it. */
 const CANCEL_MS = 5_000;
 
 /** What cancels need of the client that makes the calls. */
@@ -73,7 +73,7 @@ const TAKEN: CallAnswer = { reply: { kind: "taken" } };
 export class CancellableCalls {
   readonly #calls = new SparseMap<string, AbortSource>();
 
-  /** Runs a call. `f` receives what its turn is aborted by; undefined: it can't be cancelled. */
+  /** Runs a call. `f` receives what aborts its turn; undefined: the call can't be cancelled. */
   async run<A>(call: Call, f: (abort: AbortSource | undefined) => Promise<A>): Promise<A> {
     const { token } = call;
     if (token === undefined) return f(undefined);

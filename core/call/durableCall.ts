@@ -6,7 +6,7 @@ import * as Data from "effect/Data";
 
 /** One call of a durable method. */
 export interface DurableCall {
-  /** From the caller: the same again is the same call. */
+  /** From the caller. The same key again means the same call. */
   readonly key: string;
   readonly method: string;
   readonly args: ReadonlyArray<unknown>;
@@ -35,7 +35,7 @@ export class CallKeyTaken extends Data.TaggedError("CallKeyTaken")<{
   }
 }
 
-/** A call with a key, of a method that is not durable: asked again it would run again. */
+/** A call with a key of a method that is not durable: repeated, it would run again. */
 export const notDurable = (method: string): Error =>
   new Error(
     `Method ${method} is not durable, so a call of it has no key: mark it @callable({ durable: true })`,

@@ -98,7 +98,7 @@ export type ClientFrame =
       readonly key: string | undefined;
     }
   | { readonly _tag: "Cancel"; readonly id: string }
-  /** Without a key: the client does not want it any more. */
+  /** Without a key: the client stops reading. */
   | {
       readonly _tag: "Stream";
       readonly id: string;
@@ -112,7 +112,7 @@ export type ClientFrame =
 const MESSAGE: ClientFrame = { _tag: "Message" };
 
 export function parseClientFrame(text: string): ClientFrame {
-  // Only an object can be a protocol frame; most other messages need no parse to know that.
+  // Only an object can be a protocol frame, so most other messages need not be parsed.
   if (!text.includes('"type"')) return MESSAGE;
   let frame: unknown;
   try {

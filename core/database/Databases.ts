@@ -92,18 +92,18 @@ export interface AgentDatabase {
    */
   readonly transaction: <A>(f: () => A) => A;
   /**
-   * As `transaction`, for what takes longer than a function call: whatever is written until its end
-   * is part of it. It ends before any transaction that was begun earlier.
+   * As `transaction`, for work that outlasts a function call: whatever is written until its end is
+   * part of it. It must end before any transaction that began earlier.
    */
   readonly beginTransaction: () => OpenTransaction;
-  /** Nothing is in it, committed or not. */
+  /** Whether it is empty, uncommitted writes included. */
   readonly isEmpty: boolean;
   /**
    * A statement past which more bytes of pages would be uncommitted fails with SQLITE_FULL, and
    * changes nothing.
    */
   uncommittedBytesMax: number;
-  /** The last statement failed by that. */
+  /** Whether the last statement failed because of that. */
   readonly overflowed: boolean;
   /** Writes of pages so far, undone ones too: tells whether something wrote. */
   readonly writes: number;

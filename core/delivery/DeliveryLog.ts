@@ -1,12 +1,13 @@
 /**
  * The delivery log: what became of each request to a webhook route, kept for a bounded time and
- * size. It is written beside the path of a request and never waited for. What the journal and the
- * inbox say of an input is true whatever this log has.
+ * size. It is written beside the path of a request and never waited for. Only the journal and the
+ * inbox are the truth about an input.
  *
  * 1. `record` returns at once, and never throws. Records that can't be stored are dropped and
  *    counted.
- * 2. Refused requests can be sent by anybody at any rate. They are kept apart from the others, in
- *    less room, and at most some a second of each process: no stranger can push out another's.
+ * 2. Refused requests can be sent by anybody at any rate. They are stored apart from the others, in
+ *    less space, and each process stores only some per second, so strangers can't displace other
+ *    records.
  * 3. Records of one process are stored in order, in batches. A process that ends without notice
  *    loses those of its last moment.
  *

@@ -7,7 +7,7 @@ import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { kindOf, RECORD_KINDS, type RecordKind } from "./DeliveryLog.ts";
 
-/** A person who looks waits no longer than this; a busy gateway sends a few batches a second. */
+/** A reader waits no longer than this, and a busy gateway sends a few batches a second. */
 const FLUSH_MS = 250;
 /** A quarter of the broker's usual payload limit, for text that grows in JSON. */
 const BATCH_BYTES = 256 * 1024;

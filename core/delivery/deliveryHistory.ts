@@ -39,7 +39,7 @@ export function matches(record: DeliveryRecord, filter: DeliveryFilter): boolean
 export const arrivalOf = ({ id, time, at }: DeliveryRecord): number =>
   time ?? timeOfDelivery(id) ?? at;
 
-/** What a batch may be stored after its records were made, clocks that differ included. */
+/** How much later than its records a batch may be stored, including differences of clocks. */
 const LATE_MS = 60_000;
 
 /**

@@ -7,7 +7,7 @@
  *    another method or other arguments it is refused.
  * 3. What the method returns is the result of the call, and what it throws is its error: a call
  *    that has failed is undone (`undoTurn`) and not tried again.
- * 4. Whoever waits is answered once the end is stored, with what is stored.
+ * 4. Whoever waits receives what is stored, once it is stored.
  *
  * `handleRpc` brings calls; `CallResults` keeps their ends.
  */
@@ -29,7 +29,10 @@ import { CallKeyTaken, checkCallKey, notDurable, type DurableCall } from "../cal
 
 /** Start of its triggers' keys. */
 export const CALL_KEYS = "call";
-/** Those of one agent that wait for models and providers; more of them wait for these. */
+/**
+ * Calls of one agent that run at once, waiting for models and providers. Further calls wait for
+ * these.
+ */
 const WIDTH = 64;
 
 /** Who waits for one call. */
@@ -73,7 +76,7 @@ export class CallLane extends QueueLane {
 
   /**
    * Resolves to what the method returned. Rejects as it did, with `CallKeyTaken`, and as `push`.
-   * Called in a turn, which stores a new call; it is not to wait for the promise.
+   * Called in a turn, which stores a new call and must not wait for the promise.
    */
   async ask({ key, method, args }: DurableCall): Promise<unknown> {
     checkCallKey(key);
@@ -120,7 +123,7 @@ export class CallLane extends QueueLane {
   }
 }
 
-/** Throws for a name that is none of a durable method. */
+/** Throws for a name that is not a durable method's. */
 function durableMethod(agent: object, name: string): Method {
   const method = methodOn(agent, name);
   if (method === undefined) throw new Error(`Method ${name} does not exist`);
@@ -128,7 +131,7 @@ function durableMethod(agent: object, name: string): Method {
   return method;
 }
 
-/** What the calls of one key have to have in common. */
+/** What all calls with one key must have in common. */
 const callOf = (method: string, args: string | null): string => `${method} ${hashOf(args ?? "")}`;
 
 const endOf = (end: JobEnd): CallEnd =>

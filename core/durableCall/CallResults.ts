@@ -1,11 +1,11 @@
 /**
- * `svc_agents_call_results`: what the durable calls of an agent have ended with, for whoever asks
- * again. Written in the commit that ends a call.
+ * `svc_agents_call_results`: the results of an agent's durable calls, for callers that ask again.
+ * Written in the commit that ends a call.
  *
  * 1. A call that has ended is known for as long as a webhook's input is (`DoneSet`), or until
  *    `CALLS_MAX` others have ended.
- * 2. A result is kept until `RESULTS_CHARS_MAX` of newer ones have come. Of a call whose result is
- *    not kept any more it is still known that it has ended: it does not run again.
+ * 2. A result is kept until newer ones have `RESULTS_CHARS_MAX` characters. After that it is still
+ *    known that the call has ended, so it does not run again.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";

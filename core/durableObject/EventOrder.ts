@@ -1,5 +1,5 @@
 /**
- * In which order the events of a Durable Object begin: requests, calls, messages, alarms.
+ * The order in which the events of a Durable Object begin: requests, calls, messages, alarms.
  *
  * 1. An event begins when the one before it has ended or waits for something outside: a response, a
  *    timer, another object. Calls of storage answer without such a wait, so what an event does
@@ -8,7 +8,7 @@
  *    begins. Those that run go on.
  * 3. Events begin in the order in which they came.
  *
- * Turns of agents interleave at every await; this is what objects have on top.
+ * Turns of agents interleave at every await; objects have this order in addition.
  */
 import type { TimeShape } from "../time/Time.ts";
 
@@ -28,7 +28,7 @@ export class EventOrder {
     if (this.#busy || this.#holds > 0 || this.#waiting.length > 0)
       await new Promise<void>((begin) => this.#waiting.push(begin));
     this.#busy = true;
-    // A timer of no time comes after everything that waits for nothing outside.
+    // A timer of 0 ms fires after everything that waits for nothing outside.
     const cancel = this.#time.after(0, () => over());
     let isOver = false;
     const over = (): void => {

@@ -1,9 +1,9 @@
 /**
- * The agent around a Durable Object: it hosts the user's object, and brings it what comes as turns
- * of an agent. So an object has a journal, exactly-once webhooks, a database and sockets as agents
- * have them, and no second runtime.
+ * The agent around a Durable Object: hosts the user's object, and passes it events as turns of an
+ * agent. An object therefore has a journal, exactly-once webhooks, a database and sockets like an
+ * agent, without a second runtime.
  *
- * 1. The user's object is no agent: it has its own names. `core/runtime` asks the actor for the
+ * 1. The user's object is not an agent and may use any name. `core/runtime` asks the actor for the
  *    object's methods, passes every frame on as it is, and knows no sub-agents of it.
  * 2. Every event passes `EventOrder`, on top of the order of turns.
  * 3. The alarm is one schedule. Setting or deleting it in its own handler replaces the running one,
@@ -197,6 +197,6 @@ export function objectActor(objectClass: ObjectClass): typeof ObjectActor {
   return actor;
 }
 
-/** Is this class the actor of a Durable Object? */
+/** Whether this class is the actor of a Durable Object. */
 export const isObjectActor = (value: unknown): boolean =>
   typeof value === "function" && value.prototype instanceof ObjectActor;

@@ -4,8 +4,8 @@
  *
  * 1. One `ObjectSocket` stands for a connection as long as the object is in memory, so that code
  *    may compare sockets and keep them as keys.
- * 2. A socket of `accept()` has its listeners in memory. It keeps its object there, and one that is
- *    found without listeners is closed with 1012: its object has started anew.
+ * 2. A socket of `accept()` has its listeners in memory, and keeps its object there. A socket
+ *    without listeners is closed with 1012, because its object was started again.
  * 3. The automatic answer is stored: it is there before the object's constructor has run again.
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";

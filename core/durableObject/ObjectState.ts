@@ -81,7 +81,7 @@ export class ObjectState {
     this.#runtime.waitUntil(block.catch(() => undefined));
     if (!this.#started) {
       this.#blocks = Promise.all([this.#blocks, block]);
-      // A constructor that throws leaves nobody to wait for it.
+      // After a constructor that throws, nobody waits for it.
       this.#blocks.catch(() => undefined);
     }
     return block;

@@ -117,7 +117,7 @@ export class ObjectStorage extends AgentStorage {
     this.#parts.alarms.set(atMs);
   }
 
-  /** Takes the alarm back. In its own handler: it is not tried again. */
+  /** Deletes the alarm. In its own handler: the alarm is not retried. */
   async deleteAlarm(): Promise<void> {
     this.#parts.alarms.set(null);
   }

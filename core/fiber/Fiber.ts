@@ -1,27 +1,27 @@
 /**
- * What `runFiber` and `startFiber` take and give (`protocol.md` §5): work of an agent's own that is
- * known to be on, so that it is reported after a crash. The function itself is not kept: it
- * continues from what it stashed.
+ * The parameters and results of `runFiber` and `startFiber` (`protocol.md` §5): work of an agent
+ * that is recorded while it runs, so that it is reported after a crash. The function itself is not
+ * kept: it continues from what it stashed.
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
-/** `interrupted`: its host ended, and its recovery has not said what becomes of it. */
+/** `interrupted`: its host ended, and its recovery has not decided what becomes of it. */
 export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "interrupted" | "error";
 
-/** What a fiber's function is given. */
+/** What a fiber's function receives. */
 export interface FiberContext {
   readonly id: string;
   /**
-   * Fires when it is cancelled, and when its agent leaves memory: what it does then is done again
+   * Fires when the fiber is cancelled, and when its agent leaves memory: its work is then repeated
    * elsewhere.
    */
   readonly signal: AbortSignal;
   /**
-   * Replaces what `onFiberRecovered` is given. JSON. Stored with the next commit, which is on its
-   * way when this returns.
+   * Replaces the snapshot that `onFiberRecovered` receives. JSON. Stored with the next commit,
+   * which has begun when this returns.
    */
   readonly stash: (data: unknown) => void;
-  /** Always null: what was stashed before goes to `onFiberRecovered`. */
+  /** Always null: an earlier stash is passed to `onFiberRecovered`. */
   readonly snapshot: unknown;
 }
 
@@ -62,7 +62,7 @@ export type StartFiberResult = FiberInspection & {
   readonly accepted: boolean;
 };
 
-/** What becomes of a kept fiber that was interrupted; what is left out of it stays. */
+/** What becomes of a kept fiber that was interrupted. Absent fields stay as they are. */
 export type FiberRecoveryResult =
   | {
       readonly status: "completed";
@@ -76,7 +76,7 @@ export type FiberRecoveryResult =
       readonly snapshot?: unknown;
     };
 
-/** What `onFiberRecovered` is given. */
+/** What `onFiberRecovered` receives. */
 export interface FiberRecoveryContext {
   readonly id: string;
   readonly name: string;
@@ -101,17 +101,17 @@ export interface ListFibersOptions {
 
 /** Which records `deleteFibers` deletes: those that meet all given criteria. */
 export interface DeleteFibersOptions {
-  /** Those that have ended only. Default `completed`, `aborted` and `error`. */
+  /** Only ended fibers are deleted. Default `completed`, `aborted` and `error`. */
   readonly status?: FiberStatus | ReadonlyArray<FiberStatus>;
   readonly settledBefore?: Date;
   /** 1 to 500; default 100. */
   readonly limit?: number;
 }
 
-/** How the journal tells what a fiber wrote, before its name. */
+/** Start of the cause's type in the journal for what a fiber wrote; its name follows. */
 export const CAUSE_TYPE = "fiber ";
 
-/** The id of the fiber that the cause is of; undefined: it is of none. */
+/** The id of the cause's fiber; undefined for the cause of anything else. */
 export const fiberOf = (cause: Cause | undefined): string | undefined =>
   cause?.type?.startsWith(CAUSE_TYPE) === true ? cause.id : undefined;
 

@@ -2,11 +2,11 @@
  * `this.approval` of an agent: a fiber asks people, and waits in memory for an answer. The question
  * is a row of the agent's, so that it and its answer outlive the host (`Approvals`).
  *
- * 1. In a fiber a name is one question: asked again, also by the fiber that goes on after a host's
- *    death, it has the answer that it got, and ends when it would have ended.
- * 2. People are told once the question is stored, and again if the host ends before that is
+ * 1. Within a fiber a name is one question. If it is asked again, also by the fiber that continues
+ *    after a host died, it keeps its answer and its end.
+ * 2. People are notified once the question is stored, and again if the host ends before that is
  *    recorded.
- * 3. A fiber that has ended, however, waits for nothing: its questions are withdrawn.
+ * 3. When a fiber has ended, for whatever reason, its questions are withdrawn.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
@@ -73,7 +73,7 @@ export class FiberApprovals {
     throw ApprovalTimedOut.of(name, expiresAt);
   }
 
-  /** A fiber goes on in place of another one (rule 1). */
+  /** A fiber continues in place of another one (rule 1). */
   moved(from: string, to: string): void {
     this.approvals.move(keyStart(from), keyStart(to));
   }
@@ -104,7 +104,10 @@ export class FiberApprovals {
     this.approvals.notified(row);
   }
 
-  /** Resolves once it is decided and that is stored, or over. Rejects when the fiber is to end. */
+  /**
+   * Resolves once the approval is over, or its decision is stored. Rejects when the fiber has to
+   * end.
+   */
   private decided(key: string): Promise<ApprovalRow> {
     const { agent, approvals } = this;
     const { abandoned, leaving, time } = agent;
@@ -142,5 +145,5 @@ export class FiberApprovals {
   }
 }
 
-/** Begins the keys of a fiber's questions, and of no other's: an id may have any text. */
+/** The start of the keys of one fiber's questions. Quoted, because an id may be any text. */
 const keyStart = (fiber: string): string => `${JSON.stringify(fiber)} `;

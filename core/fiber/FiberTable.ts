@@ -4,8 +4,8 @@
  * Made with the first row.
  *
  * Beyond the reference's columns: `kept` (by `startFiber`), `owed` (it runs, or its recovery is not
- * over), `recoveries` (that have begun and not ended: hosts that may have died of them), `failures`
- * (of its recovery).
+ * over), `recoveries` (recoveries that began and did not end: hosts may have died of them),
+ * `failures` (failed recoveries).
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
@@ -60,9 +60,9 @@ const COLUMNS =
 const LIST = { usual: 50, most: 100 };
 const DELETE = { usual: 100, most: 500 };
 
-/** It goes on by itself no more. */
+/** The fiber does not run any more. */
 const ENDED: ReadonlyArray<FiberStatus> = ["completed", "aborted", "interrupted", "error"];
-/** One that is interrupted is for somebody to look at. */
+/** An interrupted fiber is kept for somebody to look at. */
 const DELETED_USUALLY: ReadonlyArray<FiberStatus> = ["completed", "aborted", "error"];
 
 export const hasEnded = (status: FiberStatus): boolean => ENDED.includes(status);
@@ -100,7 +100,7 @@ export class FiberTable {
     return this.select("WHERE idempotency_key = ?", [key])[0];
   }
 
-  /** That run, or did when their host ended. Oldest first. */
+  /** Fibers that run, or ran when their host ended. Oldest first. */
   owed(): ReadonlyArray<FiberRow> {
     return this.select("WHERE owed = 1 ORDER BY created_at, fiber_id", []);
   }
@@ -110,7 +110,7 @@ export class FiberTable {
     return this.exists() && this.runtime.query(sql, []).rows.length > 0;
   }
 
-  /** Those that are kept, newest first. */
+  /** Kept fibers, newest first. */
   list({ status, name, limit }: ListFibersOptions): ReadonlyArray<FiberRow> {
     const where = ["kept = 1"];
     const params: SqlValue[] = [];
@@ -123,12 +123,12 @@ export class FiberTable {
     return this.select(`WHERE ${where.join(" AND ")} ${order}`, [...params, within(LIST, limit)]);
   }
 
-  /** How many went, the longest ended first. */
+  /** Deletes those that ended longest ago first. Returns their number. */
   delete({ status = DELETED_USUALLY, settledBefore, limit }: DeleteFibersOptions): number {
     const statuses = statusesOf(status).filter(hasEnded);
     if (statuses.length === 0 || !this.exists()) return 0;
     const params: SqlValue[] = [];
-    // What is still to be recovered is not over, though it is `interrupted`.
+    // A fiber that is still to be recovered is not over, although it is `interrupted`.
     const where = ["kept = 1", "owed = 0", isOneOf(statuses, params)];
     if (settledBefore !== undefined) {
       where.push("completed_at < ?");
@@ -152,7 +152,7 @@ export class FiberTable {
     this.write(sql, [this.now(), id]);
   }
 
-  /** It has ended, unless it had before. */
+  /** Records its end, unless it had ended before. */
   settle(id: string, status: FiberStatus, error: string | null): void {
     const sql = `UPDATE ${TABLE} SET status = ?, error_message = ?, completed_at = ?, owed = 0 WHERE fiber_id = ? AND status IN ('pending', 'running')`;
     this.write(sql, [status, error, this.now(), id]);
@@ -170,13 +170,13 @@ export class FiberTable {
     this.write(sql, [id]);
   }
 
-  /** Its recovery is over: it goes, or it is kept as it is. */
+  /** Its recovery is over: a kept fiber stays as it is, any other is deleted. */
   recovered({ id, kept }: FiberRow): void {
     if (kept) this.write(`UPDATE ${TABLE} SET owed = 0, recoveries = 0 WHERE fiber_id = ?`, [id]);
     else this.remove(id);
   }
 
-  /** What becomes of one that is interrupted; what is undefined stays. */
+  /** Sets the outcome of an interrupted fiber. What is undefined stays as it is. */
   resolve(
     id: string,
     to: {
@@ -196,7 +196,7 @@ export class FiberTable {
     return this.runtime.time.nowMs();
   }
 
-  /** Each event tells the SQL of its turns: what is there is not made again in every one. */
+  /** Looks first, because every statement appears in the event of its turn. */
   private make(): void {
     if (this.exists()) return;
     this.runtime.query(DDL, []);
@@ -257,7 +257,7 @@ export function toInspection(row: FiberRow): FiberInspection {
   };
 }
 
-/** As `onFiberRecovered` is given it. */
+/** As `onFiberRecovered` receives it. */
 export const contextOf = (row: FiberRow): FiberRecoveryContext => ({
   id: row.id,
   name: row.name,
@@ -269,7 +269,7 @@ export const contextOf = (row: FiberRow): FiberRecoveryContext => ({
   ...(row.key === null ? {} : { idempotencyKey: row.key }),
 });
 
-/** Undefined for what users' SQL left there that is no JSON. */
+/** Undefined if users' SQL left text there that is not JSON. */
 export function parse(text: string | null): unknown {
   if (text === null) return undefined;
   try {

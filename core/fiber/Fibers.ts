@@ -1,12 +1,12 @@
 /**
  * Runs the fibers of an agent in memory, and recovers those that an earlier owner left behind.
  *
- * 1. A fiber's row is stored before its function begins, and is owed until the function has ended.
- *    No turn waits for the function: the agent can be handed over in the middle of it, and its
- *    later writes are refused.
+ * 1. A fiber's row is stored before its function begins, and is marked as owed until the function
+ *    has ended. No turn waits for the function: the agent can be handed over in the middle of it,
+ *    and its later writes are refused.
  * 2. While any fiber is owed, the agent has an alarm: a schedule that `getSchedules` hides. It
  *    wakes a new owner, which passes each fiber that it does not run to `onFiberRecovered`.
- * 3. The begin of a recovery is stored first, so a recovery that kills its host is given up.
+ * 3. The start of a recovery is stored first, so a recovery that keeps killing hosts is given up.
  * 4. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
  *    that one's stash and approvals, and with its metadata unless it has its own. A host's death
  *    there neither loses the work nor doubles it.
@@ -47,7 +47,7 @@ const DOUBLINGS_MAX = 10;
 interface Fiber {
   readonly id: string;
   readonly name: string;
-  /** By `startFiber`. */
+  /** Begun by `startFiber`. */
   readonly kept: boolean;
 }
 
@@ -79,7 +79,7 @@ export class Fibers {
   readonly #options: Required<FiberOptions>;
   readonly #running = new Map<string, Running>();
   #recovering: Promise<void> | undefined;
-  /** Its row's id; null: not looked for yet. */
+  /** Id of the alarm's row; null: not looked for yet. */
   #alarmId: string | undefined | null = null;
 
   constructor(runtime: FiberRuntime, owner: FiberOwner) {
@@ -97,13 +97,13 @@ export class Fibers {
   async run<A>(name: string, f: FiberFunction<A>): Promise<A> {
     const id = this.#runtime.time.id();
     this.add({ id, name, kept: false });
-    // What is begun without an await between is one commit.
+    // Fibers that begin without an await between share a commit.
     await Promise.resolve();
     await this.#runtime.flush();
     return this.#execute({ id, name, kept: false }, f);
   }
 
-  /** Its row, with this turn. Follow it with `begin`. */
+  /** Adds the fiber's row, in this turn. Follow it with `begin`. */
   add(row: Parameters<FiberTable["add"]>[0]): void {
     const before = this.#recoveredHere();
     const { metadata = before && (metadataOf(before) ?? undefined) } = row;
@@ -118,24 +118,24 @@ export class Fibers {
     if (this.#alarm === undefined) this.#setAlarm(0);
   }
 
-  /** Runs `f` once this turn is stored; its failure is in its row. */
+  /** Runs `f` once this turn is stored. Its failure is recorded in its row. */
   begin(id: string, name: string, f: FiberFunction<unknown>): void {
     this.#runtime.afterCommit(() => {
-      // Not this turn's to wait for.
+      // This turn does not wait for it.
       void this.#execute({ id, name, kept: true }, f).catch(() => undefined);
     });
   }
 
-  /** Resolves when it has ended; what nobody runs any more is recovered first. */
+  /** Resolves when it has ended. A fiber that nobody runs any more is recovered first. */
   async ended(id: string): Promise<void> {
     const running = this.#running.get(id);
     if (running === undefined) return this.recover();
-    // A commit that nobody asks for waits for its turn's end, and that for this.
+    // Without this the commit would wait for the turn's end, and the turn waits for the fiber.
     await this.#runtime.flush();
     await running.settled;
   }
 
-  /** It goes on in memory as it likes; nothing that it does changes its row. */
+  /** Its function may continue in memory, but no longer changes its row. */
   cancel(id: string, reason: string | undefined): boolean {
     const row = this.table.get(id);
     if (row === undefined || !row.kept || hasEnded(row.status)) return false;
@@ -146,7 +146,7 @@ export class Fibers {
     return true;
   }
 
-  /** Whether it was interrupted, and so is what was said now. */
+  /** Returns whether it was interrupted and now has this outcome. */
   resolve(id: string, result: FiberRecoveryResult): boolean {
     const row = this.table.get(id);
     if (row?.status !== "interrupted" || !row.kept) return false;
@@ -159,7 +159,7 @@ export class Fibers {
     return true;
   }
 
-  /** What `stash` outside of any context stashes for. Throws where no fiber runs. */
+  /** Stashes for the fiber whose code runs. Throws outside of a fiber. */
   stash(data: unknown): void {
     const id = fiberOf(this.#runtime.currentCause());
     if (id === undefined) throw new Error("stash() called outside a fiber");
@@ -175,12 +175,12 @@ export class Fibers {
     this.#setAlarm(this.#running.size > 0 ? 0 : Math.min(...owed.map((row) => row.failures)));
   }
 
-  /** Gives what was left behind to `onFiberRecovered`, one after the other. Never rejects. */
+  /** Passes what an earlier owner left to `onFiberRecovered`, one by one. Never rejects. */
   recover(): Promise<void> {
     return (this.#recovering ??= this.#recoverAll().finally(() => (this.#recovering = undefined)));
   }
 
-  /** As `recover`, when the agent starts: it does not wait for ever. */
+  /** As `recover`, for the agent's start, which waits for a limited time. */
   async recoverFirst(): Promise<void> {
     const { fiberRecoveryScanDeadlineMs: deadlineMs } = this.#options;
     const recovered = this.recover();
@@ -323,7 +323,7 @@ export class Fibers {
     }
   }
 
-  /** A kept one says so for whoever looks; the other is tried again until it is too old. */
+  /** A kept fiber records the error; any other is tried again until it is too old. */
   #failed(row: FiberRow, error: unknown): void {
     const { fiberRecoveryMaxAgeMs: maxAgeMs } = this.#options;
     const tooOld = maxAgeMs > 0 && this.#runtime.time.nowMs() - row.createdMs > maxAgeMs;
@@ -375,10 +375,10 @@ export class Fibers {
   }
 }
 
-/** How the journal tells what its recovery did, before its name. */
+/** Start of the cause's type in the journal for what a recovery did; the fiber's name follows. */
 const RECOVERY_TYPE = "recovery of fiber ";
 
-/** A longest and a shortest alarm: never would lose work, at once would busy the host. */
+/** Checks the alarm's interval: an infinite one loses work, a very short one busies the host. */
 function checked(options: Required<FiberOptions>, log: LogShape): Required<FiberOptions> {
   const { keepAliveIntervalMs } = options;
   if (keepAliveIntervalMs >= ALARM_MS_MIN && Number.isFinite(keepAliveIntervalMs)) return options;

@@ -1,6 +1,6 @@
 /**
  * Names a value of an agent for people: `state.pr.title`, `state.items[3]`, `events[42].title`.
- * What `agents diff`, `rerun` and the console print can be given to `agents why`. Pure.
+ * `agents why` accepts what `agents diff`, `rerun` and the console print. Pure.
  *
  * A name of letters, digits, `_`, `$` and `-` stands plain; any other is a JSON string in brackets.
  * Brackets also hold the index of a list, or the key of a row: JSON values with commas between, or

@@ -1,7 +1,7 @@
 /**
- * The port by which a past event is run again on other code: what an agent was before it, what came
- * in then, and what its steps returned go in; what that code makes of them comes out. Nothing of it
- * is stored, and nothing leaves the process.
+ * The port by which a past event runs again on other code. It receives what the agent was before
+ * the event, its inputs, and the results of its steps, and returns what the code makes of them.
+ * Nothing is stored, and nothing leaves the process.
  *
  * Used by `agents rerun`; the adapter is `services/testing/rerunEvent`.
  */
@@ -29,7 +29,7 @@ export interface RecordedStep extends StepRecord {
 export interface PastInput extends InboxEnvelope {
   /** Attempts of it that had failed before. */
   readonly attempts: number;
-  /** What its steps had returned by its end: they have the same results now. */
+  /** The results of its steps, which return the same now. */
   readonly steps: ReadonlyArray<RecordedStep>;
 }
 
@@ -40,16 +40,16 @@ export interface RerunSend {
 }
 
 export interface Rerun {
-  /** The agent when the last input was done: before anything that it queued or scheduled ran. */
+  /** The agent when the last input was done, before anything that it queued or scheduled ran. */
   readonly after: ComparedAgent;
   /** Steps and requests that the past turns did not have (`RecordedTurn.differences`). */
   readonly steps: ReadonlyArray<string>;
   /** The error of each input's last attempt, as the journal would record it. */
   readonly errors: ReadonlyArray<string>;
-  /** What it wanted to send. A webhook or mail was taken for sent, a `fetch` failed. */
+  /** What it wanted to send. Webhooks and mail count as sent, a `fetch` failed. */
   readonly sends: ReadonlyArray<RerunSend>;
   readonly close: () => Promise<void>;
 }
 
-/** Rejects with the code's own error where no agent could be made of it. */
+/** Rejects with the code's own error if the agent can't be constructed. */
 export type RerunEvent = (event: PastEvent) => Promise<Rerun>;

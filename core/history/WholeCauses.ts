@@ -1,6 +1,6 @@
 /**
- * The causes of turns as one reads along a journal. A turn that commits several times tells its
- * cause in full with its first event, and only names it with the others.
+ * The causes of turns, while a journal is read. A turn that commits several times has its whole
+ * cause in its first event, and only the key in the others.
  */
 import type { Cause, JournalHead } from "../../schemas/JournalEvent.ts";
 

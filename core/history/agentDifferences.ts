@@ -1,7 +1,7 @@
 /**
- * In which ways an agent at one moment differs from another: fields of its state, tables, and rows
- * of the tables that its code made. Pure. For `agents diff`, `agents history --rows`,
- * `compareAgents` and the console.
+ * How an agent differs between two moments: fields of its state, tables, and rows of the tables
+ * that its code made. Pure. For `agents diff`, `agents history --rows`, `compareAgents` and the
+ * console.
  */
 import { withIndex, withName } from "./FieldPath.ts";
 import { countRows, rowsByPath, tablesOf, type ReadableDatabase, type Row } from "./tableRows.ts";

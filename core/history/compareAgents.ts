@@ -1,8 +1,8 @@
 /**
- * Tells in which ways what one code made of an agent differs from what another made of it, for
- * people: paths of the state, rows of the tables that its code made, and what was scheduled, queued
- * and sent. Of those only what came anew is compared, for what was there before is done in its own
- * time; and ids that each run makes up are not looked at. Fed by `agents rerun`.
+ * Lists, for people, how two versions of code differ in what they make of an agent: paths of the
+ * state, rows of the tables that the code made, and what was scheduled, queued and sent. Of the
+ * last three only what is new is compared, and ids that each run makes up are ignored. Fed by
+ * `agents rerun`.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import {
@@ -34,8 +34,8 @@ const OWN_COLUMNS = [
 ] as const; // prettier-ignore
 
 /**
- * A line for each difference, at most twenty; none: the same. `was` is the first; `before` is where
- * both began.
+ * A line for each difference, at most twenty; empty if there is none. `was` is the first agent;
+ * `before` is where both began.
  */
 export function compareAgents(
   was: ComparedAgent,
@@ -63,7 +63,7 @@ export function compareAgents(
   return [...lines.slice(0, LINES_MAX), `and ${lines.length - LINES_MAX} more`];
 }
 
-/** The texts that are not among the others, each as often as it is too many. */
+/** The texts that the others lack, each as often as it is missing. */
 function without(texts: ReadonlyArray<string>, others: ReadonlyArray<string>): string[] {
   const left = new Map<string, number>();
   for (const text of others) left.set(text, (left.get(text) ?? 0) + 1);

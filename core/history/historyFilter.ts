@@ -1,12 +1,12 @@
 /**
- * Chooses turns of an agent's history by what began them, what became of them, when, or a text that
- * they contain. Pure. For `agents history` and the console.
+ * Selects turns of an agent's history by cause, outcome, time, or a text that they contain. Pure.
+ * For `agents history` and the console.
  */
 import { requestOf } from "../../schemas/DeliveryRecord.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { HistoryLine } from "../journal/historyLines.ts";
 
-/** What is asked for. Absent: any. */
+/** Criteria. Absent: any. */
 export interface HistoryFilter {
   /** What began the turn: `webhook`, `rpc`, `schedule`, …; also `claimed` and `destroyed`. */
   readonly kind?: string | undefined;

@@ -2,9 +2,9 @@
  * Finds the turns of webhooks in a journal: where each ended, where its last run began to write,
  * and what its steps returned. Feeds `pastWebhooks`.
  *
- * 1. A turn that was tried again is its last run: what failed attempts wrote was there before it.
- * 2. A turn that committed in parts begins before the first of them. Parts that were undone are
- *    none.
+ * 1. Of a turn with several attempts, the last run counts. What failed attempts wrote was there
+ *    before it.
+ * 2. A turn that committed in parts begins before the first of them. Undone parts don't count.
  */
 import type { Cause, JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { RecordedStep } from "./Rerun.ts";
@@ -100,7 +100,7 @@ export class WebhookTurns {
   }
 }
 
-/** Turns whose parts are open are written upon by the others of this event. */
+/** Notes, for each turn with open parts, which other turns write with this event. */
 function noteWriters(open: ReadonlyMap<string, Open>, head: PastRecords["head"]): void {
   for (const [key, { from, others }] of open)
     if (from !== undefined)

@@ -6,9 +6,9 @@
  *    it.
  * 2. A turn of several events, or attempts, is its last run (`pastTurns`), on the agent as it was
  *    when that began to write.
- * 3. An event that can't be run again is given all the same, and why: of a request, a call or a
- *    frame that shares the commit the journal keeps no body, and what other turns wrote meanwhile
- *    is not the turn's own.
+ * 3. An event that can't be run again is returned with the reason: the journal keeps no body of a
+ *    request, call or frame that shares the commit, and what other turns wrote meanwhile does not
+ *    belong to the turn.
  */
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { JournalShape } from "../journal/Journal.ts";
@@ -96,10 +96,7 @@ export async function* pastWebhooks(
   }
 }
 
-/**
- * The event that a journal in another place has to end with; undefined: the agent had ended, or was
- * not yet.
- */
+/** The event that a copied journal has to end with; undefined: the agent did not exist then. */
 async function eventAt(
   journal: JournalShape,
   { id, seq, epoch, timeMs }: AgentImage,

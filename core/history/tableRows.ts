@@ -1,6 +1,6 @@
 /**
  * The rows of the tables that an agent's code made, each under the key by which a person names it:
- * its primary key, else its rowid. For those who compare two moments of an agent or follow a row.
+ * its primary key, else its rowid. For comparing two moments of an agent and for following a row.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import { withName } from "./FieldPath.ts";

@@ -1,5 +1,5 @@
 /**
- * A server's handlers as its adapter calls them: none throws, none rejects. What does is reported
+ * Wraps a server's handlers for its adapter, so that none throws or rejects. A failure is reported
  * once to `onFailure` and answered: a request with 500, a socket with 1011. Every adapter of
  * `HttpServer` calls its handlers through this, and checks its answers here, so one request can
  * never end the process (rule 7 of HttpServer.ts).
@@ -91,7 +91,7 @@ export class GuardedHandlers {
     try {
       this.handlers.onFailure({ during, method, path: pathOf(target), error });
     } catch {
-      // There is nobody left to tell.
+      // Nobody is left to be notified.
     }
   }
 

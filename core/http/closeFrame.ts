@@ -1,8 +1,7 @@
 /**
  * What a WebSocket close frame may carry (RFC 6455, sections 5.5.1 and 7.4), and the codes that
- * this server closes with by itself. Adapters use it on the way out: agents choose codes and
- * reasons, and a number that may not be sent must not become a broken frame or an exception in a
- * gateway.
+ * this server closes with by itself. Adapters apply it to what agents send: they choose codes and
+ * reasons, and an invalid number must not become a broken frame or an exception in a gateway.
  */
 
 export const CLOSE_STOPPING = 1001;

@@ -36,7 +36,7 @@ export async function readAhead({ reader, next }: PendingBody, bytesMax: number)
     const settled = await atOnce(read);
     if (settled === undefined) return { bytes: joined(pieces), rest: { reader, next: read } };
     if (settled.done) return { bytes: joined(pieces), rest: undefined };
-    // A stream of users' code may give anything.
+    // A stream of users' code may yield anything.
     if (!((settled.value as unknown) instanceof Uint8Array))
       throw new TypeError(
         `the stream of a Response's body returned a ${typeof settled.value}; enqueue Uint8Array (new TextEncoder().encode(text))`,

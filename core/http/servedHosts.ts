@@ -8,7 +8,7 @@
 export interface ServedHosts {
   /** Names and addresses beside loopback's, lower-case and without a port. */
   readonly names: ReadonlyArray<string>;
-  /** Any address in place of a name, too. No page can have one for its name. */
+  /** Whether any IP address is answered, too. No web page can have one as its own name. */
   readonly addresses: boolean;
 }
 

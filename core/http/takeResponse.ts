@@ -1,9 +1,9 @@
 /**
- * Takes apart what users' code returned as a response, and refuses what no HTTP answer can be:
- * agents' answers in their host, the module's `fetch` in its gateway. A `Response` can be made that
- * says "101", an error's 0, a body that was read or is being read; and what only looks like one (a
- * polyfill's, an object by hand) can say anything. Refused here it is an error of the code that
- * returned it; further on it would be one of whoever sends it.
+ * Takes the response of users' code apart, and refuses what can't be an HTTP answer: for agents in
+ * their host, for the module's `fetch` in its gateway. A `Response` can be made that says "101", an
+ * error's 0, a body that was read or is being read; and what only looks like one (a polyfill's, an
+ * object by hand) can say anything. Refused here, it is an error of the code that returned it;
+ * later it would be an error of whoever sends it.
  */
 import type { HeaderPairs } from "../../schemas/Call.ts";
 import { LazyResponse } from "../lazyFetch/LazyResponse.ts";

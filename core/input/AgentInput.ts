@@ -1,7 +1,6 @@
 /**
- * One durable input of an agent, wherever it lies: in the inbox (`StoredInput`), or only with its
- * gateway and this host (`DirectInput`). `Mailbox` runs both alike; each difference is a member
- * here.
+ * One durable input of an agent, stored in the inbox (`StoredInput`) or held only by its gateway
+ * and this host (`DirectInput`). `Mailbox` runs both alike; the differences are members here.
  */
 import type { InputAnswer } from "../../schemas/Call.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";

@@ -6,10 +6,10 @@
  *
  * 1. An attempt that begins is forgotten here first: one that kills its host, or makes it lose its
  *    lease, counts.
- * 2. A process that dies forgets all, and another host knows nothing of it: those attempts count,
- *    as of runs nobody knows the end of.
- * 3. What is held matches what the journal says last of the key; where somebody began it since,
- *    that counts.
+ * 2. A process that dies forgets everything, and another host knows nothing of it: those attempts
+ *    count like runs with an unknown end.
+ * 3. An entry is valid only if it matches the journal's last word on the key. If somebody began it
+ *    since, that counts.
  *
  * One a host. Fed and asked by `Suspects`.
  */

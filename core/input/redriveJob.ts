@@ -30,7 +30,7 @@ export function redriveJob(agent: RedriveAgent, { head, body }: InboxEnvelope): 
   }
   const lane = agent.lanes.laneOf(job.key);
   if (lane === agent.queue) lane.push(callback, payload, {});
-  // Under the same id, so that the receiver recognizes the same webhook or mail.
+  // With the same id, so that the receiver recognizes the webhook or mail.
   else lane.push(callback, payload, { id: (payload as { readonly id: string }).id });
 }
 

@@ -1,6 +1,6 @@
 /**
- * An agent as its journal tells it, up to one sequence: the committed part of everything. Only
- * `applyEvent` changes it, live and in replay; the database's pages are applied beside it.
+ * An agent as of one sequence of its journal: everything that is committed. Only `applyEvent`
+ * changes it, live and in replay; the database's pages are applied beside it.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { encodeSnapshot, type ArchivePlace, type SnapshotHead } from "../../schemas/Snapshot.ts";
@@ -10,10 +10,7 @@ import { SparseMap } from "../collections/sparse.ts";
 
 /** An input that began and is not done. */
 export interface Begun {
-  /**
-   * Runs so far that count: the one that wrote this included, unless it has done a step since it
-   * began.
-   */
+  /** Runs that count so far, including the one that wrote this, unless that has done a step. */
   readonly attempts: number;
   /** Inbox sequence of the copy that ran last; 0 for a job, which has none. */
   readonly inboxSeq: number;
@@ -47,7 +44,7 @@ export class AgentImage {
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;
   /**
-   * The entity that it was made for: the first whose `slug` is its name. Undefined: none has come.
+   * The entity that it was created for: the first whose `slug` is its name. Undefined: none yet.
    */
   entity: string | undefined = undefined;
   /** Size of the database after the last event, in pages. */
@@ -67,7 +64,7 @@ export class AgentImage {
     return [...(this.steps.get(input)?.keys() ?? [])].filter((key) => /^\d/.test(key));
   }
 
-  /** With what the turn of an input has failed, once its steps are being undone. */
+  /** The failure of an input's turn, once its steps are being undone. */
   undoing(input: string): string | undefined {
     const text = this.steps.get(input)?.get(UNDOING);
     return text === undefined ? undefined : (JSON.parse(text) as string);

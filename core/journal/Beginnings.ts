@@ -1,7 +1,7 @@
 /**
  * Reads a journal whose beginning was trimmed as if it had one: the agent's base takes the place of
- * the events before its journal's first. For whoever carries an agent elsewhere (`agents export`,
- * `fork`) or tells its history.
+ * the events before its journal's first. For commands that copy an agent (`agents export`, `fork`)
+ * or print its history.
  *
  * 1. Each event names the one before it. Where that is not the one that was read last, the events
  *    between were trimmed, before the reading or meanwhile.
@@ -79,7 +79,10 @@ export async function findBase(
   }
 }
 
-/** 0 for the first event, for one that does not say, and for one that can't be read. */
+/**
+ * 0 for the first event, for one that does not name its predecessor, and for one that can't be
+ * read.
+ */
 export function afterOf({ data }: Pick<StoredEvent, "data">): number {
   try {
     return decodeEvent(data).head.after ?? 0;
@@ -90,8 +93,8 @@ export function afterOf({ data }: Pick<StoredEvent, "data">): number {
 }
 
 /**
- * Where the journal begins, if it was trimmed: the error of who asks for what was before. Rejects
- * as `Journal.first`.
+ * Where the journal begins, if it was trimmed: the error for a caller that asks for earlier events.
+ * Rejects as `Journal.first`.
  */
 export async function trimmedBefore(
   id: AgentId,

@@ -28,10 +28,7 @@ interface Done {
 
 export class DoneSet {
   private readonly entries = new SparseMap<string, Done>();
-  /**
-   * Whether there may be a dead input among them: most agents never have one, and need not look for
-   * it.
-   */
+  /** Whether the set may have a dead input: most agents never have one, and skip the look-up. */
   hasDead = false;
 
   get size(): number {

@@ -1,4 +1,4 @@
-/** The error of who asks for a point of an agent's history that is no longer kept. */
+/** The error for a point of an agent's history that is no longer kept. */
 import * as Data from "effect/Data";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 

@@ -25,7 +25,7 @@ export interface StoredEvent {
 
 export type AppendResult =
   | { readonly _tag: "Stored"; readonly seq: Sequence }
-  /** Somebody else's event came first. Nothing was stored. */
+  /** Another writer's event came first. Nothing was stored. */
   | { readonly _tag: "Conflict" }
   /** The outcome could not be learnt before `signal` fired: it may or may not be stored. */
   | { readonly _tag: "Unknown"; readonly message: string };
@@ -55,8 +55,8 @@ export interface JournalShape {
     range: { readonly fromSeq: Sequence; readonly toSeq?: Sequence },
   ) => AsyncIterable<StoredEvent>;
   /**
-   * The last event, or undefined for an agent that has none. One whose bytes are lost is given all
-   * the same, for its sequence, and does not decode. Rejects with `BrokerUnavailable`.
+   * The last event, or undefined for an agent that has none. An event whose bytes are lost is
+   * returned for its sequence, and does not decode. Rejects with `BrokerUnavailable`.
    */
   readonly last: (id: AgentId) => Promise<StoredEvent | undefined>;
   /**

@@ -1,14 +1,12 @@
 /**
- * The feed port: every event as it is stored, of one agent, of a class or of all, for those who
- * look on (`agents tail`). Agents themselves never need it: an agent's own host knows what it
- * commits.
+ * The feed port: every event as it is stored, of one agent, of a class or of all, for observers
+ * such as `agents tail`. Agents don't need it: their host knows what it commits.
  *
- * 1. Every event that is stored after `follow` has resolved is given once, each agent's in stored
- *    order, and nothing that was refused is. Between agents there is no order where they lie in
- *    several streams.
- * 2. One at a time: the next is given when the handler's promise for the one before has resolved. A
- *    slow follower is behind, it loses nothing.
- * 3. A broker that goes away and comes back costs time only.
+ * 1. Every event that is stored after `follow` has resolved is passed on once, each agent's in
+ *    stored order; refused events never are. There is no order between agents of different streams.
+ * 2. One at a time: the next event follows when the handler's promise for the previous one has
+ *    resolved. A slow follower falls behind and loses nothing.
+ * 3. A broker that is away for a while only causes a delay.
  *
  * Adapters: `services/nats/NatsJournalFeed`, `services/memory/MemoryJournalFeed`; one conformance
  * suite.

@@ -1,7 +1,7 @@
 /**
- * The parts at a journal's end that may be taken back: what turns that have not ended stored before
- * they called the world. When their host ends, they run again from their start, and what they had
- * stored must not apply twice.
+ * The parts at a journal's end that may be undone: writes that unfinished turns stored before they
+ * called the world. If their host ends, these turns run again from their start, and their writes
+ * must not apply twice.
  *
  * 1. Only the unbroken end of the journal counts. Once an event that stands follows a part, the
  *    part stands too: pages can't be told apart by turn, and the later event may depend on it.
@@ -16,7 +16,7 @@ import type { SnapshotHead } from "../../schemas/Snapshot.ts";
 export class OpenParts {
   /** Sequence of the first; the agent before it is the one to go back to. */
   readonly since: number;
-  /** The turns that they are of, by key. */
+  /** Their turns, by key. */
   readonly turns: ReadonlyMap<string, Cause["kind"]>;
 
   private constructor(since: number, turns: OpenParts["turns"]) {
@@ -50,7 +50,7 @@ export class OpenParts {
       : undefined;
   }
 
-  /** Does the event end one of the turns, or one attempt of it? */
+  /** Whether the event ends one of the turns, or an attempt of one. */
   private isEndedBy({ turns }: JournalHead): boolean {
     return turns.some(
       ({ cause, begun, error }) =>

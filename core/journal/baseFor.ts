@@ -1,6 +1,6 @@
 /**
- * Chooses among an agent's stored bases (`Snapshots`). A base is stored before what it covers is
- * trimmed, so one that is stored need not be what the journal begins with.
+ * Chooses among an agent's stored bases (`Snapshots`). A base is stored before the events that it
+ * covers are trimmed, so the journal need not begin at a stored base.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";

@@ -1,4 +1,4 @@
-/** The event by which an owner fences off those before it; it changes nothing of the agent. */
+/** The event by which an owner fences off earlier owners. It does not change the agent. */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import type { TimeShape } from "../time/Time.ts";

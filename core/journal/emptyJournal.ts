@@ -1,10 +1,10 @@
 /**
  * What an owner does about an agent whose journal is empty. `Committer` calls it.
  *
- * A name that was only asked for leaves nothing, so there is no `claimed` event to refuse an older
- * owner's first event, which may still be on its way. Such an event was told to nobody
- * (`Committer`, 2), and may count as stored whenever its successor notices it: when an append of
- * its own is refused, at the next activation, and here.
+ * A name that was only looked up stores nothing, so no `claimed` event refuses the first event of
+ * an older owner, which may still be on its way. Nobody was notified of such an event (`Committer`,
+ * 2), so it may count as stored whenever the successor notices it: when its own append is refused,
+ * at the next activation, and here.
  */
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
@@ -26,22 +26,19 @@ export interface JournalOwner {
 }
 
 /**
- * An agent in memory looks again when it tells something after this time. Each look is a read of
- * the broker, which agents that never write (an echo, a proxy) must not pay for each answer.
+ * An agent in memory looks again when it answers after this time. Each look reads from the broker,
+ * which agents that never write (an echo, a proxy) must not pay for with each answer.
  */
 export const LOOK_AGAIN_MS = 1000;
 
-/**
- * False: there is an event. A broker that can't be asked changes nothing: what is told is right all
- * the same.
- */
+/** False: there is an event. If the broker can't be reached, the answer is still right. */
 export const isStillEmpty = (host: JournalOwner): Promise<boolean> =>
   host.last().then(
     (last) => last === undefined,
     () => true,
   );
 
-/** Stores a `claimed` event: from then on no older owner's is stored. */
+/** Stores a `claimed` event. From then on no event of an older owner is stored. */
 export async function claimEmpty(host: JournalOwner): Promise<AppendResult> {
   const { image } = host;
   const head = claimOf(image.id, { ...ownerOf(host), after: image.seq });

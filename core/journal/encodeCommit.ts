@@ -20,7 +20,7 @@ import type { AgentImage } from "./AgentImage.ts";
 import { diffState } from "./stateChange.ts";
 import type { RowChanges } from "./RowChanges.ts";
 
-/** What becomes of a durable input once the turn's last commit is stored. */
+/** The outcome of a durable input once the turn's last commit is stored. */
 export interface InputOutcome {
   /** Keys that are done with that commit; none when the input is to run again. */
   readonly done: ReadonlyArray<string>;
@@ -28,7 +28,7 @@ export interface InputOutcome {
   readonly error: string | undefined;
 }
 
-/** What an event tells of a turn itself (`core/turn/Turn`). */
+/** The part of a turn that an event contains (`core/turn/Turn`). */
 export interface RecordedTurn {
   readonly cause: Cause;
   /** Its input is done once, across crashes. */
@@ -96,7 +96,7 @@ export function encodeCommit(options: {
       json += `,"state":${diffState(before, record.state.text)}`;
       state = record.state;
     }
-    // Field by field, and no spreads: a hot path.
+    // A hot path: field by field, without spreads.
     const told: Told = { cause };
     if (record.sql.length > 0) {
       told.sql = record.sql;
@@ -206,7 +206,7 @@ export function encodeDestroyed(options: {
   return { data: encodeEvent(head), head };
 }
 
-/** Names a cause that an earlier event told in full. */
+/** The short form of a cause that an earlier event contains in full. */
 const shortCause = (cause: Cause): Cause => ({
   kind: cause.kind,
   ...(cause.id === undefined ? {} : { id: cause.id }),

@@ -1,8 +1,8 @@
 /**
  * Ends an agent's life from outside, when it is erased: one bare `destroyed` event after whatever
- * its journal holds. It names no cause and carries nothing of the agent, so it may stay when all
- * before it is removed; and it must stay: it is the fence. A host that was frozen with the agent in
- * memory, or with its inputs, is refused by its epoch and sequence, and can't bring anything back.
+ * its journal holds. It names no cause and contains nothing of the agent, so it may stay when
+ * everything before it is removed. It must stay, because it is the fence: its epoch and sequence
+ * refuse a host that was frozen with the agent, or its inputs, in memory.
  *
  * Used by the host that owns the agent (`AgentSlot`, nothing of it in memory then), and by `agents
  * erase` itself where no host runs.
@@ -15,7 +15,7 @@ import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { TimeShape } from "../time/Time.ts";
 
-/** Each refusal is an event that came in between, of an owner that is about to learn of us. */
+/** Each refusal is due to an event of an owner that has not noticed the end yet. */
 const ATTEMPTS_MAX = 5;
 
 export interface EndLifeOptions {
@@ -68,7 +68,7 @@ export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefine
 
 const isBare = (head: JournalHead): boolean => head.kind === "destroyed" && head.turns.length === 0;
 
-/** Undefined for one that can't be read: an agent in quarantine is erased as well. */
+/** Undefined for an unreadable event: an agent in quarantine can be erased, too. */
 function headOf({ data }: Pick<StoredEvent, "data">): JournalHead | undefined {
   try {
     return decodeEvent(data).head;

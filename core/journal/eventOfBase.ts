@@ -1,7 +1,7 @@
 /**
- * A base as an event: one that makes of an empty agent what the base is. It stands for the trimmed
- * events where an agent is carried elsewhere, so that files of `agents export` and backups hold
- * events alone, which every release reads.
+ * A base as an event that turns an empty agent into the one that the base describes. It replaces
+ * the trimmed events where an agent is copied, so that files of `agents export` and backups contain
+ * only events, which every release reads.
  *
  * Kept: state, pages, inputs done and begun, the entity. The done inputs' times are not: all count
  * from the base's.
@@ -13,7 +13,7 @@ import type { Snapshot } from "../../schemas/Snapshot.ts";
 /** `type` of the turn's cause, for people. */
 const BASE_TYPE = "history before this was trimmed";
 
-/** `restarts`: it stands behind events that it covers too, and begins by ending what they made. */
+/** `restarts`: the event follows events that it covers too, and first ends what they made. */
 export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}): Uint8Array {
   const first: TurnRecord = {
     cause: {
@@ -36,7 +36,7 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
     epoch: head.epoch,
     time: head.time,
     turns: [first, ...begun],
-    // Its rows may be there: who carries agents looks for timers to arm (`agents restore`).
+    // It may have schedules: whoever copies agents looks for timers to arm (`agents restore`).
     schedules: {},
     ...(head.pages === 0 ? {} : { pages: head.pages }),
   };

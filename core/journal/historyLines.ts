@@ -40,7 +40,8 @@ export interface Told {
 }
 
 /**
- * `before`: the JSON text of the state before the event. Throws `CorruptFrame` when that is not it.
+ * `before`: the JSON text of the state before the event. Throws `CorruptFrame` if the event does
+ * not fit it.
  */
 export function historyLines(seq: number, head: JournalHead, before: string | undefined): Told {
   let state = head.kind === "destroyed" ? undefined : before;
@@ -54,7 +55,7 @@ export function historyLines(seq: number, head: JournalHead, before: string | un
   return { lines, state };
 }
 
-/** Whether the event can be told without knowing the state before it. */
+/** Whether a line of the event needs the state before it. */
 export function needsStateBefore(head: JournalHead): boolean {
   const first = head.turns.find((turn) => turn.state !== undefined)?.state;
   return head.kind !== "destroyed" && first !== undefined && "splice" in first;
@@ -69,7 +70,7 @@ function lineOf(
     isLast,
   }: { turn: TurnRecord | undefined; state: string | undefined; isLast: boolean },
 ): HistoryLine {
-  // What belongs to the event and not to one turn is in the line of its last turn.
+  // Fields of the event itself, not of one turn, are in the line of its last turn.
   const whole = isLast ? head : undefined;
   return {
     seq,

@@ -1,22 +1,25 @@
 /**
  * A journal's event as it may stand in another journal: of another installation, or under another
- * name. What it did to the agent stays, byte for byte; what belongs to the place that it comes from
+ * name. What it did to the agent stays, byte for byte. What refers to the place that it comes from
  * is changed:
  *
- * 1. The agent's name, and the epoch: those of other installations mean nothing here, and a higher
- *    one than the owner's would keep the owner out. The next activation claims the journal under
- *    its own (`activate`).
- * 2. The sequence of the event before it, and of the one that it put the agent back to: here they
- *    are others.
- * 3. Sequences of inputs: another inbox counts anew, and one of its inputs must not be taken for
- *    one of these.
+ * 1. The agent's name and the epoch. An epoch of another installation means nothing here, and one
+ *    above the owner's would fence the owner off. The next activation claims the journal with its
+ *    own (`activate`).
+ * 2. The sequences of the previous event, and of the one that it put the agent back to, which
+ *    differ here.
+ * 3. Sequences of inputs: each inbox counts from 1, and inputs of the two must not be mistaken for
+ *    each other.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import { decodeEvent, encodeEvent, type TurnRecord } from "../../schemas/JournalEvent.ts";
 
 export interface NewPlace {
   readonly id: AgentId;
-  /** Not above any owner's to come, nor below what the journal holds: 0 in an empty one. */
+  /**
+   * Not above the epoch of any later owner, nor below the journal's last one: 0 in an empty
+   * journal.
+   */
   readonly epoch: Epoch;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The body of a lazy request or response: read straight from its bytes or text, once, with the
- * platform's answers to a second reading. Once somebody has asked for the real object, that one's.
+ * The body of a lazy request or response: read directly from its bytes or text, once; a second
+ * reading ends as the platform's would. Once the real object exists, its body is used.
  */
 interface RealBody {
   readonly bodyUsed: boolean;
@@ -28,12 +28,12 @@ export class LazyBody {
     return this.#real?.bodyUsed ?? this.#used;
   }
 
-  /** Nobody has read it, and nobody but this reads it. */
+  /** Whether nothing has read it, and no real object exists. */
   get untouched(): boolean {
     return !this.#used && this.#real === undefined;
   }
 
-  /** What it was made of, which is used from now on; undefined: it is touched. */
+  /** Takes the source, after which the body is used; undefined: it was touched before. */
   take(): Uint8Array | string | null | undefined {
     return this.#take() ? this.source : undefined;
   }
@@ -54,7 +54,7 @@ export class LazyBody {
     return this.#take() ? (JSON.parse(this.#text()) as unknown) : this.#unlazy().json();
   }
 
-  /** From now on `real` is asked. What was read here counts as read there. */
+  /** From now on `real` has the body. It counts as read there if it was read here. */
   handOver(real: RealBody): void {
     this.#real = real;
     if (this.#used) void real.arrayBuffer();

@@ -1,9 +1,9 @@
 /**
  * The `Headers` of a request, looked up by name in what came. The platform's class converts and
  * checks each one first (4 µs for a webhook's ten), and most agents look at one or two. Must equal
- * the platform's in everything that can be seen (by test): a name that comes twice, a change or a
- * walk make the real one, which is asked from then on. `fetch`, `new Request` and `new Headers`
- * take it for what it is iterated as.
+ * the platform's in everything that can be seen (by test): a repeated name, a change or an
+ * iteration makes the real object, which is used from then on. `fetch`, `new Request` and `new
+ * Headers` accept it as an iterable.
  */
 import { standIn } from "./standIn.ts";
 
@@ -15,7 +15,7 @@ export type PlainHeaders =
 
 /** Of RFC 9110: what `Headers` takes as it is. */
 const PLAIN_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
-/** What the platform takes off a value's ends. */
+/** What the platform trims from the ends of a value. */
 const BLANK_ENDS = /^[\t ]+|[\t ]+$/g;
 
 export const isPlainName = (name: string): boolean => PLAIN_NAME.test(name);
@@ -28,7 +28,7 @@ export class LazyHeaders {
     this.#given = given;
   }
 
-  /** A `Headers` in all but class. What is given is not to be changed. */
+  /** A `Headers` in all but class. The caller must not change what it passes. */
   static of(given: PlainHeaders): Headers {
     return new LazyHeaders(given) as unknown as Headers;
   }
@@ -45,7 +45,7 @@ export class LazyHeaders {
     return this.#unlazy()[Symbol.iterator]();
   }
 
-  /** Null: there is none of that name. Undefined: the real one must say. */
+  /** Null: there is no such header. Undefined: only the real object can tell. */
   #find(name: unknown): string | null | undefined {
     if (this.#real !== undefined || typeof name !== "string" || !isPlainName(name))
       return undefined;

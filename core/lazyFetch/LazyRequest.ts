@@ -2,10 +2,10 @@
  * A `Request` that is built only as far as it is read. The platform's class makes a stream, an
  * abort signal and their promises for each: 15 µs, of which an agent that reads its headers and its
  * JSON needs none. Must equal the platform's in everything that an agent can see (by test);
- * whatever is unusual makes the real one, and asks that from then on.
+ * anything unusual makes the real request, which is used from then on.
  *
- * The platform's own code (`fetch`, `new Request(request)`) tells its objects by private fields:
- * `installLazyFetch` unwraps these before it sees them.
+ * The platform's own code (`fetch`, `new Request(request)`) recognizes its objects by private
+ * fields, so `installLazyFetch` unwraps lazy ones first.
  */
 import { abortOfSignal, type Abort } from "./AbortSource.ts";
 import { LazyBody } from "./LazyBody.ts";
@@ -25,22 +25,22 @@ export interface LazyRequestInit {
   readonly abort?: Abort | undefined;
 }
 
-/** Methods that the platform takes as they are. */
+/** Methods that the platform does not normalize. */
 const PLAIN_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 /**
- * No user and password, which a `Request` refuses; anything else unusual is the real one's to
- * judge.
+ * Without user and password, which a `Request` refuses. The platform judges anything else that is
+ * unusual.
  */
 const PLAIN_ORIGIN = /^https?:\/\/[\w.:[\]-]+(?=[/?]|$)/;
 /** A platform's `Headers` refuses what is no byte, and these three. */
 const PLAIN_VALUE = /^[^\0\r\n\u0100-\uffff]*$/;
 
 /**
- * Origins that were found right. Paths and queries never make a URL wrong, and to ask for each
- * costs 2.4 µs.
+ * Origins that are known to be valid. Paths and queries never make a URL invalid, and checking each
+ * URL costs 2.4 µs.
  */
 const knownOrigins = new Set<string>();
-/** An installation has a few; whoever sends many host names pays for them. */
+/** An installation has a few. Requests with many host names are checked each time. */
 const ORIGINS_MAX = 100;
 
 export class LazyRequest {
@@ -74,7 +74,7 @@ export class LazyRequest {
     return new LazyRequest(url, headers, init) as unknown as Request;
   }
 
-  /** From now on: the platform's code that takes requests knows these. */
+  /** Call it once the platform's code that takes requests accepts lazy ones. */
   static enable(): void {
     LazyRequest.#enabled = true;
   }
@@ -89,16 +89,16 @@ export class LazyRequest {
   }
 
   /**
-   * The bytes of the body, when nobody has touched the request since it was made: it is used from
-   * now on, and the bytes are not to be changed. Null: it has none. Undefined: it is no such
-   * request, and must be read as any other.
+   * Takes the bytes of the body if nothing has touched the request. The body is then used, and the
+   * bytes must not be changed. Null: it has none. Undefined: it is not such a request, and must be
+   * read like any other.
    */
   static take(value: unknown): Uint8Array | null | undefined {
     if (typeof value !== "object" || value === null || !(#real in value)) return undefined;
     return value.#body.take() as Uint8Array | null | undefined;
   }
 
-  /** When whoever sent the request leaves; makes no signal where there is none yet. */
+  /** Fires when the sender of the request leaves. Makes no signal if there is none yet. */
   static abortOf(request: Request): Abort | undefined {
     return #abort in request ? request.#abort : abortOfSignal(request.signal);
   }
@@ -126,9 +126,6 @@ export class LazyRequest {
   }
   json(): Promise<unknown> {
     return this.#body.json();
-  }
-  clone(): Request {
-    return this.#unlazy().clone();
   }
 
   #unlazy(): Request {
@@ -159,7 +156,7 @@ function isPlainUrl(url: string): boolean {
   return true;
 }
 
-/** Can `Headers` be made of them when somebody asks? Most agents look at none or one of a dozen. */
+/** Whether `Headers` can be made of them later. Most agents read none or one of a dozen. */
 function arePlain(headers: HeadersInit): headers is Exclude<HeadersInit, Headers> & PlainHeaders {
   if (headers instanceof Headers) return false;
   if (Array.isArray(headers))

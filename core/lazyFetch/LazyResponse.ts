@@ -1,5 +1,5 @@
 /**
- * A `Response` that is built only as far as it is looked at, for what agents answer most: a text,
+ * A `Response` that is built only as far as it is read, for the usual answers of agents: a text,
  * JSON or nothing, with plain headers. The platform's class makes a stream of each body, and
  * reading that back takes longer than all the rest of a small answer. Must equal the platform's in
  * everything that can be seen (by test); whatever is unusual is made by the platform's class.
@@ -12,7 +12,7 @@ const NativeResponse = globalThis.Response;
 
 /** Statuses with which a response can't have a body. */
 const BODILESS = new Set([204, 205, 304]);
-/** What the class takes; 1xx are not for responses that code makes. */
+/** The smallest status that the class accepts; code can't make 1xx responses. */
 const STATUS_MIN = 200;
 /** As above: the last status of the last class. */
 const STATUS_MAX = 599;
@@ -38,7 +38,7 @@ export class LazyResponse {
     this.#headers = headers;
   }
 
-  /** Undefined: it is unusual, and the platform's class must make it or refuse it. */
+  /** Undefined for anything unusual, which the platform's class must make or refuse. */
   static make(body: unknown, init: unknown, type = TEXT_TYPE): Response | undefined {
     if (typeof body !== "string" && body !== null && body !== undefined) return undefined;
     let status = STATUS_MIN;
@@ -65,8 +65,8 @@ export class LazyResponse {
   }
 
   /**
-   * Another's answer, of bytes that nobody changes and headers that were a response's. Undefined:
-   * it is unusual, or nobody has called `enable`.
+   * The answer of another process. Nothing may change its bytes, and its headers were a response's.
+   * Undefined if it is unusual, or `enable` was not called.
    */
   static of(body: Uint8Array, status: number, headers: HeaderPairs): Response | undefined {
     if (!LazyResponse.#enabled || status < STATUS_MIN || status > STATUS_MAX) return undefined;
@@ -74,12 +74,12 @@ export class LazyResponse {
     return new LazyResponse(given, status, headers) as unknown as Response;
   }
 
-  /** From now on: the platform's code that takes responses knows these. */
+  /** Call it once the platform's code that takes responses accepts lazy ones. */
   static enable(): void {
     LazyResponse.#enabled = true;
   }
 
-  /** What goes on the wire, when nobody has touched it since it was made; else undefined. */
+  /** The parts to send if nothing has touched the response; else undefined. */
   static parts(
     value: object,
   ): { status: number; headers: HeaderPairs; body: Uint8Array | string } | undefined {
@@ -116,9 +116,6 @@ export class LazyResponse {
   }
   json(): Promise<unknown> {
     return this.#body.json();
-  }
-  clone(): Response {
-    return this.#unlazy().clone();
   }
 
   #unlazy(): Response {

@@ -1,10 +1,10 @@
 /**
- * Lets a class of ours stand in for one of the platform's: `instanceof` holds, and every member
- * that the class does not have itself is asked of the real object behind it, which is made then.
+ * Lets a class stand in for one of the platform's: `instanceof` holds, and every member that the
+ * class does not define is that of the real object behind it, which is made then.
  */
 type Real = object;
 
-/** `real`: the object of `Native` behind an instance of `Lazy`. Called once a class. */
+/** `real` returns the object of `Native` behind an instance of `Lazy`. Called once per class. */
 export function standIn<A extends object>(
   Lazy: { readonly prototype: A },
   Native: { readonly prototype: Real },

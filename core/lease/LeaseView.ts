@@ -1,13 +1,13 @@
 /**
- * What a watch of the leases has said so far, key by key. Fed by `Leases.watch` alone, in the
- * watch's order; read by `Host` and `Gateway`. What a process holds itself is not in here: that is
- * known from its own claims and renewals, and the two meet in `shardOwner`, a pure function, each
- * time that somebody asks. Nothing remembers its answer.
+ * The leases as a watch has reported them so far, by key. Fed by `Leases.watch` only, in the
+ * watch's order; read by `Host` and `Gateway`. A process knows its own leases from its claims and
+ * renewals, not from here. `shardOwner`, a pure function, joins the two on each call, and nothing
+ * caches its answer.
  */
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "./Leases.ts";
 
-/** What was said last of a key: its holder, or undefined when it has none. */
+/** The latest report of a key: its holder, or undefined when it has none. */
 export type Watched = Pick<LeaseChange, "value" | "revision">;
 
 const SHARD_PREFIX = "shard.";
@@ -55,10 +55,10 @@ export interface ShardFacts {
  * Who owns a shard, as far as one process can know. Undefined: nobody, and it is free to be
  * claimed.
  *
- * A lease of one's own counts until the watch says something newer than its claim. Where the watch
- * names `self` for a lease that `self` does not have, the shard is nobody's: the lease was lost, or
- * the ack of its claim was. The watch may never say more of it, so it is asked for again, and the
- * store refuses while the lease lives.
+ * An own lease counts until the watch reports something newer than its claim. If the watch names
+ * `self` for a lease that `self` does not have, nobody owns the shard: the lease, or the ack of its
+ * claim, was lost. The watch may never report more, so the shard is claimed again, and the store
+ * refuses that while the lease lives.
  */
 export function shardOwner({ self, lease, watched }: ShardFacts): string | undefined {
   if (lease !== undefined && !contradicts(watched, lease, self)) return self;

@@ -34,7 +34,7 @@ export interface LeaseChange {
   readonly revision: number;
   readonly value: string | undefined;
   /**
-   * Its holder gave it up. Absent when it expired, and when that is not known (a watch that
+   * Its holder released it. Absent when it expired, and when that is not known (a watch that
    * healed).
    */
   readonly released?: true;

@@ -1,7 +1,7 @@
 /**
  * Which shards have no owner, and since when, as one process sees it. `Host` and `Gateway` note
  * what `shardOwner` says; `/readyz` and the metrics count. A shard without an owner for a moment is
- * on its way from one host to the next.
+ * moving from one host to the next.
  */
 import type { ShardId } from "../../schemas/Address.ts";
 
@@ -12,7 +12,7 @@ export class UnownedShards {
   /** Monotonic, by shard. */
   private readonly sinceMs = new Map<ShardId, number>();
 
-  /** All of them have none yet. */
+  /** Initially no shard has an owner. */
   constructor(shards: number, nowMs: number) {
     for (let shard = 0; shard < shards; shard++) this.sinceMs.set(shard as ShardId, nowMs);
   }
@@ -26,7 +26,7 @@ export class UnownedShards {
     return this.sinceMs.size;
   }
 
-  /** Those that have had none for longer than `UNOWNED_TTLS_MAX` TTLs. */
+  /** Shards that have had no owner for longer than `UNOWNED_TTLS_MAX` TTLs. */
   overdue(nowMs: number, ttlMs: number): number {
     let count = 0;
     for (const sinceMs of this.sinceMs.values())

@@ -1,6 +1,6 @@
 /**
- * A message as modules and agents get it (`protocol.md` §8): the envelope, the headers and the raw
- * bytes. Nothing of the body is parsed here: whoever wants its parts parses `getRaw()`.
+ * A message as modules and agents receive it (`protocol.md` §8): the envelope, the headers and the
+ * raw bytes. The body is not parsed: code that needs its parts parses `getRaw()`.
  *
  * The same class serves a module's `email(message, env)`, while SMTP waits, and an agent's
  * `onEmail`, long after it was answered; what `setReject`, `forward` and `reply` do differs, and
@@ -8,7 +8,7 @@
  */
 import { readHeaders } from "./mailHead.ts";
 
-/** A message of one's own, whole: what `reply` sends. */
+/** A complete message, which `reply` sends. */
 export interface RawEmail {
   readonly from: string;
   readonly to: string;
@@ -19,7 +19,7 @@ export interface RawEmail {
 export interface AgentEmail {
   /** Envelope sender; empty for a bounce. */
   readonly from: string;
-  /** Envelope recipient: this one, where the message has several. */
+  /** Envelope recipient. A message with several recipients is one `AgentEmail` each. */
   readonly to: string;
   /** Values as they were sent: unfolded, encoded words not decoded. */
   readonly headers: Headers;
@@ -68,7 +68,10 @@ export class ReceivedEmail implements AgentEmail {
   readonly #raw: Uint8Array;
   readonly #actions: EmailActions;
 
-  /** When it came, as the process that took it tells time; undefined where that is not known. */
+  /**
+   * When it arrived, by the clock of the process that accepted it; undefined where that is not
+   * known.
+   */
   readonly #timeMs: number | undefined;
 
   constructor({ from, to, raw, secureRouted }: MailInput, actions: EmailActions, timeMs?: number) {
@@ -102,12 +105,12 @@ export class ReceivedEmail implements AgentEmail {
     return this.#actions.reply(message);
   }
 
-  /** The runtime's: when it came, milliseconds since the epoch. */
+  /** For the runtime: when it arrived, milliseconds since the epoch. */
   static timeMs(email: AgentEmail): number | undefined {
     return email instanceof ReceivedEmail ? email.#timeMs : undefined;
   }
 
-  /** The runtime's: says that no agent takes this message. */
+  /** For the runtime: records that no agent accepts this message. */
   static noRoute(email: AgentEmail): void {
     if (email instanceof ReceivedEmail) email.#actions.noRoute?.();
   }

@@ -16,7 +16,7 @@ export interface SentEmail {
   readonly messageId: string;
 }
 
-/** The relay did not take it, this time: it may be tried again. */
+/** The relay did not accept it for now: it may be tried again. */
 export class EmailFailed extends Data.TaggedError("EmailFailed")<{ readonly message: string }> {}
 
 /** The relay refused it for good, or there is none. */

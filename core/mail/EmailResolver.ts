@@ -20,7 +20,7 @@ export type EmailResolver<Env = unknown> = (
   env: Env,
 ) => Promise<EmailTarget | null>;
 
-/** RFC 5321's limits of an address; what is past them is nobody's. */
+/** RFC 5321's limits of an address. A longer one belongs to nobody. */
 const LOCAL_CHARS_MAX = 64;
 const DOMAIN_CHARS_MAX = 253;
 

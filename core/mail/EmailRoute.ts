@@ -13,7 +13,7 @@ export interface EmailRoute {
   readonly address: string;
   /** Name of the agent class. */
   readonly agent: string;
-  /** Whether an envelope recipient is one of this route. */
+  /** Whether the route accepts an envelope recipient. */
   readonly matches: (recipient: string) => boolean;
   /** Null: not this message after all. */
   readonly target: (email: AgentEmail) => Promise<EmailTarget | null> | EmailTarget | null;
@@ -93,6 +93,6 @@ export const resolverOf =
     return null;
   };
 
-/** May somebody have this address? A resolver's answer needs the message. */
+/** Whether any route may accept this address. A resolver needs the message to answer. */
 export const mayKnow = (entries: ReadonlyArray<EmailEntry>, recipient: string): boolean =>
   entries.some((entry) => typeof entry === "function" || entry.matches(recipient));

@@ -2,8 +2,8 @@
  * The port of a server that takes mail. `services/smtp/SmtpListener` implements it; `services/mail`
  * decides what becomes of each message.
  *
- * 1. The sender receives `Accepted` only as the answer to the whole message, which is why the
- *    handler returns it only for what is stored: from then on nobody else has it.
+ * 1. The sender receives `Accepted` only as the answer to the whole message. The handler returns it
+ *    only for a stored message, because from then on nobody else has it.
  * 2. A message past the size limit, or past the bytes that all connections may hold, is refused
  *    before it reaches the handler.
  */
@@ -54,7 +54,7 @@ export interface MailServerOptions {
   readonly idleTimeoutMs: number;
   /** PEM. With it STARTTLS is offered. */
   readonly tls?: { readonly cert: string; readonly key: string };
-  /** With it only who knows it may send; asked for over TLS only. */
+  /** Only senders that log in may send. The login is requested over TLS only. */
   readonly auth?: { readonly user: string; readonly password: string };
 }
 

@@ -48,9 +48,9 @@ export interface OutgoingMail {
 export type MailResult =
   /** The relay has it. `refused`: recipients that it did not take, while it took others. */
   | { readonly _tag: "Sent"; readonly refused: ReadonlyArray<string> }
-  /** The same again would be refused again. */
+  /** A repetition would be refused as well. */
   | { readonly _tag: "Refused"; readonly message: string }
-  /** Not reached, cut, or told to come again. */
+  /** The relay was not reached, broke off, or asked to try later. */
   | { readonly _tag: "Failed"; readonly message: string };
 
 export interface MailTransportShape {

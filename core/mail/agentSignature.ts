@@ -1,6 +1,6 @@
 /**
- * The headers by which a reply finds home (`protocol.md` §8): which agent wrote, when, and an HMAC
- * over both. Pure but for WebCrypto; the caller says what time it is.
+ * The headers by which a reply reaches its agent (`protocol.md` §8): which agent wrote, when, and
+ * an HMAC over both. Pure except for WebCrypto; the caller passes the time.
  */
 import { decodeWords } from "./mailHead.ts";
 
@@ -11,7 +11,7 @@ const TIMESTAMP = "X-Agent-Sig-Ts";
 
 /** 30 days: as long as people take to answer. */
 export const SIGNATURE_AGE_SECONDS_DEFAULT = 30 * 24 * 60 * 60;
-/** A clock that is ahead by more than this is not believed. */
+/** A signature from further in the future is refused. */
 const SKEW_SECONDS_MAX = 5 * 60;
 
 /** Why the headers of a signed reply do not count. */
@@ -52,7 +52,7 @@ export async function checkAgentSignature(
   headers: Headers,
   { nowSeconds, maxAge }: { readonly nowSeconds: number; readonly maxAge: number },
 ): Promise<SignatureCheck> {
-  // A name past ASCII comes home as encoded words.
+  // A name outside ASCII comes back as encoded words.
   const read = (name: string): string => decodeWords(headers.get(name) ?? "").trim();
   const [agentName, agentId] = [read(AGENT_NAME), read(AGENT_ID)];
   const [signature, timestamp] = [read(SIGNATURE), read(TIMESTAMP)];

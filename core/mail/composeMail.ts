@@ -1,8 +1,8 @@
 /**
- * From what `sendEmail` and `env.EMAIL.send` are given to a message that can be sent. Pure.
+ * Makes a message that can be sent from the arguments of `sendEmail` and `env.EMAIL.send`. Pure.
  *
- * A line break in an address, a name, a subject or a header would end the header and begin another,
- * of the text's choice: it is refused, whoever wrote it, and nothing is cleaned away silently.
+ * A line break in an address, a name, a subject or a header would begin another header with text of
+ * a stranger. It is refused, and nothing is removed silently.
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { splitAddress } from "./EmailResolver.ts";
@@ -31,7 +31,7 @@ export interface EmailContent {
 /** A message without the headers that only sending adds. */
 export type MailDraft = Omit<OutgoingMail, "id" | "dateMs"> & { readonly id?: string };
 
-/** What may also be said of how it is sent. */
+/** Further options of sending. */
 export interface SendingOptions {
   readonly retry?: RetryOptions | undefined;
 }
@@ -103,7 +103,7 @@ export function mergeHeaders(
   return merged;
 }
 
-/** Throws `TypeError` for a header that is none, or that is not the caller's to set. */
+/** Throws `TypeError` for an invalid header, and for one that the caller may not set. */
 function checkHeaders(headers: Readonly<Record<string, string>>, who: string): void {
   for (const [name, value] of Object.entries(headers)) {
     if (!HEADER_NAME.test(name))
@@ -123,7 +123,7 @@ export function oneLine(text: string, what: string, who: string): string {
   return text;
 }
 
-/** Throws `TypeError` for what is no address. */
+/** Throws `TypeError` for an invalid address. */
 export function readAddress(given: EmailAddress, what: string, who: string): MailAddress {
   const parts = typeof given === "string" ? parseAddress(given) : given;
   const address = String(

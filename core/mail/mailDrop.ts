@@ -4,9 +4,9 @@
  * elsewhere).
  *
  * 1. It resolves only when the message is stored: SMTP says 250 after that.
- * 2. The key is made from Message-ID, recipient and a hash of the body: the same message sent again
- *    (its 250 was lost) is the same input, and another one under a Message-ID used twice is not.
- *    Headers are not hashed: relays on the way add theirs.
+ * 2. The key is made of Message-ID, recipient and a hash of the body. A message that is sent again
+ *    (its 250 was lost) is the same input; another message with the same Message-ID is not. Headers
+ *    are not hashed, since relays on the way add theirs.
  */
 import * as Data from "effect/Data";
 import type { AgentId } from "../../schemas/Address.ts";

@@ -11,7 +11,7 @@ const LF = 0x0a;
  * still stored.
  */
 const HEAD_BYTES_MAX = 256 * 1024;
-/** Lines that become headers: more is no letter but an attack on whoever loops over them. */
+/** Lines that become headers. More is not a letter but an attack on code that loops over them. */
 const HEADERS_MAX = 2_000;
 
 /** Where the body begins: behind the first empty line; the end where there is none. */

@@ -1,9 +1,10 @@
 /**
- * Where an agent's MCP servers sit in its life: nothing at all for an agent that has none; restored
- * before `onStart`, connected once that has begun, closed when the agent leaves memory.
+ * When an agent's MCP servers are made: never for an agent that has none; otherwise they are
+ * restored before `onStart`, connected once that has begun, and closed when the agent leaves
+ * memory.
  *
- * Connections do not keep an agent in memory: it hibernates like any other, they end, and are made
- * again when it wakes. A call that runs is part of a turn, and that does.
+ * Connections do not keep an agent in memory: they end when it hibernates, and are made again when
+ * it wakes. A running call is part of a turn, which does keep it in memory.
  */
 import { mcpServersFrame } from "../connection/protocol.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
@@ -22,7 +23,7 @@ export interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "disc
   readonly agent: { createMcpOAuthProvider(callbackUrl: string): OAuthProvider };
   readonly sockets: {
     readonly size: number;
-    /** Sends a frame to every socket that takes those of the protocol. */
+    /** Sends a frame to every socket that receives those of the protocol. */
     castProtocol(frame: string): void;
   };
 }
@@ -32,7 +33,8 @@ export class AgentMcpServers {
   private readonly clients: McpClientsShape;
   private made: MCPClientManager | undefined;
   /**
-   * What clients were told last, as text; a big list is not made into text for each that connects.
+   * The latest frame to clients, as text, so that a long list is not encoded for each that
+   * connects.
    */
   private text: string | undefined;
 
@@ -51,7 +53,7 @@ export class AgentMcpServers {
       createProvider: (callbackUrl) => agent.agent.createMcpOAuthProvider(callbackUrl),
       onChanged: () => {
         this.text = undefined;
-        // Restored ones can't be told of before the agent is there.
+        // Restored servers can't be announced before the agent is there.
         if (!agent.discarded && agent.sockets.size > 0) agent.sockets.castProtocol(this.frame);
       },
     }));
@@ -62,7 +64,7 @@ export class AgentMcpServers {
     return (this.text ??= mcpServersFrame(this.made?.getMcpServers()));
   }
 
-  /** Stored servers, if there are any. An agent without a database is not made to open one. */
+  /** Restores stored servers, if there are any, without opening an empty database. */
   restore(): void {
     const { database } = this.agent;
     if (database.isEmpty) return;
@@ -77,9 +79,7 @@ export class AgentMcpServers {
     made.wake();
   }
 
-  /**
-   * The answer to somebody who comes back from an authorization; undefined for any other request.
-   */
+  /** The answer to a user who returns from an authorization; undefined for any other request. */
   async intercept(request: Request): Promise<Response | undefined> {
     return this.made?.intercept(request);
   }

@@ -1,7 +1,6 @@
 /**
- * What MCP servers ask the agent's user while they work on a call, and who answers that: the
- * handlers that the agent has configured. A server that asks too much at a time is told that its
- * question was cancelled.
+ * Passes questions that MCP servers ask the agent's user during a call to the handlers that the
+ * agent has configured. Questions past a server's limit are answered as cancelled.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { ElicitRequest, ElicitResult } from "./McpClients.ts";

@@ -196,7 +196,7 @@ export class MCPClientManager extends McpOffers {
     this.changed();
   }
 
-  /** Gives a server another id, with everything that is stored under it. Its connection ends. */
+  /** Changes a server's id, with everything that is stored under it. Its connection ends. */
   async renameServer(id: string, to: string): Promise<void> {
     checkServerId(to);
     const server = this.get(id);
@@ -205,7 +205,7 @@ export class MCPClientManager extends McpOffers {
     const prefix = oauthPrefix(runtime.id.name, id);
     const stored = await storage.list({ prefix });
     for (const [key, value] of stored)
-      // A state names its server: one that is going on begins anew.
+      // A state names its server, so an authorization that is under way starts again.
       if (!key.startsWith(`${prefix}state/`))
         await storage.put(oauthPrefix(runtime.id.name, to) + key.slice(prefix.length), value);
     if (stored.size > 0) await storage.delete([...stored.keys()]);
@@ -220,8 +220,7 @@ export class MCPClientManager extends McpOffers {
   /**
    * Calls a tool, once everything written so far is stored. A server that has forgotten the session
    * is connected to anew, and asked again. A result with `isError` is a result. Rejects with
-   * `McpRequestFailed`. The place of a result schema, which older apps give, is taken and not
-   * looked at.
+   * `McpRequestFailed`. The parameter of a result schema, which older apps pass, is ignored.
    */
   callTool(
     { serverId, name, arguments: input }: CallToolParams & Of,
@@ -278,7 +277,7 @@ export class MCPClientManager extends McpOffers {
     this.host.elicitations.handlers = handlers;
   }
 
-  /** Does somebody come back from an authorization that one of the servers asked for? */
+  /** Whether the request returns from an authorization that one of the servers asked for. */
   isCallbackRequest(request: Request): boolean {
     return serverOfCallback(request, this.servers) !== undefined;
   }
@@ -338,7 +337,7 @@ export class MCPClientManager extends McpOffers {
     return work.finally(() => this.pending.delete(work));
   }
 
-  /** Given up when nobody waits for the running turn any more. */
+  /** Aborted when nobody waits for the running turn any more. */
   private async request<A>(id: string, given: McpRequestOptions, ask: Asks<A>): Promise<A> {
     const server = this.get(id);
     const how = { ...given, signal: joinSignals(given.signal, this.parts.runtime.abandoned) };
@@ -348,7 +347,7 @@ export class MCPClientManager extends McpOffers {
     } catch (error) {
       if (!(error instanceof McpRequestFailed)) throw error;
       if (error.reason === "Unauthorized" && server.connection !== undefined) await server.unauthorized(); // prettier-ignore
-      // The server has not looked at it: asking again does nothing twice.
+      // The server has not processed the request, so repeating it is safe.
       if (error.reason !== "SessionLost") throw error;
       await server.close();
       return ask(await this.live(server), how);

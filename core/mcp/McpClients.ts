@@ -3,10 +3,10 @@
  * the exchange of an OAuth code. `services/mcp` implements it on the official SDK; the manager
  * (`MCPClientManager`) keeps what is known of each server, and knows nothing of the wire.
  *
- * 1. Nothing is sent to an address that is neither of the public internet nor, where the operator
- *    allows it and the server itself is on it, this machine: asked of the URL, of what its name
- *    resolves to, and of the connected peer, for every request there is: redirects, OAuth
- *    discovery, registration and tokens too.
+ * 1. Requests only go to addresses of the public internet or, if the operator allows it and the
+ *    server itself is there, of this machine. The URL, the addresses that its name resolves to, and
+ *    the connected peer are checked for every request, including redirects, OAuth discovery,
+ *    registration and tokens.
  * 2. Every call ends: with an answer, by its time limit, or when the connection is closed. What a
  *    server sends is bounded before it is read, and is data of a stranger: checked against the
  *    protocol's schemas, never trusted.
@@ -61,7 +61,7 @@ export interface McpPromptResult {
   readonly messages: ReadonlyArray<{ readonly role: string; readonly content: unknown }>;
 }
 
-/** What a server asks of the user while it works on a call. */
+/** A question of a server to the user during a call. */
 export interface ElicitRequest {
   readonly method: "elicitation/create";
   readonly params: {
@@ -79,7 +79,7 @@ export interface McpRequestOptions {
   /** Milliseconds; at most, and by default, what the adapter allows. */
   readonly timeout?: number;
   readonly signal?: AbortSignal;
-  /** Told of progress, when the server reports any; each report starts the timeout anew. */
+  /** Receives the server's reports of progress. Each report restarts the timeout. */
   readonly onprogress?: (progress: {
     readonly progress: number;
     readonly total?: number | undefined;
@@ -148,7 +148,7 @@ export type McpConnectResult =
   | { readonly _tag: "Connected"; readonly connection: McpConnection }
   /** `auth.authUrl` is where the user has to go, unless it could not be found out. */
   | { readonly _tag: "Unauthorized" }
-  /** `message` is for strangers: it tells no closed port from an open one. */
+  /** `message` is for strangers: it does not reveal whether a port is open. */
   | { readonly _tag: "Failed"; readonly message: string };
 
 export type McpAuthResult =

@@ -3,7 +3,7 @@
  * offers. Made and listed by `MCPClientManager`; the connection itself is the port's
  * (`McpClients`).
  *
- * 1. One attempt to connect at a time; who asks meanwhile waits for the same.
+ * 1. One attempt to connect at a time; callers share it.
  * 2. The outcome of an attempt or connection that was given up is closed and ignored.
  * 3. It runs apart from the turn that asked, so that its writes are its own in the journal.
  * 4. Every client receives what a server offers: more than `OFFER_CHARS_MAX` is refused.
@@ -25,14 +25,14 @@ import type {
 import { readOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 
-/** A server that works answers in less; one that hangs must not make its user wait for ever. */
+/** A working server answers in less time; a hanging one must not block its user for ever. */
 const CONNECT_TIMEOUT_MS = 30_000;
 /** The protocol's facts (`protocol.md` §9). */
 export const DISCOVER_TIMEOUT_MS = 15_000;
 const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
 /** Rule 4: some thousands of tools. UTF-16 units of JSON. */
 const OFFER_CHARS_MAX = 2_000_000;
-/** A server that says all the time that its lists have changed is asked this often. */
+/** A server that keeps reporting changed lists is asked this often. */
 const RELIST_MS = 1000;
 /** A connection that lasted this long was a good one. */
 const STABLE_MS = 60_000;
@@ -88,7 +88,7 @@ export class McpServer {
   private attempt: Promise<McpConnectionResult> | undefined;
   /** Fires when the attempt or connection of now is given up (rule 2). */
   private life = new AbortController();
-  /** Times that it was closed on purpose: who goes on trying sees that nobody wants it any more. */
+  /** Times that it was closed on purpose, by which a retry sees that it is no longer wanted. */
   private closes = 0;
   /** Connections in a row that broke soon. */
   private breaks = 0;
@@ -171,7 +171,7 @@ export class McpServer {
   /** Gives up whatever is going on; `state` says what is left of it. */
   async close(state: McpServerState = "not-connected", error: string | null = null): Promise<void> {
     this.closes++;
-    // Who asks from now on wants a new one.
+    // Later callers make a new attempt.
     this.attempt = undefined;
     const closing = this.hibernateAgent();
     if (this.state !== state || this.error !== error) this.become(state, error);
@@ -290,7 +290,7 @@ export class McpServer {
     });
   }
 
-  /** It was there: most likely it comes back. One that breaks again and again is left alone. */
+  /** It was connected, and probably comes back. One that breaks again and again is given up. */
   private comeBack(openedMs: number): void {
     const { runtime } = this.host;
     const { time } = runtime;
@@ -367,7 +367,7 @@ export class McpServer {
     }
   }
 
-  /** Its lists have changed. One look at a time, and not all the time. */
+  /** Its lists have changed. One look at a time, and not too often. */
   private relist(): void {
     this.relistAgain = true;
     if (this.relisting) return;

@@ -20,7 +20,7 @@ const STATES_MAX = 16;
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** What a class may give by overriding `createMcpOAuthProvider`. */
+/** What a class may return by overriding `createMcpOAuthProvider`. */
 export interface OAuthProvider {
   /** Where the user has to go; set when the server asked for authorization. */
   authUrl: string | undefined;
@@ -167,7 +167,7 @@ export class StoredOAuthProvider implements OAuthProvider {
   }
 
   redirectToAuthorization(url: URL): void {
-    // Shown to users as a link: an address that a browser would run is none.
+    // Shown to users as a link: an address that a browser would execute is refused.
     if (url.protocol !== "https:" && url.protocol !== "http:")
       throw new TypeError(
         `The authorization server's address is no http or https URL: ${url.protocol}`,

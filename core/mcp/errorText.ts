@@ -1,6 +1,6 @@
 /**
- * What may be shown of an error that a stranger's server caused: no control characters, and not
- * more than a client's page should be made to hold (`protocol.md` §2.1). Pure.
+ * The text of an error of a stranger's server for clients: without control characters, and bounded
+ * (`protocol.md` §2.1). Pure.
  */
 
 /** UTF-16 units; three dots follow what was cut. */

@@ -1,6 +1,6 @@
 /**
- * Somebody comes back from an authorization server (`protocol.md` §3, §9): the state is checked,
- * used up, and the code exchanged; then they are sent on.
+ * Handles a user's return from an authorization server (`protocol.md` §3, §9): checks and uses up
+ * the state, exchanges the code, and redirects the user.
  *
  * 1. Checked, then consumed and that stored, then exchanged: a callback that can't be verified
  *    changes nothing, and one that is seen twice is exchanged once.

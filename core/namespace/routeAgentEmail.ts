@@ -25,7 +25,7 @@ export class UnknownAgentNamespace extends Error {
 export interface EmailRouteOptions<Env = unknown> {
   /** Chooses the agent of a message; null: none. */
   readonly resolver: EmailResolver<Env>;
-  /** What is to become of a message that no agent takes. Default: SMTP refuses it (550 5.1.1). */
+  /** Called for a message that no agent accepts. Default: SMTP refuses it (550 5.1.1). */
   readonly onNoRoute?: (email: AgentEmail) => void | Promise<void>;
   /** As `StubOptions`: accepted, and mean nothing here. */
   readonly props?: unknown;
@@ -61,7 +61,7 @@ export async function routeAgentEmail<Env = unknown>(
     raw: await email.getRaw(),
     secureRouted: target._secureRouted ?? email._secureRouted ?? false,
   };
-  // The target's own signature: that of the mail vouches for another agent.
+  // The signature must be the target's own; this one vouches for another agent.
   await namespace.takeMail(target.agentId, mail, { isSigned: target._secureRouted === true });
 }
 

@@ -95,7 +95,7 @@ export async function routeAgentRequest(
     options.props === undefined ? {} : { props: options.props },
   );
   const response = await stub.fetch(forwarded);
-  // A stub's is nobody else's: made again, it would be read through streams.
+  // A stub's response has no other user. A copy would be read through streams.
   if (cors !== undefined) setHeaders(response.headers, cors);
   return response;
 }

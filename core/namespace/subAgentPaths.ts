@@ -8,7 +8,7 @@ import type { AgentPathStep } from "../../schemas/AgentPath.ts";
 /** The segment between an agent and its sub-agent. */
 export const SUB_PREFIX = "sub";
 
-/** May the URL name one? Quick: most name none. */
+/** Whether the URL may name a sub-agent. A quick check, since most name none. */
 export const namesSubAgent = (url: string): boolean => url.includes(`/${SUB_PREFIX}/`);
 
 /** The first sub-agent that a URL's path names. */

@@ -81,6 +81,6 @@ export const upgradeRefusal = (response: Response): UpgradeRefusal | undefined =
 export const isUpgrade = (request: Request): boolean =>
   request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
 
-/** Either of the two above: no answer to a request that is no upgrade. */
+/** Whether it is one of the two above, which can't answer a request that is not an upgrade. */
 export const isUpgradeResponse = (response: Response): boolean =>
   targets.has(response) || refusals.has(response);

@@ -80,7 +80,7 @@ export class MailLane extends QueueLane {
 
   async #send(mail: OutgoingMail): Promise<void> {
     const refused = throwUnlessSent(await this.#transport.send(mail), mail);
-    // Trying again would send it twice to those who have it.
+    // A retry would send it again to those who have it.
     if (refused.length > 0)
       this.#agent.log.warn("a mail was refused for some of its recipients", {
         id: mail.id,

@@ -24,7 +24,7 @@ export interface OutgoingRequest {
 
 export type OutgoingResult =
   | { readonly _tag: "Answered"; readonly status: number }
-  /** Rule 1: the same again would be refused again. */
+  /** Rule 1: a repetition would be refused, too. */
   | { readonly _tag: "Refused"; readonly message: string }
   /** No answer: not resolved, not connected, cut, or not in time. */
   | { readonly _tag: "Failed"; readonly message: string };
@@ -32,8 +32,7 @@ export type OutgoingResult =
 export interface OutgoingShape {
   readonly post: (request: OutgoingRequest) => Promise<OutgoingResult>;
   /**
-   * Why a URL's host is refused, as far as that can be said without resolving it; undefined: not
-   * yet.
+   * Why a URL's host is refused, as far as is known without resolving it; undefined if it is not.
    */
   readonly refusal: (url: URL) => string | undefined;
   readonly hmacSha256: (key: Uint8Array, data: Uint8Array) => Uint8Array;

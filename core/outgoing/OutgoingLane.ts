@@ -93,7 +93,9 @@ export class OutgoingLane extends QueueLane {
     );
   }
 
-  /** The same id when a durable input's turn runs again, so that the receiver can tell. */
+  /**
+   * The id is the same when a durable input's turn runs again, so the receiver can recognize it.
+   */
   #newId(): string {
     const turn = this.#agent.turn();
     const { id } = turn.cause;

@@ -49,7 +49,7 @@ export class OutgoingWebhookFailed extends Data.TaggedError("OutgoingWebhookFail
   readonly status?: number;
 }> {}
 
-/** It may not be sent where it was to go, or not be signed: no other attempt would differ. */
+/** It must not be sent to its address, or can't be signed: another attempt would not help. */
 export class OutgoingWebhookRefused extends Data.TaggedError("OutgoingWebhookRefused")<{
   readonly message: string;
 }> {}

@@ -57,7 +57,7 @@ export function afterEvent(before: AgentRow, seq: number, head: JournalHead): Ag
     ...afterTurns(isEnd ? NO_ROW : before, head),
     schedules: schedulesAfter(isEnd ? NO_ROW.schedules : before.schedules, head.schedules),
     fault: undefined,
-    // One that is carried over an end brings what the agent has afterwards (`eventOfBase`).
+    // An event that replaces an end contains what the agent has afterwards (`eventOfBase`).
     ended: isEnd && state === undefined && pages === 0,
   };
 }

@@ -18,7 +18,7 @@ export interface QueriesShape {
   readonly erased: () => Promise<void>;
 }
 
-/** The answer is in the memory of the host and of who asked, at once. */
+/** The host and the caller hold the whole answer in memory. */
 const QUERY_ROWS_MAX = 10_000;
 /** Each takes some milliseconds. More wait only where statements take seconds. */
 const WAITING_MAX = 64;

@@ -6,14 +6,14 @@
  * 1. Rows and position are saved together or not at all. A process that is killed leaves those of
  *    its last save, or nothing, and then the view is made anew.
  * 2. An event is applied if and only if it comes after the row's last. If it names one before it
- *    that the row has not seen (history was trimmed, or the agent lives again), or can't be applied,
- *    the row is that of the agent rebuilt from what is stored (`rebuildAgent`).
+ *    that the row has not seen (history was trimmed, or the agent lives again), or can't be
+ *    applied, the row is that of the agent rebuilt from what is stored (`rebuildAgent`).
  * 3. `catchUp` reads up to the ends that the journals' streams have when it begins: what was stored
  *    before the call is in what is read after it. Between agents there is no common instant.
  * 4. It reads journals, snapshots and bases. No host and no agent is asked, and none wakes.
  * 5. An agent whose end is its last event has no row, and its bytes in the view are overwritten.
- * 6. A damaged agent stops nobody: its row stays as it was, and `fault` says what is damaged. The
- *    next event of it tries again.
+ * 6. A damaged agent does not stop the others: its row stays as it was, and `fault` says what is
+ *    damaged. Its next event tries again.
  * 7. The view is never the truth. One of another version or installation, one ahead of the streams,
  *    and one whose file is damaged is made anew.
  * 8. A view of an earlier time has each agent's events that were written by then, as `rebuildAgent`

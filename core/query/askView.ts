@@ -1,7 +1,6 @@
 /**
  * Runs one question over the view of all agents (`View`): SQL that reads, within limits, with
- * errors for whoever wrote it. For `agents query` and for `query` in code, which differ in their
- * limits.
+ * errors for its author. For `agents query` and for `query` in code, which have different limits.
  */
 import { toBase64 } from "../../schemas/base64.ts";
 import { QueryTooLong, TooManyRows, type SqlResult, type SqlValue } from "../database/Databases.ts";

@@ -30,13 +30,13 @@ export class HeldTriggers {
     this.handles.delete(key);
   }
 
-  /** It can't be looked at now: they come again after `ms`. */
+  /** The job can't be checked now: its deliveries come again after `ms`. */
   putOff(key: string, ms: number): void {
     for (const handle of this.handles.get(key) ?? []) handle.nak(ms);
     this.handles.delete(key);
   }
 
-  /** No job is left that they could be for. */
+  /** Acks all: no job is left. */
   releaseAll(): void {
     for (const key of this.handles.keys()) this.release(key);
   }

@@ -5,10 +5,10 @@
  * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only
  *    after.
  * 2. Each push has a trigger in the inbox: it wakes the agent on whichever host owns it then. The
- *    table, not the trigger, says what is to run: one whose row is gone, or was replaced, is
- *    dropped, when that is stored.
- * 3. An item ends by leaving the table in its last commit; a failing one never blocks those behind
- *    it for longer than its retries.
+ *    table, not the trigger, says what runs: a trigger whose row is gone or was replaced is dropped
+ *    once that is stored.
+ * 3. An item leaves the table in its last commit. A failing item blocks those behind it no longer
+ *    than its retries take.
  */
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
@@ -40,15 +40,15 @@ export interface QueueAgent extends JobAgent {
   readonly options: { readonly retry?: RetryOptions };
 }
 
-/** What tells one lane of an agent from another. */
+/** What distinguishes the lanes of an agent. */
 export interface Lane {
   /** SQL table of the items that wait. */
   readonly table: string;
   /** Start of its triggers' keys. */
   readonly keys: string;
-  /** Start of its events' types; undefined: it tells of nothing. */
+  /** Start of the types of its observability events; undefined: it emits none. */
   readonly events: string | undefined;
-  /** What an item runs. Throws for a name that is none. */
+  /** The function that an item runs. Throws for an unknown name. */
   readonly callback: (agent: QueueAgent, name: string) => Callback;
   readonly mayRetry: (error: unknown) => boolean;
   /** How many may wait; undefined: as many as there are. */
@@ -59,7 +59,7 @@ export interface Lane {
   readonly answers?: LaneAnswers;
 }
 
-/** A lane whose items are known by their ids for good, and whose ends somebody waits for. */
+/** A lane that keeps the ids of its items for good, and for whose results somebody waits. */
 interface LaneAnswers {
   /** Called once for each item. What it writes is part of the item's last commit. */
   readonly end: (row: QueueRow, end: JobEnd) => void;
@@ -148,7 +148,7 @@ export class QueueLane {
     this.counted.add(ceiling, this.agent.ceiling(ceiling), () => this.table.count());
   }
 
-  /** Removes items that wait; the one that runs goes on. How many there were. */
+  /** Removes waiting items; the running one continues. Returns their number. */
   remove(where: "id = ?" | "callback = ?" | "1", value?: string): number {
     this.agent.assertMayWrite();
     const ids = this.table.remove(where, value === undefined ? [] : [value]);
@@ -165,7 +165,7 @@ export class QueueLane {
     return row === undefined ? undefined : toQueueItem(row);
   }
 
-  /** How often this item was journaled as begun: above 0 when a host may have died of it. */
+  /** How often this item was journaled as begun. Above 0, it may have ended a host. */
   begun(id: string): number {
     const row = this.table.get(id);
     return row === undefined ? 0 : (this.agent.image.begun.get(this.keyOf(row))?.attempts ?? 0);
@@ -285,7 +285,7 @@ export class QueueLane {
     if (events !== undefined) this.agent.emit(`${events}:${type}`, payload);
   }
 
-  /** True once in an activation. The next activation begins with the next suspect. */
+  /** True once per activation. The next activation begins with the next suspect. */
   private isFirst(): boolean {
     const first = !this.ranAny;
     this.ranAny = true;

@@ -29,7 +29,10 @@ export interface QueueItem<T = unknown> {
 
 export interface QueueRow {
   readonly id: string;
-  /** Identifies this push. An item that replaces another keeps its place and its id, not this. */
+  /**
+   * Identifies this push. An item that replaces another keeps its place and its id, but not this
+   * number.
+   */
   readonly uid: string;
   readonly callback: string;
   /** JSON text; null when there is none. */
@@ -51,7 +54,7 @@ export class QueueTable {
     this.name = name;
   }
 
-  /** Whether there is one, without opening a database that holds nothing. */
+  /** Whether the table exists, without opening an empty database. */
   get exists(): boolean {
     if (this.there === undefined && this.database.isEmpty) return false;
     this.there ??= tableExists(this.database, this.name);
@@ -80,7 +83,7 @@ export class QueueTable {
     return Number(this.database.query(`SELECT count(*) FROM ${this.name}`, []).rows[0]![0]);
   }
 
-  /** The oldest that is of none of these pushes. */
+  /** The oldest item that belongs to none of these pushes. */
   first(except: ReadonlyArray<string> = []): QueueRow | undefined {
     const places = except.map(() => "?").join();
     return this.select(`WHERE uid NOT IN (${places}) ORDER BY seq LIMIT 1`, except)[0];
@@ -94,12 +97,12 @@ export class QueueTable {
     return this.select("WHERE id = ?", [id])[0];
   }
 
-  /** Is the item of that push there, and not replaced? */
+  /** Whether the item of that push is there, and not replaced. */
   hasUid(uid: string): boolean {
     return this.select("WHERE uid = ?", [uid]).length > 0;
   }
 
-  /** The ids that were removed. `where` is SQL of this class's callers only. */
+  /** Removes items and returns their ids. `where` is SQL of this class's callers only. */
   remove(
     where: "id = ?" | "uid = ?" | "callback = ?" | "1",
     params: ReadonlyArray<SqlValue>,

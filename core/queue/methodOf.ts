@@ -1,4 +1,4 @@
-/** Callbacks are named: a queue item or a schedule outlives the code that made it. */
+/** Finds callbacks by name, since a queue item or a schedule outlives the code that made it. */
 
 export type Callback = (...args: unknown[]) => unknown;
 

@@ -47,18 +47,18 @@ export interface Job {
   readonly retry: ResolvedRetry;
   /** Rule 5. */
   readonly suspect: boolean;
-  /** Is it still to run? Asked before each attempt. */
+  /** Whether it is still to run. Called before each attempt. */
   readonly isWanted: () => boolean;
   /** Before the first attempt. */
   readonly onBegin?: () => void;
   readonly run: () => unknown;
-  /** False: no other attempt would end otherwise. Default: always. */
+  /** Whether to try again after this error. Default: always. */
   readonly mayRetry?: (error: unknown) => boolean;
   /** Writes that belong to the run's last commit. */
   readonly settle: () => void;
   /**
    * Stores the dead letter. Rejects with `BrokerUnavailable`. Undefined: whoever asked for the job
-   * is told how it failed, and an operator has nothing to do about it.
+   * receives its failure, and no operator has to act.
    */
   readonly deadLetter: ((reason: string) => Promise<void>) | undefined;
   readonly onRetry: (attempt: number) => void;

@@ -112,7 +112,7 @@ class Hiding {
     try {
       parsed = JSON.parse(value);
     } catch {
-      // A plain value has no fields below it.
+      // A plain value has no fields.
       return value;
     }
     for (const [, ...rest] of paths) parsed = this.in(parsed, rest);

@@ -76,7 +76,7 @@ export class Redaction {
 
   private pair(pair: string): string {
     const equals = pair.indexOf("=");
-    // Nothing to hide where there is no value.
+    // There is nothing to hide without a value.
     if (equals === -1 || equals === pair.length - 1) return pair;
     const name = bareName(pair.slice(0, equals));
     if (!this.parameters.has(name) && !PARAMETER_ENDS.test(name)) return pair;
@@ -92,7 +92,7 @@ function bareName(written: string): string {
   try {
     name = decodeURIComponent(written.replaceAll("+", " "));
   } catch {
-    // A broken escape: the name is what stands there.
+    // A broken escape: the name is used as it is.
   }
   name = name.toLowerCase().trim();
   if (name.endsWith("]")) name = name.slice(name.lastIndexOf("[") + 1, -1);

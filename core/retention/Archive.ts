@@ -15,7 +15,10 @@ import type { ErasedPart } from "../../schemas/ErasureReceipt.ts";
 import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import type { StoredEvent } from "../journal/Journal.ts";
 
-/** It is away, full, or does not keep what it is given. Trimming waits, and nothing is lost. */
+/**
+ * The archive is unreachable, full, or did not keep what was stored. Trimming waits, and nothing is
+ * lost.
+ */
 export class ArchiveUnavailable extends Data.TaggedError("ArchiveUnavailable")<{
   readonly message: string;
 }> {}

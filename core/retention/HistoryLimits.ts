@@ -26,8 +26,8 @@ const LIMITS = ["days", "events", "bytes"] as const;
 /** Rule 2. */
 const SLACK = 1.1;
 /**
- * Rule 3. Whoever follows a journal, or appends to it, is seldom further behind. Nothing depends on
- * it: an append whose event was trimmed ends as one of unknown outcome.
+ * Rule 3. A follower or writer of a journal is seldom further behind. Nothing depends on it: an
+ * append whose event was trimmed ends with an unknown outcome.
  */
 export const KEPT_MS_MIN = 60_000;
 
@@ -58,7 +58,7 @@ export interface JournalSize {
   readonly events: number;
   /** When its first event was stored, milliseconds since the epoch. */
   readonly firstStoredMs: number;
-  /** Undefined where nobody weighed it. */
+  /** Undefined where the size was not measured. */
   readonly bytes: number | undefined;
 }
 

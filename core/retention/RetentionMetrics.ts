@@ -1,6 +1,6 @@
 /**
- * What the process that trims journals tells: its metrics by name, as `AgentMetrics` has those of
- * hosts and gateways, and its state for `/readyz`. Fed by `services/retention`.
+ * What the process that trims journals reports: its metrics, as `AgentMetrics` has those of hosts
+ * and gateways, and its state for `/readyz`. Fed by `services/retention`.
  */
 import type { MetricsShape } from "../telemetry/Metrics.ts";
 

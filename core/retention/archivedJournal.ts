@@ -46,7 +46,9 @@ async function* read(
   { fromSeq, toSeq = Infinity as Sequence }: Range,
 ): AsyncGenerator<StoredEvent, void, void> {
   let next: number = fromSeq;
-  /** The event before a gap that the archive was asked about: asked again it would say the same. */
+  /**
+   * The event before the last gap that the archive was asked about: asking again would not help.
+   */
   let asked = 0;
   for (let gap: number | undefined = 0; gap !== undefined;) {
     gap = undefined;

@@ -3,8 +3,8 @@
  * (`core/journal/Snapshots`). Called by `services/retention` for agents that exceed their class's
  * limits.
  *
- * 1. The base is what replay of the events themselves gives, from the base before it on. No
- *    snapshot of a host is taken for true.
+ * 1. The base is the result of replaying the events, from the previous base on. Snapshots of hosts
+ *    are not trusted.
  * 2. It is stored, read back and compared, then stored a second time and compared again, and only
  *    then events are removed. So a base that is stored twice was compared, whoever stored it.
  *    Before all that what goes is in the archive, if there is one; the base names its place there.
@@ -61,7 +61,7 @@ export type Trimmed =
 export interface TrimPorts {
   readonly journal: JournalShape;
   readonly snapshots: SnapshotsShape;
-  /** Nobody else's: an agent that is open in them must not be open elsewhere. */
+  /** For this use only: an agent that is open in them must not be open elsewhere. */
   readonly databases: DatabasesShape;
   readonly time: Pick<TimeShape, "nowMs">;
   /** Absent: what is trimmed is gone. */
@@ -130,8 +130,7 @@ function startOf(
   stored: StoredBases | undefined,
 ): Base | undefined {
   const { after = 0 } = decodeEvent(first.data).head;
-  // A journal that begins at the beginning: what is older than its first event is of a life that
-  // was erased.
+  // The journal is complete. A base older than its first event belongs to a life that was erased.
   const base =
     after === 0
       ? stored && settledBase(id, stored, first.seq)

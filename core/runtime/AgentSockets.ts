@@ -19,12 +19,14 @@ import type { Committer } from "../turn/Committer.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 export interface CastOptions {
-  /** Connection ids that do not get it. */
+  /** Ids of connections that do not receive it. */
   readonly except: ReadonlyArray<string>;
   readonly text: boolean;
   /** Only connections that take protocol frames. */
   readonly protocol: boolean;
-  /** Only connections that count kept broadcasts, or that do not. Default: all. */
+  /**
+   * Only connections that track their place in kept broadcasts, or only the others. Default: all.
+   */
   readonly counts?: boolean;
 }
 
@@ -48,7 +50,7 @@ export function closeAll(
 }
 
 /**
- * The agent that they are of. Its committer is made after them: it is looked up when it is needed.
+ * The agent that has the sockets. Its committer is made after them, so it is looked up when needed.
  */
 export interface SocketsOwner {
   readonly id: AgentId;
@@ -60,9 +62,9 @@ export interface SocketsOwner {
 export class AgentSockets implements ConnectionOutlet {
   private readonly agent: SocketsOwner;
   private readonly outlet: AgentOutlet;
-  /** By `socketKey`. */
+  /** Connections by `socketKey`. */
   private readonly byKey = new SparseMap<string, Connection>();
-  /** What `destroy` says to them; undefined: what it says to all. */
+  /** How `destroy` closes them; undefined: as usual. */
   farewell: Farewell | undefined;
 
   constructor(agent: SocketsOwner, outlet: AgentOutlet) {
@@ -79,7 +81,7 @@ export class AgentSockets implements ConnectionOutlet {
   has(key: string): boolean {
     return this.byKey.has(key);
   }
-  /** A socket that is open already: from before hibernation, or as `meet`. */
+  /** A socket that is already open: from before hibernation, or as in `meet`. */
   resume(info: SocketInfo): void {
     const key = socketKey(info);
     const known = this.byKey.get(key);
@@ -89,7 +91,7 @@ export class AgentSockets implements ConnectionOutlet {
       this.byKey.set(key, connection);
       this.askReader(connection);
     }
-    // Its agent was destroyed, and the host that did it could not close it any more.
+    // It belongs to a life that was destroyed, on a host that could no longer close it.
     else this.closeDestroyed(info);
   }
 
@@ -174,7 +176,7 @@ export class AgentSockets implements ConnectionOutlet {
   /** Its state or flags changed: the gateway keeps them. */
   attach(connection: Connection): void {
     const { info } = Connection.internals(connection);
-    // Not in its connect sequence yet: `join` will tell.
+    // It is not in its connect sequence yet: `join` will report it.
     if (this.byKey.get(socketKey(info)) === connection) this.tellAttachment(connection, {});
   }
 
@@ -203,7 +205,7 @@ export class AgentSockets implements ConnectionOutlet {
     this.gated(() => this.castNow(bytes, { except, text, protocol: false }));
   }
 
-  /** A kept broadcast, which is stored: numbered to sockets that count, as it is to the others. */
+  /** A stored broadcast: with its number to sockets that track their place, plain to the others. */
   castKept(message: string | Uint8Array, frame: string, except: ReadonlyArray<string>): void {
     const { text, bytes } = encodeMessage(message);
     this.castNow(bytes, { except, text, protocol: false, counts: false });
@@ -263,13 +265,16 @@ export class AgentSockets implements ConnectionOutlet {
       this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
   }
 
-  /** What is stored already: past the gate. */
+  /** Sends what is stored already, past the gate. */
   sendStored(connection: Connection, frame: string): void {
     const { gateway, sid } = Connection.internals(connection).info;
     this.outlet.toGateway(gateway, { op: "send", sid, text: true }, encoder.encode(frame));
   }
 
-  /** Frames of the streams that it reads may be lost, or nobody sends them: where is it? */
+  /**
+   * Frames of the streams that it reads may be lost, or nobody sends them: asks the client for its
+   * place.
+   */
   private askReader(connection: Connection): void {
     for (const [id, key] of Connection.internals(connection).reads)
       this.sendStored(connection, streamFrame({ id, key, resume: true }));

@@ -1,5 +1,5 @@
 /**
- * What goes on after the turn that began it, of an agent in memory: bodies of responses that are
+ * What an agent in memory continues after the turn that began it: bodies of responses that are
  * being made, durable streams and the sockets that read those, kept broadcasts, budgets. Each is
  * made when something first asks for it: most agents have none. What streams hold back is taken by
  * any commit, and stored at once when the turn that wrote it ends or calls the outside.
@@ -16,7 +16,7 @@ import { Streams, type StreamsAgent } from "../stream/Streams.ts";
 import { ResponseStreams, type StreamsAgent as BodiesAgent } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";
 
-/** The agent whose they are. */
+/** The agent that has them. */
 export type KeepingAgent = StreamsAgent &
   ReadersAgent &
   BodiesAgent &
@@ -36,7 +36,7 @@ export class Keeping {
   #readers: StreamReaders | undefined;
   #kept: KeptMessages | undefined;
   #budgets: Budgets | undefined;
-  /** Inputs that are done or dead: what they had reserved ends with the next commit of rows. */
+  /** Inputs that are done or dead. Their reservations end with the next commit of rows. */
   #done: Turn[] = [];
   readonly #alarm: ExpiryAlarm;
 
@@ -63,7 +63,7 @@ export class Keeping {
     return (this.#budgets ??= new Budgets(this.#agent, false));
   }
 
-  /** Frames to the agent's sockets may be lost: what can be sent again is. */
+  /** Frames to the agent's sockets may be lost: sends again what can be sent again. */
   tellAgain(): void {
     const { sockets } = this.#agent;
     sockets.tellState();
@@ -91,12 +91,12 @@ export class Keeping {
     this.#bodies?.close();
   }
 
-  /** Something is written that no commit has taken. */
+  /** Whether something was written that no commit has taken. */
   get unstored(): boolean {
     return this.#streams?.unstored === true;
   }
 
-  /** Puts what is written into the tables, for the commit of `turns` that is being made. */
+  /** Writes what was gathered to the tables, for the commit of `turns` that is being made. */
   store(turns: ReadonlySet<Turn>, inTransaction: boolean): void {
     for (const turn of turns) if (isDone(turn)) this.#done.push(turn);
     if (inTransaction) return this.#streams?.storeLater();
@@ -107,7 +107,7 @@ export class Keeping {
     this.#done = [];
   }
 
-  /** A turn that is no durable one has ended: what it wrote is committed. */
+  /** A turn without a durable input has ended: what it wrote is committed. */
   ended(turn: Turn): void {
     this.#streams?.storeFor(turn);
     this.#budgets?.ended(turn);
@@ -122,6 +122,6 @@ export class Keeping {
   }
 }
 
-/** Its input is done with it, or dead. */
+/** Whether its input is done, or dead, with it. */
 const isDone = ({ durable, ended, outcome }: Turn): boolean =>
   durable && ended && outcome !== undefined && outcome.done.length > 0;

@@ -1,13 +1,13 @@
 /**
  * What an agent has to do later: its schedules, its queue, the lane of its durable calls, and those
- * of what it sends (webhooks, mail, signals). Each is made when something first asks for it: of
- * thousands of agents in memory most have none of them, and all six take more than the rest of such
- * an agent.
+ * of what it sends (webhooks, mail, signals). Each is made when it is first needed: most of
+ * thousands of agents in memory have none, and all six take more memory than the rest of such an
+ * agent.
  *
- * 1. What is stored is never missed: an agent whose database holds anything gets all six when it
- *    starts, and they look at their tables. One whose database is empty has nothing of theirs.
- * 2. Users' SQL reaches the tables through `AgentSql`, which asks for the scheduler before it runs:
- *    so that knows what was there before.
+ * 1. Stored work is never missed: an agent whose database holds anything gets all six when it
+ *    starts, and they read their tables. An empty database holds none of their work.
+ * 2. Users' SQL reaches the tables through `AgentSql`, which makes the scheduler before it runs the
+ *    SQL, so the scheduler knows what was there before.
  *
  * Part of `ActiveAgent`.
  */
@@ -48,7 +48,7 @@ export class Lanes {
   #mail: MailLane | undefined;
   #signals: SignalLane | undefined;
   #calls: CallLane | undefined;
-  /** Those that are made, or nothing while there is none: the one list of what each commit asks. */
+  /** The lanes that were made; undefined while there is none. Each commit asks them. */
   #made: Array<Scheduler | QueueLane> | undefined;
   #stopped = false;
   #leaving: AbortSource | undefined;
@@ -87,12 +87,12 @@ export class Lanes {
     if (this.#mayHold) this.scheduler.load();
   }
 
-  /** Before `onStart`, where an alarm says that there may be any. */
+  /** Before `onStart`, if an alarm says that there may be fibers. */
   async recoverFibers(): Promise<void> {
     if (this.#scheduler?.isKnown(FIBER_ALARM)) await this.#agent.apis.fibers.recoverFirst();
   }
 
-  /** When the agent has started: what is due, and what waits, begins. */
+  /** The agent has started: what is due, and what waits, begins. */
   start(): void {
     if (this.#mayHold) {
       this.scheduler.start();
@@ -107,8 +107,8 @@ export class Lanes {
       if (kind === "schedule") this.scheduler.offer(key, handle);
       else this.laneOf(key).offer(key, handle);
     } catch (error) {
-      // A table can't be read, of a damaged file for one: the agent starts anew, and the trigger
-      // comes again.
+      // A table can't be read, e.g. of a damaged file: the agent starts again, and the trigger
+      // returns.
       this.#agent.abort(`the trigger of a job can't be looked up: ${messageOf(error)}`);
     }
   }
@@ -146,7 +146,7 @@ export class Lanes {
     for (const lane of this.#made ?? []) lane.stop();
   }
 
-  /** The agent leaves memory: no timer of its schedules remains here. */
+  /** The agent leaves memory: this process drops the timers of its schedules. */
   retire(): void {
     this.#scheduler?.stop();
     this.#leaving?.fire(new AgentDiscarded());

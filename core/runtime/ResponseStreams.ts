@@ -14,9 +14,12 @@ import { SparseMap } from "../collections/sparse.ts";
 
 /** The most bytes of one piece: well below the broker's limit of a message. */
 export const PIECE_BYTES_MAX = 256 * 1024;
-/** A pull is answered empty after this: the caller's own deadline is longer, and it pulls again. */
+/**
+ * An empty piece answers a pull after this. The caller's own deadline is longer, and it pulls
+ * again.
+ */
 const PULL_WAIT_MS = 15_000;
-/** A caller that does not pull for this long has gone without a word. */
+/** A caller that does not pull for this long has gone without notice. */
 const ABANDONED_MS = 60_000;
 
 interface Open {
@@ -57,7 +60,7 @@ export class ResponseStreams {
     return id;
   }
 
-  /** The next of it; undefined when there is no such stream. */
+  /** The next piece of the stream; undefined when there is no such stream. */
   async pull(id: string): Promise<Piece | undefined> {
     const stream = this.open.get(id);
     if (stream === undefined) return undefined;
@@ -90,7 +93,7 @@ export class ResponseStreams {
     }
   }
 
-  /** The caller wants no more of it. */
+  /** The caller does not read any further. */
   cancel(id: string, reason = "the caller has gone"): void {
     const stream = this.open.get(id);
     if (stream === undefined) return;

@@ -104,12 +104,12 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       this.#runtime.log.warn("an event for a workflow that does not run is dropped", { type });
       return;
     }
-    // Its start may come after it: an input that could not be read, or failed, lets others by.
+    // The start may come after this: an input that could not be read, or failed, lets others pass.
     this.#events.arrive(type, payload, timeMs);
     if (run !== undefined) this.#heard();
   }
 
-  /** Something came that a step may wait for. */
+  /** Something arrived that a step may wait for. */
   #heard(): void {
     this.#push();
     this.#runtime.afterCommit(() => this.#execution?.checkWaits());
@@ -394,6 +394,6 @@ export function workflowActor(workflowClass: WorkflowClass): typeof WorkflowRun 
   return actor;
 }
 
-/** Is this class the actor of a workflow, and no agent that users address? */
+/** Whether this class is the actor of a workflow, which users don't address as an agent. */
 export const isWorkflowActor = (value: unknown): boolean =>
   typeof value === "function" && value.prototype instanceof WorkflowRun;

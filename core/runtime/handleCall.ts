@@ -58,7 +58,7 @@ export async function handleCall(
 ): Promise<CallAnswer> {
   await agent.unblocked();
   if (agent.discarded) throw new AgentDiscarded();
-  // A durable call only asks: what runs for it counts its own attempts.
+  // A durable call only waits: the run behind it counts its own attempts.
   const isSuspect = call.suspect === true && call.kind !== "durable";
   const over = isSuspect ? agent.suspects.admitCall() : NOTHING;
   // Nothing was done: the caller asks again.
@@ -86,7 +86,7 @@ const runsCode = ({ kind }: AgentCall): boolean =>
 
 /** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
-  // A destroyed agent has stored what it stored, and can write no more.
+  // A destroyed agent can't write any more, and has nothing left to store.
   if (agent.destroyed || (agent.committer.settled && !agent.discarded)) return Promise.resolve();
   return agent.committer.stored();
 }
@@ -286,7 +286,7 @@ async function receive(
   }
 }
 
-/** A client reads a durable stream, or goes on reading it, or does not want it any more. */
+/** A client starts, continues or stops reading a durable stream. */
 async function readStream(
   agent: ActiveAgent,
   turn: Turn,
@@ -334,8 +334,8 @@ async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promis
   const turn = agent.newTurn(cause, { connection });
   const { code, reason } = call;
   agent.emit("disconnect", { connectionId: connection.id, code, reason });
-  // Ended by the server for what it did (too large, no UTF-8, too slow). One that vanished is just
-  // gone.
+  // The server closed it for its client's fault (too large, not UTF-8, too slow). A socket that
+  // vanished is no error.
   if (!call.wasClean && code !== CLOSE_VANISHED)
     await agent.handleError(turn, new ConnectionFailed({ code, reason }), connection);
   try {

@@ -37,10 +37,13 @@ async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Pr
   return answer;
 }
 
-/** What the calls of a connection that run are aborted by, by their ids. */
+/** What aborts the running calls of a connection, by their ids. */
 const running = new WeakMap<Connection, SparseMap<string, AbortSource>>();
 
-/** The client waits no more for a call: the signal of its turn aborts. Nothing, if it is over. */
+/**
+ * The client no longer waits for a call: the signal of its turn aborts. Does nothing if the call is
+ * over.
+ */
 export function cancelRpc(connection: Connection, id: string): void {
   const reason = new DOMException("The client has cancelled the call", "AbortError");
   running.get(connection)?.get(id)?.fire(reason);
@@ -71,7 +74,7 @@ export async function handleRpcFrame(
     read: (key) => agent.keeping.readers.add({ connection, id: frame.id, key, asCall: true }),
   });
   const { method: name, key } = frame;
-  // The client asks again for what it waits for already.
+  // The client repeats a call that it already waits for.
   if (key !== undefined && running.get(connection)?.has(frame.id) === true) return;
   const over = runs(connection, frame.id, turn.abort);
   try {
@@ -80,7 +83,7 @@ export async function handleRpcFrame(
     const metadata = callableMetadata(method);
     if (metadata === undefined) throw new Error(`Method ${name} is not callable`);
     if (metadata.durable === true || key !== undefined) {
-      // It could write where this connection can't.
+      // The call could write, and this connection may not.
       if (Connection.internals(connection).readonly) throw new ReadonlyConnection();
       const call = { key: key ?? agent.time.id(), method: name, args: frame.args };
       const result = await askDurable(agent, turn, call);
@@ -91,7 +94,8 @@ export async function handleRpcFrame(
     if (streams) agent.emit("rpc", { method: name, streaming: true });
     const args = streams ? [stream, ...frame.args] : frame.args;
     const result = await agent.run(turn, () => method.apply(agent.agent, args));
-    // A streaming method answers by its stream alone: one that never ends it leaves the call open.
+    // A streaming method answers through its stream only. If it never ends the stream, the call
+    // stays open.
     if (streams) return;
     reply({ success: true, result, done: true });
     agent.emit("rpc", { method: name });
@@ -106,8 +110,8 @@ export async function handleRpcFrame(
 }
 
 /**
- * A stub's call. What the base class has, names that start with `_` and what is no method are
- * refused. `abort`: of its turn.
+ * A stub's call. Members of the base class, names that start with `_` and anything that is not a
+ * method are refused. `abort`: of its turn.
  */
 export async function runRpc(
   agent: ActiveAgent,
@@ -163,7 +167,7 @@ export async function runRequestRpc(
   }
 }
 
-/** Checked here, where the agent's author can see it, and not as a failure of the bus. */
+/** Checked here, so that the agent's author sees the error instead of a failure of the bus. */
 function resultOf(value: unknown, what: string, structured: boolean): CallReply {
   if (structured) return { kind: "result", value: encodeObjectValue(value, what), structured };
   assertWireValue(value, what);

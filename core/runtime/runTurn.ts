@@ -1,7 +1,7 @@
 /**
- * Runs an agent's code: as a turn, after a turn's commit, and for a turn's error. Each of these is
- * waited for as long as a turn may take (`core/turn/TurnLimits`), and keeps the agent in memory
- * meanwhile. Part of `ActiveAgent`, whose methods of the same names call these.
+ * Runs an agent's code: as a turn, after a turn's commit, and for a turn's error. Each may take as
+ * long as a turn (`core/turn/TurnLimits`), and keeps the agent in memory meanwhile. Part of
+ * `ActiveAgent`, whose methods of the same names call these.
  */
 import type { Agent } from "../agent/Agent.ts";
 import type { Connection } from "../connection/Connection.ts";
@@ -73,7 +73,7 @@ export async function routeError(
     );
     return true;
   } catch {
-    // The default `onError` logs and throws the error on: it stays what it is, a failure.
+    // The default `onError` logs the error and rethrows it: the failure stands.
     return false;
   } finally {
     agent.busy--;

@@ -1,6 +1,6 @@
 /**
- * Schedules as users see them, and their two call shapes (`interface.md` §4.4, `protocol.md` table
- * at the top and §6.3) brought to one. Pure.
+ * Schedules as users see them, and the conversion of both call shapes (`interface.md` §4.4,
+ * `protocol.md` table at the top and §6.3) to one. Pure.
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
@@ -74,7 +74,7 @@ export type When =
   | { readonly type: "cron"; readonly cron: string }
   | { readonly type: "interval"; readonly intervalSeconds: number };
 
-/** One call, whichever shape it came in. */
+/** One call, independent of its shape. */
 export interface ScheduleCall {
   readonly callback: string;
   readonly when: When;

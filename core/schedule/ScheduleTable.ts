@@ -1,7 +1,7 @@
 /**
  * `svc_agents_schedules` (`interface.md` §2.4): the agent's schedules as rows that users may read,
- * change and delete. Reads and writes of the runtime's own go past the turn's record of SQL: what
- * they mean is in the event's `schedules`.
+ * change and delete. The runtime's own reads and writes are not in the turn's record of SQL: the
+ * event's `schedules` has them.
  *
  * Beyond the interface's columns: `due_ms` (the exact due time; `time` is it rounded up to a
  * second, so that nothing is early), `timezone`, `misfire`, `started_ms` (of the run that is on),
@@ -70,20 +70,21 @@ export interface SchedulesOfAgent {
 export class ScheduleTable {
   private readonly database: AgentDatabase;
   /**
-   * Undefined: not looked yet. It comes only by `make`, which any SQL that names it calls first.
+   * Undefined: not looked yet. Only `make` creates the table, and any SQL that names it calls that
+   * first.
    */
   private there: boolean | undefined;
   /** Undefined: not looked yet. */
   private tied: boolean | undefined;
   /**
    * Rows as they are, of those that were read or written since `forgetRows`; null: it was removed.
-   * A run asks some five times for its row. Kept only while nothing in the schema could change a
-   * row behind what is written here.
+   * A run reads its row about five times. Kept only while nothing in the schema could change a row
+   * unnoticed.
    */
   private readonly rows = new SparseMap<string, ScheduleRow | null>();
   /**
-   * Marks of runs that are on, by id, which the table has not yet: most runs end before anybody
-   * could look, and two writes of three are saved. `showRunning` writes them.
+   * Marks of current runs, by id, that the table does not have yet. Most runs end before anybody
+   * could look, which saves two writes of three. `showRunning` writes them.
    */
   private readonly unshown = new SparseMap<string, number>();
 
@@ -96,23 +97,21 @@ export class ScheduleTable {
     this.ceiling = ceiling;
   }
 
-  /** Whether it is there, without making it, and without opening a database that holds nothing. */
+  /** Whether the table exists, without creating it or opening an empty database. */
   get exists(): boolean {
     if (this.there === undefined && this.database.isEmpty) return false;
     this.there ??= tableExists(this.database, SCHEDULE_TABLE);
     return this.there;
   }
 
-  /**
-   * May SQL that wrote have changed a row: because it names the table, or by a trigger that does?
-   */
+  /** Whether SQL that wrote can have changed a row: it names the table, or a trigger does. */
   mayBeReachedBy(sql: string): boolean {
     if (!this.exists) return false;
     if (MAKES_TIES.test(sql)) this.tied = undefined;
     return NAMES_IT.test(sql) || (this.tied ??= this.isTied());
   }
 
-  /** Does anything else in the schema name it? */
+  /** Whether anything else in the schema names the table. */
   private isTied(): boolean {
     const { rows } = this.database.query(
       "SELECT 1 FROM sqlite_master WHERE sql LIKE ? AND (type = 'trigger' OR sql LIKE '%references%')",
@@ -123,13 +122,13 @@ export class ScheduleTable {
 
   make(): void {
     if (this.there === true) return;
-    // Then there is nothing that could name it.
+    // Then nothing can name it.
     if (this.database.isEmpty) this.tied = false;
     this.database.create(DDL);
     this.there = true;
   }
 
-  /** Before SQL of the user's: makes it if that names it. */
+  /** Called before users' SQL: creates the table if the SQL names it. */
   makeFor(sql: string): void {
     this.showRunning();
     if (NAMES_IT.test(sql)) this.make();
@@ -164,8 +163,8 @@ export class ScheduleTable {
 
   /**
    * Rows of the same meaning, for idempotent registration. `payload` undefined and null differ;
-   * when a one-shot is due does not. An interval that was asked for as one of several is nobody's
-   * double.
+   * when a one-shot is due does not. An interval that was requested as one of several (`idempotent:
+   * false`) equals no other.
    */
   same(row: ScheduleRow): ReadonlyArray<ScheduleRow> {
     if (!this.exists) return [];
@@ -224,14 +223,14 @@ export class ScheduleTable {
     this.remember(id, { ...row, ...change });
   }
 
-  /** Before anybody else looks at the table, or its pages are taken. */
+  /** Called before anybody else reads the table, or its pages are committed. */
   showRunning(): void {
     for (const [id, startedMs] of this.unshown) {
       this.unshown.delete(id);
       try {
         this.mark(id, { running: true, startedMs });
       } catch {
-        // The user's SQL broke the table: what reads it says so.
+        // Users' SQL broke the table: whatever reads it reports that.
       }
     }
   }
@@ -251,7 +250,7 @@ export class ScheduleTable {
     if (known != null) this.remember(id, { ...known, ...change });
   }
 
-  /** The row is in the table, just so; null: it is not. */
+  /** The table has exactly this row; null: it has none. */
   remember(id: string, row: ScheduleRow | null): void {
     if ((this.tied ??= this.isTied())) this.rows.clear();
     else this.rows.set(id, row);
@@ -298,7 +297,7 @@ function toRow(values: ReadonlyArray<SqlValue>): ScheduleRow {
   };
 }
 
-/** Text that users' SQL put there and that is no JSON is the payload as it is. Undefined: none. */
+/** The payload. Text from users' SQL that is not JSON is returned as it is. Undefined: none. */
 export function payloadOf(text: string | null): unknown {
   if (text === null) return undefined;
   try {
@@ -314,7 +313,7 @@ export function retryOf(text: string | null): RetryOptions | undefined {
   return typeof retry === "object" && retry !== null ? (retry as RetryOptions) : undefined;
 }
 
-/** As users get it: keys that say nothing are absent (`protocol.md` §5). */
+/** The schedule as users receive it, without empty keys (`protocol.md` §5). */
 export function toSchedule(row: ScheduleRow): Schedule {
   const retry = retryOf(row.retryOptions);
   return {

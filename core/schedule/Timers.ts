@@ -1,5 +1,6 @@
 /**
- * The timer port: an envelope that comes to an agent's inbox at a time, whoever lives then.
+ * The timer port: an envelope that arrives in an agent's inbox at a given time, whichever processes
+ * run then.
  *
  * 1. Never early; at most a few hundred milliseconds late while the broker is up.
  * 2. One timer a name: arming it again replaces it, disarming an unknown one does nothing.
@@ -16,7 +17,7 @@ export interface TimersShape {
    * Stored when it resolves. A time in the past fires at once. Rejects with `BrokerUnavailable`.
    */
   readonly arm: (id: AgentId, name: string, atMs: number, envelope: Uint8Array) => Promise<void>;
-  /** Best effort: what fires all the same is stale, and dropped by its reader. */
+  /** Best effort: a timer that still fires is stale, and its reader drops it. */
   readonly disarm: (id: AgentId, name: string) => Promise<void>;
 }
 

@@ -1,10 +1,10 @@
 /**
- * What a language model made of free text (`agents/schedule`), as a call of `schedule`
- * (`interface.md` §4.6). Structural: the schema with its library is the entry's.
+ * Converts what a language model made of free text (`agents/schedule`) to a call of `schedule`
+ * (`interface.md` §4.6). The type is structural, since only the entry has the schema library.
  */
 import { readScheduleCall, type ScheduleCall, type ScheduleSettings } from "./Schedule.ts";
 
-/** What a model answers to `getSchedulePrompt`: what is to be done, and when. */
+/** A model's answer to `getSchedulePrompt`: what to do, and when. */
 export interface NaturalSchedule {
   readonly description: string;
   readonly when:

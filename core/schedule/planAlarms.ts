@@ -1,6 +1,6 @@
 /**
- * Decides which timer the broker has to keep for an agent's schedules, and which it need not keep
- * any longer. Pure. `AlarmCover` carries the plan out.
+ * Decides which timer the broker must keep for an agent's schedules, and which it no longer needs.
+ * Pure. `AlarmCover` carries the plan out.
  *
  * The broker keeps a timer for the schedule that is due first, and not for each: a timer wakes the
  * agent, and an agent in memory keeps time itself. Ten schedules therefore cost one message.

@@ -5,8 +5,8 @@
  *
  * 1. The answer that code sees is the one that is stored, in the first run, too: read whole, and
  *    without credentials in its headers.
- * 2. An answer with a status from 400 on is kept until the turn's attempt fails; the next attempt
- *    asks again, with the same idempotency key.
+ * 2. An answer with a status of 400 or more is kept until the turn's attempt fails. The next
+ *    attempt makes the request again, with the same idempotency key.
  */
 import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
 import type { StepScope } from "../turn/Turn.ts";

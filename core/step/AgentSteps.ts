@@ -1,18 +1,18 @@
 /**
- * Runs the steps of an agent's durable turns. A step calls the world, and what it returns is
- * journaled before the code after it runs. When the turn runs again, on any host, a step that is
- * done is not run: its result is given back.
+ * Runs the steps of an agent's durable turns. A step calls the world, and its result is journaled
+ * before the code after it runs. When the turn runs again, on any host, a step that is done does
+ * not run: its result is returned.
  *
  * 1. A step is known by its name and by how many of that name were begun before it in the run. Code
- *    that asks for other steps, or in another order, gets the results of those it asks for by that
- *    key, and runs the others.
+ *    that asks for other steps, or in another order, receives the results of those that have the
+ *    same key, and runs the others.
  * 2. A step that failed is not done: it runs again when the turn does, with the same idempotency
  *    key.
  * 3. The function of a step does not write (`StepWrites`). What the turn writes outside of its
  *    steps applies once (`core/turn/Holds`).
  * 4. A step that still runs when its turn's attempt has failed, or whose result is being stored, is
  *    joined by the next attempt.
- * 5. Of a past turn that is run again (`RecordedSteps`), no step runs: it has the result of then.
+ * 5. When a past turn is run again (`RecordedSteps`), no step runs: each has its recorded result.
  *
  * `Agent.step` and `AgentFetch` are the API; `Committer` stores the results, `applyEvent` keeps
  * them.
@@ -32,9 +32,9 @@ import { StepNotDurable, StepTooLarge } from "./stepErrors.ts";
 import { checkStepName, stepKey } from "./stepKey.ts";
 import { resolveStepOptions } from "./stepOptions.ts";
 
-/** A turn with more of them is a loop without an end, or work for a workflow. */
+/** A turn with more steps is an endless loop, or work for a workflow. */
 const STEPS_MAX = 1000;
-/** UTF-16 units of JSON, of one turn: they are in memory, and in each snapshot of the agent. */
+/** UTF-16 units of JSON for one turn. They are in memory, and in each snapshot of the agent. */
 const RESULTS_CHARS_MAX = 64 * 1024 * 1024;
 /**
  * The most results kept for turns whose attempt has failed. Nobody may ask for them again: the
@@ -62,7 +62,7 @@ export interface StepWork extends Attempted {
     readonly request: () => Promise<StepRequest>;
     /** The request is stored with the answer. */
     readonly record: boolean;
-    /** The answer is no success: the turn's next attempt asks again. */
+    /** The answer is not a success: the turn's next attempt makes the request again. */
     readonly isAgain: (answer: StepText) => boolean;
   };
 }
@@ -98,11 +98,13 @@ export class AgentSteps {
       ...resolved,
       ...(undo && { undo: undo as UndoFunction }),
     });
-    // Each reader has a value of its own.
+    // Each reader receives a value of its own.
     return (text === undefined ? undefined : JSON.parse(text)) as A;
   }
 
-  /** The result of the next step of that name: as it was stored, or made now and stored. */
+  /**
+   * The result of the next step of that name: the stored one, or one that is made and stored now.
+   */
   async take(work: StepWork): Promise<StepText> {
     const { agent } = this;
     const { name, asks } = work;
@@ -147,7 +149,8 @@ export class AgentSteps {
       const running = JSON.stringify([turn.cause.id, id]);
       const { text, request } = await this.join(running, () => this.perform(scope, work));
       await agent.unlessDiscarded();
-      // A turn that was given up may have failed for good: it waits for its steps, to undo them.
+      // A turn that was given up may have failed for good, and then waits for its steps, to undo
+      // them.
       const { rest } = turn;
       if (rest.ended) return text;
       agent.keeping.streams.storeSoon();

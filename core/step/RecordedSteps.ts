@@ -1,13 +1,13 @@
 /**
- * The steps of past turns that are run again on other code: each has the result of then, and none
- * reaches the world. `AgentSteps` asks; the journal's events are the recording
+ * The steps of past turns that are run again on other code: each returns its recorded result, and
+ * none reaches the world. `AgentSteps` asks; the journal's events are the recording
  * (`core/history/pastWebhooks`).
  *
  * 1. A step has the result of the one with its key.
- * 2. A recorded `fetch` has the answer of an equal request of its name, whichever came first. One
- *    that is equal to none is a difference, and fails.
+ * 2. A recorded `fetch` returns the answer of an equal request with its name, in any order. One
+ *    that equals none is a difference, and fails.
  * 3. Requests that were not recorded are equal if their keys are.
- * 4. A step that failed then fails again, with the same error.
+ * 4. A step that failed when it was recorded fails again, with the same error.
  */
 import * as Data from "effect/Data";
 import type { StepRequest } from "../../schemas/JournalEvent.ts";
@@ -27,12 +27,12 @@ export class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
 }
 
 export interface RecordedSteps {
-  /** By the key of an input. Undefined: it is no past one, and its steps run. */
+  /** By the key of an input. Undefined: the input is not a past one, and its steps run. */
   readonly of: (input: string) => RecordedTurn | undefined;
 }
 
 export class RecordedTurn {
-  /** What was asked for and has no result: a line for each. */
+  /** A line for each step or request that has no recorded result. */
   readonly differences: string[] = [];
   private readonly steps: ReadonlyMap<string, RecordedStep>;
   private readonly taken = new Set<string>();

@@ -1,6 +1,6 @@
 /**
- * A request that the function of a step makes: it carries the step's idempotency key, unless the
- * code has given it one, or its method changes nothing.
+ * A request that the function of a step makes carries the step's idempotency key, unless the code
+ * has set one, or the method is safe.
  */
 import type { StepScope } from "../turn/Turn.ts";
 

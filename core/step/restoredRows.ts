@@ -1,7 +1,7 @@
 /**
- * What taking back parts does to an agent's schedules and queue, as an event tells it: rows that
- * the parts added are removed, rows that they removed are there again. For people and for those who
- * check journals: replay takes the pages.
+ * What undoing parts changes in an agent's schedules and queue, as the event lists it: rows that
+ * the parts added are removed, and rows that they removed are back. For people and for checkers of
+ * journals; replay uses the pages.
  */
 import type { Sequence } from "../../schemas/Address.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";

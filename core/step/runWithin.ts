@@ -1,6 +1,6 @@
 /**
- * One attempt of a step's function, of a turn's or of a workflow's: it has a time, past which
- * nobody waits for it. A function that goes on all the same is unheard: JavaScript can't stop it.
+ * One attempt of a step's function, of a turn or of a workflow, with a time limit. JavaScript can't
+ * stop a function that goes on past it, so its result is ignored.
  */
 import type { TimeShape } from "../time/Time.ts";
 

@@ -1,7 +1,7 @@
 /** Errors of `this.step`. Each message names the step, and says what to do. */
 import * as Data from "effect/Data";
 
-/** `step` in a turn that does not run again after a crash: nothing of it could be kept. */
+/** `step` in a turn that does not run again after a crash, for which no result can be kept. */
 export class StepNotDurable extends Data.TaggedError("StepNotDurable")<{
   readonly step: string;
   /** What began the turn: `rpc`, `request`, `message`, … */

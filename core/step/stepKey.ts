@@ -6,7 +6,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
-/** A name is part of the journal and of every key. */
+/** The name is part of the journal and of every key. */
 export const STEP_NAME_CHARS_MAX = 256;
 /** `call`: as people write it, for the error. Throws `TypeError`. */
 export function checkStepName(name: unknown, call: string): asserts name is string {

@@ -8,7 +8,7 @@ import { messageOf } from "../errors/errors.ts";
 /** UTF-16 units of JSON. As much as of a state: it is kept in memory until its turn ends. */
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;
 
-/** The value can't be kept. No other attempt would differ. */
+/** The value can't be stored. Another attempt would not help. */
 export class NotStorable extends TypeError {
   override readonly name = "TypeError";
 }
@@ -36,7 +36,7 @@ export function resultText(
   return text;
 }
 
-/** No other attempt of a step would end otherwise, or its author says so. */
+/** Whether another attempt of a step is pointless, by its nature or because its author says so. */
 export const isFinalForAll = (error: unknown): boolean =>
   error instanceof NotStorable || (error instanceof Error && isNonRetryable(error));
 

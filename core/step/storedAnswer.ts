@@ -18,7 +18,7 @@ const BOUNDARY = /boundary="?([^";]+)"?/;
 export interface StoredAnswer {
   readonly status: number;
   readonly statusText?: string;
-  /** Where redirects led, if elsewhere. */
+  /** The URL that redirects led to, if it differs. */
   readonly url?: string;
   readonly headers: ReadonlyArray<readonly [string, string]>;
   readonly body?: string;
@@ -63,7 +63,7 @@ export function answerOf(
   return Object.defineProperty(response, "url", { value: url ?? asked });
 }
 
-/** `body`: read already. A multipart boundary is made up anew by each request. */
+/** `body` was read before. Each request makes up a new multipart boundary. */
 export function storeRequest({ method, url, headers }: Request, body: Uint8Array): StepRequest {
   const boundary = BOUNDARY.exec(headers.get("content-type") ?? "")?.[1];
   const { body: text, bodyBase64 } = storedBody(body);

@@ -2,14 +2,15 @@
  * Undoes the steps of a turn that failed for good: the `undo` functions of those that are done run
  * in reverse order, before the input is dead-lettered. `InputRuns` and `runJob` call it.
  *
- * 1. Each undo is a step of its own, `undo 1:charge`: journaled, tried again by its step's policy,
- *    with an idempotency key of its own, and not run again once it has ended.
- * 2. That undoing has begun is journaled before the first one, with the failure (`UNDOING`). When
- *    the host ends meanwhile, the turn runs again from its start, to know its undos: its done steps
- *    have their results, no other step runs, and however the code ends, the turn has failed. A turn
- *    whose host dies so again and again is given up (`lastAttempt`).
- * 3. One whose attempts are spent has failed, and the next one runs. The dead letter names both.
- * 4. Steps that still run when the turn has failed are waited for: what they did is undone, too.
+ * 1. Each undo is a step of its own, `undo 1:charge`: journaled, retried by its step's policy, with
+ *    its own idempotency key, and not run again once it has ended.
+ * 2. Before the first undo, the start of the undoing is journaled with the failure (`UNDOING`). If
+ *    the host ends meanwhile, the turn runs again from its start, to find its undos: done steps
+ *    return their results, no other step runs, and the turn has failed however its code ends. A
+ *    turn whose host dies in this again and again is given up (`lastAttempt`).
+ * 3. An undo whose attempts are spent has failed, and the next one runs. The dead letter names the
+ *    undos that succeeded and those that failed.
+ * 4. The undoing waits for steps that still run when the turn has failed, and undoes them, too.
  */
 import { UNDOING } from "../journal/AgentImage.ts";
 import type { DoneStep } from "../journal/encodeCommit.ts";

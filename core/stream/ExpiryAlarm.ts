@@ -23,7 +23,7 @@ export class ExpiryAlarm {
     this.agent = agent;
   }
 
-  /** Something expires at this time. */
+  /** Makes sure that the alarm fires when something expires, at this time. */
   by(atMs: number): void {
     const row = this.row();
     if (row !== undefined && (row.dueMs ?? Infinity) <= atMs) return;
@@ -31,7 +31,7 @@ export class ExpiryAlarm {
     this.set(atMs);
   }
 
-  /** The alarm has fired, and this is what expires next; undefined: nothing does. */
+  /** The alarm has fired. `atMs`: when something expires next; undefined: never. */
   next(atMs: number | undefined): void {
     if (atMs !== undefined) this.set(Math.max(atMs, this.agent.time.nowMs() + TOGETHER_MS));
   }

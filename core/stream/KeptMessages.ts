@@ -5,12 +5,12 @@
  *
  * 1. Kept messages are numbered from 1 without a gap, for as long as the agent lives. The newest
  *    row stays, without its message, so that numbers never come again.
- * 2. A socket whose URL has `since` receives each with its number, and what follows that place
- *    first. Another socket receives the message as it is, and nothing that it missed.
- * 3. A message leaves when it is stored. What a socket missed is read from the table after that, so
- *    that none falls between the two; one that comes twice has the same number.
- * 4. At most `MESSAGES_MAX` and `SIZE_MAX` are kept; the oldest go first, and who missed those is
- *    told.
+ * 2. A socket whose URL has `since` first receives what follows that place, and each message with
+ *    its number. Any other socket receives the plain message, and nothing that it missed.
+ * 3. A message is sent once it is stored. What a socket missed is read from the table after that,
+ *    so no message is lost in between. One that arrives twice has the same number.
+ * 4. At most `MESSAGES_MAX` and `SIZE_MAX` are kept; the oldest are dropped first, and a client
+ *    that missed those is notified.
  *
  * Part of `Keeping`.
  */
@@ -32,20 +32,22 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
   created_at INTEGER NOT NULL,
   expires_at INTEGER NOT NULL
 )`;
-/** Rule 4: what one client that was away receives at once. */
+/** Rule 4. A client that was away receives all of them at once. */
 const MESSAGES_MAX = 1000;
 /** Rule 4: bytes of all kept messages, a quarter of what a socket may fall behind. */
 const SIZE_MAX = 1024 * 1024;
-/** Bytes of one: a frame holds it well within the broker's limit. */
+/** Bytes of one message: its frame stays well within the broker's limit. */
 const MESSAGE_SIZE_MAX = 64 * 1024;
 
-/** The agent that has them. */
+/** The agent that keeps messages. */
 export interface KeptAgent extends Pick<AgentTurns, "committer" | "database" | "image" | "time"> {
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
   readonly sockets: {
     /** Past the gate. */
     sendStored(connection: Connection, frame: string): void;
-    /** Past the gate: numbered to sockets that count (rule 2), as it is to the others. */
+    /**
+     * Past the gate: with its number to sockets that have `since` (rule 2), plain to the others.
+     */
     castKept(message: string | Uint8Array, frame: string, except: ReadonlyArray<string>): void;
     values(): IterableIterator<Connection>;
   };
@@ -54,7 +56,7 @@ export interface KeptAgent extends Pick<AgentTurns, "committer" | "database" | "
 export class KeptMessages {
   private readonly agent: KeptAgent;
   private readonly alarm: ExpiryAlarm;
-  /** Number of the last that was given out, and of the last whose commit is stored. */
+  /** The last assigned number, and the last whose commit is stored. */
   private last: number;
   private stored: number;
 
@@ -102,8 +104,8 @@ export class KeptMessages {
   }
 
   /**
-   * A client has come, or noticed that something is missing: sends what follows its place, and then
-   * the place. `since`: as its URL or frame has it; empty for one that was never here.
+   * A client has connected, or noticed a gap: sends what follows its place, and then the newest
+   * place. `since`: from its URL or frame; empty for a client that was never here.
    */
   sendMissed(connection: Connection, since: string): void {
     this.agent.committer.afterCommit(() => {
@@ -124,12 +126,12 @@ export class KeptMessages {
     });
   }
 
-  /** Frames to it may be lost: it compares its place, and asks. */
+  /** Frames to it may be lost: sends the newest place, and the client asks for what it lacks. */
   tellPlace(connection: Connection): void {
     if (this.stored > 0) this.send(connection, { seq: cursorText(this.life, this.stored) });
   }
 
-  /** Removes what is over. When the next one is; undefined: none. */
+  /** Removes expired messages. Returns when the next one expires; undefined: none is left. */
   expire(): number | undefined {
     if (!this.exists) return undefined;
     const nowMs = this.agent.time.nowMs();
@@ -139,7 +141,7 @@ export class KeptMessages {
     return at === null || at === undefined ? undefined : Number(at);
   }
 
-  /** The agent's life: another one counts from 1 again. */
+  /** The agent's life. Each life counts from 1. */
   private get life(): string {
     return String(this.agent.image.life);
   }
@@ -202,8 +204,8 @@ export class KeptMessages {
 const isThere = ({ message }: { readonly message: unknown }): boolean => message !== null;
 
 /**
- * The place in a socket's URL: empty of a client that counts and was never here, undefined of one
- * that does not count, also where `since` is a parameter of the app's own.
+ * The place in a socket's URL: empty for a client that was never here; undefined for one that does
+ * not ask for places, also where `since` is a parameter of the app's own.
  */
 export function sinceOf(url: string): string | undefined {
   const since = /[?&]since=([^&#]*)/.exec(url)?.[1];

@@ -15,7 +15,7 @@ import { streamResponse } from "./streamResponse.ts";
 const KEEP_DEFAULT = "1h";
 /** A retry of its turn comes later than that. */
 const KEEP_MS_MIN = 1000;
-/** What is needed for longer is state, not an answer under way: 30 days. */
+/** 30 days. What is needed for longer is state, not an answer that is being made. */
 const KEEP_MS_MAX = 30 * 86_400_000;
 /** A long answer of a model is a tenth of it. */
 const SIZE_DEFAULT = 2 ** 20;

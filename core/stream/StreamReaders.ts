@@ -3,7 +3,7 @@
  * as it is stored, until the stream is over.
  *
  * 1. What is sent is stored already: it does not wait for the output gate.
- * 2. A place is the client's: it tells it when it begins to read and when it comes back. Which
+ * 2. The client keeps its place, and sends it when it begins to read and when it comes back. Which
  *    streams a socket reads is kept with the socket, so that an agent which comes to memory, or
  *    whose frames may be lost, asks for the place (`askReaders`).
  * 3. A socket reads `READS_MAX` streams at once. One that reads too slowly is closed by its
@@ -20,18 +20,23 @@ import type { Streams } from "./Streams.ts";
 
 /** Rule 3. A page shows a few answers. */
 const READS_MAX = 16;
-/** A stream that does not exist yet is waited for: its writer may be a queue's next item. */
+/**
+ * How long to wait for a stream that does not exist yet: its writer may be the queue's next item.
+ */
 const ABSENT_MS_MAX = 10_000;
 
-/** Who reads it. */
+/** A reader of a stream. */
 export interface StreamRead {
   readonly connection: Connection;
   /** The client's name for it, or the id of the call that it answers. */
   readonly id: string;
   readonly key: string;
-  /** As the client sent it; absent: from the start. */
+  /** The client's place; absent: from the start. */
   readonly since?: string | undefined;
-  /** It answers a call: a frame for each chunk, as of any streaming method. Default false. */
+  /**
+   * Whether the stream answers a call: each chunk is a frame, as for any streaming method. Default
+   * false.
+   */
   readonly asCall?: boolean;
 }
 
@@ -58,7 +63,7 @@ export class StreamReaders {
     this.streams = streams;
   }
 
-  /** Begins to read, or begins again where the client is. */
+  /** Begins to read, or continues from the client's place. */
   add(read: StreamRead): void {
     const { connection, id, key, since = "" } = read;
     const at = since === "" ? START : parseCursor(since);
@@ -85,7 +90,7 @@ export class StreamReaders {
     this.pump(reader);
   }
 
-  /** The client does not want it any more. */
+  /** The client has stopped reading. */
   cancel(connection: Connection, id: string): void {
     const reader = this.readers.get(connection)?.get(id);
     if (reader !== undefined) this.over(reader);
@@ -131,7 +136,7 @@ export class StreamReaders {
     });
   }
 
-  /** As any streaming method answers, with the place beside it. */
+  /** The frame of a streaming method, with the place. */
   private answer({ connection, id, key }: Reader, look: Look & { _tag: "Found" }): void {
     const { chunks, sequence, over } = look;
     const first = sequence - chunks.length + 1;

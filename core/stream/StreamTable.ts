@@ -27,7 +27,7 @@ export interface StreamRow {
   readonly createdMs: number;
   /** Time of its last write. */
   readonly updatedMs: number;
-  /** It goes so long after its last write. */
+  /** It is removed this long after its last write. */
   readonly keepMs: number;
 }
 
@@ -63,7 +63,7 @@ const COLUMNS =
 /** What a history shows of a commit that stored chunks. */
 export const INSERT_CHUNKS = `INSERT INTO ${CHUNKS} (stream, last, chunks) VALUES (?, ?, ?)`;
 
-/** The agent's database: these writes are taken by the next commit. */
+/** The agent's database. The next commit takes these writes. */
 export interface StreamDatabase {
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
 }
@@ -125,17 +125,17 @@ export class StreamTable {
     return Number(this.database.query(`SELECT count(*) FROM ${STREAMS}`, []).rows[0]![0]);
   }
 
-  /** The one that has ended longest ago. */
+  /** The stream that ended longest ago. */
   oldestOver(): StreamRow | undefined {
     return this.select("WHERE status <> 'open' ORDER BY updated_at, key LIMIT 1", [])[0];
   }
 
-  /** Those whose time is over. */
+  /** Streams that have expired. */
   expired(nowMs: number): ReadonlyArray<StreamRow> {
     return this.select("WHERE updated_at + keep_ms <= ?", [nowMs]);
   }
 
-  /** When the first one's time is over of those that have some left; undefined without any. */
+  /** When the next stream expires; undefined without any. */
   nextExpiryMs(nowMs: number): number | undefined {
     if (!this.exists) return undefined;
     const sql = `SELECT min(updated_at + keep_ms) FROM ${STREAMS} WHERE updated_at + keep_ms > ?`;

@@ -23,7 +23,9 @@ import type { ExpiryAlarm } from "./ExpiryAlarm.ts";
 import type { Look } from "./Look.ts";
 import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 
-/** Ten commits a second and agent at most, however fast a model writes; a reader hardly sees it. */
+/**
+ * At most ten commits a second for each agent, however fast a model writes; readers hardly notice.
+ */
 export const GATHER_MS = 100;
 /** UTF-16 units of JSON that are stored without waiting for the rest of the time. */
 const GATHER_SIZE = 16 * 1024;
@@ -31,11 +33,11 @@ const GATHER_SIZE = 16 * 1024;
  * UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit.
  */
 export const CHUNK_SIZE_MAX = 64 * 1024;
-/** The most streams of an agent. Those that ended first go first. */
+/** Streams of one agent at most. Those that ended first are removed first. */
 const STREAMS_MAX = 1000;
-/** Rows that one look of a reader takes: a quarter of a MiB or so. */
+/** Rows that a reader takes at a time: about a quarter of a MiB. */
 const LOOK_ROWS = 16;
-/** Streams kept in memory that nobody writes or reads. */
+/** Streams that stay in memory although nobody writes or reads them. */
 const IDLE_MAX = 64;
 
 export interface StreamSettings {
@@ -45,7 +47,7 @@ export interface StreamSettings {
   readonly keepMs: number;
 }
 
-/** The agent that has them. */
+/** The agent that has streams. */
 export interface StreamsAgent extends Pick<
   AgentTurns,
   "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
@@ -62,7 +64,7 @@ interface Live {
   tabled: StreamRow | undefined;
   /** As committed. */
   stored: StreamRow | undefined;
-  /** JSON texts of chunks that are in no row yet. */
+  /** JSON texts of chunks that no row contains yet. */
   pending: string[];
   pendingSize: number;
   /** Earlier streams of the key, to be removed with the next commit. */
@@ -76,7 +78,7 @@ export class Streams {
   private readonly alarm: ExpiryAlarm;
   private readonly live = new Map<string, Live>();
   private readonly dirty = new Map<string, Live>();
-  /** Turns that wrote since the last store; durable ones store by themselves. */
+  /** Turns that wrote since the last store. Durable turns store at their end anyway. */
   private writers = new Set<Turn>();
   private cancelGather: (() => void) | undefined;
 
@@ -86,12 +88,12 @@ export class Streams {
     this.table = new StreamTable(agent.database);
   }
 
-  /** Something is written that no commit has taken. */
+  /** Whether something was written that no commit has taken. */
   get unstored(): boolean {
     return this.dirty.size > 0;
   }
 
-  /** As its writer sees it. */
+  /** The stream as its writer sees it. */
   get(key: string): StreamRow | undefined {
     return this.of(key).row;
   }
@@ -115,7 +117,7 @@ export class Streams {
     return found;
   }
 
-  /** Begins it where there is none, and appends one chunk of JSON. Its number. */
+  /** Begins the stream if needed, and appends one chunk of JSON. Returns its number. */
   write(key: string, text: string, settings: StreamSettings): number {
     if (text.length > CHUNK_SIZE_MAX)
       throw new RangeError(
@@ -133,13 +135,13 @@ export class Streams {
     return sequence;
   }
 
-  /** Begins it where there is none. */
+  /** Begins the stream if needed. */
   begin(key: string, settings: StreamSettings): void {
     this.open(key, settings);
     this.agent.committer.touch(this.writer());
   }
 
-  /** Ends it; begins it first where there is none. Does nothing when it is over. */
+  /** Ends the stream, and begins it first if needed. Does nothing when it is over. */
   end(
     key: string,
     how: Pick<StreamRow, "status" | "result" | "error">,
@@ -162,7 +164,7 @@ export class Streams {
     return true;
   }
 
-  /** Removes what is over. When the next one is; undefined: none. */
+  /** Removes expired streams. Returns when the next one expires; undefined: none is left. */
   expire(): number | undefined {
     const nowMs = this.agent.time.nowMs();
     let later: number | undefined;
@@ -170,7 +172,7 @@ export class Streams {
       const live = this.of(key);
       const { row } = live;
       if (row === undefined) continue;
-      // What was written since is not in the table yet.
+      // The table does not have what was written since.
       const atMs = row.updatedMs + row.keepMs;
       if (atMs > nowMs) later = Math.min(later ?? Infinity, atMs);
       else this.drop(live);
@@ -180,37 +182,37 @@ export class Streams {
     return next === undefined ? later : Math.min(next, later ?? Infinity);
   }
 
-  /** What follows the cursor, of what is stored (rule 2). */
+  /** What is stored after the cursor (rule 2). */
   look(key: string, from: Cursor): Look {
     const { stored } = this.of(key);
     if (stored === undefined) return { _tag: "Absent" };
     const { id } = stored;
     const isOther = from.id !== undefined && from.id !== id;
-    // The end counts as one. A number past it is of another history: the agent was restored.
+    // The end counts as a chunk. A larger number is from another history: the agent was restored.
     const restarted = isOther || from.sequence > stored.sequence + 1;
     const after = restarted ? 0 : Math.min(from.sequence, stored.sequence);
     const chunks: unknown[] = [];
     let at = after;
     for (const row of after < stored.sequence ? this.table.after(id, after, LOOK_ROWS) : []) {
-      // Written, and its commit is under way.
+      // It is written, and its commit is in flight.
       if (row.last > stored.sequence) break;
       chunks.push(...row.chunks.slice(row.chunks.length - (row.last - at)));
       at = row.last;
     }
-    // Users' SQL may have deleted rows: what is not there is not waited for.
+    // Users' SQL may have deleted rows: the reader does not wait for them.
     const caughtUp = at >= stored.sequence || chunks.length === 0;
     const over = caughtUp && stored.status !== "open" ? stored : undefined;
     return { _tag: "Found", id, restarted, chunks, sequence: at, caughtUp, over };
   }
 
-  /** Calls `f` whenever more of it is stored. Returns the function that ends this. */
+  /** Calls `f` whenever more of the stream is stored, until the returned function is called. */
   watch(key: string, f: () => void): () => void {
     const live = this.of(key);
     live.waiters.add(f);
     return () => void live.waiters.delete(f);
   }
 
-  /** Resolves to true when more of it is stored, to false after `ms`. */
+  /** Resolves to true when more of the stream is stored, to false after `ms`. */
   changed(key: string, ms: number): Promise<boolean> {
     return new Promise((resolve) => {
       const settle = (changed: boolean): void => {
@@ -228,7 +230,7 @@ export class Streams {
     if (this.writers.has(turn)) this.agent.committer.touch(turn);
   }
 
-  /** Puts what is written into the tables, for the commit that is being made. */
+  /** Writes what was gathered to the tables, for the commit that is being made. */
   store(): void {
     if (this.dirty.size === 0) return;
     this.cancelGather?.();
@@ -257,7 +259,8 @@ export class Streams {
       }
       live.tabled = row;
     } catch (error) {
-      // A full database: the agent goes on, and whoever writes to the stream gets the error.
+      // The database is full: the agent continues, and whoever writes to the stream receives the
+      // error.
       this.agent.log.error("a stream can't be stored; it has failed", {
         stream: row?.key ?? removed[0]?.key,
         error: messageOf(error),
@@ -357,7 +360,8 @@ export class Streams {
   }
 
   /**
-   * As a turn of its own, which is part of no input. A step's end stores what its function wrote.
+   * Runs as a turn of its own, which belongs to no input. The end of a step stores what its
+   * function wrote.
    */
   storeSoon(): void {
     const { agent } = this;
@@ -370,7 +374,7 @@ export class Streams {
     agent.committer.touch(turn);
   }
 
-  /** A step's function has a writer of its own. What it wrote stands when the step is done. */
+  /** A step's function has a writer of its own. What it wrote stays once the step is done. */
   private writer(
     type = this.agent.currentStep && `streams of ${this.agent.currentStep.name}`,
   ): Turn {

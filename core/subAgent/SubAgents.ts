@@ -2,14 +2,14 @@
  * An agent's place among its ancestors and its sub-agents (`protocol.md` §5; the reference's
  * `dynamicAgents`).
  *
- * 1. A sub-agent is an agent of its own: journal, state, SQL, sockets, schedules and all. What
- *    makes it one is its address (`schemas/AgentPath`), and that its parent lists it.
- * 2. Its parent lists it before anything reaches it: where code asks for it, and where a URL names
- *    it. Calls and answers wait for what was written before them, so the row is stored first.
- * 3. Who ends ends its sub-agents first, each with its own. So what a crash leaves half done is
- *    listed still, and is done by the one that tries again.
- * 4. One that destroys itself tells its parent afterwards. If that is lost the parent lists one
- *    that has nothing; the next use is a fresh one, as it would be anyway.
+ * 1. A sub-agent is an agent of its own: journal, state, SQL, sockets, schedules and all. Its
+ *    address (`schemas/AgentPath`) and an entry in its parent's list make it a sub-agent.
+ * 2. Its parent lists it before anything reaches it, whether code asks for it or a URL names it.
+ *    Calls and answers wait for what was written before them, so the row is stored first.
+ * 3. An agent that ends first ends its sub-agents, and each of those its own. After a crash in
+ *    between, what remains is still listed, and the next attempt ends it.
+ * 4. A sub-agent that destroys itself notifies its parent afterwards. If that is lost, the parent
+ *    lists a sub-agent that has nothing, and its next use starts it anew.
  *
  * Made when first used, by `AgentApis`.
  */
@@ -52,16 +52,16 @@ export interface DynamicAgents {
    */
   get<A extends AnyAgent>(agentClass: SubAgentClass<A>, name: string): Promise<SubAgentStub<A>>;
   /**
-   * Throws it, and all below it, out of memory; what it has not stored is lost. It comes back with
-   * the next use.
+   * Discards it, and all below it, in memory; what it has not stored is lost. The next use starts
+   * it again.
    */
   abort(agentClass: SubAgentClass, name: string, reason?: unknown): void;
   /**
-   * Ends it, and all below it: state, SQL, schedules, sockets (1001). Nothing happens where there
-   * is none.
+   * Destroys it, and all below it: state, SQL, schedules, sockets (1001). Does nothing if there is
+   * none.
    */
   delete(agentClass: SubAgentClass, name: string): Promise<void>;
-  /** Was it asked for, and not deleted since? */
+  /** Whether it was asked for, and not deleted since. */
   has(agentClass: SubAgentClass | string, name: string): boolean;
   /** All, or those of a class, in the order in which they were first asked for. */
   list(agentClass?: SubAgentClass | string): SubAgentInfo[];
@@ -123,7 +123,7 @@ export class SubAgents implements DynamicAgents {
     try {
       await this.#ask(id, { kind: "end" });
     } catch (error) {
-      // Its code can't run, or is not there any more: it ends without. Those below it stay.
+      // Its code can't run, or is gone: it ends without running it. Those below it stay.
       this.#runtime.log.warn("a sub-agent is deleted without its code; any below it remain", {
         subAgent: `${className} ${id.name}`,
         error: messageOf(error),
@@ -153,7 +153,7 @@ export class SubAgents implements DynamicAgents {
     return this.path.slice(0, -1);
   }
 
-  /** Rule 2; its address. Throws what makes it impossible. */
+  /** Lists it (rule 2) and returns its address. Throws if that is impossible. */
   add(className: string, name: string): AgentId {
     const id = this.#checked(className, name);
     this.#table.add(className, name);
@@ -231,7 +231,7 @@ export class SubAgents implements DynamicAgents {
     return idOfPath([...this.path, { className, name }]);
   }
 
-  /** Asked twice these do no more than once. */
+  /** Repeating one of these has no further effect. */
   async #ask(id: AgentId, call: Call): Promise<void> {
     const how = { deadlineMs: DEADLINE_MS, repeatable: true };
     const { reply } = await this.#calls(this.#runtime.id.class)().call(id, call, how);
@@ -250,7 +250,7 @@ export class SubAgents implements DynamicAgents {
 
 const isReserved = (className: string): boolean => camelCaseToKebabCase(className) === SUB_PREFIX;
 
-/** A class's own name is what the module exports it as. */
+/** The class has the name under which the module exports it. */
 export function nameOf(agentClass: SubAgentClass | string): string {
   const name: unknown = typeof agentClass === "string" ? agentClass : agentClass?.name;
   if (typeof name === "string" && name !== "") return name;

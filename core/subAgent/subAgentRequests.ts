@@ -35,9 +35,9 @@ export async function routeSubAgentRequest(
 }
 
 /**
- * A handle on a sub-agent, for calls only. Each call asks the parent first, so one that was deleted
- * is made, and listed, anew. Does not ask `onBeforeSubAgent`. A first argument that is no stub is a
- * `TypeError`.
+ * A handle on a sub-agent, for calls only. Each call asks the parent first, so a sub-agent that was
+ * deleted is created and listed again. Does not ask `onBeforeSubAgent`. A first argument that is no
+ * stub is a `TypeError`.
  */
 export async function getSubAgentByName<A extends AnyAgent>(
   parent: unknown,

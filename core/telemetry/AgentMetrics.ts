@@ -32,7 +32,7 @@ export interface HostedClassMetrics extends ClassMetrics {
   readonly entityConflict: () => void;
   /** A turn did not end in time and was given up. */
   readonly turnGivenUp: () => void;
-  /** A webhook was answered 429, for too many inputs of its agent wait. */
+  /** A webhook was answered 429, because too many inputs of its agent wait. */
   readonly refusedInput: () => void;
 }
 
@@ -51,7 +51,7 @@ export interface AgentMetrics {
   readonly budgetSpent: (agentClass: string, budget: string, amount: number) => void;
   /** `spend` refused, since the budget was used up. */
   readonly budgetRefused: (agentClass: string, budget: string) => void;
-  /** Its series are there from the first call on, at 0: an alert sees the first of each. */
+  /** Creates its series at 0, so that an alert sees the first count of each. */
   readonly ofClass: (name: string) => HostedClassMetrics;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
@@ -220,7 +220,7 @@ function webhooksOf(metrics: MetricsShape, { agent, path, verifier }: MeasuredRo
 }
 
 /**
- * Names of budgets and of sub-agents' classes are the author's: code that makes them of its users
+ * Names of budgets and of sub-agents' classes come from the code. Code that derives them from users
  * must not fill the registry.
  */
 const NAMES_MAX = 100;

@@ -18,13 +18,13 @@ export interface LogFields {
 
 /** A log: one line for each call, with a message and fields. Fields are written as JSON. */
 export interface LogShape {
-  /** For whoever looks for a cause; not written by default. */
+  /** For finding a cause. Not written by default. */
   readonly debug: (message: string, fields?: LogFields) => void;
   /** Something happened that an operator may want to know. */
   readonly info: (message: string, fields?: LogFields) => void;
-  /** Something is wrong, and was dealt with. */
+  /** Something went wrong and was handled. */
   readonly warn: (message: string, fields?: LogFields) => void;
-  /** Something failed, and needs somebody. */
+  /** Something failed and needs attention. */
   readonly error: (message: string, fields?: LogFields) => void;
 }
 

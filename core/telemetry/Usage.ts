@@ -21,7 +21,7 @@ export interface Cost {
   readonly stallMs: number;
 }
 
-/** What metrics receive of a class. */
+/** The metrics of a class. */
 export interface ClassMetrics {
   readonly turn: (ms: number) => void;
   readonly commit: (bytes: number) => void;
@@ -37,7 +37,7 @@ export class Meter implements Cost {
   stallMs = 0;
   readonly #sum: ClassMetrics;
 
-  /** `sum`: receives all of it as well. */
+  /** `sum` receives every addition as well. */
   constructor(sum: ClassMetrics) {
     this.#sum = sum;
   }

@@ -1,7 +1,6 @@
 /**
- * What an agent tells whoever watches it (`protocol.md` §10): small events, synchronous, best
- * effort. `services/observability` publishes them to Node's diagnostics channels, which is the
- * default.
+ * Observability events of an agent (`protocol.md` §10): small, synchronous, best effort.
+ * `services/observability` publishes them to Node's diagnostics channels, which is the default.
  */
 export interface ObservabilityEvent {
   /** e.g. `schedule:execute`; the part before the colon names the channel. */
@@ -18,7 +17,7 @@ export interface Observability {
   readonly emit: (event: ObservabilityEvent) => void;
 }
 
-/** Tells nobody. */
+/** Drops all events. */
 export const SILENT: Observability = { emit: () => undefined };
 
 /** Channels whose events carry their name as prefix; events of no such prefix go to `lifecycle`. */

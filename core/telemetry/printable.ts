@@ -1,8 +1,8 @@
 /**
  * Text of strangers on its way to a terminal or a log: names, payloads and errors may hold escape
  * sequences that move the cursor, set titles or hide text, and bidirectional overrides that reorder
- * it. Used where lines leave the process (`services/cli/terminal/Terminal`,
- * `services/node/ProcessLog`), so that no command has to think of it.
+ * it. Applied where lines leave the process (`services/cli/terminal/Terminal`,
+ * `services/node/ProcessLog`), so no command has to do it.
  *
  * The form is JSON's, `\u001b`: inside a line of JSON it is the same string, escaped.
  */

@@ -60,7 +60,10 @@ export interface AgentTurns extends Pick<
   ceiling(name: CeilingName): number;
   /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
   assertMayWrite(): void;
-  /** The running turn wrote, other than by the agent's own SQL: the next commit takes it. */
+  /**
+   * Records that the running turn wrote by other means than the agent's SQL: the next commit takes
+   * it.
+   */
   touch(): void;
   /** Says how a run of a durable input or a job ended, once that is stored. */
   report(turn: Turn, end: TurnEnd): void;

@@ -31,7 +31,7 @@ export interface AgentWork {
   inBackground<A>(f: () => A, cause?: Cause): A;
   /** Runs `f` as a turn of its own, which is no durable input. Settles as `f` does. */
   asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A>;
-  /** When nobody waits for the running turn any more. Outside of a turn it never fires. */
+  /** Fires when nobody waits for the running turn any more. Outside of a turn it never fires. */
   readonly abandoned: AbortSource;
   /** Fires when the agent leaves memory. */
   readonly leaving: Abortable;

@@ -11,10 +11,10 @@ export type Output = (seq: Sequence) => void;
 export interface Batch {
   /** Turns that wrote or ended, in order of their last `setState`: the last one's state stands. */
   readonly turns: Set<Turn>;
-  /** Those of them whose writes the next start would make again. */
+  /** Turns among them whose writes the next start would repeat. */
   remade: Set<Turn> | undefined;
   readonly outputs: Output[];
-  /** An event is stored for it, whether anything was written or not. */
+  /** Whether an event is stored even if nothing was written. */
   fence: boolean;
 }
 

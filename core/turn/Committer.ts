@@ -39,7 +39,7 @@ import {
  * commit").
  */
 export const GATHER_MS = 50;
-/** What a stall of the process held up runs first, before a turn counts as late. */
+/** After a stall of the process, delayed work runs first before a turn counts as late. */
 const SETTLE_MS = 1;
 /** One for all agents of a process: by its clock. */
 const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
@@ -55,7 +55,7 @@ export class Committer {
   private remade: Batch | undefined;
   /** A commit is due as soon as it may go. */
   private wanted = false;
-  /** It is looked in a moment whether it may go. */
+  /** A check whether it may go is scheduled. */
   private flushing = false;
   private readonly holds: Holds;
   private readonly commits: Commits;
@@ -75,7 +75,7 @@ export class Committer {
     this.lookedMs = host.time.monotonicMs();
   }
 
-  /** Nothing has to happen before it may tell what it knows. */
+  /** Whether it may answer now, without waiting for anything. */
   get settled(): boolean {
     return this.idle && !this.mustLook;
   }
@@ -86,7 +86,7 @@ export class Committer {
     return image.seq === 0 && time.monotonicMs() - this.lookedMs >= LOOK_AGAIN_MS;
   }
 
-  /** Nothing is written or held back that is not stored. */
+  /** Whether everything written is stored, and nothing is held back. */
   get idle(): boolean {
     return !this.results && this.pending === undefined && this.inFlight === undefined;
   }
@@ -96,7 +96,7 @@ export class Committer {
     return this.held || (this.wanted && this.pending !== undefined && this.inFlight === undefined);
   }
 
-  /** It has written, and the commit of that waits for its end. */
+  /** Whether the turn has written, and that commit waits for its end. */
   awaits(turn: Turn): boolean {
     return this.pending?.turns.has(turn) === true && mayEndSoon(turn);
   }

@@ -14,7 +14,7 @@ export class ConcurrencyBlock {
     while (this.block !== undefined) await this.block.catch(() => undefined);
   }
 
-  /** The block that is on now, its failure included; undefined when there is none. */
+  /** Settles with the current block, also with its failure; undefined when there is none. */
   get current(): Promise<unknown> | undefined {
     return this.block;
   }

@@ -9,7 +9,7 @@ import type { Turn } from "./Turn.ts";
 import type { WriteLimits } from "./WriteLimits.ts";
 
 export interface StateWrite {
-  /** The connection that sent it: it does not hear of it. */
+  /** The connection that sent it, which receives no frame of it. */
   readonly except?: Connection | undefined;
   /** The class's `initialState`: the next start would write it again. */
   readonly isInitial?: boolean;

@@ -36,7 +36,7 @@ export interface StepScope {
   readonly begun: StepCounts;
 }
 
-/** In whose name a turn runs. */
+/** The input and connection that a turn runs for. */
 export interface TurnContext {
   readonly connection?: Connection | undefined;
   readonly request?: Request | undefined;
@@ -77,7 +77,7 @@ export class Turn {
   rejected = false;
   /** Set when a durable turn ends. */
   outcome: InputOutcome | undefined;
-  /** The journal is to know that it has begun, whether it writes or not. */
+  /** Whether the journal must record its start, even if it writes nothing. */
   announced = false;
   /** A commit has already told the journal the whole cause: later ones only name it. */
   told = false;
@@ -91,12 +91,9 @@ export class Turn {
   sql: string[] = [];
   /** Monotonic, of its first write since its last commit; kept for durable turns only. */
   wroteMs: number | undefined;
-  /** It had its time to end since then, and did not. */
+  /** True once the gather timeout has passed and the turn is still running. */
   late = false;
-  /**
-   * What it writes waits for no turn, and nothing that turns undo of their own undoes it: chunks of
-   * durable streams.
-   */
+  /** Its writes wait for no turn, and an undo of turns keeps them: chunks of durable streams. */
   yields = false;
   /** Undefined until it begins a step. */
   steps: TurnSteps | undefined;
@@ -175,15 +172,12 @@ export class Turn {
     return concealed;
   }
 
-  /** Its input lies nowhere but in this process. */
+  /** Whether its input exists only in this process. */
   get unstored(): boolean {
     return this.input !== undefined;
   }
 
-  /**
-   * Before the journal knows of the turn that its input is to be gone on with (`DirectInput`, rule
-   * 2).
-   */
+  /** Stores the input before any event records it as begun (`DirectInput`, rule 2). */
   async storeInput(publish: (data: Uint8Array) => Promise<Sequence>): Promise<void> {
     if (this.input === undefined) return;
     const seq = await this.input.store(publish);
@@ -197,7 +191,7 @@ export class Turn {
   }
 }
 
-/** The view of a turn that the function of a step has: it is the turn, and knows the step. */
+/** The turn as the function of a step sees it: the same turn, with the step. */
 export const seenFrom = (scope: StepScope): Turn =>
   Object.create(scope.turn, {
     step: { value: scope },

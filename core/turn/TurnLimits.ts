@@ -5,8 +5,8 @@
  * 1. Who waits for it receives `TurnTimedOut`, as if its code had thrown that: its attempt is
  *    counted, `onError` runs, a caller is answered.
  * 2. Its signal aborts (`Turn.abort`).
- * 3. From then on it is apart from its agent: what its code still writes is refused with the same
- *    error (`Turn.givenUp`), so it never commits in another turn's name, or its own.
+ * 3. From then on its code can't write: writes are refused with the same error (`Turn.givenUp`), so
+ *    it never commits, neither in its own name nor in another turn's.
  *
  * `ActiveAgent.run` adds each turn; the host's sweep looks for those whose time is over, so a turn
  * that settles in time costs no timer.

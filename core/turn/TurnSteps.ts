@@ -30,10 +30,13 @@ export class TurnSteps {
   readonly undos = new Map<string, StepUndo>();
   /** Keys of the steps that this run asked for. */
   readonly asked = new Set<string>();
-  /** A step has ended in this run: a host that ends from now on does not use up an attempt. */
+  /**
+   * Whether a step has ended in this run: from then on, the end of its host does not use up an
+   * attempt.
+   */
   private gotOn = false;
   private unstored: DoneStep[] = [];
-  /** By key: what the next attempt runs again, and how it failed, if it did. */
+  /** By key: the steps that the next attempt runs again, with their errors, if any. */
   private readonly again = new Map<string, string | undefined>();
 
   /**

@@ -5,8 +5,8 @@
  *
  * 1. The journal's rate refuses turns that answer a caller or a client. Webhooks, mail, jobs and
  *    schedules are counted, and not refused: they are stored already, and would only come again.
- * 2. Live only: replay takes what is stored, whatever the limits are by then. An agent that comes
- *    to memory has a minute's worth again.
+ * 2. Live only: replay takes what is stored, whatever the limits are by then. An agent that is
+ *    activated has a whole minute's worth.
  * 3. A class sets its own; a host's are the most that any class gets.
  *
  * Asked by `LiveState` and `AgentSql`, told of each commit by the host.

@@ -1,6 +1,6 @@
 /**
  * The class that users extend for what takes several steps (`interface.md`, `protocol.md` §7):
- * `run` is replayed from its start after each pause, and its steps give what they gave.
+ * `run` is replayed from its start after each pause, and its steps return their recorded results.
  * `WorkflowRun` constructs and drives it.
  */
 import type { ApprovalGrant, ApprovalLinkOptions, ApprovalQuestion } from "../approval/Approval.ts";
@@ -71,9 +71,8 @@ export abstract class AgentWorkflow<
   }
 
   /**
-   * Everything with an effect belongs into a step. The code between steps runs again with each
-   * replay: it must do the same each time, so neither clock nor randomness nor `fetch` belong
-   * there.
+   * Everything with an effect belongs in a step. The code between steps runs again with each replay
+   * and must do the same each time, so it may use neither the clock, randomness nor `fetch`.
    */
   abstract run(event: WorkflowEvent<Params>, step: WorkflowStep): Promise<unknown>;
 
@@ -81,7 +80,7 @@ export abstract class AgentWorkflow<
   get workflowId(): string {
     return this.ctx.workflowId;
   }
-  /** The name that it was started by: its binding's. */
+  /** The name of the binding by which it was started. */
   get workflowName(): string {
     return this.ctx.workflowName;
   }

@@ -2,11 +2,11 @@
  * What a workflow instance's steps wait for from outside: events of a type, and answers of people.
  * `Execution` takes them for its steps; `WorkflowRun` passes what arrives.
  *
- * 1. An answer belongs to the question that waits for it, and is taken from there. Any other event
- *    is kept until a step asks for its type.
+ * 1. An answer belongs to the question that waits for it. Any other event is kept until a step asks
+ *    for its type.
  * 2. An answer to a named question that nobody waits for is dropped: it must not answer the next
  *    question of that name. One to `waitForApproval`, which has no name, is kept like any event.
- * 3. However a step's wait ends, its question has ended with it, in the same commit.
+ * 3. However a step's wait ends, its question ends with it, in the same commit.
  */
 import type { Approvals } from "../approval/Approvals.ts";
 import type { Answer } from "../approval/checkAnswer.ts";
@@ -89,7 +89,7 @@ const toResult = (type: string, payload: unknown, timeMs: number): { readonly re
   result: JSON.stringify({ type, payload, timeMs }),
 });
 
-/** What is no yes is a no, as `waitForApproval` has it. */
+/** Anything that is not a yes is a no, as for `waitForApproval`. */
 function answerOf(payload: unknown): Answer {
   const { approved, by, reason, metadata } = (payload ?? {}) as Readonly<Record<string, unknown>>;
   return {

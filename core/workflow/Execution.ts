@@ -7,14 +7,14 @@
  *    same in every replay.
  * 2. A step's function runs at least once, always under the same key: a host that dies in it leaves
  *    no result.
- * 3. An attempt cut short by its host's death spends no retry. `CRASHES_MAX` of them fail the step,
- *    which may be what kills hosts. After a death, an attempt is stored before its function runs,
+ * 3. An attempt that its host's death cuts short spends no retry. `CRASHES_MAX` of them fail the
+ *    step, which may be the cause. After a death, an attempt is stored before its function runs,
  *    until one step has ended in this life: each life then spends an attempt or makes progress.
  *    Otherwise it is stored while the function runs. `run` itself is bounded likewise.
  * 4. `quiet` resolves when only waits are left. Each has a schedule of its own, so the agent may
  *    leave memory.
  * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
- * 6. A wake that comes before its time is armed again: another host's clock may be behind, or this
+ * 6. A wake that comes too early is armed again: the clock of another host may be behind, or this
  *    one's was set back.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
@@ -109,7 +109,7 @@ export class Execution {
     this.finish();
   }
 
-  /** Throws when hosts have died of `run` too often; a death within a step is that step's. */
+  /** Throws when hosts died of `run` too often. A death within a step counts for that step. */
   checkDeaths(): void {
     const inSteps = this.host.table.steps().reduce((sum, { attempts }) => sum + attempts, 0);
     const times = this.host.begun() - 1 - inSteps;
@@ -384,7 +384,7 @@ export class Execution {
     for (const resolve of waiting) resolve();
   }
 
-  /** Nobody waits for it: what is not recorded begins anew, with the agent. */
+  /** Nobody waits for it. What is not recorded begins again when the agent does. */
   private unrecorded(error: unknown): void {
     if (this.lost(error)) return;
     this.abandon();

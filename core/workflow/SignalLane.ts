@@ -3,8 +3,8 @@
  * beside it (as `MailLane`). A signal is asked for in a turn, stored with that turn's commit, and
  * then put into the inbox of its target under a key that stays the same: never lost, applied once.
  *
- * A lane and not a message of the commit itself: a message leaves before its event is stored, and
- * an instance must not start for a turn that never happened.
+ * It is a lane, since a message of the commit itself would leave before the event is stored, and an
+ * instance must not start for a turn that never happened.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -66,8 +66,8 @@ export class SignalLane extends QueueLane {
   }
 
   /**
-   * At once, and only for now: what nobody misses when this host dies. Rejects with
-   * `BrokerUnavailable`.
+   * Sends it at once and without storing it, for signals that may be lost when this host dies.
+   * Rejects with `BrokerUnavailable`.
    */
   async sendNow(to: AgentId, signal: WorkflowSignal): Promise<void> {
     const key = `workflow:${this.#agent.time.id()}`;

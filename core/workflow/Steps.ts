@@ -1,6 +1,6 @@
 /**
- * The `step` that `run` is given: checks what it is asked, and asks its `Execution` for it. What is
- * reported to the agent is a step of its own, recorded and sent in one commit: `report` sends it.
+ * The `step` of `run`: checks arguments, and passes each call to its `Execution`. What is reported
+ * to the agent is a step of its own, recorded and sent in one commit: `report` sends it.
  */
 import type { ApprovalGrant, ApprovalQuestion, AskedApproval } from "../approval/Approval.ts";
 import { ApprovalRejected, ApprovalTimedOut } from "../approval/approvalErrors.ts";
@@ -24,7 +24,7 @@ export type Report =
 
 export interface StepsHost {
   readonly nowMs: () => number;
-  /** Durable with the commit that runs; the record's key makes it apply once. */
+  /** Durable with the commit that is being made. The record's key makes it apply once. */
   readonly report: (record: StepRecord, report: Report) => void;
   /** The approval of that name that was asked for last, once that is stored. */
   readonly asked: (name: string) => Promise<AskedApproval>;

@@ -1,4 +1,6 @@
-/** What `run(event, step)` is given (`protocol.md` §7): types only. `Execution` is behind them. */
+/**
+ * The parameters of `run(event, step)` (`protocol.md` §7): types only. `Execution` is behind them.
+ */
 import type { StepConfig, WorkflowDuration } from "./stepConfig.ts";
 
 /** What `run` receives: the params and the instance. */
@@ -16,7 +18,7 @@ export interface WorkflowStepEvent<Payload = unknown> {
   readonly timestamp: Date;
 }
 
-/** What a step's function is given. */
+/** What a step's function receives. */
 export interface StepContext {
   /** An idempotency key: the same in every attempt of this step, in this run of this instance. */
   readonly key: string;
@@ -32,12 +34,12 @@ export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;
  */
 export interface WorkflowStep<State = unknown> {
   /**
-   * Runs `f`, once where nothing fails, and records its result, which is JSON: resolves with the
-   * recorded one ever after. Rejects with what the last attempt threw.
+   * Runs `f`, once unless something fails, and records its result, which is JSON. From then on,
+   * resolves with the recorded result. Rejects with the error of the last attempt.
    */
   do<T>(name: string, f: StepFunction<T>): Promise<T>;
   do<T>(name: string, config: StepConfig, f: StepFunction<T>): Promise<T>;
-  /** Waits. A crash does not begin the wait anew. At most a year. */
+  /** Waits, at most a year. A crash does not restart the wait. */
   sleep(name: string, duration: WorkflowDuration): Promise<void>;
   /**
    * Waits until a time: a `Date`, or milliseconds since the epoch. A time that has passed does not
@@ -45,8 +47,8 @@ export interface WorkflowStep<State = unknown> {
    */
   sleepUntil(name: string, time: Date | number): Promise<void>;
   /**
-   * One that came earlier counts. Rejects with `WorkflowTimeoutError`; `timeout` is 24 hours by
-   * default.
+   * An event that arrived earlier counts. Rejects with `WorkflowTimeoutError`; `timeout` is 24
+   * hours by default.
    */
   waitForEvent<Payload = unknown>(
     name: string,

@@ -137,7 +137,7 @@ export class WorkflowTable {
     );
   }
 
-  /** As if it were just started. */
+  /** Resets the instance to its state at its start. */
   reset(workflowId: string): void {
     this.runtime.query(
       `UPDATE ${TABLE} SET status = 'queued', error_name = NULL, error_message = NULL, created_at = ?, updated_at = ?, completed_at = NULL WHERE workflow_id = ?`,
@@ -145,7 +145,7 @@ export class WorkflowTable {
     );
   }
 
-  /** Throws for a cursor that is none of ours. */
+  /** Throws for an invalid cursor. */
   page(criteria: WorkflowQueryCriteria): WorkflowPage {
     const { limit: asked = LIMIT_MAX, offset = 0, orderBy = "desc", cursor = null } = criteria;
     const limit = Math.min(Math.max(1, Math.floor(asked)), LIMIT_MAX);
@@ -176,7 +176,7 @@ export class WorkflowTable {
     return true;
   }
 
-  /** How many went. */
+  /** Returns the number of deleted rows. */
   removeAll(criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date }): number {
     if (!this.exists()) return 0;
     const { where, params } = conditions(criteria);
@@ -188,7 +188,7 @@ export class WorkflowTable {
     return this.runtime.query(`DELETE FROM ${TABLE} ${whereOf(where)}`, params).rowsWritten;
   }
 
-  /** How many had the old name. */
+  /** Returns how many had the old name. */
   rename(before: string, after: string): number {
     if (!this.exists()) return 0;
     const sql = `UPDATE ${TABLE} SET workflow_name = ? WHERE workflow_name = ?`;

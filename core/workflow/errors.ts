@@ -45,7 +45,7 @@ export interface StoredError {
   readonly message: string;
 }
 
-/** What was thrown, in words; a value that is no error says so. */
+/** The text of a thrown value; one that is not an error is named as such. */
 export function describeThrown(thrown: unknown): StoredError {
   if (thrown instanceof Error) return { name: thrown.name, message: thrown.message };
   const what = typeof thrown === "string" ? `the string ${JSON.stringify(thrown)}` : textOf(thrown);
