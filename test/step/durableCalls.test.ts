@@ -15,6 +15,7 @@ import { testAgents, type TestAgents } from "agents/testing";
 import { CallResults, RESULTS_TABLE } from "../../core/durableCall/CallResults.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import { pollUntil } from "../kit/poll.ts";
 import { makeLatch, type Latch } from "../system/kit.ts";
 
 /** Of one test: how often each step's function ran and under which keys, and where it waits. */
@@ -99,9 +100,13 @@ beforeEach(async () => {
 afterEach(() => test.close());
 
 const wallet = () => test.agent(Wallet, "a");
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
-}
+/** For code that runs at once; a machine that is late needs some of its time. */
+const BEGIN_TIMEOUT_MS = 10_000;
+const until = (isSo: () => boolean) =>
+  pollUntil("the wallet's code runs", () => isSo() || { done: false as const, saw: calls }, {
+    timeoutMs: BEGIN_TIMEOUT_MS,
+    intervalMs: 1,
+  });
 const rows = async () => (await wallet().sql("SELECT charge FROM paid")).length;
 
 async function crashIn(name: string): Promise<void> {
