@@ -12,7 +12,7 @@ import { randomUUID } from "node:crypto";
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as Data from "effect/Data";
-import { identityOf, stillLives, type ProcessIdentity } from "./ProcessIdentity.ts";
+import { identityOf, stillLives, type ProcessIdentity } from "../lock/ProcessIdentity.ts";
 
 /** Another process that is alive holds this folder. */
 export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{

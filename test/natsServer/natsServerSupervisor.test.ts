@@ -18,7 +18,7 @@ import {
   type NatsServerOptions,
   type NatsServerShape,
 } from "../../services/natsServer/NatsServer.ts";
-import { identityOf } from "../../services/natsServer/ProcessIdentity.ts";
+import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import { ServerDidNotStart } from "../../services/natsServer/ServerProcess.ts";
 import { natsServerBinary } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";

@@ -4,6 +4,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { withFileLock, type FileLock } from "../../services/cli/agents/fileLock.ts";
+import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
@@ -42,8 +43,19 @@ test("several are let in one after another, and a failure lets the next in", asy
 
 test("a lock of a process that has ended is taken", async () => {
   const { pid } = spawnSync(process.execPath, ["-e", ""]);
-  writeFileSync(lock, String(pid));
+  writeFileSync(lock, JSON.stringify({ pid, startedAt: "then" }));
   expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
+});
+
+test("a lock whose pid is another process's by now is taken", async () => {
+  writeFileSync(lock, JSON.stringify({ ...identityOf(process.ppid)!, startedAt: "long ago" }));
+  expect(await withFileLock({ ...held(), waitMs: 0 }, machineTime, async () => "in")).toBe("in");
+});
+
+test("a lock of an older release has the pid alone", async () => {
+  writeFileSync(lock, String(process.ppid));
+  const taken = withFileLock({ ...held(), waitMs: 0 }, machineTime, async () => "in");
+  await expect(taken).rejects.toThrow(`Process ${process.ppid} works on it`);
 });
 
 test("a lock that names nobody was left by a process that was killed as it took it", async () => {
@@ -59,7 +71,7 @@ test("a lock that names nobody was left by a process that was killed as it took 
 
 test("a lock of a process that lives is waited for, and named when it takes too long", async () => {
   const time = new VirtualTime({ seed: 1 });
-  writeFileSync(lock, String(process.ppid));
+  writeFileSync(lock, JSON.stringify(identityOf(process.ppid)));
   let said = "";
   const waiting = withFileLock(held(), time, async () => "in").catch((error: unknown) => {
     said = String(error);

@@ -49,6 +49,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   wiring: { kind: "part" },
   admin: { kind: "part", clock: "a scrape gives up in real time" },
   env: { kind: "part" },
+  lock: { kind: "part" },
   workers: { kind: "part" },
   wrangler: { kind: "part" },
   watchdog: {

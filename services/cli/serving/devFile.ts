@@ -6,6 +6,7 @@
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { isAlive } from "../../lock/ProcessIdentity.ts";
 
 export interface DevFile {
   /** The gateway's URL, e.g. `http://127.0.0.1:8787`. */
@@ -52,16 +53,5 @@ function readDevJson(dataFolder: string): DevFile | undefined {
     return whole ? (dev as DevFile) : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/** Whether there is such a process. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // The process runs but belongs to another user.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Identifies a process by its pid and start time, because the system reuses pids. `DataFolderLock`
- * writes the identity to files that outlive this process, and checks later whether that very
- * process is still alive.
+ * and `fileLock` write the identity to files that may outlive this process, and check later whether
+ * that very process is still alive.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -35,7 +35,8 @@ export function stillLives(identity: ProcessIdentity): boolean {
   return identityOf(identity.pid)?.startedAt === identity.startedAt;
 }
 
-function isAlive(pid: number): boolean {
+/** Whether there is a process with this pid, whichever it is. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
