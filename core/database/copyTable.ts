@@ -1,6 +1,7 @@
 /**
- * Replaces a table of one database by that of another, with its rows; drops it where the other has
- * none. For the library's own tables: without indexes and triggers.
+ * Replaces a table of one database by that of another, with its rows and the last number that it
+ * has given (AUTOINCREMENT); drops it where the other has none. For the library's own tables:
+ * without indexes and triggers.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { tableExists } from "./tableExists.ts";
@@ -19,4 +20,8 @@ export function copyTable(from: Queried, to: Queried, table: string): void {
   const places = columns.map(() => "?").join(", ");
   for (const row of rows)
     to.query(`INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`, row);
+  if (!/\bAUTOINCREMENT\b/i.test(ddl)) return;
+  to.query("DELETE FROM sqlite_sequence WHERE name = ?", [table]);
+  const last = from.query("SELECT name, seq FROM sqlite_sequence WHERE name = ?", [table]).rows[0];
+  if (last !== undefined) to.query("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", last);
 }

@@ -31,6 +31,14 @@ function fill(database: AgentDatabase, when: string): void {
     [],
   );
   database.query("INSERT OR REPLACE INTO cf_agents_approvals VALUES ('refund', ?)", [status]);
+  database.query("CREATE TABLE IF NOT EXISTS cf_agents_workflows (id TEXT PRIMARY KEY)", []);
+  database.query("INSERT INTO cf_agents_workflows VALUES (?)", [when]);
+  database.query(
+    "CREATE TABLE IF NOT EXISTS cf_agents_mcp_events (id INTEGER PRIMARY KEY AUTOINCREMENT)",
+    [],
+  );
+  for (const _ of [1, 2]) database.query("INSERT INTO cf_agents_mcp_events DEFAULT VALUES", []);
+  database.query("DELETE FROM cf_agents_mcp_events WHERE id > 1", []);
   const row = { uid: when, callback: "work", payload: null, retryOptions: "{}", createdAt: 1 };
   for (const table of ["svc_agents_queue", "svc_agents_outgoing", "svc_agents_mail"])
     new QueueTable(database, table).push({ ...row, id: when });
@@ -85,6 +93,18 @@ it("leaves what people have answered as it is: a link decides once", () => {
   const { after } = restored();
   const { rows } = after.query("SELECT id, status FROM cf_agents_approvals", []);
   expect(rows).toEqual([["refund", "approved"]]);
+});
+
+it("leaves the workflows that it has started, which go on", () => {
+  const { ids } = restored();
+  expect(ids("cf_agents_workflows")).toEqual(["now", "then"]);
+});
+
+it("gives no number again that a client of an MCP session has", () => {
+  const { after } = restored();
+  after.query("INSERT INTO cf_agents_mcp_events DEFAULT VALUES", []);
+  const { rows } = after.query("SELECT id FROM cf_agents_mcp_events ORDER BY id", []);
+  expect(rows).toEqual([[1], [5]]);
 });
 
 it("leaves inputs done and begun, and begins jobs anew", () => {

@@ -3,7 +3,7 @@
  * earlier point by one more event, while it works.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Agent } from "agents";
+import { Agent, type FiberRecoveryContext } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
@@ -21,6 +21,9 @@ interface State {
 
 /** How often each job's method ran, by what it was given. */
 const ran: string[] = [];
+/** Names of fibers that were found interrupted. */
+const recovered: string[] = [];
+let endFiber = (): void => undefined;
 
 class Ledger extends Agent<unknown, State> {
   static override options = { hibernateAfterSeconds: 0.5 };
@@ -39,6 +42,15 @@ class Ledger extends Agent<unknown, State> {
   }
   async cancelAll(): Promise<void> {
     for (const { id } of this.getSchedules()) await this.cancelSchedule(id);
+  }
+  async begin(name: string): Promise<void> {
+    await this.startFiber(name, () => new Promise<void>((resolve) => (endFiber = resolve)));
+  }
+  async running(): Promise<number> {
+    return (await this.listFibers({ status: "running" })).length;
+  }
+  override onFiberRecovered({ name }: FiberRecoveryContext): void {
+    recovered.push(name);
   }
   ring(text: string): void {
     ran.push(text);
@@ -159,6 +171,16 @@ test("a schedule that was put back runs when it is due", async () => {
   await run("restore", "ledger", "due", "--at", String(at), "--yes");
   await pollUntil("it has run", () => ran.includes("soon"));
   expect(ran.filter((text) => text === "soon")).toHaveLength(1);
+});
+
+test("a fiber that was running then is found interrupted, though it has ended since", async () => {
+  await call("fiber", "begin", "research");
+  const at = await lastSeq("fiber");
+  endFiber();
+  await pollUntil("it has ended", async () => (await call("fiber", "running")) === 0);
+  expect(recovered).toEqual([]);
+  await run("restore", "ledger", "fiber", "--at", String(at), "--yes");
+  await pollUntil("it is recovered", () => recovered.includes("research"));
 });
 
 test("an agent that is larger than a message of the broker is put back", async () => {
