@@ -18,6 +18,7 @@ Exit codes:
   1  failed: the message says what and what to do
   2  the command line is wrong
   3  there is no such agent, or no such dead letter
+  4  what "agents rerun" has run again came out another way
 
 Options can also be set by the environment variable that their help names.
 "agents help <command>" has each command's options and examples.`;

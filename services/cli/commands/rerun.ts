@@ -28,7 +28,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { findModule, loadWithEnv } from "../serving/prepare.ts";
-import { failed } from "../terminal/CliError.ts";
+import { differs, failed } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
@@ -87,7 +87,7 @@ results of then: nothing is asked again. A step that was not there then, and a r
 is another, is shown and fails; so does any other fetch. Webhooks and mail that the agent sends are
 only listed. Not run again, and named: requests, calls and frames, whose bodies the journal does not
 keep.
-Exit code 1 when anything goes another way.
+Exit code 4 when anything goes another way, 1 when it could not all be run.
 
 --json prints one object a line:
   {seq, time, inputs, outcome: "same"|"differs"|"fails"|"skipped", why?, differences?, sends?}
@@ -132,7 +132,7 @@ export async function rerun(
   }
   progress.end();
   const all = `${counts.same} the same, ${counts.differs} another way, ${counts.fails} failed, ${counts.skipped} not run again`;
-  if (counts.differs + counts.fails > 0) throw failed(`${addressKey(id)}: ${all}.`);
+  if (counts.differs + counts.fails > 0) throw differs(`${addressKey(id)}: ${all}.`);
   if (!options.json) terminal.out(`${addressKey(id)}: ${all}.`);
 }
 

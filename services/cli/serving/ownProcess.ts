@@ -3,7 +3,7 @@
  * console, and is read anew each time; and an operator's SQL holds nobody's thread.
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
-import { EXIT_NOT_FOUND } from "../terminal/CliError.ts";
+import { EXIT_DIFFERS, EXIT_NOT_FOUND, EXIT_OK } from "../terminal/CliError.ts";
 import type { BrokerLogin, Joins, Target } from "../../wiring/Joins.ts";
 
 const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
@@ -42,11 +42,17 @@ export const ownProcess =
         `agents ${command} was ended by ${ran.signal} before it had an answer. Ask again.`,
       );
     const lines = ran.out.split("\n").filter((line) => line !== "");
-    // Exit code 1 with lines: something came out otherwise.
-    if (ran.code !== 0 && lines.length === 0)
+    if (ran.code !== EXIT_OK && ran.code !== EXIT_DIFFERS)
       throw new ConsoleRefusal(
         ran.code === EXIT_NOT_FOUND ? 404 : 400,
-        ran.err.trim().replace(/^agents: /, ""),
+        reasonOf(ran.err) + (lines.length === 0 ? "" : ` (agents ${command} had ${lines.length} results until then)`), // prettier-ignore
       );
     return lines.map((line) => JSON.parse(line) as unknown);
   };
+
+/** Why a command ended (`commandLine`); warnings and progress are before it. */
+const reasonOf = (err: string): string =>
+  err
+    .split(/^agents: /m)
+    .at(-1)!
+    .trim();

@@ -10,6 +10,8 @@ export const EXIT_FAILED = 1;
 export const EXIT_USAGE = 2;
 /** The agent or dead letter does not exist. */
 export const EXIT_NOT_FOUND = 3;
+/** What was run again came out another way. */
+export const EXIT_DIFFERS = 4;
 /**
  * A second Ctrl-C ended the process before it had stopped: 128 + SIGINT, the shells' convention.
  */
@@ -31,3 +33,5 @@ export const failed = (message: string): CliError =>
 export const usage = (message: string): CliError => new CliError({ message, exitCode: EXIT_USAGE });
 export const notFound = (message: string): CliError =>
   new CliError({ message, exitCode: EXIT_NOT_FOUND });
+export const differs = (message: string): CliError =>
+  new CliError({ message, exitCode: EXIT_DIFFERS });

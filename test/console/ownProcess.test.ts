@@ -1,0 +1,29 @@
+/** What the console makes of a command that it has run, by how that has ended. */
+import { expect, test } from "vitest";
+import { ownProcess } from "../../services/cli/serving/ownProcess.ts";
+
+const TARGET = { natsUrl: "nats://localhost:4222", namespace: "agents" };
+const LINES = '{"seq":1}\n{"seq":2}\n';
+
+const ran = (code: number, out: string, err = "", signal?: NodeJS.Signals) =>
+  ownProcess({ runSelf: async () => ({ code, out, err, signal }) }, TARGET)("rerun", []);
+
+test("is all of its lines where all has run, whether or not something came out otherwise", async () => {
+  const all = [{ seq: 1 }, { seq: 2 }];
+  expect(await ran(0, LINES)).toEqual(all);
+  expect(await ran(4, LINES, "agents: A/a: 1 the same, 1 another way.\n")).toEqual(all);
+});
+
+test("is a failure with its reason where a command has ended before its end", async () => {
+  const err =
+    "a warning: agents: as such\n40 events run again\nagents: The broker is away: gone.\n";
+  await expect(ran(1, LINES, err)).rejects.toMatchObject({
+    status: 400,
+    message: "The broker is away: gone. (agents rerun had 2 results until then)",
+  });
+  await expect(ran(3, "", "agents: There is no agent A/a\n")).rejects.toMatchObject({
+    status: 404,
+    message: "There is no agent A/a",
+  });
+  await expect(ran(1, LINES, "", "SIGKILL")).rejects.toMatchObject({ status: 503 });
+});
