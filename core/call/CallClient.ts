@@ -66,6 +66,8 @@ export interface Caller {
 }
 
 export interface CallOptions {
+  /** What is called, for errors. Default: the agent. */
+  readonly what?: string;
   readonly body?: Uint8Array;
   readonly deadlineMs: number;
   readonly repeatable: boolean;
@@ -275,6 +277,7 @@ export class CallClient {
   private async ask(id: AgentId, encoded: Encoded, options: CallOptions): Promise<CallResult> {
     const { bus, time, subjects, shards } = this.parts;
     const { deadlineMs, repeatable, tries = new CallTries(), beforeRepeat, abort } = options;
+    const { what = `Agent ${id.class}/${id.name}` } = options;
     const shard = shardOf(id, shards);
     const subject = subjects.call(shard, id);
     const endMs = time.monotonicMs() + deadlineMs;
@@ -283,7 +286,7 @@ export class CallClient {
     const isOver = (): boolean => tries.lost.size >= lostMax || tries.losses >= LOSSES_MAX;
     const pause = async (ms: number): Promise<void> => {
       await new Promise<void>((resolve) => time.after(ms, resolve));
-      if (caller?.isLost === true) throw unreachable(id, "the agent that called it has left this host"); // prettier-ignore
+      if (caller?.isLost === true) throw unreachable(what, "the agent that called it has left this host"); // prettier-ignore
       if (abort?.fired === true) throw abort.reason;
       beforeRepeat?.();
     };
@@ -292,7 +295,7 @@ export class CallClient {
     let returnEndMs: number | undefined;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const nowMs = time.monotonicMs();
-      if (this.closed) throw unreachable(id, "this process stops");
+      if (this.closed) throw unreachable(what, "this process stops");
       const losses = this.lossesOf(shard);
       tries.count(losses.count, losses.host);
       if (isOver()) {
@@ -303,10 +306,11 @@ export class CallClient {
         }
         returnEndMs = undefined;
         for (const host of tries.lost) if (this.hosts.has(host)) tries.lost.delete(host);
-        if (isOver()) throw lost(id, HOST_LOST);
+        if (isOver()) throw lost(what, HOST_LOST);
       }
       const leftMs = endMs - nowMs;
-      if (leftMs <= 0) throw unreachable(id, "no host owns it, or its host did not take the call");
+      if (leftMs <= 0)
+        throw unreachable(what, "no host owns it, or its host did not take the call");
       if (tries.isSuspect) {
         beforeRepeat?.();
         data = encodeMessage({ ...encoded.call, suspect: true }, encoded.body);
@@ -320,9 +324,9 @@ export class CallClient {
         if (head.kind !== "notHere") return this.resolveBlob(head, body);
         if (head.ended === true) tries.endedProcess();
         if (head.late !== true) tries.notBegun();
-        else if (!repeatable) throw lost(id, "its host has just changed");
+        else if (!repeatable) throw lost(what, "its host has just changed");
       } else if (reply._tag === "TimedOut" && !repeatable)
-        throw lost(id, this.lossesOf(shard) === losses ? "its host did not answer" : HOST_LOST);
+        throw lost(what, this.lossesOf(shard) === losses ? "its host did not answer" : HOST_LOST);
       await pause(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())));
     }
   }
@@ -370,11 +374,9 @@ type WithBlob = Extract<Call, { readonly blob?: string }>;
 const mayHaveBlob = (call: Call): call is WithBlob =>
   call.kind === "fetch" || call.kind === "message" || call.kind === "restore";
 
-const unreachable = (id: AgentId, why: string): AgentUnreachable =>
-  new AgentUnreachable({ message: `Agent ${id.class}/${id.name} can't be reached: ${why}` });
+const unreachable = (what: string, why: string): AgentUnreachable =>
+  new AgentUnreachable({ message: `${what} can't be reached: ${why}` });
 
 const HOST_LOST = "its host was lost while it had the call";
-const lost = (id: AgentId, why: string): CallLost =>
-  new CallLost({
-    message: `Agent ${id.class}/${id.name} can't be reached: ${why}; the call may have been done`,
-  });
+const lost = (what: string, why: string): CallLost =>
+  new CallLost({ message: `${what} can't be reached: ${why}; the call may have been done` });

@@ -62,7 +62,11 @@ export async function query<Row = Record<string, string | number | null>>(
   const { reply, body } = await AgentNamespace.callsOf(namespace)().call(
     ADDRESS,
     { kind: "query", className, sql, values, seconds },
-    { deadlineMs: CATCH_UP_MS + seconds * 1_000, repeatable: true },
+    {
+      what: "The view of all agents, which query() asks,",
+      deadlineMs: CATCH_UP_MS + seconds * 1_000,
+      repeatable: true,
+    },
   );
   if (reply.kind === "error") {
     const error = decodeError(reply);

@@ -53,6 +53,13 @@ describe("query in code", () => {
     expect(await refused("SELECT * FROM Customer")).toMatch(/^There are no agents of class Customer/); // prettier-ignore
   });
 
+  it("that no host answers says what can't be reached", async () => {
+    await test.crash();
+    const said = query(shops, RICH, { values: [1] }).catch(String);
+    await test.advance("10 minutes");
+    expect(await said).toContain("The view of all agents, which query() asks, can't be reached");
+  });
+
   it("in `fetch` answers a caller, who reads what the request before wrote", async () => {
     expect(await (await ask("/sell?shop=one&count=30")).text()).toBe("30");
     expect(await (await ask("/rich?least=30")).json()).toEqual([{ name: "one", sold: 30 }]);
