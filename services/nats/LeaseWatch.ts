@@ -78,6 +78,7 @@ export class LeaseWatch {
           onListed();
         });
       } catch (error) {
+        if (this.signal.aborted) return;
         this.nats.connection.log("warn", "the watch of leases begins again", {
           error: String(error),
         });

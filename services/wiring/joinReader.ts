@@ -35,6 +35,7 @@ import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
 import type { ProvisionSettings, ReadPorts, ReaderOptions, Target } from "./Joins.ts";
 import { tellErased } from "./tellErased.ts";
+import { watchCalls } from "./watchCalls.ts";
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
 export async function openReader(
@@ -42,7 +43,11 @@ export async function openReader(
   { sql = true, role = "cli" }: ReaderOptions = {},
 ): Promise<ReadPorts> {
   const scope = Effect.runSync(Scope.make());
-  const close = () => Effect.runPromise(Scope.close(scope, Exit.void));
+  let endWatch = (): void => undefined;
+  const close = () => {
+    endWatch();
+    return Effect.runPromise(Scope.close(scope, Exit.void));
+  };
   const layer = Layer.mergeAll(
     natsLayer(natsOptions(target, role)),
     sqliteDatabases({ folder: undefined, sql }),
@@ -55,13 +60,10 @@ export async function openReader(
       const bus = yield* Bus;
       const blobs = yield* Blobs;
       const deadLetters = yield* DeadLetters;
-      const calls = new CallClient({
-        bus,
-        blobs,
-        time: machineTime,
-        subjects,
-        shards,
-      });
+      const client = new CallClient({ bus, blobs, time: machineTime, subjects, shards });
+      const leases = yield* Leases;
+      const calls = watchCalls(client, leases, machineTime);
+      endWatch = calls.close;
       const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
       const stored = { journal: yield* Journal, snapshots: yield* Snapshots };
       const archive =
@@ -79,7 +81,7 @@ export async function openReader(
         timers: yield* Timers,
         snapshots: stored.snapshots,
         databases: yield* Databases,
-        leases: yield* Leases,
+        leases,
         quarantines: yield* Quarantines,
         shards,
         namespace: subjects.namespace,
