@@ -18,11 +18,9 @@ export interface MetricsShape {
    * the same series.
    */
   readonly counter: (name: string, help: string, labels?: MetricLabels) => (by?: number) => void;
-  /** A value that goes up and down. The returned function sets it. */
-  readonly gauge: (name: string, help: string, labels?: MetricLabels) => (value: number) => void;
   /**
-   * A gauge that is read when somebody looks. A read that throws, rejects or is slow leaves the
-   * series out of that look. Given again under the same name and labels, the later one is read.
+   * A value that goes up and down, read when somebody looks. A read that throws, rejects or is slow
+   * leaves the series out of that look. Of two with one name and labels, the later one is read.
    */
   readonly gaugeFrom: (
     name: string,
@@ -51,7 +49,6 @@ const ignore = (): void => {};
 /** Counts nothing: for tests and tools that nobody watches. */
 export const noMetrics: MetricsShape = {
   counter: () => ignore,
-  gauge: () => ignore,
   gaugeFrom: ignore,
   histogram: () => ignore,
 };

@@ -45,17 +45,6 @@ export class PrometheusMetrics implements MetricsShape {
     return (by = 1) => bump(by);
   }
 
-  gauge(name: string, help: string, labels: MetricLabels = {}): (value: number) => void {
-    return this.series(name, "gauge", help, labels, () => {
-      let value = 0;
-      return {
-        labels,
-        bump: (next) => (value = next),
-        samples: () => [{ suffix: "", labels, value }],
-      };
-    }).bump;
-  }
-
   gaugeFrom(
     name: string,
     help: string,

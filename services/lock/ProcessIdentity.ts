@@ -1,7 +1,7 @@
 /**
- * Identifies a process by its pid and start time, because the system reuses pids. `DataFolderLock`
- * and `fileLock` write the identity to files that may outlive this process, and check later whether
- * that very process is still alive.
+ * Identifies a process by its pid and start time, because the system reuses pids. `FileLock`
+ * writes the identity to files that outlive this process, and checks later whether that very
+ * process is still alive.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -17,7 +17,8 @@ import { join, resolve } from "node:path";
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
-import { lockDataFolder, DataFolderInUse, type DataFolderLock } from "./DataFolderLock.ts";
+import { lockDataFolder, DataFolderInUse } from "../lock/DataFolderLock.ts";
+import type { FileLock } from "../lock/FileLock.ts";
 import { isPortFree, pickPort } from "./pickPort.ts";
 import { MAX_PAYLOAD_BYTES_DEFAULT, serverConfigText } from "./ServerConfig.ts";
 import { ServerDidNotStart, spawnServer, type ServerProcess } from "./ServerProcess.ts";
@@ -92,7 +93,7 @@ export const startNatsServer = (
     };
   });
 
-const lockFolder = (folder: string): Effect.Effect<DataFolderLock, DataFolderInUse> =>
+const lockFolder = (folder: string): Effect.Effect<FileLock, DataFolderInUse> =>
   Effect.tryPromise({
     try: async () => {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -118,7 +119,7 @@ interface Runner {
 function makeRunner(
   options: NatsServerOptions,
   folder: string,
-  lock: DataFolderLock,
+  lock: FileLock,
   watchdog: Watchdog,
 ): Runner {
   const serverName = `agents-${randomBytes(6).toString("hex")}`;

@@ -37,11 +37,8 @@ import { mailModule } from "../module/mailModule.ts";
 import { describeDurability } from "../nats/setup/durability.ts";
 import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
-import {
-  DataFolderInUse,
-  lockDataFolder,
-  type DataFolderLock,
-} from "../natsServer/DataFolderLock.ts";
+import { DataFolderInUse, lockDataFolder } from "../lock/DataFolderLock.ts";
+import type { FileLock } from "../lock/FileLock.ts";
 import { asyncAmbient, asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
 import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
@@ -154,7 +151,7 @@ const lookThrough = (folder: string) =>
 const hostFolder = (dataFolder: string) =>
   Effect.map(
     Effect.acquireRelease(
-      Effect.promise(async (): Promise<DataFolderLock & { folder: string }> => {
+      Effect.promise(async (): Promise<FileLock & { folder: string }> => {
         for (let n = 0; n < HOSTS_PER_FOLDER_MAX; n++) {
           const folder = join(dataFolder, "hosts", String(n));
           mkdirSync(folder, { recursive: true, mode: 0o700 });

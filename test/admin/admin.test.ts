@@ -13,7 +13,7 @@ describe("metrics in Prometheus's format", () => {
     const turns = metrics.counter("turns_total", "Turns\nthat ended", { cause: 'a"b\\' });
     turns();
     turns(2);
-    metrics.gauge("active", "In memory")(7);
+    metrics.gaugeFrom("active", "In memory", () => 7);
     const seconds = metrics.histogram("wait_seconds", "Waits", [0.1, 1]);
     for (const value of [0.1, 0.5, 3]) seconds(value);
     metrics.gaugeFrom("lag", "Waiting", async () => 5);
@@ -47,7 +47,7 @@ lag 5
   it("a gauge that can't be read is left out, the rest is there", async () => {
     const metrics = new PrometheusMetrics();
     metrics.gaugeFrom("broken", "Broken", () => Promise.reject(new Error("no broker")));
-    metrics.gauge("fine", "Fine")(1);
+    metrics.gaugeFrom("fine", "Fine", () => 1);
     const text = await metrics.render();
     expect(text).not.toMatch(/^broken /m);
     expect(text).toMatch(/^fine 1$/m);
@@ -56,9 +56,9 @@ lag 5
   it("names that Prometheus would refuse, one name of two kinds, and a shrinking counter are defects", () => {
     const metrics = new PrometheusMetrics();
     expect(() => metrics.counter("bad-name", "")).toThrow(RangeError);
-    expect(() => metrics.gauge("g", "", { le: "1" })).toThrow(RangeError);
+    expect(() => metrics.gaugeFrom("g", "", () => 1, { le: "1" })).toThrow(RangeError);
     const count = metrics.counter("c_total", "");
-    expect(() => metrics.gauge("c_total", "")).toThrow(/is a counter/);
+    expect(() => metrics.gaugeFrom("c_total", "", () => 1)).toThrow(/is a counter/);
     expect(() => count(-1)).toThrow(RangeError);
   });
 

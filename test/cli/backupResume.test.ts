@@ -13,6 +13,7 @@ import { trimAgent } from "../../core/retention/trimAgent.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { agentId, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
+import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import { backup, type BackupOptions } from "../../services/cli/commands/backup.ts";
 import { addVerify } from "../../services/cli/commands/verify.ts";
 import { backupsIn } from "../../services/cli/agents/erasureReceipt.ts";
@@ -132,14 +133,14 @@ test("it is told apart from a folder with anything else, and goes on only as it 
   await again({ folder: full });
   await expect(again({ folder: full })).rejects.toThrow("is not empty");
   await expect(again({ since: full })).rejects.toThrow("was begun without --since");
-  writeFileSync(join(saved, "unfinished.lock"), String(process.ppid));
+  const holder = identityOf(process.ppid);
+  writeFileSync(join(saved, "unfinished.lock"), JSON.stringify({ holder }));
   await expect(again()).rejects.toThrow(`Process ${process.ppid} works on`);
-  writeFileSync(join(saved, "unfinished.lock"), "");
-  await expect(again()).rejects.toThrow("remove");
 });
 
 test("what was saved stays, and the rest is as the journals have it by now", async () => {
-  writeFileSync(join(saved, "unfinished.lock"), "999999999");
+  const holder = { pid: process.pid, startedAt: "of a process that has ended" };
+  writeFileSync(join(saved, "unfinished.lock"), JSON.stringify({ holder }));
   // A line that was cut off, and a file whose bytes are others.
   const [, , second = ""] = pieces();
   const { files } = JSON.parse(second) as { files: ReadonlyArray<{ readonly name: string }> };

@@ -12,7 +12,7 @@ import { connect } from "@nats-io/transport-node";
 import { Effect, Exit, Scope } from "effect";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
-import { DataFolderInUse } from "../../services/natsServer/DataFolderLock.ts";
+import { DataFolderInUse } from "../../services/lock/DataFolderLock.ts";
 import {
   startNatsServer,
   type NatsServerOptions,

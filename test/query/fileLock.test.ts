@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { withFileLock, type FileLock } from "../../services/cli/agents/fileLock.ts";
+import { withFileLock, type LockOptions } from "../../services/cli/agents/withFileLock.ts";
 import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -11,7 +11,7 @@ import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 
 let folder: TempFolder;
 let lock: string;
-const held = (): FileLock => ({
+const held = (): LockOptions => ({
   path: lock,
   waitMs: 120_000,
   busy: (holder) => `${holder} works on it`,
@@ -41,15 +41,12 @@ test("several are let in one after another, and a failure lets the next in", asy
   expect(existsSync(lock)).toBe(false);
 });
 
-test("a lock of a process that has ended is taken", async () => {
-  const { pid } = spawnSync(process.execPath, ["-e", ""]);
-  writeFileSync(lock, JSON.stringify({ pid, startedAt: "then" }));
+test.each([
+  ["of a process that has ended", () => spawnSync(process.execPath, ["-e", ""]).pid],
+  ["whose pid is another process's by now", () => process.pid],
+])("a lock %s is taken", async (_, pid) => {
+  writeFileSync(lock, JSON.stringify({ holder: { pid: pid(), startedAt: "before" } }));
   expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
-});
-
-test("a lock whose pid is another process's by now is taken", async () => {
-  writeFileSync(lock, JSON.stringify({ ...identityOf(process.ppid)!, startedAt: "long ago" }));
-  expect(await withFileLock({ ...held(), waitMs: 0 }, machineTime, async () => "in")).toBe("in");
 });
 
 test("a lock of an older release has the pid alone", async () => {
@@ -58,20 +55,15 @@ test("a lock of an older release has the pid alone", async () => {
   await expect(taken).rejects.toThrow(`Process ${process.ppid} works on it`);
 });
 
-test("a lock that names nobody was left by a process that was killed as it took it", async () => {
-  const time = new VirtualTime({ seed: 1 });
+test("a lock that names nobody is taken: each is created whole", async () => {
   writeFileSync(lock, "");
-  const taken = withFileLock(held(), time, async () => "in");
-  await time.advance(1_000);
-  expect(existsSync(lock)).toBe(true);
-  await time.advance(2_000);
-  expect(await taken).toBe("in");
+  expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
   expect(existsSync(lock)).toBe(false);
 });
 
 test("a lock of a process that lives is waited for, and named when it takes too long", async () => {
   const time = new VirtualTime({ seed: 1 });
-  writeFileSync(lock, JSON.stringify(identityOf(process.ppid)));
+  writeFileSync(lock, JSON.stringify({ holder: identityOf(process.ppid) }));
   let said = "";
   const waiting = withFileLock(held(), time, async () => "in").catch((error: unknown) => {
     said = String(error);

@@ -47,9 +47,12 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   console: { kind: "process" },
   cli: { kind: "process" },
   wiring: { kind: "part" },
+  lock: {
+    kind: "part",
+    clock: "other processes live in real time: a dead holder's server is waited for",
+  },
   admin: { kind: "part", clock: "a scrape gives up in real time" },
   env: { kind: "part" },
-  lock: { kind: "part" },
   workers: { kind: "part" },
   wrangler: { kind: "part" },
   watchdog: {

@@ -56,7 +56,7 @@ export class BackupLog {
    * has anything else. Who calls it holds the lock.
    */
   static async open(folder: string): Promise<BackupLog> {
-    const names = (await readdir(folder)).filter((name) => name !== LOCK);
+    const names = (await readdir(folder)).filter((name) => !name.startsWith(LOCK));
     const log = new BackupLog(folder);
     if (names.includes(MANIFEST) || (names.length > 0 && !names.includes(LOG)))
       throw failed(`${folder} is not empty: give a new folder for each backup.`);

@@ -9,7 +9,7 @@ import { IMAGE_BYTES_MAX } from "../../../schemas/PageDelta.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
 import { failed } from "../terminal/CliError.ts";
 import type { Progress } from "../terminal/Progress.ts";
-import { withFileLock, type FileLock } from "./fileLock.ts";
+import { withFileLock, type LockOptions } from "./withFileLock.ts";
 
 /** SQLite's code for a database that holds its maximum of pages. */
 const RESULT_FULL = 13;
@@ -89,7 +89,7 @@ export async function withView<A>(
   });
 }
 
-function lockOf(folder: string): FileLock {
+function lockOf(folder: string): LockOptions {
   const path = join(folder, "lock");
   return {
     path,

@@ -25,7 +25,7 @@ import { readChain } from "../agents/backupChain.ts";
 import { pieceOf, rangesOf, saveRange } from "../agents/backupEvents.ts";
 import { makeFolder, writeFiles, writeManifest } from "../agents/backupFolder.ts";
 import { BackupLog, LOCK, type BackupPlan, type Piece } from "../agents/BackupLog.ts";
-import { withFileLock } from "../agents/fileLock.ts";
+import { withFileLock } from "../agents/withFileLock.ts";
 import { inParallel } from "../agents/inParallel.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";

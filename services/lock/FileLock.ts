@@ -1,50 +1,39 @@
 /**
- * Ensures that at most one process uses a data folder: two nats-servers would destroy each other's
- * streams, two hosts each other's images. Owns the lock file, which names its holder and the
- * nats-server that the holder runs, if it runs one.
+ * A lock file, by which one process at a time uses what lies beside it. It names its holder and the
+ * nats-server that the holder runs on the folder, if it runs one. `DataFolderLock` refuses a second
+ * process, `services/cli/agents/withFileLock` has it wait.
  *
  * 1. A lock is held if and only if its file names a process that is alive (pid and start time).
  * 2. A dead holder's lock is taken over. Its file is first renamed, which only one process can do.
- * 3. Before a taken-over folder is used, the dead holder's server must end. It is killed if its
+ * 3. Before a taken-over lock is used, the dead holder's server must end. It is killed if its
  *    watchdog does not end it in time.
  */
 import { randomUUID } from "node:crypto";
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import * as Data from "effect/Data";
-import { identityOf, stillLives, type ProcessIdentity } from "../lock/ProcessIdentity.ts";
+import { identityOf, isAlive, stillLives, type ProcessIdentity } from "./ProcessIdentity.ts";
 
-/** Another process that is alive holds this folder. */
-export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
-  readonly folder: string;
-  /** Undefined if the lock file can be neither read nor moved. */
-  readonly pid: number | undefined;
-  readonly lockFile: string;
-}> {
-  override get message(): string {
-    const holder = this.pid === undefined ? "another process" : `process ${this.pid}`;
-    return (
-      `${this.folder} is in use by ${holder}. ` +
-      `Stop that one first, or choose another data folder. (If ${holder} is none of yours, ` +
-      `delete ${this.lockFile}.)`
-    );
-  }
-}
+/** Without `startedAt`: the lock is an older release's, which wrote the pid alone. */
+type Holder = Pick<ProcessIdentity, "pid"> & Partial<ProcessIdentity>;
 
-export interface LockContent {
-  readonly holder: ProcessIdentity;
+interface LockContent {
+  readonly holder: Holder;
   /** The server's process, once it was started. */
   readonly server?: ProcessIdentity;
-  /** The server's port. */
+  /** The server's port, for people. */
   readonly port?: number;
 }
 
-export interface DataFolderLock {
+export interface FileLock {
   /** Records the server that now runs on the folder, for the next holder. */
   readonly note: (server: { readonly pid: number; readonly port: number }) => void;
-  /** Releases the folder. Call it only after the server has ended. */
+  /** Releases the lock. Call it only after the server has ended. */
   readonly release: () => void;
 }
+
+export type Taken =
+  | { readonly _tag: "Taken"; readonly lock: FileLock }
+  /** `pid` is undefined if the file can be neither read nor moved. */
+  | { readonly _tag: "Held"; readonly pid: number | undefined };
 
 /** Longer than the watchdog's grace period, because normally the watchdog ends the server. */
 const ORPHAN_TIMEOUT_MS = 8_000;
@@ -52,29 +41,24 @@ const POLL_MS = 50;
 /** A further attempt is needed only when another process took the lock in between. */
 const ATTEMPTS_MAX = 10;
 
-/**
- * Locks `folder`, which must exist. Rejects with `DataFolderInUse`. Takes seconds only after a
- * crash.
- */
-export async function lockDataFolder(folder: string): Promise<DataFolderLock> {
-  const lockFile = lockFileOf(folder);
+/** Takes the lock of this file, whose folder must exist. Takes seconds only after a crash. */
+export async function takeLock(lockFile: string): Promise<Taken> {
   const holder = identityOf(process.pid) ?? { pid: process.pid, startedAt: "" };
   for (let attempt = 1; ; attempt += 1) {
     if (tryCreate(lockFile, { holder })) break;
-    const seen = readLock(folder);
-    const isHeld = seen !== undefined && stillLives(seen.holder);
-    if (isHeld || attempt >= ATTEMPTS_MAX) {
-      throw new DataFolderInUse({ folder, pid: seen?.holder.pid, lockFile });
-    }
+    const seen = readLock(lockFile);
+    const isHeld = seen !== undefined && holds(seen.holder);
+    if (isHeld || attempt >= ATTEMPTS_MAX) return { _tag: "Held", pid: seen?.holder.pid };
     await removeDeadLock(lockFile, seen);
   }
-  return {
+  const lock: FileLock = {
     note: ({ pid, port }) => {
       const server = identityOf(pid);
       replace(lockFile, { holder, port, ...(server === undefined ? {} : { server }) });
     },
     release: () => rmSync(lockFile, { force: true }),
   };
+  return { _tag: "Taken", lock };
 }
 
 /** Ends the server of a dead holder, then moves its lock away (rules 2 and 3). */
@@ -87,7 +71,7 @@ async function removeDeadLock(lockFile: string, seen: LockContent | undefined): 
     return; // another process was first, or the file is gone: the next attempt shows which
   }
   const moved = parse(readFileSync(aside, "utf8"));
-  if (moved !== undefined && stillLives(moved.holder)) {
+  if (moved !== undefined && holds(moved.holder)) {
     // Another process took the lock between the read and the rename. It keeps the lock.
     try {
       linkSync(aside, lockFile);
@@ -112,22 +96,22 @@ async function endOrphan(server: ProcessIdentity): Promise<void> {
   }
 }
 
-function lockFileOf(folder: string): string {
-  return join(folder, "lock.json");
-}
-
-function readLock(folder: string): LockContent | undefined {
+function readLock(lockFile: string): LockContent | undefined {
   try {
-    return parse(readFileSync(lockFileOf(folder), "utf8"));
+    return parse(readFileSync(lockFile, "utf8"));
   } catch {
-    return undefined; // no such file: the folder is free
+    return undefined; // no such file: the lock is free
   }
 }
+
+const holds = ({ pid, startedAt }: Holder): boolean =>
+  startedAt === undefined ? isAlive(pid) : stillLives({ pid, startedAt });
 
 /** Undefined if the text is not a lock's content: then it names no holder. */
 function parse(text: string): LockContent | undefined {
   try {
-    const content = JSON.parse(text) as Partial<LockContent>;
+    const content = JSON.parse(text) as Partial<LockContent> | number;
+    if (typeof content === "number") return { holder: { pid: content } };
     return typeof content.holder?.pid === "number"
       ? { ...content, holder: content.holder }
       : undefined;
@@ -155,7 +139,7 @@ function tryCreate(lockFile: string, content: LockContent): boolean {
 
 function createExclusively(lockFile: string, content: LockContent): boolean {
   try {
-    writeFileSync(lockFile, JSON.stringify(content), { flag: "wx" });
+    writeFileSync(lockFile, JSON.stringify(content), { flag: "wx", mode: 0o600 });
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
@@ -169,6 +153,6 @@ function replace(lockFile: string, content: LockContent): void {
 
 function writeAside(lockFile: string, content: LockContent): string {
   const aside = `${lockFile}.${randomUUID()}`;
-  writeFileSync(aside, JSON.stringify(content));
+  writeFileSync(aside, JSON.stringify(content), { mode: 0o600 });
   return aside;
 }
