@@ -22,7 +22,7 @@ import { SQLITE_OK, type Engine } from "./Engine.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
 import {
-  RESULT_ABORT_ROLLBACK, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, SqliteError,
+  hasNul, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, rolledBack, SqliteError,
 } from "./SqliteError.ts"; // prettier-ignore
 import { Statement } from "./Statement.ts";
 
@@ -302,6 +302,8 @@ export class Connection {
     readonly lasts: boolean;
   } {
     const { engine } = this;
+    // SQLite stops reading there, and what follows would never get its turn.
+    if (sql.includes("\0")) throw hasNul();
     try {
       const out = engine.put(8);
       const text = engine.putText(sql);
@@ -386,12 +388,6 @@ export class Connection {
     return new SqliteError(hasNoPages ? message + FULL_HINT : message, code);
   }
 }
-
-const rolledBack = (): SqliteError =>
-  new SqliteError(
-    "The transaction was rolled back by the statement that failed in it: let the error end the function",
-    RESULT_ABORT_ROLLBACK,
-  );
 
 const isThenable = (value: unknown): boolean =>
   typeof value === "object" &&

@@ -48,6 +48,14 @@ describe("a query", () => {
     expect(() => db.query("SELECT ?", [2n ** 63n])).toThrow("does not fit in 64 bits");
   });
 
+  it("refuses SQL with a NUL, where SQLite would stop reading it", () => {
+    for (const sql of ["SELECT 1\0", "SELECT 'a\0b'", "SELECT 1;\0SELECT 2"]) {
+      const reason = "SQL can't contain the character NUL";
+      expect(() => db.read(sql, { rowsMax: 1, timeMsMax: 1_000 })).toThrow(reason);
+      expect(() => db.query(sql, [])).toThrow(reason);
+    }
+  });
+
   it("refuses a wrong number of parameters and values that SQLite has no type for", () => {
     expect(() => db.query("SELECT ?", [])).toThrow("Wrong number of parameter bindings");
     expect(() => db.query("SELECT ?", [1, 2])).toThrow("Wrong number of parameter bindings");
