@@ -7,6 +7,7 @@
  * it is what keeps a proxy in front and this server from disagreeing about where a request ends.
  */
 import { isToken } from "./responseHead.ts";
+import { hostNameOf } from "./servedHosts.ts";
 
 export type HeaderRecord = Record<string, ReadonlyArray<string>>;
 
@@ -113,7 +114,7 @@ const dropOffer = (headers: HeaderRecord): void => {
  * an offer of another protocol.
  */
 export const checkHead = ({ target, method, headers }: RequestHead): BodyFraming => {
-  if (!isOriginTarget(target)) return MALFORMED;
+  if (!namesResource({ target, headers })) return MALFORMED;
   const framing = bodyFraming(headers);
   if (framing._tag === "Malformed") return framing;
   const asked = handshake(method, headers);
@@ -140,8 +141,20 @@ export const subprotocol = (
 
 const ORIGIN_TARGET = /^\/[!-~]*$/;
 
-/** Whether the target is a path as a URL spells it: not `*`, not a full URL, no raw UTF-8. */
-export const isOriginTarget = (target: string): boolean => ORIGIN_TARGET.test(target);
+/**
+ * Whether the target and the host make the URL that they spell. The target is a path as a URL
+ * spells it: not `*`, not a full URL, no raw UTF-8. The host is sent once, and is one: with a `/`
+ * or a `?` in it, its end would be the path that is routed (RFC 9112, section 3.2). HTTP/1.0 sends
+ * none, and it may be empty.
+ */
+export const namesResource = ({
+  target,
+  headers,
+}: Pick<RequestHead, "target" | "headers">): boolean =>
+  ORIGIN_TARGET.test(target) && isOneHost(headers["host"]);
+
+const isOneHost = (hosts: ReadonlyArray<string> = [""]): boolean =>
+  hosts.length === 1 && (hosts[0] === "" || hostNameOf(hosts[0]!) !== undefined);
 
 /** The path of a request target, without the query. */
 export const pathOf = (target: string): string => {

@@ -33,7 +33,7 @@ const MODULE_FETCH = "The module's fetch";
  */
 export function urlOf(request: HttpRequest, publicUrl: string | undefined): string {
   if (publicUrl !== undefined) return publicUrl.replace(/\/$/, "") + request.target;
-  const host = request.headers["host"]?.[0] ?? "localhost";
+  const host = request.headers["host"]?.[0] || "localhost";
   return `${request.secure ? "https" : "http"}://${host}${request.target}`;
 }
 

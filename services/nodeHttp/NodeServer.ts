@@ -42,7 +42,7 @@ import {
   checkHead,
   emptyHeaders,
   handshake,
-  isOriginTarget,
+  namesResource,
 } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
@@ -225,7 +225,7 @@ class Listener implements ExchangeOwner {
       this.#upgrades.refuse(req, request, socket as Socket, response);
     if (this.stopping) return refuse(STOPPING);
     if (asked._tag === "Malformed") return refuse(textResponse(400, badHandshake(asked.why)));
-    if (!isOriginTarget(request.target)) return refuse(textResponse(400, "Bad request"));
+    if (!namesResource(request)) return refuse(textResponse(400, "Bad request"));
     // RFC 6455, section 4.2.1; uWebSockets.js answers 1.0 with 505.
     if (req.httpVersion !== "1.1") return refuse(textResponse(400, badHandshake("HTTP/1.1")));
     this.#upgrades.decide(req, request, socket as Socket, head);

@@ -37,7 +37,7 @@ import {
 import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import { checkHead, handshake, isOriginTarget } from "../../core/http/requestHead.ts";
+import { checkHead, handshake, namesResource } from "../../core/http/requestHead.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { explainListen } from "../http/explainListen.ts";
 import { DrainWindow } from "../http/DrainWindow.ts";
@@ -229,7 +229,7 @@ class Server implements ExchangeOwner {
     const sound = handshake(request.method, request.headers)._tag === "WebSocket";
     const small = this.#head.bytes <= this.#options.headerBytesMax;
     // All other requests yield to `any`, which refuses them or serves them as plain HTTP.
-    if (!sound || !small || !isOriginTarget(request.target) || this.stopping) {
+    if (!sound || !small || !namesResource(request) || this.stopping) {
       req.setYield(true);
       return;
     }

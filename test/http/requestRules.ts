@@ -5,6 +5,10 @@ import { echo, echoed, ok, RawClient, startServer, type Adapter } from "./kit.ts
 
 const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
+const UPGRADE =
+  "Connection: Upgrade\r\nUpgrade: websocket\r\n" +
+  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
+
 const DECODES_HEADERS = Number(process.versions.node.split(".")[0]) > 20;
 
 export const requestRules = (adapter: Adapter): void => {
@@ -225,6 +229,26 @@ export const requestRules = (adapter: Adapter): void => {
         expect(handled).toBe(0);
       },
     );
+
+    // The end of such a host would be the path that is routed.
+    it.each(["a/agents/b?", "a?", "a#", "a\\b", "u:p@a", "a b", "[::1", "a\r\nHost: b"])(
+      "a request and an upgrade whose host is %j are refused",
+      async (host) => {
+        await using server = await startServer(adapter);
+        for (const rest of ["", UPGRADE]) {
+          using client = await RawClient.connect(server.port);
+          client.send(`GET / HTTP/1.1\r\nHost: ${host}\r\n${rest}\r\n`);
+          expect((await client.response()).statusLine).toBe("HTTP/1.1 400 Bad Request");
+        }
+      },
+    );
+
+    it.each(["", "a", "a:1", "a.", "[::1]:1", "ä"])("a host may be %j", async (host) => {
+      await using server = await startServer(adapter);
+      using client = await RawClient.connect(server.port);
+      client.send(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+      expect((await client.response()).statusLine).toBe("HTTP/1.1 200 OK");
+    });
 
     it("a request without a host is refused", async () => {
       await using server = await startServer(adapter);
