@@ -104,6 +104,19 @@ describe("hmac", () => {
     });
   });
 
+  test("an id whose digits JavaScript loses is the hash of the body, so that no event counts as another's repetition", () => {
+    const idOf = (id: string): unknown => {
+      const sent = `{"id":${id}}`;
+      const signature = `sha256=${digest("sha256", sent, "hex")}`;
+      const headers = { "X-Hub-Signature-256": signature };
+      return verdictOf(hmac({ secret, id: { field: "id" } }), { body: sent, headers });
+    };
+    const hash = (text: string) => `sha256:${createHash("sha256").update(text).digest("hex")}`;
+    for (const id of ["1849012345678901234", "1849012345678901235"])
+      expect(idOf(id)).toMatchObject({ dedupId: hash(`{"id":${id}}`) });
+    expect(idOf(String(Number.MAX_SAFE_INTEGER))).toMatchObject({ dedupId: "9007199254740991" });
+  });
+
   test("options that contradict each other are refused when they are declared", () => {
     const wrong: ReadonlyArray<readonly [HmacScheme, RegExp]> = [
       [{ template: "{timestamp}.{body}" }, /say where it is/],

@@ -77,14 +77,24 @@ function detailsOf(
 const plainId = (id: string): string => (PLAIN_ID.test(id) ? id : `sha256:${sha256(id)}`);
 
 function idInBody({ idFields }: DetailFields, request: WebhookRequest): string | undefined {
-  const [first, ...others] = idFields ?? NONE;
-  const id = first === undefined ? undefined : textAt(request, first);
-  if (id === undefined || others.length === 0) return id;
-  return [id, ...others.map((field) => textAt(request, field) ?? "")].join(":");
+  if (idFields === undefined) return undefined;
+  const parsed = parsedBody(request);
+  const values = idFields.map((field) => valueAt(parsed, field));
+  const [id, ...others] = values.map(textOf);
+  if (id === undefined) return undefined;
+  // Two such ids can be one to JavaScript, and the second event would count as the first.
+  if (values.some(isInexact)) return hashOf(request);
+  return [id, ...others.map((part) => part ?? "")].join(":");
 }
 
+/** Whether digits of the number are lost. */
+const isInexact = (value: unknown): boolean =>
+  typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
+
+const hashOf = (request: WebhookRequest): string => `sha256:${sha256(request.body)}`;
+
 const hashId = ({ hashId: wanted }: DetailFields, request: WebhookRequest): string | undefined =>
-  wanted === true ? `sha256:${sha256(request.body)}` : undefined;
+  wanted === true ? hashOf(request) : undefined;
 
 function attemptOf(row: DetailFields, request: WebhookRequest): number | undefined {
   const count = (text: string | undefined, first: number): number | undefined =>
@@ -126,8 +136,10 @@ export function firstValue(request: WebhookRequest, name: string | undefined): s
 }
 
 /** A string or a number in the body, as text. Undefined for any other value, and for "". */
-export function textAt(request: WebhookRequest, field: string): string | undefined {
-  const value = valueAt(parsedBody(request), field);
+export const textAt = (request: WebhookRequest, field: string): string | undefined =>
+  textOf(valueAt(parsedBody(request), field));
+
+function textOf(value: unknown): string | undefined {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : undefined;
 }
