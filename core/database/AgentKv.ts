@@ -9,6 +9,9 @@ import { tableExists } from "./tableExists.ts";
 const KV_TABLE =
   "CREATE TABLE IF NOT EXISTS _agents_kv (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
 
+/** After all that can follow a prefix: no UTF-8 has this byte. */
+const LAST = "CAST(x'ff' AS TEXT)";
+
 /** Options of `storage.list`. */
 export interface ListOptions {
   /** Only keys that begin with this. Default: all. */
@@ -66,7 +69,7 @@ export class AgentKv {
     const { prefix = "", start, startAfter, end, limit = -1, reverse = false } = options;
     const result = this.#query(
       `SELECT key, value FROM _agents_kv
-       WHERE substr(key, 1, length(?1)) = ?1 AND (?2 IS NULL OR key >= ?2) AND (?3 IS NULL OR key < ?3)
+       WHERE key >= ?1 AND key < ?1 || ${LAST} AND (?2 IS NULL OR key >= ?2) AND (?3 IS NULL OR key < ?3)
          AND (?5 IS NULL OR key > ?5)
        ORDER BY key ${reverse ? "DESC" : "ASC"} LIMIT ?4`,
       [prefix, start, end, limit, startAfter],

@@ -115,6 +115,12 @@ class SqlAgent extends Agent<Env> {
       left: [...(await storage.list()).keys()],
     };
   }
+  listedBy(prefix: string) {
+    const { kv } = this.ctx.storage;
+    const last = "\u{10ffff}";
+    for (const key of ["a", "a\0b", "a\0c", "aa", "ä", last, last + last]) kv.put(key, 1);
+    return kv.list({ prefix }).map(([key]) => key);
+  }
   async syncKv() {
     const { kv } = this.ctx.storage;
     const before = [kv.get("a"), kv.delete("a"), kv.list()];
@@ -254,6 +260,19 @@ describe("ctx.storage", () => {
       seen: [{ n: 1 }, { n: 1 }, [["b/1", [1]]]],
       deleted: [true, true],
     });
+  });
+
+  test("lists the keys of a prefix, whatever is in either", async () => {
+    const last = "\u{10ffff}";
+    const listed: ReadonlyArray<readonly [prefix: string, keys: string[]]> = [
+      ["a", ["a", "a\0b", "a\0c", "aa"]],
+      ["a\0", ["a\0b", "a\0c"]],
+      [last, [last, last + last]],
+      ["", ["a", "a\0b", "a\0c", "aa", "ä", last, last + last]],
+      ["b", []],
+    ];
+    const stub = await agent("prefixes");
+    for (const [prefix, keys] of listed) expect(await stub.listedBy(prefix)).toEqual(keys);
   });
 
   test("sync resolves when what was written is in the journal", async () => {
