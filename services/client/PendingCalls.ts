@@ -22,6 +22,9 @@ export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
 /** Rule 4: as long as a host's lease lives by default, after which another one has the call. */
 const AGAIN_MS = 5_000;
 
+/** Browsers and Node run a longer timer at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
 /** Callbacks of a call or of the reading of a stream. */
 type Callbacks = Omit<FollowOptions, "onChunk"> & {
   readonly onChunk?: ((chunk: unknown, ...place: string[]) => void) | undefined;
@@ -57,7 +60,7 @@ export interface CallRequest {
   readonly onAbort?: () => unknown;
   /** Sends a call with a key once more, if there is a connection. */
   readonly again?: (() => unknown) | undefined;
-  /** Undefined or 0: no limit. */
+  /** Undefined, 0 or more than `TIMER_MS_MAX`: no limit. */
   readonly timeoutMs: number | undefined;
 }
 
@@ -112,7 +115,8 @@ export class PendingCalls {
         call.book.#cancelled.add(id);
         onAbort();
       };
-      const timer = timeoutMs ? setTimeout(timeout, timeoutMs) : undefined;
+      const isLimited = timeoutMs !== undefined && timeoutMs > 0 && timeoutMs <= TIMER_MS_MAX;
+      const timer = isLimited ? setTimeout(timeout, timeoutMs) : undefined;
       const repeat = again && setInterval(() => askAgain(call), AGAIN_MS);
       const call: PendingCall = {
         resolve,

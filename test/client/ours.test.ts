@@ -65,6 +65,15 @@ describe("AgentClient", () => {
     peer.reply((await peer.call()).id, { success: true, done: true });
     await kept;
   });
+  it.each([Infinity, 2 ** 31])("a call may wait for %d ms", async (timeout) => {
+    const client = pool.open({ host: server.host });
+    const long = client.call("long", [], { timeout });
+    const peer = await server.peer();
+    const { id } = await peer.call();
+    await expect(client.call("slow", [], { timeout: 5 })).rejects.toThrow("timed out");
+    peer.reply(id, { success: true, result: 1, done: true });
+    expect(await long).toBe(1);
+  });
   it("arguments that JSON can't carry reject the call and send nothing", async () => {
     const client = pool.open({ host: server.host });
     await expect(client.call("big", [1n])).rejects.toThrow(/BigInt/);
