@@ -13,6 +13,8 @@ import { hashOf, STEP_NAME_CHARS_MAX } from "./stepKey.ts";
 const FETCH_BYTES_MAX = 8 * 1024 * 1024;
 /** `Response` refuses a body with these. */
 const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
+/** The last that `Response` takes. Servers answer with others, too: 999. */
+const STATUS_MAX = 599;
 const BOUNDARY = /boundary="?([^";]+)"?/;
 
 export interface StoredAnswer {
@@ -58,9 +60,13 @@ export function answerOf(
 ): Response {
   const body = BODILESS.has(status) ? null : bytesOf(stored);
   const pairs = headers.map(([name, value]): [string, string] => [name, value]);
-  const response = new Response(body, { status, statusText, headers: pairs });
-  // The constructor has no option for it.
-  return Object.defineProperty(response, "url", { value: url ?? asked });
+  const isOutside = status > STATUS_MAX;
+  const made = { status: isOutside ? STATUS_MAX : status, statusText, headers: pairs };
+  // The constructor takes none of these.
+  return Object.defineProperties(new Response(body, made), {
+    url: { value: url ?? asked },
+    ...(isOutside && { status: { value: status } }),
+  });
 }
 
 /** `body` was read before. Each request makes up a new multipart boundary. */

@@ -76,6 +76,18 @@ it("an answer that is stored is given back when the turn runs again", async () =
   expect(paths()).toEqual(["/one", "/slow", "/slow"]);
 });
 
+it("an answer may have a status that no Response can be made with", async () => {
+  const refused = Object.defineProperty(new Response("no", { status: 500 }), "status", {
+    value: 999,
+  });
+  answers["/odd"] = () => refused;
+  work = async (caller) => {
+    const { status, ok, statusText, url } = await caller.fetch(`${API}/odd`);
+    return { status, ok, statusText, url };
+  };
+  expect(await (await send()).json()).toEqual({ status: 999, ok: false, statusText: "", url: `${API}/odd` }); // prettier-ignore
+});
+
 it("requests whose method is not safe carry the step's key, by order and URL", async () => {
   work = async (caller) => {
     for (const method of ["GET", "POST", "POST", "DELETE"]) await textOf(caller, "/x", { method });
