@@ -198,9 +198,9 @@ export class Agent<
   /**
    * Replaces the state: calls `validateStateChange`, persists the state, sends it to every client
    * and calls `onStateChanged`. Throws what the validator throws, `ReadonlyConnection` in the
-   * context of a readonly connection, `TypeError` for a value that JSON cannot represent, and
-   * `StateTooLarge` or `JournalRateExceeded` past a limit of `AgentStaticOptions`. When it throws,
-   * nothing has changed.
+   * context of a readonly connection, `TypeError` for a value that JSON cannot represent,
+   * `RangeError` for more than 500 levels of nesting, and `StateTooLarge` or `JournalRateExceeded`
+   * past a limit of `AgentStaticOptions`. When it throws, nothing has changed.
    */
   setState(state: State): void {
     const connection = this.#runtime.currentConnection();

@@ -15,6 +15,7 @@ import {
   type WorkflowEventCallback,
   type WorkflowProgressCallback,
 } from "../workflow/WorkflowCallback.ts";
+import { stackOf } from "../errors/thrown.ts";
 
 /** The origin of a state change: a client's connection, or the agent's own code. */
 export type StateSource = Connection | "server";
@@ -64,7 +65,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
       this.log.warn("a client's connection failed", { error: error.message });
     else
       this.log.error("an error in the agent's code", {
-        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        error: stackOf(error),
       });
     throw error;
   }

@@ -5,6 +5,7 @@
  */
 import type { RemoteCause, RemoteError } from "../../schemas/Call.ts";
 import { assertWireValue } from "./wireValue.ts";
+import { messageOf, nameOf } from "../errors/thrown.ts";
 
 /** Causes of causes that go along: real chains are shorter, and a cycle ends. */
 const CAUSES_MAX = 8;
@@ -15,8 +16,8 @@ export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteErr
     return { name: "Error", message: text, ...causeOf(thrown, causesLeft) };
   }
   return {
-    name: thrown.name,
-    message: thrown.message,
+    name: nameOf(thrown),
+    message: messageOf(thrown),
     ...(thrown.cause === undefined ? {} : causeOf(thrown.cause, causesLeft)),
   };
 }
@@ -51,4 +52,4 @@ function isJson(value: unknown): boolean {
 const describe = (value: unknown): string =>
   typeof value === "object" && value !== null && isJson(value)
     ? JSON.stringify(value)
-    : String(value);
+    : messageOf(value);

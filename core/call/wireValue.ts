@@ -5,9 +5,7 @@
  * or can't say at all (a `bigint`, a cycle) is refused with where it stands, on the side whose
  * author can see it.
  */
-
-/** Nested deeper than this is a mistake; JSON itself would end in a stack overflow. */
-const DEPTH_MAX = 500;
+import { LEVELS_MAX } from "../journal/jsonText.ts";
 
 /**
  * Throws `TypeError` naming the place, like `argument 1 of add: .when is a Map`. `what` names the
@@ -30,7 +28,7 @@ function check(value: unknown, what: string, path: string, above: ReadonlyArray<
   }
   if (value === null) return;
   if (above.includes(value)) throw refused(what, path, "part of itself");
-  if (above.length > DEPTH_MAX) throw refused(what, path, "nested too deeply");
+  if (above.length > LEVELS_MAX) throw refused(what, path, "nested too deeply");
   const lost = LOST.find((type) => value instanceof type);
   if (lost !== undefined || ArrayBuffer.isView(value))
     throw refused(what, path, `of type ${value.constructor.name}`);

@@ -7,6 +7,7 @@
  * Sends and closes pass the output gate: they leave after the writes made before them are stored.
  */
 import type { SocketAttachment, SocketInfo } from "../../schemas/Call.ts";
+import { assertWireValue } from "../call/wireValue.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 /** A frame: text, or bytes. */
@@ -78,15 +79,17 @@ export class Connection<TState = unknown> {
 
   /**
    * Sets the connection's state, to a value or by a function of the previous one. Returns the new
-   * state.
+   * state. Throws `TypeError` for a value that JSON can't carry; then nothing has changed.
    */
   setState(change: (previous: TState | null) => TState | null): TState | null;
   setState(next: TState | null): TState | null;
   setState(next: TState | null | ((previous: TState | null) => TState | null)): TState | null {
-    this.#internals.state =
+    const value =
       typeof next === "function"
         ? (next as (previous: TState | null) => TState | null)(this.state)
         : next;
+    assertWireValue(value, "the state of a connection");
+    this.#internals.state = value;
     this.#internals.outlet.attach(this as Connection);
     return this.state;
   }

@@ -3,7 +3,7 @@
  * actor around the object makes one each time the object comes to memory.
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import type { EventOrder } from "./EventOrder.ts";
 import { ObjectId } from "./objectId.ts";
 import type { ObjectSocket } from "./ObjectSocket.ts";

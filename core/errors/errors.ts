@@ -3,10 +3,7 @@
  * message says what happened, to what, and what to do next. Thrown by `core/agent` and `core/turn`.
  */
 import * as Data from "effect/Data";
-
-/** The message of a thrown value, for a log or a record. */
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);
+import { messageOf } from "./thrown.ts";
 
 /** `sql` failed. `query` is the text with `?` for each value; `cause` is SQLite's own error. */
 export class SqlError extends Error {

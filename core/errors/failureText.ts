@@ -1,7 +1,8 @@
-/** An error as the journal keeps it, `name: message`, and an error again. Pure. */
+/** A thrown value as the journal keeps it, `name: message`, and an error again. Pure. */
+import { messageOf, nameOf } from "./thrown.ts";
 
-export const failureText = (error: unknown): string =>
-  error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+export const failureText = (thrown: unknown): string =>
+  thrown instanceof Error ? `${nameOf(thrown)}: ${messageOf(thrown)}` : messageOf(thrown);
 
 /** The error has the name and message of the one that the text was made of. */
 export function errorOfFailure(text: string): Error {

@@ -15,7 +15,7 @@
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import {
   CAUSE_TYPE,

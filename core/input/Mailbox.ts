@@ -28,6 +28,7 @@ import { REFUSED, REPEATED } from "./fixedAnswers.ts";
 import { InputRuns, type RunAgent, type RunHost } from "./InputRuns.ts";
 import { InputDoubts, type Trust } from "./InputDoubts.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 /** Turns of one agent that run or wait for their commit: enough for a full group commit. */
 const TURNS_MAX = 256;
@@ -242,7 +243,7 @@ export class Mailbox {
     };
     this.runs.run(input, envelope).then(ended, (error: unknown) => {
       if (!this.agent.discarded)
-        this.agent.abort(`an input could not be finished: ${String(error)}`);
+        this.agent.abort(`an input could not be finished: ${messageOf(error)}`);
       ended();
     });
   }

@@ -12,7 +12,8 @@
  */
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
+import { jsonText } from "../journal/jsonText.ts";
 import { storeInput } from "../inbox/storeInput.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "./QueueTable.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -340,10 +341,10 @@ export class QueueLane {
   }
 }
 
-/** JSON text; null for `undefined`. Throws `TypeError` for what JSON can't carry. */
+/** JSON text; null for `undefined`. Throws as `jsonText`; `TypeError` for what it leaves out. */
 export function toJson(payload: unknown): string | null {
   if (payload === undefined) return null;
-  const text = JSON.stringify(payload) as string | undefined;
+  const text = jsonText(payload, "the payload of queue and schedule");
   if (text === undefined)
     throw new TypeError(
       `the payload of queue and schedule must be JSON, and a ${typeof payload} is not: pass its data`,

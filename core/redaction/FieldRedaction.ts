@@ -7,7 +7,8 @@
  * 1. A path is names with dots between them. `*` is any name or index. A list is looked through:
  *    `items.email` is the field of each item.
  * 2. JSON and forms can be read; in a form's value that is JSON, too (`payload.user.name`). Any
- *    other body is hidden whole: nobody can say where the fields are in it.
+ *    other body is hidden whole, and so is JSON that is nested too deeply to be followed: nobody
+ *    can say where the fields are in it.
  */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 
@@ -61,7 +62,13 @@ export function conceal(text: string, values: ReadonlyArray<string>): string {
 function hide(body: Uint8Array, paths: ReadonlyArray<string>, { isForm = false } = {}): Hidden {
   const hiding = new Hiding(paths);
   const text = textOf(body);
-  const hidden = text === undefined ? REDACTED : isForm ? hiding.form(text) : hiding.json(text);
+  let hidden: string | undefined;
+  try {
+    hidden = text === undefined ? REDACTED : isForm ? hiding.form(text) : hiding.json(text);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    hidden = undefined; // nested deeper than the stack reaches
+  }
   if (hidden === text) return { body, values: NOTHING };
   const values = [...hiding.values].toSorted((a, b) => b.length - a.length).slice(0, VALUES_MAX);
   return { body: encoder.encode(hidden ?? REDACTED), values };

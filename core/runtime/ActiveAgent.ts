@@ -55,6 +55,7 @@ import { StepWrites } from "../step/stepErrors.ts";
 import { undoTurn } from "../step/undoTurn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly id: AgentId;
@@ -318,7 +319,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.busy++;
     promise
       .catch((error: unknown) =>
-        this.log.error("a waitUntil promise rejected", { error: String(error) }),
+        this.log.error("a waitUntil promise rejected", { error: messageOf(error) }),
       )
       .finally(() => this.busy--);
   }

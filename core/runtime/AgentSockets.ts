@@ -306,11 +306,17 @@ function skipTo(connection: Connection, next: number | undefined): void {
   if (next !== undefined) internals.next = Math.max(internals.next ?? next, next);
 }
 
+/** What is neither text nor bytes is sent as its text, as by every WebSocket. */
 function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint8Array } {
-  if (typeof message === "string") return { text: true, bytes: encoder.encode(message) };
-  const bytes = ArrayBuffer.isView(message)
-    ? new Uint8Array(message.buffer, message.byteOffset, message.byteLength)
-    : new Uint8Array(message);
   // Copied: it leaves after the commit, and the caller may reuse its buffer meanwhile.
-  return { text: false, bytes: bytes.slice() };
+  if (ArrayBuffer.isView(message)) {
+    const { buffer, byteOffset, byteLength } = message;
+    return { text: false, bytes: new Uint8Array(buffer, byteOffset, byteLength).slice() };
+  }
+  if (isArrayBuffer(message)) return { text: false, bytes: new Uint8Array(message).slice() };
+  return { text: true, bytes: encoder.encode(String(message)) };
 }
+
+/** Of another realm, too. */
+const isArrayBuffer = (message: unknown): message is ArrayBuffer =>
+  Object.prototype.toString.call(message) === "[object ArrayBuffer]";

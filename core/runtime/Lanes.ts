@@ -11,7 +11,8 @@
  *
  * Part of `ActiveAgent`.
  */
-import { AgentDiscarded, messageOf } from "../errors/errors.ts";
+import { AgentDiscarded } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import { CALL_KEYS, CallLane } from "../durableCall/CallLane.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { AbortSource } from "../lazyFetch/AbortSource.ts";

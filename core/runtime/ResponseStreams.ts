@@ -11,6 +11,7 @@ import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { SparseMap } from "../collections/sparse.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 /** The most bytes of one piece: well below the broker's limit of a message. */
 export const PIECE_BYTES_MAX = 256 * 1024;
@@ -87,7 +88,7 @@ export class ResponseStreams {
       this.watch(id, stream);
       return { bytes };
     } catch (error) {
-      this.agent.log.warn("the body of a response failed", { error: String(error) });
+      this.agent.log.warn("the body of a response failed", { error: messageOf(error) });
       this.forget(id);
       return { bytes: new Uint8Array(0), end: "failed" };
     }

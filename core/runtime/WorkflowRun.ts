@@ -35,6 +35,7 @@ import { REPORT_ERROR, Steps, type Report } from "../workflow/Steps.ts";
 import { Wakes } from "../workflow/Wakes.ts";
 import { workflowContext } from "./workflowContext.ts";
 import type { ControlAction, InstanceStatus, WorkflowCalls } from "../workflow/WorkflowCalls.ts";
+import { messageOf, stackOf } from "../errors/thrown.ts";
 
 /** Rule 3: more than a host could spend in its life. */
 const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
@@ -223,7 +224,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       if (run.status === "queued") table.setStatus("running");
       this.#run(run, execution, steps).catch((error: unknown) => {
         if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
-        runtime.abort(`a workflow's end can't be recorded: ${String(error)}`);
+        runtime.abort(`a workflow's end can't be recorded: ${messageOf(error)}`);
       });
     });
     return execution;
@@ -255,7 +256,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       return;
     }
     this.#runtime.log.warn("a workflow ended with an error", {
-      error: thrown.error instanceof Error ? (thrown.error.stack ?? "") : String(thrown.error),
+      error: stackOf(thrown.error),
     });
     await this.#end(run, execution, { error: describeThrown(thrown.error) });
   }

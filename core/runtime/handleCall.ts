@@ -45,6 +45,7 @@ import { cancelRpc, handleRpcFrame, runRequestRpc, runRpc } from "./handleRpc.ts
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 /**
  * `abort`: of the call's turn. Resolves when the answer may leave. Rejects with `AgentDiscarded`
@@ -316,7 +317,8 @@ function setStateFromClient(agent: ActiveAgent, state: unknown, connection: Conn
     changeFromClient(agent.agent, agent, connection, state);
   } catch (error) {
     const refused = error instanceof ReadonlyConnection;
-    if (!refused) agent.log.warn("a client's state update was rejected", { error: String(error) });
+    if (!refused)
+      agent.log.warn("a client's state update was rejected", { error: messageOf(error) });
     agent.sockets.sendText(
       connection,
       stateErrorFrame(refused ? "Connection is readonly" : "State update rejected"),

@@ -26,6 +26,7 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 import { respond } from "./answerRequest.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 /**
  * What a durable method returned, when that is stored (`CallLane`). Rejects as the lane. The call
@@ -101,7 +102,7 @@ export async function handleRpcFrame(
     agent.emit("rpc", { method: name });
   } catch (error) {
     if (agent.isLost) return;
-    const message = error instanceof Error ? error.message : "Unknown error occurred";
+    const message = error instanceof Error ? messageOf(error) : "Unknown error occurred";
     agent.emit("rpc:error", { method: name, error: message });
     stream.error(message);
   } finally {

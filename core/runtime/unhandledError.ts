@@ -11,6 +11,7 @@
 import { AgentDiscarded, AgentDestroyed, TurnTimedOut } from "../errors/errors.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
+import { stackOf } from "../errors/thrown.ts";
 
 /** The agent whose code failed. */
 export type FailingAgent = Pick<
@@ -37,7 +38,7 @@ export function unhandledError(
       ...(attempt !== undefined && { attempt }),
       ...(delivery !== undefined && { delivery }),
       failsItsTurn: turn.running,
-      error: turn.conceal(error instanceof Error ? (error.stack ?? error.message) : String(error)),
+      error: turn.conceal(stackOf(error)),
     });
   }
   if (agent.discarded) return;

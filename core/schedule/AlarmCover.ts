@@ -10,7 +10,8 @@
  * 3. Timers that may have been armed for a due time that no row has any more are cancelled after
  *    the commit, on a best-effort basis. One that is left over wakes the agent once for nothing.
  */
-import { AgentDiscarded, messageOf } from "../errors/errors.ts";
+import { AgentDiscarded } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { BrokerTimers } from "./BrokerTimers.ts";

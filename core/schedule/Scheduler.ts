@@ -13,7 +13,7 @@
  * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself. If it falls due
  *    while it runs, it runs again at the end.
  */
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleCall } from "./Schedule.ts";
 import { SCHEDULE_TABLE, ScheduleTable, toSchedule, type ScheduleRow } from "./ScheduleTable.ts";

@@ -11,7 +11,7 @@
  *
  * `Scheduler` calls it for a row that it has checked; `runJob` does the attempts.
  */
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { CronShape } from "./Cron.ts";
 import { INTERVAL_SECONDS_MAX } from "./Schedule.ts";

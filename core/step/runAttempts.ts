@@ -2,7 +2,8 @@
  * Runs the function of a step until it returns: its attempts with their timeout, signal and pauses,
  * and what it returned as JSON text. `AgentSteps` stores the result.
  */
-import { AgentDestroyed, AgentDiscarded, messageOf } from "../errors/errors.ts";
+import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import { firstOf, type Abortable } from "../lazyFetch/AbortSource.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";

@@ -3,7 +3,7 @@
  * turns, steps of workflows and durable calls alike. Pure.
  */
 import { assertWireValue } from "../call/wireValue.ts";
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 /** UTF-16 units of JSON. As much as of a state: it is kept in memory until its turn ends. */
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;

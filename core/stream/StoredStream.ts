@@ -2,6 +2,7 @@
  * A durable stream as its agent's code writes and reads it: checks what is given, and passes it to
  * `Streams`, which keeps it. Made for each call of `this.stream`; it holds nothing but the key.
  */
+import { jsonText } from "../journal/jsonText.ts";
 import { durationMs } from "../time/durationMs.ts";
 import type {
   DurableStream,
@@ -109,7 +110,7 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
 const ERROR_LENGTH_MAX = 1000;
 
 function jsonOf(value: unknown, what: string): string {
-  const text = JSON.stringify(value) as string | undefined;
+  const text = jsonText(value, `${what} of a stream`);
   if (text === undefined)
     throw new TypeError(`${what} of a stream is JSON; a ${typeof value} is not`);
   return text;

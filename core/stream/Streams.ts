@@ -16,7 +16,7 @@
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { StepScope, Turn } from "../turn/Turn.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import type { Cursor } from "./Cursor.ts";
 import { StreamOver, StreamTooLarge, TooManyStreams } from "./errors.ts";
 import type { ExpiryAlarm } from "./ExpiryAlarm.ts";

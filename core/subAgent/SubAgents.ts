@@ -20,7 +20,7 @@ import { AgentNamespace } from "../namespace/AgentNamespace.ts";
 import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
-import { messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/thrown.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { SUB_PREFIX } from "../namespace/subAgentPaths.ts";
 import { SubAgentTable, type SubAgentInfo } from "./SubAgentTable.ts";

@@ -3,6 +3,7 @@
  * log.
  */
 import type { AgentId } from "../../schemas/Address.ts";
+import { messageOf } from "../errors/thrown.ts";
 import type { Observability } from "./observability.ts";
 import type { LogShape } from "./Log.ts";
 import type { TimeShape } from "../time/Time.ts";
@@ -17,6 +18,6 @@ export function emitEvent(
   try {
     observability?.emit({ type, agent: id.class, name: id.name, payload, timestamp });
   } catch (error) {
-    log.warn("an observability event was not taken", { type, error: String(error) });
+    log.warn("an observability event was not taken", { type, error: messageOf(error) });
   }
 }

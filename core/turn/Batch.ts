@@ -30,6 +30,21 @@ export const newBatch = (): Batch => ({
   fence: false,
 });
 
+/** Runs all of them, whatever one throws; returns the first error. */
+export function runOutputs(
+  { outputs }: Batch,
+  seq: Sequence,
+): { readonly error: unknown } | undefined {
+  let failure: { readonly error: unknown } | undefined;
+  for (const output of outputs)
+    try {
+      output(seq);
+    } catch (error) {
+      failure ??= { error };
+    }
+  return failure;
+}
+
 /** Whether it has outputs at most, and nothing to store. */
 export const isEmpty = (batch: Batch | undefined): boolean =>
   batch === undefined || (batch.turns.size === 0 && !batch.fence);

@@ -18,7 +18,7 @@ import { TimeoutQueue } from "../time/TimeoutQueue.ts";
 import { perClock } from "../time/perClock.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
 import type { AppendResult } from "../journal/Journal.ts";
-import { isEmpty, isOpen, mayEndSoon, newBatch, type Batch, type Output } from "./Batch.ts";
+import { isEmpty, isOpen, mayEndSoon, newBatch, runOutputs, type Batch, type Output } from "./Batch.ts"; // prettier-ignore
 import { applyEvent } from "../journal/applyEvent.ts";
 import { isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
 import { encodeDestroyed } from "../journal/encodeCommit.ts";
@@ -380,9 +380,9 @@ export class Committer {
 
   private release(batch: Batch): void {
     this.inFlight = undefined;
-    const { seq } = this.host.image;
-    for (const output of batch.outputs) output(seq);
-    if (this.wanted) this.startFlush();
+    const failure = runOutputs(batch, this.host.image.seq);
+    if (failure !== undefined) this.fail("Defect", failure.error);
+    else if (this.wanted) this.startFlush();
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {

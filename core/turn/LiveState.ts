@@ -3,6 +3,7 @@
  * (`protocol.md` §6.1). Kept as value and as JSON text: the text is what is journaled and sent.
  */
 import type { Connection } from "../connection/Connection.ts";
+import { jsonText } from "../journal/jsonText.ts";
 import type { AgentOutlet } from "./AgentOutlet.ts";
 import type { AgentTurns } from "./AgentTurns.ts";
 import type { Turn } from "./Turn.ts";
@@ -60,7 +61,7 @@ export class LiveState {
    * nothing has changed.
    */
   write(next: unknown, { except, changed, isInitial = false }: StateWrite): void {
-    const text = next === undefined ? undefined : (JSON.stringify(next) as string | undefined);
+    const text = jsonText(next, "setState: the state");
     if (next !== undefined && text === undefined)
       throw new TypeError(`setState: a ${typeof next} is not JSON; nothing was changed`);
     const { agent } = this;

@@ -12,6 +12,7 @@ import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";
 import type { StepCounts } from "./StepCounts.ts";
 import type { TurnSteps } from "./TurnSteps.ts";
+import { messageOf, nameOf } from "../errors/thrown.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
@@ -165,9 +166,9 @@ export class Turn {
   /** The error without it; itself where nothing is hidden. */
   concealError(error: unknown): unknown {
     if (!this.hides || error === undefined) return error;
-    if (!(error instanceof Error)) return this.conceal(String(error));
-    const concealed = new Error(this.conceal(error.message));
-    concealed.name = error.name;
+    if (!(error instanceof Error)) return this.conceal(messageOf(error));
+    const concealed = new Error(this.conceal(messageOf(error)));
+    concealed.name = nameOf(error);
     if (error.stack !== undefined) concealed.stack = this.conceal(error.stack);
     return concealed;
   }

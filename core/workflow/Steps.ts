@@ -12,6 +12,7 @@ import type { StepRecord } from "./RunTable.ts";
 import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
 import { resolveConfig, type StepConfig, type WorkflowDuration } from "./stepConfig.ts";
 import type { StepFunction, WorkflowStep, WorkflowStepEvent } from "./WorkflowStep.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 /** What a step tells the agent. */
 export type Report =
@@ -152,8 +153,7 @@ export class Steps implements WorkflowStep {
     return this.#report("reportComplete", { kind: "complete", value: result });
   }
   reportError(error: unknown): Promise<void> {
-    const value = error instanceof Error ? error.message : String(error);
-    return this.#report(REPORT_ERROR, { kind: "error", value });
+    return this.#report(REPORT_ERROR, { kind: "error", value: messageOf(error) });
   }
   sendEvent(event: unknown): Promise<void> {
     return this.#report("sendEvent", { kind: "event", value: event });

@@ -5,6 +5,7 @@
  */
 
 import { ApprovalTimedOut } from "../approval/approvalErrors.ts";
+import { messageOf, nameOf } from "../errors/thrown.ts";
 
 /** Thrown by a step's function: trying again is pointless. */
 export class NonRetryableError extends Error {
@@ -47,7 +48,7 @@ export interface StoredError {
 
 /** The text of a thrown value; one that is not an error is named as such. */
 export function describeThrown(thrown: unknown): StoredError {
-  if (thrown instanceof Error) return { name: thrown.name, message: thrown.message };
+  if (thrown instanceof Error) return { name: nameOf(thrown), message: messageOf(thrown) };
   const what = typeof thrown === "string" ? `the string ${JSON.stringify(thrown)}` : textOf(thrown);
   return { name: "Error", message: `${what} was thrown; throw an Error instead` };
 }
@@ -66,6 +67,6 @@ function textOf(value: unknown): string {
   try {
     return JSON.stringify(value);
   } catch {
-    return String(value);
+    return messageOf(value);
   }
 }

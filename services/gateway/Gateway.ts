@@ -32,6 +32,7 @@ import { answerRequest } from "./routeRequest.ts";
 import { serveCensus, SocketTable } from "./SocketTable.ts";
 import { decideUpgrade } from "./upgrade.ts";
 import { WebhookEndpoint } from "./WebhookEndpoint.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 /** Begins the span of a plain request. Continues the caller's trace, if it sends one. */
 const beginSpan = (tracing: TracingShape, { method, target, headers }: HttpRequest): Span =>
@@ -159,7 +160,7 @@ export class Gateway {
     onFailure: ({ error, ...where }) =>
       this.services.log.error("a request could not be handled", {
         ...where,
-        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        error: stackOf(error),
       }),
   };
 

@@ -43,6 +43,7 @@ import { tooMany } from "./RateLimit.ts";
 import { plain } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead, type FoundAgent } from "./webhookInput.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 /** Deadlines are seconds: this much more is not noticed. */
 const DEADLINE_SLACK_MS = 25;
@@ -107,7 +108,7 @@ export class WebhookEndpoint {
       this.services.log.error("a webhook could not be handled", {
         route: webhook.route.path,
         delivery: webhook.id,
-        error: error instanceof Error ? error.stack : String(error),
+        error: stackOf(error),
       });
       webhook.respond(plain(500, "Internal Server Error"), {
         status: "unavailable",

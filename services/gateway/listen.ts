@@ -5,6 +5,7 @@
  */
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 /** Subscribes until the returned function is called. */
 export const listen = (
@@ -20,7 +21,7 @@ export const listen = (
       } catch (error) {
         log.warn("a message could not be read", {
           subject,
-          error: error instanceof Error ? error.message : String(error),
+          error: messageOf(error),
         });
       }
     },

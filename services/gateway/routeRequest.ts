@@ -16,6 +16,7 @@ import { FAILED } from "../../core/http/responseHead.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { plain, toHttpResponse, type GatewayAnswer } from "./requests.ts";
+import { messageOf, stackOf } from "../../core/errors/thrown.ts";
 
 /**
  * The answer to a request that may have run, or that may itself end hosts. The gateway does not
@@ -75,7 +76,7 @@ async function routed(services: GatewayServices, request: Request): Promise<Resp
     const response: unknown = await fetch(request, env, {
       waitUntil: (promise) =>
         void Promise.resolve(promise).catch((error: unknown) =>
-          log.error("a waitUntil promise rejected", { error: String(error) }),
+          log.error("a waitUntil promise rejected", { error: messageOf(error) }),
         ),
       passThroughOnException: () => undefined,
       routeAgentRequest: (given) => access.routeAgentRequest(given),
@@ -113,7 +114,7 @@ async function answerWith(
 const logFailure = ({ log }: GatewayServices, request: Request, error: unknown): void =>
   log.error("the module's fetch failed", {
     ...whereOf(request),
-    error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    error: stackOf(error),
   });
 
 /** The request for the log, without its query, which may contain secrets. */

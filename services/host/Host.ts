@@ -32,6 +32,7 @@ import { serveErasures } from "./serveErasures.ts";
 import { countStalls } from "./shardUsage.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 /** An agent leaves memory at most this much later than its class allows. */
 const SWEEP_MS_DEFAULT = 1000;
@@ -195,7 +196,7 @@ export class Host {
   private every(ms: number, f: () => Promise<void>): void {
     const failed = (error: unknown): void =>
       this.services.log.error("a periodic task of the host failed; it runs again", {
-        error: error instanceof Error ? error.stack : String(error),
+        error: stackOf(error),
       });
     let cancel = (): void => undefined;
     const again = (): void => {

@@ -43,6 +43,7 @@ import { Slots } from "./Slots.ts";
 import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 /**
  * Part of the TTL by which a lease counts as lost before it expires: clocks drift, acks are
@@ -322,7 +323,7 @@ export class Shard {
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
       // It was set aside by this call.
       if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
-      log.error("an agent could not answer", { ...id, error: describe(error) });
+      log.error("an agent could not answer", { ...id, error: stackOf(error) });
       return { reply: { kind: "error", ...(isOfCode(call) ? encodeError(error) : HIDDEN) } };
     }
   }
@@ -386,6 +387,3 @@ const isOfCode = ({ kind }: Call): boolean =>
   kind === "child" ||
   kind === "restore";
 const HIDDEN = { name: "Error", message: "Internal Server Error" };
-
-const describe = (error: unknown): string =>
-  error instanceof Error ? (error.stack ?? error.message) : String(error);

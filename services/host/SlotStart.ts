@@ -4,6 +4,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HostServices } from "./HostServices.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 /** Delay before a failed activation is retried for waiting inputs: the first, and the longest. */
 const RETRY_MS_MIN = 200;
@@ -80,7 +81,7 @@ export class SlotStart<Live> {
     log.warn("an agent could not be started; its inputs wait", {
       ...this.slot.id,
       retryInMs: delayMs,
-      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      error: stackOf(error),
     });
     this.cancelRetry = time.after(delayMs, () => {
       this.cancelRetry = undefined;

@@ -23,6 +23,7 @@ import type {
   OnAsk,
 } from "../../core/input/Isolation.ts";
 import { isTransient } from "./slotErrors.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 /** An agent leaves memory at most this much later than its class allows. */
 const SWEEP_MS = 1_000;
@@ -102,7 +103,7 @@ class IsolatedAgent {
       (error: unknown) => {
         if (isTransient(error))
           return answer({ kind: "failed", transient: true, message: String(error) });
-        this.services.log.error("an agent could not answer", { ...id, error: describe(error) });
+        this.services.log.error("an agent could not answer", { ...id, error: stackOf(error) });
         answer({
           kind: "answered",
           data: encodeAnswer({ reply: { kind: "error", ...encodeError(error) } }),
@@ -144,6 +145,3 @@ function encodeAnswer({ reply, body }: CallAnswer): string {
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   return Buffer.from(encodeMessage(reply, bytes)).toString("base64");
 }
-
-const describe = (error: unknown): string =>
-  error instanceof Error ? (error.stack ?? error.message) : String(error);

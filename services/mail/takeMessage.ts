@@ -20,6 +20,7 @@ import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts"
 import { routeAgentEmail, UnknownAgentNamespace } from "../../core/namespace/routeAgentEmail.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { MailModule, MailServices } from "./MailServices.ts";
+import { messageOf, stackOf } from "../../core/errors/thrown.ts";
 
 const ACCEPTED: MailAnswer = { _tag: "Accepted" };
 export const UNKNOWN_RECIPIENT: MailAnswer = {
@@ -95,7 +96,7 @@ async function handle(
   await handler(email, env, {
     waitUntil: (promise) =>
       void promise.catch((error: unknown) =>
-        log.error("a waitUntil promise rejected", { error: String(error) }),
+        log.error("a waitUntil promise rejected", { error: messageOf(error) }),
       ),
     passThroughOnException: () => undefined,
   });
@@ -119,7 +120,7 @@ function failed(
   log.error(isOutside ? "a mail could not be handled now" : "the module's email failed", {
     from,
     to,
-    error: isOutside || !(error instanceof Error) ? String(error) : (error.stack ?? error.message),
+    error: isOutside ? String(error) : stackOf(error),
   });
   return LATER;
 }

@@ -12,6 +12,7 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { unhandledError } from "../../core/runtime/unhandledError.ts";
 import { asyncAmbient, callingAgent } from "./AsyncAmbient.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 
 /** Rule 2: a loop that rejects may do so 100,000 times a second. */
 const WINDOW_MS = 10_000;
@@ -45,7 +46,7 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     if (agent !== undefined && turn !== undefined) unhandledError(agent, turn, error, { quiet });
     else if (!quiet)
       log.error("an error outside of any turn was not handled", {
-        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        error: stackOf(error),
       });
   };
   process.on("unhandledRejection", handle);

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { failureText } from "../../core/errors/failureText.ts";
+import { messageOf, stackOf } from "../../core/errors/thrown.ts";
+
+const withGetter = (name: string): Error =>
+  Object.defineProperty(new Error("x"), name, {
+    get: () => {
+      throw new Error("no");
+    },
+  });
+const UNREADABLE = "a value that can't be read as text";
+
+test.each([
+  ["an error", new RangeError("too far"), "too far", "RangeError: too far"],
+  ["a string", "why", "why", "why"],
+  ["undefined", undefined, "undefined", "undefined"],
+  ["a symbol", Symbol("s"), "Symbol(s)", "Symbol(s)"],
+  ["an object without a prototype", Object.create(null), UNREADABLE, UNREADABLE],
+  ["an error without a message", withGetter("message"), UNREADABLE, `Error: ${UNREADABLE}`],
+  ["an error without a name", withGetter("name"), "x", `${UNREADABLE}: x`],
+  ["an error whose message is no text", Object.assign(new Error(), { message: Symbol("m") }), "Symbol(m)", "Error: Symbol(m)"],
+])("%s has a text", (_, thrown, message, failure) => {
+  expect([messageOf(thrown), failureText(thrown)]).toEqual([message, failure]);
+  expect(typeof stackOf(thrown)).toBe("string");
+}); // prettier-ignore
+
+test("an error without a stack has its message, and one that can't be read has none", () => {
+  expect(stackOf(Object.assign(new Error("x"), { stack: undefined }))).toBe("x");
+  expect(stackOf(withGetter("stack"))).toBe(UNREADABLE);
+});

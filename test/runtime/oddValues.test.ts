@@ -1,0 +1,186 @@
+/**
+ * Values that no author of an agent thinks of, from clients and from code: what is thrown that has
+ * no text, what is nested without an end, what JSON can't carry. None of them stops an agent.
+ */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Agent, callable } from "agents";
+import { testAgents, type TestAgents } from "agents/testing";
+import { body, github, webhook } from "agents/webhooks";
+import { LEVELS_MAX } from "../../core/journal/jsonText.ts";
+
+const SECRET = "s3cret";
+/** `node:querystring` makes such objects, and so do groups of a regular expression. */
+const WITHOUT_TEXT: unknown = Object.create(null);
+const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
+
+class OddAgent extends Agent<object, unknown> {
+  static override options = {
+    http: "open" as const,
+    redact: ["secret"],
+    retry: { maxAttempts: 2, baseDelayMs: 10, maxDelayMs: 10 },
+  };
+  override initialState: unknown = { runs: 0 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    const { fails = false } = (await request.json()) as { fails?: boolean };
+    if (fails) throw WITHOUT_TEXT;
+    this.#count();
+    return new Response("counted");
+  }
+  override onMessage(): void {
+    this.#count();
+  }
+  #count(): void {
+    this.setState({ runs: (this.state as { runs: number }).runs + 1 });
+  }
+
+  @callable() fail(): void {
+    throw WITHOUT_TEXT;
+  }
+  @callable() reject(): void {
+    this.ctx.waitUntil(Promise.reject(WITHOUT_TEXT));
+  }
+  @callable() async enqueue(method: "fail" | "keep", payload?: unknown): Promise<void> {
+    await this.queue(method, payload);
+  }
+  @callable() keep(value: unknown): void {
+    this.setState(value);
+  }
+  /** Between two writes, so that outputs wait for a commit. */
+  @callable() mark(): string {
+    const [connection] = this.getConnections();
+    this.#count();
+    try {
+      connection!.setState({ n: 10n });
+      return "taken";
+    } catch (error) {
+      return String(error);
+    } finally {
+      this.#count();
+    }
+  }
+  /** A state that was JSON when it was set, and is not when it is sent. */
+  @callable() turnBad(): void {
+    const [connection] = this.getConnections();
+    let reads = 0;
+    this.#count();
+    connection!.setState({
+      toJSON: () => {
+        if (++reads > 1) throw new Error("not again");
+        return {};
+      },
+    });
+  }
+  @callable() say(): void {
+    const [connection] = this.getConnections();
+    for (const value of [3, { a: 1 }, undefined, new ArrayBuffer(2), "text"])
+      connection!.send(value as string);
+  }
+}
+
+let agents: TestAgents;
+beforeEach(async () => {
+  const route = webhook("/hooks", {
+    agent: OddAgent,
+    verify: github({ secret: { value: SECRET } }),
+    entity: body("for"),
+  });
+  agents = await testAgents({ agents: [OddAgent], webhooks: [route] });
+});
+afterEach(() => agents.close());
+
+const send = (id: string, text: string): Promise<Response> =>
+  agents.webhook("/hooks", text, agents.sign.github(text, SECRET, { id, event: "x" }));
+const aborts = () => agents.logs.filter(({ message }) => message === "an agent was aborted");
+
+describe("a thrown value without a text", () => {
+  test("fails a webhook like any other: it is tried again, and then a dead letter", async () => {
+    await send("1", '{"for":"a","fails":true}');
+    await agents.settled();
+    expect(await agents.agent(OddAgent, "a").deadLetters()).toHaveLength(1);
+    expect((await send("2", '{"for":"a"}')).status).toBe(200);
+    expect(aborts()).toEqual([]);
+  });
+
+  test("fails a queue item, and not those behind it", async () => {
+    const client = await agents.connect(OddAgent, "a");
+    await client.call("enqueue", ["fail"]);
+    await client.call("enqueue", ["keep", "after"]);
+    await agents.settled();
+    expect(client.state).toBe("after");
+    expect(await agents.agent(OddAgent, "a").deadLetters()).toHaveLength(1);
+    expect(aborts()).toEqual([]);
+  });
+
+  test("of a call is an answer to its caller, and to a stub's", async () => {
+    const client = await agents.connect(OddAgent, "a");
+    await expect(client.call("fail")).rejects.toThrow("Unknown error occurred");
+    await expect(agents.agent(OddAgent, "a").fail()).rejects.toThrow("{}");
+    await client.call("reject");
+    await agents.settled();
+    expect(agents.logs).toContainEqual(
+      expect.objectContaining({ message: "a waitUntil promise rejected" }),
+    );
+  });
+});
+
+describe("a value that is nested without an end", () => {
+  test.each([LEVELS_MAX + 1, 4_000, 50_000])(
+    "of %i levels is no state and no payload, and the agent starts again as it was",
+    async (levels) => {
+      const client = await agents.connect(OddAgent, "a");
+      await client.call("keep", ["before"]);
+      client.send(`{"type":"cf_agent_state","state":${nested(levels)}}`);
+      await agents.settled();
+      expect(client.ofType("cf_agent_state_error")).toMatchObject([
+        { error: "State update rejected" },
+      ]);
+      for (const call of ['"keep","args":[', '"enqueue","args":["keep",'])
+        client.send(`{"type":"rpc","id":"1","method":${call}${nested(levels)}]}`);
+      await agents.settled();
+      const [, ...replies] = client.ofType("rpc");
+      expect(replies).toMatchObject([{ success: false }, { success: false }]);
+      expect(await agents.agent(OddAgent, "a").state()).toBe("before");
+      expect(aborts()).toEqual([]);
+    },
+  );
+
+  test("may be the most that is allowed", async () => {
+    const client = await agents.connect(OddAgent, "a");
+    const state = JSON.parse(nested(LEVELS_MAX)) as unknown;
+    await client.call("keep", [state]);
+    expect(await agents.agent(OddAgent, "a").state()).toEqual(state);
+  });
+
+  test("is taken where fields of it are to be hidden, and hidden whole in the journal", async () => {
+    const text = `{"for":"a","list":${nested(100_000)},"secret":"x"}`;
+    expect((await send("1", text)).status).toBe(200);
+    const client = await agents.connect(OddAgent, "a");
+    client.send(text);
+    await agents.settled();
+    expect(client.state).toEqual({ runs: 2 });
+    const kept = (await agents.agent(OddAgent, "a").events()).map(({ cause }) => cause.body);
+    expect(kept.filter((one) => one !== undefined)).toEqual(["REDACTED", "REDACTED"]);
+  });
+});
+
+describe("a connection's state that JSON can't carry", () => {
+  test("is refused, and what waits for the commit beside it leaves", async () => {
+    const client = await agents.connect(OddAgent, "a");
+    expect(await client.call("mark")).toContain("the state of a connection: .n is a bigint");
+    expect(client.state).toEqual({ runs: 2 });
+  });
+
+  test("holds back nothing else when it turns into such a value later", async () => {
+    const client = await agents.connect(OddAgent, "a");
+    await client.call("turnBad");
+    expect(client.state).toEqual({ runs: 1 });
+  });
+});
+
+test("what a connection sends is text where it is no bytes, as by every WebSocket", async () => {
+  const client = await agents.connect(OddAgent, "a");
+  await client.call("say");
+  const sent = client.frames.filter((frame) => (frame as { type?: string } | null)?.type === undefined); // prettier-ignore
+  expect(sent).toEqual([3, "[object Object]", "undefined", new Uint8Array(2), "text"]);
+});
