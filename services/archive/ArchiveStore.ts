@@ -1,5 +1,5 @@
 /**
- * Where an archive's objects lie: `FolderStore` or `S3Store`. Names are relative, with `/`.
+ * The storage of an archive's objects: `FolderStore` or `S3Store`. Names are relative, with `/`.
  * `test/retention/archive` has the rules that both keep.
  */
 export interface ArchiveStore {

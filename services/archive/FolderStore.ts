@@ -4,8 +4,9 @@
  *
  * 1. An object is written under a temporary name, flushed to disk, renamed, and its folder flushed.
  *    A process that ends in between leaves a temporary file, which no reader takes for an object.
- * 2. The folder itself is never made: where a disk is not mounted, history would go beside it.
- * 3. Files are their owner's alone: they hold what agents were sent.
+ * 2. The folder itself is never created: if a disk is not mounted, history would be written beside
+ *    it.
+ * 3. Only the owner can read the files: they contain what agents received.
  */
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
@@ -46,7 +47,7 @@ export class FolderStore implements ArchiveStore {
       await rm(temporary, { force: true }).catch(() => undefined);
       throw error;
     }
-    // Each level may be new.
+    // Every level may be new.
     for (let at = folder; at.length >= this.root.length; at = dirname(at)) await syncFolder(at);
   }
 

@@ -6,13 +6,13 @@
  * 2. The client is `@aws-sdk/client-s3`, an optional peer that is loaded when the archive is first
  *    used. Credentials, region and endpoint come from AWS's own variables and files, never from the
  *    URL, which is logged.
- * 3. A request ends: it is tried a few times, with the client's pauses for a bucket that is
- *    throttled, and cut off after a bounded time.
+ * 3. Every request ends: it is tried a few times, with the client's pauses for a throttled bucket,
+ *    and aborted after a limited time.
  */
 import type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
 import type { ArchiveStore } from "./ArchiveStore.ts";
 
-/** The client waits up to a second or two between them. The next walk tries again anyway. */
+/** The client waits up to two seconds between them. The next walk tries again anyway. */
 const ATTEMPTS_MAX = 4;
 /** With all attempts. A segment of 8 MiB over 2 Mbit/s takes half of it. */
 const REQUEST_TIMEOUT_MS = 60_000;

@@ -7,12 +7,13 @@
  *
  * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of
  *    archiving.
- * 2. The index is stored and read back, then the segment; only then `put` resolves. So no segment
- *    is without an index: what a process leaves that dies in between is found by `erase`.
- * 3. A part is read by its place (`ArchivePlace`) alone: one range of one object, whose checksum is
+ * 2. The index is stored and read back, then the segment; only then `put` resolves. Every segment
+ *    therefore has an index, by which `erase` finds what a process left that died in between.
+ * 3. A part is read by its place (`ArchivePlace`): one range of one object, whose checksum is
  *    compared.
  * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member
- *    of the same length without content, so that others' places stay. Then the index forgets it.
+ *    of the same length without content, so that the other parts stay in place. Then the index
+ *    drops it.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
@@ -215,7 +216,8 @@ export class SegmentArchive implements ArchiveShape {
     const { store } = this.options;
     const { segment } = index;
     const stored = await this.ask(() => store.get(segment));
-    // Not stored yet: its writer may be about to. The index still says what will be in it.
+    // It is not stored yet, and its writer may be about to store it. The index already says what it
+    // will contain.
     if (stored === undefined) return [];
     const body = Buffer.from(stored);
     const erased = mine.map(({ offset, bytes, sha256: before }) => {

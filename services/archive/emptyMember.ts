@@ -1,7 +1,7 @@
 /**
- * A gzip member of a given length that holds nothing: what takes the place of an erased part, so
- * that the parts behind it stay where they are and `zcat` still reads the file. Its comment, a
- * field of gzip's header of any length, fills it (RFC 1952).
+ * An empty gzip member of a given length. It replaces an erased part, so that the parts behind it
+ * keep their places and `zcat` still reads the file. Its comment, a field of gzip's header of any
+ * length, fills it (RFC 1952).
  */
 
 /** Magic, method "deflate", flag "there is a comment", no time, no extra flags, unknown system. */

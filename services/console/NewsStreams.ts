@@ -79,7 +79,7 @@ export class NewsStreams {
   }
 }
 
-/** What is to be told. */
+/** The news to send. */
 class News {
   /** Called with the next news. */
   onNews: () => void = () => undefined;

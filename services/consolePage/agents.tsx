@@ -1,6 +1,6 @@
 /**
  * Which agents exist: search, and pages of a list of any length. News refreshes the first page;
- * each next page begins after the last agent that is shown.
+ * each further page begins after the last agent shown.
  */
 import { useState } from "react";
 import { withQuery } from "./api.ts";

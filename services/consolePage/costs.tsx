@@ -1,6 +1,6 @@
 /**
- * What classes and the busiest agents cost, and who has held the thread of a process: measured over
- * and over while it is shown.
+ * The costs of classes and of the busiest agents, with the stalls that they caused. Measured again
+ * and again while it is shown.
  */
 import { useEffect } from "react";
 import { useAsk } from "./hooks.ts";

@@ -5,7 +5,7 @@ import { useAsk, useNewsCount } from "./hooks.ts";
 import { Act, AgentLink, Answer, Heading, Link, Table, Time, Value } from "./parts.tsx";
 import type { DeadLetterLine as Letter } from "../cli/commands/dead.ts";
 
-/** As many as the console gives at once. */
+/** The most that the console returns at once. */
 const PAGE = 500;
 
 export const DeadLetters = () => {

@@ -112,10 +112,10 @@ export function useAsk<A>(path: string | undefined, version: number = 0): Asked<
   };
 }
 
-/** Longer than between two keys of somebody who types. */
+/** Longer than the pause between two keys while typing. */
 const TYPING_MS = 250;
 
-/** What somebody types, once it rests: each letter of it would be a question of its own. */
+/** The typed text once typing pauses, since each letter would otherwise be a request. */
 export function useRested(typed: string): string {
   const [rested, setRested] = useState(typed);
   useEffect(() => {

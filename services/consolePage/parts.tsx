@@ -156,7 +156,7 @@ export const Status = ({ text }: { readonly text: string }) => (
 /** A button that asks first, acts, and says what came of it. */
 export const Act = (props: {
   readonly label: string;
-  /** What will happen, for who is to decide. */
+  /** What will happen, for the person who decides. */
   readonly question: string;
   readonly act: () => Promise<string>;
   readonly onDone?: () => void;

@@ -76,7 +76,7 @@ export const StateTab = ({ agent, place, news }: Part & { readonly place: Place 
   );
 };
 
-/** The state's fields, each with the way to who wrote it. */
+/** The state's fields, each with a link to the turns that wrote it. */
 const Fields = ({ agent, state }: { readonly agent: AgentName; readonly state: unknown }) =>
   typeof state !== "object" || state === null || Array.isArray(state) ? null : (
     <Table

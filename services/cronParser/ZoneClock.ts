@@ -28,7 +28,7 @@ export class ZoneClock {
     this.format = format;
   }
 
-  /** Throws `InvalidCron` for a name that is none. */
+  /** Throws `InvalidCron` for an unknown name. */
   static of(this: void, timezone: string): ZoneClock {
     try {
       return new ZoneClock(

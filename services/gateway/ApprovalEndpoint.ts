@@ -26,7 +26,7 @@ import type { GatewayServices } from "./GatewayServices.ts";
 
 /** An answer and its reason; three bytes a character, percent-encoded. */
 export const APPROVAL_BODY_BYTES_MAX = 32 * 1024;
-/** Of a reason, as the page's field has it. */
+/** The content type of the page's form. */
 const FORM = "application/x-www-form-urlencoded";
 
 type ApprovalServices = Pick<

@@ -80,7 +80,8 @@ export class IncomingWebhook {
     const { metrics, time } = this.services;
     const ms = time.monotonicMs() - this.startMs;
     metrics.webhooks(this.route, response.status, ms / 1000);
-    // Unknown once the answer is sent, and a call into the server: not for what is vouched for.
+    // The address is unknown once the answer is sent, and reading it is a call into the server, so
+    // verified requests skip it.
     const from = this.input === undefined ? this.address : undefined;
     this.exchange.respond(response);
     if (this.span !== undefined) this.end(this.span, response.status, end);

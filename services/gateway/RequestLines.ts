@@ -1,6 +1,6 @@
 /**
- * The lines in the log of what is no webhook: plain requests and sockets. `Gateway` calls it.
- * Nothing is measured for a line that nobody wants (`RequestLog`).
+ * The log lines of plain requests and sockets. `Gateway` calls it. Nothing is measured for a line
+ * that nobody wants (`RequestLog`).
  */
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { pathOf } from "../../core/http/requestHead.ts";

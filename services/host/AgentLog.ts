@@ -87,7 +87,7 @@ function concealedValue(turn: Turn, value: unknown): unknown {
   try {
     return value === undefined ? value : JSON.parse(turn.conceal(JSON.stringify(value)));
   } catch {
-    // A number was one of the values, or it is no JSON: nobody can say what is in it.
+    // Without the hidden values it is no JSON, or it never was: none of it is shown.
     return REDACTED;
   }
 }

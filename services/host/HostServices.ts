@@ -114,8 +114,8 @@ export interface HostServices {
   /** Absent: questions over all agents are refused. */
   readonly queries?: QueriesShape | undefined;
   /**
-   * Takes what is to be called when an agent's turn has held the thread of this process. Absent:
-   * nobody watches.
+   * Registers a function to call when an agent's turn has held the thread of this process. Absent:
+   * nothing watches.
    */
   readonly onStall?: ((tell: (id: AgentId, ms: number) => void) => void) | undefined;
   /** What the agents here cost. */

@@ -19,7 +19,7 @@ export class UnknownAgentClass extends Error {
 export const isTransient = (error: unknown): boolean =>
   error instanceof AgentDiscarded || error instanceof BrokerUnavailable;
 
-/** An append was refused, or nobody knows of it. */
+/** An append was refused, or its outcome is unknown. */
 export const reportUnstored = (
   { log }: Pick<HostServices, "log">,
   id: AgentId,

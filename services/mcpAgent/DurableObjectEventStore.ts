@@ -46,7 +46,7 @@ export class DurableObjectEventStore implements EventStore {
     });
   }
 
-  /** The stream of an event; undefined for an id that is none of this session's. */
+  /** The stream of an event; undefined for an id of another session. */
   async getStreamIdForEventId(event: EventId): Promise<StreamId | undefined> {
     return parse(event)?.stream;
   }
@@ -69,7 +69,7 @@ export class DurableObjectEventStore implements EventStore {
     this.#exec("DELETE FROM cf_agents_mcp_streams WHERE stream = ?", stream);
   }
 
-  /** What followed an event, where its stream is over; undefined for one that may go on. */
+  /** What followed an event, if its stream is over; undefined for a stream that may continue. */
   endAfter(event: EventId): ReadonlyArray<{ id: EventId; message: JSONRPCMessage }> | undefined {
     const place = parse(event);
     if (place === undefined) return undefined;

@@ -37,7 +37,7 @@ export class SseTransport implements Transport {
     });
   }
 
-  /** A message of the client: 202, or 400 for what is none. */
+  /** A message of the client: 202, or 400 for an invalid one. */
   async receive(request: Request): Promise<Response> {
     const parsed = JSONRPCMessageSchema.safeParse(await request.json().catch(() => undefined));
     if (!parsed.success) return new Response("Invalid message", { status: 400 });

@@ -4,7 +4,8 @@
  * `initialize` again, so that it knows the client's capabilities.
  *
  * 1. A session that `storage` knows is restored before the first request is handled, once.
- * 2. The restoring request is answered to nobody: it is neither stored as an event nor announced.
+ * 2. Nobody receives the answer to the restoring request: it is neither stored as an event nor
+ *    announced.
  * 3. Requests that were running when the agent left memory are answered with an error (the event
  *    store's rule 3), so that a client that resumes does not wait for ever.
  * 4. A client's own stream begins with a comment: a response's head leaves with its first bytes.
@@ -44,7 +45,7 @@ export interface WorkerTransportOptions extends WebStandardStreamableHTTPServerT
   readonly storage?: MCPStorageApi;
 }
 
-/** No client's: theirs are numbers or texts of their own. */
+/** Not the id of a client's request, which is a number or its own text. */
 const RESTORE_ID = "turnkeep:restore";
 /** JSON-RPC's code for an error of the server. */
 const INTERNAL_ERROR = -32603;

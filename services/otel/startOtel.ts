@@ -10,7 +10,7 @@ import { otelTracing } from "./otelTracing.ts";
 
 export interface StartedOtel {
   readonly tracing: TracingShape;
-  /** Sends what is left. */
+  /** Sends the remaining spans. */
   readonly stop: () => Promise<void>;
 }
 

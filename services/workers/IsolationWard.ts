@@ -26,7 +26,7 @@ import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
 /** Rule 2. */
 const PAUSE_MS_MIN = 100;
-/** A start takes a second. An agent that goes on and on is quarantined. */
+/** A start takes a second. An agent that keeps ending its process is quarantined. */
 const PAUSE_MS_MAX = 5_000;
 /** Rule 3. Longer than the pauses between the attempts of one input. */
 const CLEAN_MS = 20_000;
@@ -290,7 +290,7 @@ export class IsolationWard {
       memory.condemned = `its turns have ended ${ends.length} processes within ten minutes${ending === undefined ? "" : `, the last one because ${ending.reason}`}`;
   }
 
-  /** Rule 6: says so once. From then on it is the owner who knows. */
+  /** Rule 6: reports it once. From then on the owner knows. */
   private tellsCondemned(ward: Ward, answer: (reply: IsolatedReply) => void): boolean {
     const memory = this.memoryOf(ward.agent);
     const { condemned: reason } = memory;

@@ -1,11 +1,11 @@
 /**
- * What an unfinished backup has so far: `unfinished.jsonl` in its folder. The first line says what
- * is being saved, each further one which files of a piece are whole. A piece that has no line is
- * written again. When all are there, the manifest takes the log's place.
+ * The progress of an unfinished backup: `unfinished.jsonl` in its folder. The first line says what
+ * is being saved; each further line lists the complete files of one piece. A piece without a line
+ * is written again. When all pieces are complete, the manifest replaces the log.
  *
  * 1. A line is written when its files are on the disk.
  * 2. A line that is cut off or damaged ends the log: the pieces after it are written again. So are
- *    those whose files are not as they were written.
+ *    pieces whose files have changed.
  */
 import { appendFile, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,12 +14,12 @@ import { failed } from "../terminal/CliError.ts";
 import { isAsWritten, MANIFEST, PRIVATE_FILE } from "./backupFolder.ts";
 
 export const LOG = "unfinished.jsonl";
-/** Has the process that works on the folder. */
+/** The lock file of the process that works on the folder. */
 export const LOCK = "unfinished.lock";
-/** Raised when a release can't go on with what another one has begun. */
+/** Raised when a release can't continue what another one began. */
 const VERSION = 1;
 
-/** Fixed when a backup begins; whoever goes on with it keeps to this. */
+/** Fixed when a backup begins, and used by every run that continues it. */
 export interface BackupPlan {
   readonly v: typeof VERSION;
   readonly id: string;

@@ -1,7 +1,7 @@
 /**
- * Tells events of many agents turn by turn, as they come (`core/journal/historyLines`). An event
- * may only say how a state differs from the one before it: what is not known is rebuilt. For
- * `agents tail` and `agents export --follow`.
+ * Converts events of many agents to lines, turn by turn, as they arrive
+ * (`core/journal/historyLines`). An event may contain only a change of the state; a state that is
+ * not known is rebuilt. For `agents tail` and `agents export --follow`.
  */
 import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";

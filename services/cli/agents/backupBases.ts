@@ -4,12 +4,12 @@
  *
  * 1. Where an agent's event names one before it that was not read, that one was trimmed. The
  *    agent's base is saved as an event, which stands before all its others.
- * 2. All that an agent had may be trimmed before it is read, once it has a later event. So what
- *    came while the backup worked is looked through for such: again and again, until two such
- *    readings together take less time than every event stays (`KEPT_MS_MIN`).
- * 3. An agent that was erased meanwhile has its end saved: a restore makes nothing of it.
- * 4. What comes after a base that can't be read has an event before it that can't be read either:
- *    its agent does not start where it is restored, as it would not here.
+ * 2. All events of an agent may be trimmed before they are read, once it has a later event. The
+ *    events that arrived during the backup are therefore searched for such agents, again and again,
+ *    until two searches together take less time than every event is kept (`KEPT_MS_MIN`).
+ * 3. For an agent that was erased meanwhile, its end is saved: a restore does not create it.
+ * 4. If a base can't be read, the events after it lack their predecessor: the agent does not start
+ *    where it is restored, as it would not here.
  */
 import { findBase } from "../../../core/journal/Beginnings.ts";
 import { bareEnd } from "../../../core/journal/endLife.ts";
@@ -21,7 +21,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { baseAsEvent } from "./baseAsEvent.ts";
 import { Edges, readEdges, type Edge } from "./backupEvents.ts";
 
-/** A base may be as large as an agent. So many are read at once. */
+/** Bases that are read at once. Each may be as large as an agent. */
 const BASES_AT_ONCE = 8;
 
 /** What is missing of an agent: everything up to its event `after`, or all of an erased one. */

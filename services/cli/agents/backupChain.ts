@@ -5,8 +5,8 @@
  *
  * 1. An agent's event that is not after its last one is void (`schemas/BackupFile`): it is in the
  *    base that was read before it.
- * 2. An agent that was erased in between has its end in a later backup. What earlier ones still
- *    have of it is left out, so that a restore does not bring it back.
+ * 2. An agent that was erased in between has its end in a later backup. Its events in earlier ones
+ *    are left out, so that a restore does not bring it back.
  */
 import { resolve } from "node:path";
 import { bareEnd } from "../../../core/journal/endLife.ts";
@@ -22,7 +22,7 @@ import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { failed } from "../terminal/CliError.ts";
 import { readEntries, readManifest } from "./backupFolder.ts";
 
-/** A year of hourly ones. A chain that is longer goes round in a circle. */
+/** A year of hourly backups. A longer chain is a circle. */
 const LINKS_MAX = 10_000;
 
 export interface BackupLink {
@@ -40,7 +40,7 @@ export interface BackupChain {
 export interface CheckedShare {
   readonly agents: number;
   readonly events: number;
-  /** Where each erased agent ends: the number of the link, and the sequence of its end. */
+  /** The end of each erased agent: the number of its link, and its sequence. */
   readonly ends: ReadonlyMap<string, { readonly link: number; readonly seq: number }>;
 }
 
@@ -89,7 +89,7 @@ export async function checkShare(chain: BackupChain, share: number): Promise<Che
   return { agents: agents.size, events, ends };
 }
 
-/** The same of inputs and dead letters. */
+/** The same for inputs and dead letters. */
 export async function checkOthers({ links }: BackupChain): Promise<void> {
   for (const { path, manifest } of links)
     for (const file of filesOf(manifest))

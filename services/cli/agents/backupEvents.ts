@@ -1,7 +1,7 @@
 /**
- * Saves the events of one range of a journal's stream for `agents backup`. Ranges are read side by
- * side, so none knows what the others have found: each also writes its edges, which say of every
- * agent where its events begin and end. `backupBases` finds by them what was trimmed.
+ * Saves the events of one range of a journal's stream for `agents backup`. Ranges are read in
+ * parallel, so none knows what the others have found. Each also writes its edges: where the events
+ * of every agent begin and end. `backupBases` finds by them what was trimmed.
  */
 import { join } from "node:path";
 import { afterOf } from "../../../core/journal/Beginnings.ts";

@@ -1,7 +1,6 @@
 /**
  * Reads and writes the files of a backup (`schemas/BackupFile`), each as a stream, so that an
- * installation of any size needs little memory. Used by whoever makes, reads or looks through
- * backups.
+ * installation of any size needs little memory. Used by all commands that write or read backups.
  *
  * A file is a row of gzip members of some hundred kilobytes: several files are written side by
  * side, and each needs no more memory than one member.
@@ -35,7 +34,7 @@ import { failed } from "../terminal/CliError.ts";
 const PRIVATE_FOLDER = 0o700;
 export const PRIVATE_FILE = 0o600;
 export const MANIFEST = "manifest.json";
-/** Characters of a gzip member: past some hundred thousand they compress no better. */
+/** Characters of a gzip member. Larger members compress no better. */
 const MEMBER_CHARS = 256 * 1024;
 /** The level at which a processor compresses about as fast as it makes the lines. */
 const GZIP_LEVEL = 3;
@@ -61,7 +60,7 @@ export class LinesFile {
     return new LinesFile(await open(path, "w", PRIVATE_FILE));
   }
 
-  /** Returns what has to be awaited before the next line; undefined: nothing. */
+  /** Returns a promise to await before the next line; undefined if there is none. */
   add(line: string): Promise<void> | undefined {
     this.lines++;
     this.waiting.push(`${line}\n`);

@@ -1,5 +1,5 @@
 /**
- * The base of a trimmed journal in the place of the events that it stands for, in files and in the
+ * The base of a trimmed journal as an event, which replaces the trimmed events in files and in
  * journals of new agents.
  */
 import type { Read } from "../../../core/journal/Beginnings.ts";

@@ -19,13 +19,13 @@ import { failed } from "../terminal/CliError.ts";
 import { MANIFEST, readEntries, readManifest } from "./backupFolder.ts";
 import { LOG } from "./BackupLog.ts";
 
-/** Who sent what to whom is nobody else's business, even by name. */
+/** Only the owner can read it: names, too, say who sent what to whom. */
 const PRIVATE_FILE = 0o600;
 
 export const sha256 = (content: string | Uint8Array): string =>
   createHash("sha256").update(content).digest("hex");
 
-/** Throws `CliError` where the file exists: asked before anything is erased. */
+/** Throws `CliError` if the file exists. Called before anything is erased. */
 export function refuseReceipt(path: string): void {
   if (existsSync(path))
     throw failed(`${path} exists. Nothing was removed. Give a new file for each receipt.`);
@@ -76,7 +76,7 @@ export async function backupsIn(folders: ReadonlyArray<string>): Promise<Readonl
   return found;
 }
 
-/** Undefined: it has nothing of the agents. Throws `CliError` where it can't be read. */
+/** Undefined: it contains nothing of the agents. Throws `CliError` if it can't be read. */
 export async function holding(
   folder: string,
   ids: ReadonlyArray<AgentId>,

@@ -33,7 +33,8 @@ export async function findAgent(
 }
 
 /**
- * The class that somebody most likely meant who wrote one without agents. Undefined: none is near.
+ * The class that was most likely meant by the name of a class without agents. Undefined: none is
+ * similar.
  */
 async function nearestClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const classes = new Set<string>();

@@ -5,7 +5,7 @@
  *
  * 1. The lines of one event are printed together. Only the last has the position after the event;
  *    `event` and `turn` tell a line that comes twice.
- * 2. A broker that goes away costs time: the reading begins again at the last event.
+ * 2. If the broker goes away, reading starts again at the last event.
  */
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { changes, type Change, type ChangesWanted } from "../../../core/changes/changes.ts";
@@ -116,7 +116,7 @@ class Printer {
     this.left = limit;
   }
 
-  /** True: no more is wanted. */
+  /** True once no more lines are wanted. */
   async print(change: Change): Promise<boolean> {
     const { id, event, before, after } = change;
     const { head } = decodeEvent(event.data);

@@ -1,8 +1,8 @@
 /** Works on several items of a list at once, in its order: for long commands and benches. */
 
 /**
- * Resolves when all are done. Rejects with the first failure, once the work that had begun has
- * ended: nothing runs afterwards.
+ * Resolves when all are done. Rejects with the first failure, once all work that had begun has
+ * ended.
  */
 export async function inParallel<A>(
   items: Iterable<A>,

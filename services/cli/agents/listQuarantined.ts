@@ -31,8 +31,8 @@ export async function listQuarantined(
 }
 
 /**
- * Whether a class that somebody typed is the agent's. A quarantined agent may have no journal: the
- * first of its inputs may be the one that kills.
+ * Whether a typed class is the agent's. A quarantined agent may have no journal, if its first input
+ * ended the process.
  */
 export const isOfClass = (id: AgentId, className: string): boolean =>
   id.class === className || camelCaseToKebabCase(id.class) === className;

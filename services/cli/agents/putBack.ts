@@ -15,7 +15,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { wakeAgent } from "./wakeAgent.ts";
 import { withAgentAt } from "./withAgentAt.ts";
 
-/** Longer than turns have to end. A host that has died meanwhile says nothing. */
+/** Longer than turns may take to end. A host that has died meanwhile does not answer. */
 const TRY_MS = 15_000;
 /** Together longer than a host takes to die, another to take over, and turns to end there. */
 const TRIES = 3;
@@ -28,7 +28,7 @@ export interface PutBackOptions {
   readonly json: boolean;
 }
 
-/** Of the point, and what an agent at it differs in. */
+/** The point, and how the agent at that point differs. */
 interface Planned {
   readonly id: AgentId;
   readonly seq: number;
@@ -107,7 +107,7 @@ async function planOf(ports: ReadPorts, options: PutBackOptions): Promise<Planne
   });
 }
 
-/** Nothing was there before: all that both have is compared. */
+/** There was nothing before: everything that both have is compared. */
 const EMPTY = { query: () => ({ columns: [], rows: [], wrote: false, rowsWritten: 0 }) };
 
 /** Returns the event's sequence. Throws `CliError`. */
@@ -125,7 +125,7 @@ async function restore(
       throw failed(`${addressKey(id)} was not put back: ${why}. Its host's log says more.`);
     } catch (error) {
       if (!(error instanceof AgentUnreachable)) throw error;
-      // Asked again, a host that has done it says so.
+      // A host that has done it before answers a repetition with the same result.
       if (tries < TRIES) continue;
       throw failed(
         `${error.message}. Its host puts it back: start one (agents host). "agents history" shows whether it was done.`,

@@ -1,7 +1,7 @@
 /**
- * The lines of a stream of text, without their ends (LF or CRLF). Unlike with `node:readline`, a
- * stream's failure is always the iteration's: there one that comes before the first line is read
- * ends the process.
+ * The lines of a stream of text, without their ends (LF or CRLF). Unlike in `node:readline`, a
+ * failure of the stream always fails the iteration; there, a failure before the first line ends the
+ * process.
  */
 import type { Readable } from "node:stream";
 

@@ -37,7 +37,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
  * trip.
  */
 const BATCH_LINES = 256;
-/** One reads while others write. */
+/** One task reads while the others write. */
 const SHARES_AT_ONCE = 4;
 const FIRST_EPOCH = 0 as Epoch;
 

@@ -18,10 +18,10 @@ export function deliveryIds(time: Pick<TimeShape, "id" | "nowMs">): () => string
 export interface DeliveryAgain {
   /** Of `deliveryIds`. */
   readonly id: string;
-  /** The delivery that it was, where that is known. */
+  /** The original delivery, where it is known. */
   readonly of: string | undefined;
   readonly to: AgentId;
-  /** What the input is recognized by when it comes again. */
+  /** The input's dedup key. */
   readonly key: string;
   readonly envelope: InboxEnvelope;
 }

@@ -1,5 +1,5 @@
 /**
- * Looks again for what a receipt says was erased: in the journals, snapshots, dead letters and
+ * Searches again for what a receipt says was erased: in the journals, snapshots, dead letters and
  * inputs of the installation, in the archive, and in the backups that the receipt names.
  *
  * An agent of the same name may live again. What it has stored since its end is its own.
@@ -92,7 +92,7 @@ async function lookInJournal(
   if (copies.some(isOld)) say(`a base of before its end is at the broker`);
 }
 
-/** -1 for what can't be read: nobody's later life left it. */
+/** -1 if it can't be read: it does not belong to a later life. */
 function seqOf(snapshot: Uint8Array): number {
   try {
     return decodeSnapshot(snapshot).head.seq;

@@ -18,9 +18,9 @@ const WAIT_MS_MAX = 120_000;
 /** With room for one more batch: pages past it are written before the save. */
 const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
-/** Who names an event has seen it stored: only a clock or a copy that is behind makes it late. */
+/** The caller has seen the event stored, so only a slow clock or copy can delay it. */
 const EVENT_WAIT_MS = 30_000;
-/** Asking for the streams' ends costs the broker nothing. */
+/** The ends of the streams are cheap to ask for. */
 const EVENT_AGAIN_MS = 100;
 
 export interface ViewOptions {

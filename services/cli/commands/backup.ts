@@ -10,10 +10,10 @@
  * 3. What can be rebuilt is not saved: snapshots, local images, timers, leases.
  * 4. Journals are read in ranges (`agents/backupEvents`), several at once. Where one was trimmed,
  *    before the backup or meanwhile, its base is saved as an event (`agents/backupBases`).
- * 5. One that was interrupted goes on when it is run again (`agents/BackupLog`): where the journals
- *    ended when it began is where it ends.
- * 6. `--since`: events are those that came after an earlier backup. Inputs and dead letters are all
- *    that there are, since they go away again.
+ * 5. An interrupted backup continues when the command is run again (`agents/BackupLog`). It ends
+ *    where the journals ended when it began.
+ * 6. With `--since`, events are those after an earlier backup. All inputs and dead letters are
+ *    saved, since they come and go.
  */
 import { join, relative, resolve } from "node:path";
 import type { Command } from "commander";
@@ -37,7 +37,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 const SIZES = {
   /** Sequences of a range: some seconds of work, which is what an interrupted one repeats. */
   rangeEventsMin: 50_000,
-  /** In a file of a range, on average: fewer would make more files than help anybody. */
+  /** Average number in a file of a range. Fewer would only make more files. */
   fileEventsMin: 4_000,
   /** `verify` and `restore` hold the agents of a share at once. Most agents have more events. */
   shareEvents: 50_000,
@@ -178,7 +178,10 @@ async function isOurs(
   );
 }
 
-/** What is saved: rule 5, or anew. Rule 1: the inputs are saved before it is known. */
+/**
+ * What is saved: the plan of an interrupted backup (rule 5), or a new one. Inputs are saved before
+ * the plan is made (rule 1).
+ */
 async function begin(
   ports: ReadPorts,
   path: string,
@@ -250,7 +253,8 @@ async function save(
   const missing = ranges.filter((range) => !log.pieces.has(pieceOf(range)));
   for (const range of ranges) if (log.pieces.has(pieceOf(range))) done += sizeOf(range);
   progress.from(done);
-  // They were looked for when all ranges were there: one that is read again may need others.
+  // Bases were looked for when all ranges were complete; a range that is read again may need
+  // others.
   if (missing.length > 0) await log.forget((piece) => piece.startsWith(BASES));
   await inParallel(missing, RANGES_AT_ONCE, async (range) => {
     let at = range.fromSeq - 1;

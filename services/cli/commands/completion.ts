@@ -1,7 +1,7 @@
 /**
  * `agents completion bash|zsh|fish`: prints a script that completes commands, their parts and their
- * options. The script is made of the commands as they are now and asks nothing when Tab is pressed;
- * a new release is read in again.
+ * options. The script contains the commands of this release and runs nothing when Tab is pressed.
+ * Load it again after an upgrade.
  */
 import { Argument, Command } from "commander";
 import type { CommandContext } from "../options/CommandContext.ts";

@@ -38,9 +38,9 @@ export interface ConsoleSourceParts {
   readonly dataFolder: string;
 }
 
-/** Pages of one list are of one reading, unless somebody takes long over them. */
+/** Pages of one list come from one reading, unless they are requested long after each other. */
 const ENTRIES_KEPT_MS = 30_000;
-/** Hosts and dead letters have no feed: looked at while a page is open. */
+/** Hosts and dead letters have no feed, so they are polled while a page is open. */
 const OVERVIEW_MS = 3_000;
 
 export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {

@@ -1,7 +1,7 @@
 /**
  * The console of `agents dev`: served by the control process, at a URL that is the same at the next
- * start where its port is free. What it needs of the broker is imported and opened when somebody
- * looks.
+ * start where its port is free. Its connection to the broker is imported and opened at the first
+ * request.
  */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ import { findDev } from "../serving/devFile.ts";
 /** Too many to guess. */
 const TOKEN_BYTES = 24;
 
-/** Between looks for a server that is starting. */
+/** Pause between two looks for a server that is starting. */
 const AGAIN_MS = 1_000;
 
 export interface DevConsoleOptions {
@@ -34,7 +34,7 @@ export interface DevConsole {
   readonly stop: () => Promise<void>;
 }
 
-/** Undefined: it can't be served, and the log says why. A server without a console is one still. */
+/** Undefined if it can't be served: the log has the reason, and the server runs without it. */
 export async function serveDevConsole(
   joins: Joins,
   terminal: Terminal,

@@ -1,7 +1,6 @@
 /**
- * `agents diff <class> <name> --from … [--to …]`: prints in which ways an agent at one point of its
- * history differs from itself at another: state, tables and rows. Both are rebuilt from the
- * journal.
+ * `agents diff <class> <name> --from … [--to …]`: prints how an agent differs between two points of
+ * its history: state, tables and rows. Both are rebuilt from the journal.
  */
 import { Option, type Command } from "commander";
 import {

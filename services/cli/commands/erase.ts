@@ -14,8 +14,8 @@
  * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
  *    exists.
  * 6. The receipt says what was removed, and which of the named backups still hold it.
- * 7. Trimmed history in an archive goes too. Without `--archive` an agent that has any is not
- *    erased: nothing would know any more that it is there.
+ * 7. Trimmed history in an archive is erased, too. Without `--archive` an agent that has any is not
+ *    erased, because afterwards nothing would refer to it.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";

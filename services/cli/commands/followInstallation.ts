@@ -5,11 +5,11 @@
  *
  * 1. The installation is only read: a login with `reader_may` is enough, and its processes notice
  *    nothing.
- * 2. A webhook is delivered when its turn has ended there. What its steps returned goes first
- *    (`Recordings`), so they have the same results here and ask nobody.
+ * 2. A webhook is delivered when its turn has ended there. The results of its steps are sent first
+ *    (`Recordings`), so the steps return them here and call nobody.
  * 3. An agent is forked before its first webhook, as it was before that turn. One that exists here
  *    is kept, and receives the webhook as it is.
- * 4. Webhooks keep their dedup keys: what the journal that was copied has done is not done again.
+ * 4. Webhooks keep their dedup keys: what the copied journal has done is not done again.
  */
 import { envelopeOf } from "../../../core/history/pastWebhooks.ts";
 import { WebhookTurns, type PastTurn } from "../../../core/history/pastTurns.ts";
@@ -93,7 +93,7 @@ class Follower {
   private readonly nextId: () => string;
   /** By agent: only those with a turn that has not ended. */
   private readonly open = new Map<string, WebhookTurns>();
-  /** By agent: it is here, or can't be. */
+  /** By agent: whether it is here, or can't be. */
   private readonly forks = new Map<string, Promise<void>>();
 
   constructor(parts: Parts) {
@@ -113,7 +113,7 @@ class Follower {
       try {
         await this.deliver(id, head, turn);
       } catch (error) {
-        // Of this webhook only: its agent's history is not whole, or the broker here is away.
+        // Only this webhook fails: its agent's history is not complete, or the broker here is away.
         const message = error instanceof Error ? error.message : String(error);
         this.parts.terminal.err(`${oneLine(key)}: a webhook was left out: ${message}`);
       }

@@ -197,7 +197,7 @@ function sums(reading: Reading) {
   return { hosts, classes, agents };
 }
 
-/** What is less than before began anew: an agent that woke, a host that started. */
+/** A smaller value than before started again from 0: an agent woke, or a host started. */
 function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
   const from = before === undefined || before.turns > now.turns ? undefined : before;
   const per = (of: keyof Cost): number =>
