@@ -150,7 +150,7 @@ type CallHead =
   | (({ readonly kind: "rpc" } | { readonly kind: "durable"; readonly key: string }) & {
       readonly method: string;
       readonly args: ReadonlyArray<unknown>;
-      /** `args` is one `StructuredText` of them all, and the result is to be one. */
+      /** `args` is one `StructuredText` of all arguments, and the result must be one. */
       readonly structured?: true;
       readonly props?: unknown;
     })

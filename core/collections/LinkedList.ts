@@ -1,7 +1,7 @@
 /**
  * What is under way, in the order in which it began; each leaves whenever it is over, by its link.
  *
- * A hot path, and why it is no `Set` or `Map`: V8 gives those a new table every few entries that
+ * A hot path, and not a `Set` or `Map`: V8 allocates a new table for those every few entries that
  * come and go, and the old table points to the new. Once one table has grown old, the collector of
  * young objects keeps every later one, and all that was in it, until the next full collection: each
  * request of a server, though it was answered long ago, was copied twice

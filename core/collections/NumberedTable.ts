@@ -76,7 +76,7 @@ export class NumberedTable<A extends object> {
  * so.
  */
 export const numberText = (number: number): string => number.toString(36);
-/** NaN for what is none. */
+/** NaN for a text that is not a number. */
 export const numberOf = (text: string): number => parseInt(text, 36);
 
 const places = <A>(count: number, empty: A): A[] => Array.from({ length: count }, () => empty);

@@ -1,5 +1,5 @@
 /**
- * What the console shows and does, as JSON values. The command line gives it, over the broker's
+ * What the console shows and does, as JSON values. The command line implements it on the broker's
  * ports; `services/console` serves it.
  */
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";

@@ -1,9 +1,9 @@
 /**
  * The dead-letter port: inputs that exhausted their attempts, with the error, kept for an operator.
  *
- * 1. At least once: an input may be buried twice when its host died between; its key tells.
+ * 1. At least once: an input may be stored twice when its host died in between; its key shows that.
  * 2. A letter's `seq` is its own for ever: no later one gets it, not after a removal either.
- * 3. Nothing but `remove` takes one away.
+ * 3. Only `remove` removes a letter.
  *
  * Adapters: `services/nats/NatsDeadLetters`, `services/memory/MemoryDeadLetters`; one conformance
  * suite.
@@ -32,7 +32,10 @@ export interface DeadLettersShape {
    * `BrokerUnavailable`.
    */
   readonly list: (className?: string) => AsyncIterable<StoredDeadLetter>;
-  /** Undefined: there is none of that number, or not any more. Rejects with `BrokerUnavailable`. */
+  /**
+   * Undefined: there is no letter with that number, or it was removed. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly get: (seq: Sequence) => Promise<StoredDeadLetter | undefined>;
   /** For good. False when there was none. Rejects with `BrokerUnavailable`. */
   readonly remove: (seq: Sequence) => Promise<boolean>;

@@ -1,7 +1,7 @@
 /**
- * A dead letter's input once more, as an inbox envelope. Pure; the caller publishes it and then
- * removes the letter. Published twice (the caller died between) it runs once: its key says that it
- * is the same.
+ * Converts a dead letter's input to an inbox envelope again. Pure; the caller publishes it and then
+ * removes the letter. If it is published twice (the caller died in between), it runs once, because
+ * its key is the same.
  *
  * 1. A webhook (or mail, or a workflow's signal) is what it was: dead inputs are remembered by
  *    delivery and not by key, so it runs again, with all its attempts. Nobody waits for its answer

@@ -35,7 +35,7 @@ export const CALL_KEYS = "call";
  */
 const WIDTH = 64;
 
-/** Who waits for one call. */
+/** The callers that wait for one call. */
 interface Waiting {
   readonly call: string;
   readonly waiters: Waiter[];

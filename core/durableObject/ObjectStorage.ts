@@ -107,8 +107,8 @@ export class ObjectStorage extends AgentStorage {
 
   /**
    * Calls the object's `alarm()` at a time, in milliseconds or as a `Date`; at once for one that
-   * has passed. Replaces the alarm that is set. Rejects with `TypeError` for a time that is none,
-   * and for a class without `alarm()`.
+   * has passed. Replaces the alarm that is set. Rejects with `TypeError` for an invalid time, and
+   * for a class without `alarm()`.
    */
   async setAlarm(time: number | Date): Promise<void> {
     const atMs = Number(time);

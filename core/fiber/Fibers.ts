@@ -309,7 +309,7 @@ export class Fibers {
       this.#owner.approvals.ended(id);
       emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
     } catch (error) {
-      // Not its failure: the next owner begins it anew.
+      // It did not fail: the next owner begins it again.
       if (runtime.leaving.fired) throw error;
       runtime.log.error("onFiberRecovered failed", {
         fiber: row.name,

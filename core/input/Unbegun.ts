@@ -29,7 +29,7 @@ export interface LastEndings {
   readonly any: boolean;
   /** Undefined: not known. */
   readonly of: (id: AgentId, key: string) => LastEnding | undefined;
-  /** The input is dead. When an operator sends it again, its attempts begin anew. */
+  /** The input is dead. When an operator sends it again, its attempts start from 1. */
   readonly forget: (id: AgentId, key: string) => void;
 }
 

@@ -9,7 +9,7 @@
  * 4. An ambiguous append (its ack was lost) is resolved by the adapter: it reads the last event
  *    back and compares. It never appends blindly a second time.
  *
- * Outcomes are closed unions and methods give Promises, not Effects: this is the per-commit path.
+ * Outcomes are closed unions and methods return promises, not effects: this is the per-commit path.
  * Adapters: `services/nats/NatsJournal`, `services/memory/MemoryJournal`; one conformance suite.
  */
 import * as Context from "effect/Context";

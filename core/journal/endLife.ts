@@ -21,7 +21,7 @@ const ATTEMPTS_MAX = 5;
 export interface EndLifeOptions {
   readonly journal: Pick<JournalShape, "last" | "append">;
   readonly time: Pick<TimeShape, "id" | "nowMs">;
-  /** Who does it, for the event. */
+  /** The process that does it, for the event. */
   readonly host: string;
   /** The owner's; undefined, where nobody owns it: as the journal's last event. */
   readonly epoch: Epoch | undefined;

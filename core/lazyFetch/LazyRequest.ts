@@ -32,7 +32,7 @@ const PLAIN_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", 
  * unusual.
  */
 const PLAIN_ORIGIN = /^https?:\/\/[\w.:[\]-]+(?=[/?]|$)/;
-/** A platform's `Headers` refuses what is no byte, and these three. */
+/** The platform's `Headers` refuses characters that are not bytes, and these three. */
 const PLAIN_VALUE = /^[^\0\r\n\u0100-\uffff]*$/;
 
 /**

@@ -44,7 +44,7 @@ export class LeaseView {
 }
 
 export interface ShardFacts {
-  /** Who asks. Undefined: a process that holds no shards. */
+  /** The process that asks. Undefined: one that holds no shards. */
   readonly self: string | undefined;
   /** The shard's lease that `self` has claimed and not lost since, by its own renewals. */
   readonly lease: Pick<Lease, "epoch"> | undefined;

@@ -4,7 +4,7 @@
  * watch reports its end.
  *
  * 1. One renewal runs at a time. A second claim would find the lease of the first and be refused.
- * 2. A lease that was lost is claimed anew by the next renewal.
+ * 2. The next renewal claims a lost lease again.
  * 3. After `release` nothing is claimed. A claim that is already on its way is released when its
  *    ack arrives.
  */

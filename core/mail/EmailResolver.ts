@@ -49,7 +49,7 @@ export function createHeaderBasedEmailResolver(): EmailResolver {
   );
 }
 
-/** Undefined for what is no address, or one past RFC 5321's limits. */
+/** Undefined for an invalid address, or one past RFC 5321's limits. */
 export function splitAddress(
   address: string,
 ): { readonly local: string; readonly domain: string } | undefined {

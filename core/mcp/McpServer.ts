@@ -188,7 +188,7 @@ export class McpServer {
     return (this.auth = provider);
   }
 
-  /** How it is to be reached; `signal` gives it up. */
+  /** How to reach it; `signal` aborts the attempt. */
   target(auth: OAuthProvider, signal: AbortSignal) {
     const { transport = {} } = readOptions(this.row);
     return {

@@ -103,8 +103,8 @@ const resultOf = ({ value, structured }: CallReply & { readonly kind: "result" }
  * The same stub, whose calls have this key: however often such a call is made, it is one call. Its
  * methods are durable (`@callable({ durable: true })`): the call is applied once, and a repetition
  * returns the first one's result. While hosts are lost, it is repeated. In a step, `step.key` is a
- * key for what the step asks of one agent. Throws `TypeError` for what is no stub, and for a key
- * that is not text of 1 to 255 characters.
+ * key for what the step asks of one agent. Throws `TypeError` for a value that is not a stub, and
+ * for a key that is not text of 1 to 255 characters.
  */
 export function withKey<Stub extends object>(stub: Stub, key: string): Stub {
   const target = stubTarget(stub);

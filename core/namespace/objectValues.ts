@@ -1,7 +1,7 @@
 /**
  * Arguments and results of a Durable Object's methods: what the structured clone algorithm copies,
- * as one text. Instances of classes of one's own, stubs and functions are refused with where they
- * stand: they would arrive as something else.
+ * as one text. Instances of other classes, stubs and functions are refused with the place where
+ * they stand: they would arrive as something else.
  */
 import { decodeStructured, encodeStructured } from "../../schemas/StructuredText.ts";
 import { stubTarget } from "./stubTarget.ts";

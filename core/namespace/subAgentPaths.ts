@@ -21,8 +21,8 @@ export interface SubAgentPathMatch {
 }
 
 /**
- * The first `/sub/{class}/{name}` of a URL's path; null where there is none. A class that is not
- * among `knownClasses` (by default any is taken) and a name that can't be decoded are none.
+ * The first `/sub/{class}/{name}` of a URL's path; null where there is none. Null also for a class
+ * that is not among `knownClasses` (default: any class), and for a name that can't be decoded.
  */
 export function parseSubAgentPath(
   url: string,

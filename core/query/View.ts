@@ -3,8 +3,8 @@
  * It is one SQLite database with the position up to which the journals are in it, kept as a local
  * image (`core/database/Databases`) between uses.
  *
- * 1. Rows and position are saved together or not at all. A process that is killed leaves those of
- *    its last save, or nothing, and then the view is made anew.
+ * 1. Rows and position are saved together or not at all. A killed process leaves those of its last
+ *    save, or nothing, and then the view is rebuilt.
  * 2. An event is applied if and only if it comes after the row's last. If it names one before it
  *    that the row has not seen (history was trimmed, or the agent lives again), or can't be
  *    applied, the row is that of the agent rebuilt from what is stored (`rebuildAgent`).
@@ -14,8 +14,8 @@
  * 5. An agent whose end is its last event has no row, and its bytes in the view are overwritten.
  * 6. A damaged agent does not stop the others: its row stays as it was, and `fault` says what is
  *    damaged. Its next event tries again.
- * 7. The view is never the truth. One of another version or installation, one ahead of the streams,
- *    and one whose file is damaged is made anew.
+ * 7. The view is never the truth. It is rebuilt if it is of another version or installation, ahead
+ *    of the streams, or damaged.
  * 8. A view of an earlier time has each agent's events that were written by then, as `rebuildAgent`
  *    has with `atTimeMs`. Agents whose history of then is trimmed are counted in `trimmed`: their
  *    rows are missing or too old, and the view must not be read.
@@ -138,10 +138,7 @@ export class View {
     return this.trimmedThen;
   }
 
-  /**
-   * `read`, after `catchUp`. A view whose file is damaged is made anew, once (7). Rejects as both
-   * do.
-   */
+  /** `read`, after `catchUp`. A damaged view is rebuilt, once (7). Rejects as both do. */
   async ask<A>(catchUp: () => Promise<void>, read: () => A): Promise<A> {
     try {
       await catchUp();

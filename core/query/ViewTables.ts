@@ -160,7 +160,7 @@ const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 const textOf = (value: SqlValue | undefined): string | undefined =>
   typeof value === "string" ? value : undefined;
 
-/** Null for a time that is none: users' SQL writes rows of schedules. */
+/** Null for an invalid time: users' SQL writes rows of schedules. */
 function isoOf(ms: number): string | null {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? null : date.toISOString();

@@ -91,7 +91,7 @@ class Hiding {
     this.paths = paths.map((path) => path.split("."));
   }
 
-  /** Undefined for what is no JSON. */
+  /** Undefined for text that is not JSON. */
   json(text: string): string | undefined {
     let value: unknown;
     try {

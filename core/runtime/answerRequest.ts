@@ -68,6 +68,6 @@ function tooMuch(thrown: unknown): ResponseParts | undefined {
   return { status: 429, headers, body: "Too Many Requests" };
 }
 
-/** A module may give anything for a response: `beginResponse` says what is wrong with it. */
+/** A module may return anything as a response: `beginResponse` reports what is wrong with it. */
 const isAnswer = (given: object): given is CallAnswer =>
   typeof given === "object" && given !== null && "reply" in given;

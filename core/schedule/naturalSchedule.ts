@@ -14,7 +14,7 @@ export interface NaturalSchedule {
     | { readonly type: "no-schedule" };
 }
 
-/** Undefined for text that says no time. Throws `RangeError` for a date that is none. */
+/** Undefined for text without a time. Throws `RangeError` for an invalid date. */
 export function callOfNatural(
   { description, when }: NaturalSchedule,
   callback: string,

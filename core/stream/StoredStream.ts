@@ -124,7 +124,7 @@ function settingsOf(key: string, options: DurableStreamOptions): StreamSettings 
   return { keepMs, sizeMax };
 }
 
-/** Milliseconds. Throws `TypeError` for what is no span of time, `RangeError` past the bounds. */
+/** Milliseconds. Throws `TypeError` for an invalid span of time, `RangeError` past the bounds. */
 export function keepMsOf(keep: number | string, what: string): number {
   const ms = durationMs(keep, what);
   if (ms >= KEEP_MS_MIN && ms <= KEEP_MS_MAX) return ms;

@@ -1,7 +1,7 @@
 /**
- * The log port: one line an event, a message and fields. Processes give one that writes JSON lines
- * or, on a terminal, text for people; tests give one that collects. Plain functions for the hot
- * path.
+ * The log port: one line an event, a message and fields. Processes provide one that writes JSON
+ * lines or, on a terminal, text for people; tests provide one that collects. Plain functions for
+ * the hot path.
  */
 import * as Context from "effect/Context";
 

@@ -18,7 +18,7 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   year: 31_536_000 * SECOND_MS,
 }; // prettier-ignore
 
-/** Milliseconds. Throws `TypeError` for what is no span of time; `what` names it. */
+/** Milliseconds. Throws `TypeError` for an invalid span of time; `what` names it. */
 export function durationMs(duration: unknown, what: string): number {
   if (typeof duration === "number" && duration >= 0 && Number.isFinite(duration)) return duration;
   const match =

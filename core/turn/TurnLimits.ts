@@ -2,7 +2,7 @@
  * Ends the wait for turns that do not settle: one list of the turns that run on a host, by their
  * limit. JavaScript can't stop code that waits, so a turn is given up:
  *
- * 1. Who waits for it receives `TurnTimedOut`, as if its code had thrown that: its attempt is
+ * 1. Whoever waits for it receives `TurnTimedOut`, as if its code had thrown that: its attempt is
  *    counted, `onError` runs, a caller is answered.
  * 2. Its signal aborts (`Turn.abort`).
  * 3. From then on its code can't write: writes are refused with the same error (`Turn.givenUp`), so
@@ -38,8 +38,8 @@ export const TURN_SECONDS_DEFAULT = 900;
 const MS_PER_SECOND = 1000;
 
 /**
- * The seconds of a class, or else of its host; 0: no limit. Throws `RangeError` for what is no
- * number of seconds.
+ * The seconds of a class, or else of its host; 0: no limit. Throws `RangeError` for an invalid
+ * number.
  */
 export function turnSecondsOf(own: number | undefined, ofHost = TURN_SECONDS_DEFAULT): number {
   const seconds = own ?? ofHost;

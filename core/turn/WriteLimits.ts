@@ -43,7 +43,7 @@ const MINUTE_MS = 60_000;
 const UTF8_BYTES_MAX = 3;
 const encoder = new TextEncoder();
 
-/** Rule 3. Throws `RangeError` for what is no size. */
+/** Rule 3. Throws `RangeError` for an invalid size. */
 function mostOf(own: WriteLimitOptions, caps: WriteLimitOptions): Most {
   const most = (name: keyof Most): number => {
     const value = Math.min(own[name] ?? WRITE_LIMITS_DEFAULT[name], caps[name] ?? Infinity);

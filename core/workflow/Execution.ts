@@ -153,7 +153,7 @@ export class Execution {
 
   /**
    * One step: recorded, or begun now by `begin`, which ends it by `settle`. Never settles once
-   * abandoned. Rejects with a `TypeError` for a name that is none.
+   * abandoned. Rejects with a `TypeError` for an invalid name.
    */
   step(
     kind: StepKind,

@@ -43,7 +43,7 @@ export class WorkflowBinding {
   }
 }
 
-/** One instance, from outside. Each method rejects when there is none of that id. */
+/** One instance, from outside. Each method rejects when there is no instance with that id. */
 export class WorkflowInstance {
   readonly id: string;
   readonly #instances: AgentNamespace<WorkflowCalls>;

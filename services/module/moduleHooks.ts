@@ -57,7 +57,7 @@ const PEER = /^@modelcontextprotocol\/(?:sdk|server)(?=\/|$)/;
 const SOURCE = /\.(?:[cm]?ts|tsx|jsx|m?js)$/;
 /** Files that are imported as text, as builds for the reference's platform do. */
 const TEXT = /\.(?:txt|html|svg|sql|md)$/;
-/** The error of an import of a module of the reference's platform that there is none of. */
+/** The error for importing a module of the reference's platform that does not exist here. */
 export const NO_PLATFORM_MODULE =
   /^There is no module '(cloudflare:[^']+)'(?: imported from (.+))?$/;
 /** What tsx appends to the URL of a file that it takes for CommonJS. */

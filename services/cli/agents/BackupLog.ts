@@ -64,7 +64,7 @@ export class BackupLog {
     return log;
   }
 
-  /** Begins anew. */
+  /** Starts a new log. */
   async begin(plan: Omit<BackupPlan, "v">, first: Piece): Promise<BackupPlan> {
     this.plan = { v: VERSION, ...plan };
     this.pieces.set(first.piece, first);

@@ -65,8 +65,8 @@ export async function resolveClass(journal: JournalShape, className: string): Pr
 }
 
 /**
- * As `resolveClass`, for commands that only make sense with agents of the class. Throws `CliError`
- * also where there are none and another class has nearly that name.
+ * As `resolveClass`, for commands that need agents of the class. Throws `CliError` also if there
+ * are none and another class has a similar name.
  */
 export async function existingClass(journal: JournalShape, className: string): Promise<string> {
   const stored = await findClass(journal, className);

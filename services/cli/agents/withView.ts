@@ -13,7 +13,7 @@ import { withFileLock, type LockOptions } from "./withFileLock.ts";
 
 /** SQLite's code for a database that holds its maximum of pages. */
 const RESULT_FULL = 13;
-/** Longer than a view of 100,000 agents takes to be made anew. */
+/** Longer than rebuilding a view of 100,000 agents takes. */
 const WAIT_MS_MAX = 120_000;
 /** With room for one more batch: pages past it are written before the save. */
 const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
@@ -25,7 +25,7 @@ const EVENT_AGAIN_MS = 100;
 
 export interface ViewOptions {
   readonly dataFolder: string;
-  /** Make it anew. */
+  /** Rebuild the view first. */
   readonly rebuild: boolean;
   readonly progress: Progress;
   /** Must be in the view. */

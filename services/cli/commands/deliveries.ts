@@ -101,7 +101,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` for a class or a time that is none. */
+/** Throws `CliError` for an unknown class or an invalid time. */
 export async function filterOf(
   { journal }: Pick<ReadPorts, "journal">,
   { route, status, agent, since }: GivenFilter,

@@ -67,7 +67,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` where there is no such agent, or the path is none or could mean two things. */
+/** Throws `CliError` where there is no such agent, or the path is invalid or ambiguous. */
 export async function why(
   ports: ReadPorts,
   terminal: Terminal,

@@ -147,7 +147,7 @@ export async function serveWorkers(
       count,
       start,
       time: joins.time,
-      // `dev` has a user in front of it, who has not asked for the details of a start.
+      // The user of `dev` has not asked for the details of a start.
       log: role === "dev" ? { ...log, info: log.debug } : log,
       isExplained: (worker) => explained.has(worker),
       onRestart: (worker) => restarts[worker]!(),

@@ -10,7 +10,7 @@ import { printable } from "../../../core/telemetry/printable.ts";
 export interface Terminal {
   /** Writes one line of result. */
   readonly out: (line: string) => void;
-  /** Empties the screen; absent where `out` is none. */
+  /** Clears the screen; absent where `out` is not a terminal. */
   readonly clear?: () => void;
   /** Writes one line for people: progress, hints, errors. */
   readonly err: (line: string) => void;
