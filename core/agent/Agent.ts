@@ -802,11 +802,11 @@ export class Agent<
   // Budgets
 
   /**
-   * Reserves an amount of a budget of this agent, before the call that spends it: `await
-   * this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with what was
-   * spent. A turn that runs again finds the reservation that it made. Rejects with `BudgetExceeded`
-   * past the limit, with `InvalidCron` for an unknown time zone, and with `TypeError` or
-   * `RangeError` for invalid arguments; nothing was reserved then.
+   * Reserves an amount of a budget of this agent, before the call that spends it:
+   * `await this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with
+   * what was spent. A turn that runs again finds the reservation that it made. Rejects with
+   * `BudgetExceeded` past the limit, with `InvalidCron` for an unknown time zone, and with
+   * `TypeError` or `RangeError` for invalid arguments; nothing was reserved then.
    */
   async spend(budget: string, amount: number, options: SpendOptions): Promise<Spend> {
     return this.#apis.budgets.spend(budget, amount, options);

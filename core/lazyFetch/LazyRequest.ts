@@ -40,7 +40,9 @@ const PLAIN_VALUE = /^[^\0\r\n\u0100-\uffff]*$/;
  * URL costs 2.4 µs.
  */
 const knownOrigins = new Set<string>();
-/** An installation has a few. Requests with many host names are checked each time. */
+/**
+ * An installation has a few. With more host names the set is emptied, and they are checked again.
+ */
 const ORIGINS_MAX = 100;
 
 export class LazyRequest {

@@ -30,8 +30,7 @@ export interface QueueItem<T = unknown> {
 export interface QueueRow {
   readonly id: string;
   /**
-   * Identifies this push. An item that replaces another keeps its place and its id, but not this
-   * number.
+   * Identifies this push. An item that replaces another keeps its place and its id, but not this.
    */
   readonly uid: string;
   readonly callback: string;
