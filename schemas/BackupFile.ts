@@ -24,9 +24,7 @@ const PLAIN_VERSION = 1;
 const PLAIN_INCREMENT_VERSION = 2;
 const BACKUP_VERSION = 3;
 
-/**
- * Saved in this order: an input that completes meanwhile is in the journal, which has its key.
- */
+/** Saved in this order: an input that completes meanwhile is in the journal, which has its key. */
 const BACKUP_PARTS = ["inputs", "events", "letters"] as const;
 export type BackupPart = (typeof BACKUP_PARTS)[number];
 

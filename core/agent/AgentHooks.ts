@@ -96,9 +96,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
    * Hook: a client's message that is not one of the protocol's; bytes arrive as an `ArrayBuffer`.
    */
   onMessage(_connection: Connection, _message: string | ArrayBuffer): void | Promise<void> {}
-  /**
-   * Hook: a socket has closed. `code` is 1006 for one that was lost without a close frame.
-   */
+  /** Hook: a socket has closed. `code` is 1006 for one that was lost without a close frame. */
   onClose(
     _connection: Connection,
     _code: number,
@@ -166,8 +164,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
     _child: { readonly className: string; readonly name: string },
   ): Request | Response | void | Promise<Request | Response | void> {}
 
-  // A workflow hook with two or more parameters receives `(workflowName, workflowId,
-  // value)`.
+  // A workflow hook with two or more parameters receives `(workflowName, workflowId, value)`.
 
   /** Hook: an instance reported progress. */
   onWorkflowProgress(_callback: WorkflowProgressCallback): void | Promise<void> {}

@@ -59,9 +59,7 @@ export interface JournalShape {
    * returned for its sequence, and does not decode. Rejects with `BrokerUnavailable`.
    */
   readonly last: (id: AgentId) => Promise<StoredEvent | undefined>;
-  /**
-   * The oldest event that there is, or undefined for an agent that has none. Rejects as `last`.
-   */
+  /** The oldest event that there is, or undefined for an agent that has none. Rejects as `last`. */
   readonly first: (id: AgentId) => Promise<StoredEvent | undefined>;
   /**
    * Removes the events before `keepFromSeq`, which is the sequence of one of them. Resolves to the

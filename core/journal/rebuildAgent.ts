@@ -243,9 +243,7 @@ function isNext(image: AgentImage, { data }: StoredEvent): boolean {
   }
 }
 
-/**
- * Applies one event in a replay. Throws `CorruptFrame` if its predecessor is missing.
- */
+/** Applies one event in a replay. Throws `CorruptFrame` if its predecessor is missing. */
 export function replayEvent(
   image: AgentImage,
   database: AgentDatabase,

@@ -19,9 +19,7 @@ export interface LazyRequestInit {
   readonly headers: HeadersInit;
   /** Null: a request without a body. */
   readonly body: Uint8Array | null;
-  /**
-   * Fires when the sender leaves. Absent: never fires.
-   */
+  /** Fires when the sender leaves. Absent: never fires. */
   readonly abort?: Abort | undefined;
 }
 

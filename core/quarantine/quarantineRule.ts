@@ -1,7 +1,6 @@
 /**
- * When an agent is set aside, and for how long: pure rules. `services/workers/IsolationWard`
- * counts the ends of processes by the first; `services/host/Quarantine` keeps the marks by the
- * others.
+ * When an agent is set aside, and for how long: pure rules. `services/workers/IsolationWard` counts
+ * the ends of processes by the first; `services/host/Quarantine` keeps the marks by the others.
  *
  * 1. An agent is set aside when, within `WINDOW_MS`, its turns have ended processes for
  *    `INPUTS_MAX` different inputs, or `ENDS_MAX` times. One poisoned input alone does not do that

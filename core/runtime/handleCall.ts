@@ -309,9 +309,7 @@ async function readStream(
   }
 }
 
-/**
- * The sender of a rejected update receives one of two fixed texts. The reason stays in the log.
- */
+/** The sender of a rejected update receives one of two fixed texts. The reason stays in the log. */
 function setStateFromClient(agent: ActiveAgent, state: unknown, connection: Connection): void {
   try {
     changeFromClient(agent.agent, agent, connection, state);

@@ -59,10 +59,9 @@ export interface DurableStream<Chunk = string> {
   begin(): void;
   /**
    * Appends one chunk: JSON of at most 65,536 characters. Returns its number. It is stored, and
-   * then sent to readers, within 100 ms, at the latest with the end of the turn. Throws
-   * `TypeError` for what is not JSON, `RangeError` for a chunk that is too large, and
-   * `StreamTooLarge`, `StreamOver`, `TooManyStreams` or `JournalRateExceeded`; nothing has changed
-   * then.
+   * then sent to readers, within 100 ms, at the latest with the end of the turn. Throws `TypeError`
+   * for what is not JSON, `RangeError` for a chunk that is too large, and `StreamTooLarge`,
+   * `StreamOver`, `TooManyStreams` or `JournalRateExceeded`; nothing has changed then.
    */
   write(chunk: Chunk): number;
   /**

@@ -89,9 +89,7 @@ export class Holds {
     this.gathers = 0;
   }
 
-  /**
-   * The batch's event is applied. `open`: the journal ends with a part, which can be undone.
-   */
+  /** The batch's event is applied. `open`: the journal ends with a part, which can be undone. */
   applied(batch: Batch, { open, part }: { readonly open: boolean; readonly part: boolean }): void {
     if (!open) this.parted.clear();
     else if (part) for (const turn of batch.turns) if (isOpen(turn)) this.parted.add(turn);

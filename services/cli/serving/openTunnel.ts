@@ -32,9 +32,7 @@ const OUTPUT_CHARS_MAX = 8_192;
 
 const ORIGIN = /^https?:\/\/[^/?#\s]+\/?$/;
 
-/**
- * Rejects with `CliError` when the program can't be run, ends, or prints no public URL in time.
- */
+/** Rejects with `CliError` when the program can't be run, ends, or prints no public URL in time. */
 export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
   const { tunnel, port, time, warn } = options;
   if (ORIGIN.test(tunnel)) return { url: tunnel.replace(/\/$/, ""), close: async () => undefined };
