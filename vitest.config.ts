@@ -67,6 +67,7 @@ export default defineConfig({
     alias: {
       "cloudflare:workers": new URL("services/platform/index.ts", import.meta.url).pathname,
       "cloudflare:email": new URL("services/platform/email.ts", import.meta.url).pathname,
+      "cloudflare:workflows": new URL("services/platform/workflows.ts", import.meta.url).pathname,
     },
   },
   ssr: { resolve: { conditions: ["agents-source"] } },

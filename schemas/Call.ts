@@ -12,6 +12,7 @@
 import type { AgentsQuestion } from "./AgentsQuestion.ts";
 import { decodeFrame, encodeFrame } from "./Frame.ts";
 import type { InboxHead } from "./InboxEnvelope.ts";
+import type { TargetCall } from "./TargetCall.ts";
 
 /** Start of the names of blobs that hold a call's body. A host reads no other blob for a call. */
 export const CALL_BLOBS = "calls/";
@@ -154,6 +155,7 @@ type CallHead =
       readonly structured?: true;
       readonly props?: unknown;
     })
+  | TargetCall
   /**
    * Requests the next piece of a response's body (`stream` of a `response`). `cancel`: ends the
    * body.
@@ -381,9 +383,7 @@ export interface CensusReply {
 }
 
 /** Every host's answer on `Subjects.erasure`: its local files of the agent are deleted. */
-export interface ErasureReply {
-  readonly host: string;
-}
+export type ErasureReply = { readonly host: string };
 
 export const encodeMessage = <A extends object>(head: A, body?: Uint8Array): Uint8Array =>
   encodeFrame(head, body);

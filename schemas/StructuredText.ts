@@ -10,8 +10,10 @@
  */
 import { fromBase64, toBase64 } from "./base64.ts";
 
-/** The first. A reader refuses any other. */
+/** The first. A reader refuses one that it does not know. */
 const VERSION = 1;
+/** With references, which only calls carry: nodes of a tag and the texts that `refer` returned. */
+const WITH_REFERENCES = 2;
 /** The index of a place in an array that holds nothing. */
 const HOLE = -1;
 
@@ -44,13 +46,16 @@ interface Place {
 /**
  * Throws a `DataCloneError` that names the place, like `the value of "a": .list[0] is a function`.
  * `what` names the value. `mayCarry`: an object that is none of the kinds above, asked before its
- * own properties are taken; default: any may.
+ * own properties are taken; default: any may. `refer`: what an object is referred to by, in place
+ * of a copy; default: none is.
  */
 export function encodeStructured(
   value: unknown,
   what: string,
   mayCarry: (value: object) => boolean = () => true,
+  refer: (value: object) => ReadonlyArray<string> | undefined = () => undefined,
 ): string {
+  let version = VERSION;
   const nodes: unknown[] = [];
   const indexes = new Map<object, number>();
   const places: Place[] = [];
@@ -69,14 +74,19 @@ export function encodeStructured(
   adder(undefined)(value, "");
   // Grows while it is walked: depth costs no stack.
   for (const place of places) {
-    const node = objectNode(place.value, adder(place), mayCarry);
+    const reference = refer(place.value);
+    if (reference !== undefined) version = WITH_REFERENCES;
+    const node =
+      reference === undefined
+        ? objectNode(place.value, adder(place), mayCarry)
+        : ["reference", ...reference];
     if (node === undefined) {
       const name = place.value.constructor?.name ?? "object";
       throw refused(what, place.above, place.key, `of type ${name}`);
     }
     nodes[place.index] = node;
   }
-  return JSON.stringify([VERSION, ...nodes]);
+  return JSON.stringify([version, ...nodes]);
 }
 
 /** Undefined: it can't be copied. */
@@ -138,13 +148,23 @@ function refused(what: string, above: Place | undefined, key: string, is: string
   return new DOMException(`${place} is ${is}, which can't be cloned`, "DataCloneError");
 }
 
-/** The value of a text. Throws `Error` for a text of a later version. */
-export function decodeStructured(text: string): unknown {
+/**
+ * The value of a text. `revive` makes the object of a reference; without it there may be none.
+ * Throws `Error` for a text of a later version.
+ */
+export function decodeStructured(
+  text: string,
+  revive?: (reference: ReadonlyArray<string>) => object,
+): unknown {
   const [version, ...nodes] = JSON.parse(text) as unknown[];
-  if (version !== VERSION)
+  if (version !== VERSION && !(version === WITH_REFERENCES && revive !== undefined))
     throw new Error(`a structured value of version ${String(version)}: written by a newer release`);
   // Objects first and what is in them afterwards, so that a cycle finds them.
-  const values = nodes.map(shellOf);
+  const values = nodes.map((node) =>
+    Array.isArray(node) && node[0] === "reference"
+      ? revive?.(node.slice(1) as string[])
+      : shellOf(node),
+  );
   const at = (index: unknown): unknown => values[index as number];
   nodes.forEach((node, i) => {
     if (Array.isArray(node)) fill(values[i], nodeOf(node), at);

@@ -24,6 +24,7 @@ import { AgentFetch } from "../step/AgentFetch.ts";
 import { AgentSteps, type StepsAgent } from "../step/AgentSteps.ts";
 import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
 import { StreamApi, type StreamsKept } from "../stream/StreamApi.ts";
+import type { SubAgentTable } from "../subAgent/SubAgentTable.ts";
 import { SubAgents } from "../subAgent/SubAgents.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
@@ -48,6 +49,8 @@ export interface ApisAgent
   readonly keeping: StreamsKept & { readonly budgets: Budgets };
   /** The user's object. */
   readonly agent: WorkflowOwner & {
+    /** Where a Durable Object's agent lists its facets. */
+    readonly facetTable?: SubAgentTable;
     onFiberRecovered(
       context: FiberRecoveryContext,
     ): Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
@@ -111,7 +114,8 @@ export class AgentApis {
     return (this.#steps ??= new AgentSteps(this.#agent));
   }
   get subAgents(): SubAgents {
-    return (this.#subAgents ??= new SubAgents(this.#agent, this.#agent.parts.env));
+    const { agent, parts } = this.#agent;
+    return (this.#subAgents ??= new SubAgents(this.#agent, parts.env, agent.facetTable));
   }
   get workflows(): WorkflowApi {
     return (this.#workflows ??= new WorkflowApi(this.#agent));

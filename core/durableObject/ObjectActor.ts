@@ -4,11 +4,13 @@
  * agent, without a second runtime.
  *
  * 1. The user's object is not an agent and may use any name. `core/runtime` asks the actor for the
- *    object's methods, passes every frame on as it is, and knows no sub-agents of it.
+ *    object's methods, passes every frame on as it is, and no URL names a sub-agent of it. Its
+ *    facets are sub-agents to the runtime (`ObjectFacets`).
  * 2. Every event passes `EventOrder`, on top of the order of turns.
  * 3. The alarm is one schedule. Setting or deleting it in its own handler replaces the running one,
  *    too, which is then not tried again.
  */
+import { isSubAgentName } from "../../schemas/AgentPath.ts";
 import { Agent } from "../agent/Agent.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
@@ -19,6 +21,8 @@ import type { Connection } from "../connection/Connection.ts";
 import type { Schedule } from "../schedule/Schedule.ts";
 import type { ObjectClass, ObjectHandlers } from "./DurableObject.ts";
 import { EventOrder } from "./EventOrder.ts";
+import { FacetTable, idOfFacet } from "./FacetTable.ts";
+import { ObjectId } from "./objectId.ts";
 import { ObjectSocket } from "./ObjectSocket.ts";
 import { ObjectSockets } from "./ObjectSockets.ts";
 import { ObjectState } from "./ObjectState.ts";
@@ -47,6 +51,7 @@ export type Upgraded = { readonly socket: ObjectSocket } | { readonly response: 
 export abstract class ObjectActor extends Agent {
   abstract readonly objectClass: ObjectClass;
   readonly sockets: ObjectSockets;
+  readonly facetTable: FacetTable;
   readonly #runtime: AgentRuntime;
   readonly #events: EventOrder;
   #object: (object & ObjectHandlers) | undefined;
@@ -58,15 +63,23 @@ export abstract class ObjectActor extends Agent {
     this.#runtime = runtimeOf(ctx);
     this.#events = new EventOrder(this.#runtime.time);
     this.sockets = new ObjectSockets(this.#runtime);
+    this.facetTable = new FacetTable(this.#runtime);
   }
 
-  override async onStart(): Promise<void> {
+  /** `props`: of a facet, from the object's calls (`ObjectFacets`). */
+  override async onStart(props?: unknown): Promise<void> {
     this.sockets.closeLost();
+    const runtime = this.#runtime;
+    const { facet } = (props ?? {}) as { readonly facet?: readonly [string, string] };
+    const given = isSubAgentName(runtime.id.name) ? idOfFacet(runtime, facet) : undefined;
     const state = new ObjectState({
-      runtime: this.#runtime,
+      id: new ObjectId(given ?? runtime.id),
+      runtime,
       events: this.#events,
       sockets: this.sockets,
       alarms: this.#alarms(),
+      facetTable: this.facetTable,
+      env: this.env as Readonly<Record<string, unknown>>,
     });
     this.#object = new this.objectClass(state, this.env as never);
     await ObjectState.started(state);
@@ -87,11 +100,12 @@ export abstract class ObjectActor extends Agent {
 
   /** An upgrade request: the object's `fetch` accepts it, or answers something else. */
   upgrade(request: Request): Promise<Upgraded> {
-    return this.#events.run(async () => {
+    const fetch = async (): Promise<Upgraded> => {
       const response = await this.#fetch(request);
       const client = socketOf(response);
       return client === undefined ? { response } : { socket: ObjectSocket.accepted(client) };
-    });
+    };
+    return this.#events.run(() => this.sockets.whileUpgrading(fetch));
   }
 
   /**
@@ -101,7 +115,12 @@ export abstract class ObjectActor extends Agent {
   remoteMethod(name: string): Method | undefined {
     const method = HANDLERS.has(name) ? undefined : methodOn(this.#handlers, name);
     if (method === undefined || name in Object.prototype) return undefined;
-    return (...args) => this.#events.run(() => method.apply(this.#object, args));
+    return (...args) => this.inOrder(() => method.apply(this.#object, args));
+  }
+
+  /** Rule 2, for a call that runs `f`. */
+  inOrder<A>(f: () => A | Promise<A>): Promise<A> {
+    return this.#events.run(f);
   }
 
   override async onMessage(connection: Connection, message: string | ArrayBuffer): Promise<void> {

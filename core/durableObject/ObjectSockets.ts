@@ -7,6 +7,9 @@
  * 2. A socket of `accept()` has its listeners in memory, and keeps its object there. A socket
  *    without listeners is closed with 1012, because its object was started again.
  * 3. The automatic answer is stored: it is there before the object's constructor has run again.
+ * 4. A socket is one of the object's from `accept` on, while its `fetch` still runs: others that
+ *    the object calls meanwhile may call back to send to it. One that no `fetch` returned is
+ *    forgotten when none runs any more.
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { Connection } from "../connection/Connection.ts";
@@ -49,6 +52,9 @@ export class ObjectSockets {
   readonly #sockets = new WeakMap<Connection, ObjectSocket>();
   readonly #answeredMs = new WeakMap<ObjectSocket, number>();
   readonly #holds = new Map<ObjectSocket, () => void>();
+  /** Rule 4. */
+  readonly #opening = new Set<ObjectSocket>();
+  #upgrades = 0;
   #pair: WebSocketRequestResponsePair | null | undefined;
 
   constructor(runtime: SocketsRuntime) {
@@ -63,14 +69,26 @@ export class ObjectSockets {
       if (typeof tag !== "string" || tag.length > TAG_LENGTH_MAX)
         throw new RangeError(`A socket's tag is a string of at most ${TAG_LENGTH_MAX} characters`);
     accept(socket, "hibernating", all);
+    this.#opening.add(socket);
   }
 
-  /** Those of `acceptWebSocket` that are connected: all, or those with this tag. */
+  /** Rule 4, around a `fetch` that may accept one. */
+  async whileUpgrading<A>(f: () => Promise<A>): Promise<A> {
+    this.#upgrades++;
+    try {
+      return await f();
+    } finally {
+      if (--this.#upgrades === 0) this.#opening.clear();
+    }
+  }
+
+  /** Those of `acceptWebSocket`: all, or those with this tag. */
   list(tag?: string): ObjectSocket[] {
-    return [...this.#runtime.connections()]
+    const connected = [...this.#runtime.connections()]
       .filter((connection) => keptOf(connection).mode === "hibernating")
-      .filter((connection) => tag === undefined || connection.tags.includes(tag))
       .map((connection) => this.of(connection)!);
+    const all = new Set([...connected, ...this.#opening]);
+    return [...all].filter((socket) => tag === undefined || tags(socket).includes(tag));
   }
 
   /** Throws `TypeError` for a socket that was not accepted by `accept`. */
@@ -83,6 +101,7 @@ export class ObjectSockets {
    * The accepted end stands for this connection from here on; call `connect` once it takes part.
    */
   meet(socket: ObjectSocket, connection: Connection): void {
+    this.#opening.delete(socket);
     connection.setState(kept(socket));
     this.#sockets.set(connection, socket);
     if (mode(socket) === "live") this.#holds.set(socket, this.#runtime.keepAlive());

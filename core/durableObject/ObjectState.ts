@@ -5,7 +5,10 @@
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { messageOf } from "../errors/thrown.ts";
 import type { EventOrder } from "./EventOrder.ts";
-import { ObjectId } from "./objectId.ts";
+import { exportsOf } from "./exportsOf.ts";
+import type { FacetTable } from "./FacetTable.ts";
+import { ObjectFacets } from "./ObjectFacets.ts";
+import type { ObjectId } from "./objectId.ts";
 import type { ObjectSocket } from "./ObjectSocket.ts";
 import type { ObjectSockets, WebSocketRequestResponsePair } from "./ObjectSockets.ts";
 import { ObjectStorage, type ObjectAlarms } from "./ObjectStorage.ts";
@@ -15,10 +18,13 @@ const BLOCK_MS_MAX = 30_000;
 
 /** What the state is made of. */
 export interface ObjectStateParts {
+  readonly id: ObjectId;
   readonly runtime: AgentRuntime;
   readonly events: EventOrder;
   readonly sockets: ObjectSockets;
   readonly alarms: ObjectAlarms;
+  readonly facetTable: FacetTable;
+  readonly env: Readonly<Record<string, unknown>>;
 }
 
 /** The context of one object, as `this.ctx`. Made by the runtime only. */
@@ -35,13 +41,35 @@ export class ObjectState {
   #blocks: Promise<unknown> | undefined;
   #started = false;
   #timeoutMs: number | null = null;
+  readonly #facetTable: FacetTable;
+  readonly #env: Readonly<Record<string, unknown>>;
+  #facets: ObjectFacets | undefined;
+  #exports: Readonly<Record<string, unknown>> | undefined;
 
-  constructor({ runtime, events, sockets, alarms }: ObjectStateParts) {
+  constructor({ id, runtime, events, sockets, alarms, facetTable, env }: ObjectStateParts) {
+    this.#env = env;
+    this.#facetTable = facetTable;
     this.#runtime = runtime;
     this.#events = events;
     this.#sockets = sockets;
-    this.id = new ObjectId(runtime.id);
+    this.id = id;
     this.storage = new ObjectStorage({ runtime, events, alarms });
+  }
+
+  /** Objects below this one, each with a storage of its own. */
+  get facets(): ObjectFacets {
+    return (this.#facets ??= new ObjectFacets({
+      id: this.id,
+      env: this.#env,
+      table: this.#facetTable,
+      subAgents: this.#runtime.apis.subAgents,
+      waitUntil: (promise) => this.waitUntil(promise),
+    }));
+  }
+
+  /** The module's classes of agents, objects and workflows, by their names. */
+  get exports(): Readonly<Record<string, unknown>> {
+    return (this.#exports ??= exportsOf(this.#env));
   }
 
   /** For the actor: the constructor has returned. Settles as the blocks that it began. */

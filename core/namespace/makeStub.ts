@@ -4,14 +4,13 @@
  * agents, sub-agents and Durable Objects.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { CallReply } from "../../schemas/Call.ts";
 import { checkCallKey } from "../call/durableCall.ts";
-import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
+import { isReferred } from "../rpcTarget/RpcTarget.ts";
 import type { AgentStub } from "./AgentStub.ts";
 import { instanceId } from "./instanceId.ts";
-import { decodeObjectValue, encodeObjectValue } from "./objectValues.ts";
+import { isRemoteMethod } from "./remoteNames.ts";
 import { bodyOf, fetchFrom, pulled, toResponse, upgrade } from "./stubFetch.ts";
 import {
   STUB_DEADLINE_MS,
@@ -21,12 +20,10 @@ import {
   type StubMaking,
   type StubTarget,
 } from "./stubTarget.ts";
+import { callStructured, resultOf } from "./targetStub.ts";
 import { isUpgrade } from "./upgradeResponse.ts";
 
 const RPC = { kind: "rpc" } as const;
-
-/** Names that `await` and loggers look up on any object. They are never remote methods. */
-const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
 const ITSELF = <R>(_method: string, answer: Promise<R>): Promise<R> => answer;
 
@@ -55,15 +52,8 @@ export function makeStub<A>(
     const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
     const { result } = await fetchFrom(client, id, { request, body, given: { ...given, to } });
     const { reply } = result;
-    if (reply.kind === "result") return resultOf(reply);
-    if (reply.kind === "error") throw decodeError(reply);
+    if (reply.kind === "result" || reply.kind === "error") return resultOf(client, reply);
     return toResponse(reply, result.body, (stream) => pulled(client(), id, stream));
-  };
-  const sent = (method: string, args: unknown[]) => {
-    if (objectId !== undefined)
-      return { args: [encodeObjectValue(args, `the arguments of ${method}`)], structured: true } as const; // prettier-ignore
-    args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
-    return { args };
   };
   const call =
     (method: string) =>
@@ -72,16 +62,16 @@ export function makeStub<A>(
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
       if (args.length === 1 && args[0] instanceof Request && callKey === undefined)
         return callWithRequest(method, args[0]);
+      if (objectId !== undefined || (callKey === undefined && args.some(isReferred)))
+        return callStructured(client, id, { ...RPC, method, structured: true, ...given }, args);
+      args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
       const what = callKey === undefined ? RPC : { kind: "durable" as const, key: callKey };
       const { reply } = await client().call(
         id,
-        { ...what, method, ...sent(method, args), ...given },
+        { ...what, method, args, ...given },
         { deadlineMs: STUB_DEADLINE_MS, repeatable: callKey !== undefined },
       );
-      if (reply.kind === "result") return resultOf(reply);
-      throw reply.kind === "error"
-        ? decodeError(reply)
-        : new Error(`unexpected ${reply.kind} reply`);
+      return resultOf(client, reply);
     };
   return new Proxy({} as AgentStub<A>, {
     get: (_target, key) => {
@@ -90,14 +80,11 @@ export function makeStub<A>(
       if (key === "name") return shownId.name;
       if (key === "id") return shownId;
       if (key === TARGET) return { client, id, options } satisfies StubTarget;
-      if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
+      if (!isRemoteMethod(key)) return undefined;
       return (...args: unknown[]) => through(key, call(key)(...args));
     },
   });
 }
-
-const resultOf = ({ value, structured }: CallReply & { readonly kind: "result" }): unknown =>
-  structured === true ? decodeObjectValue(value) : value;
 
 /**
  * The same stub, whose calls have this key: however often such a call is made, it is one call. Its

@@ -1,22 +1,32 @@
 /**
  * Arguments and results of a Durable Object's methods: what the structured clone algorithm copies,
- * as one text. Instances of other classes, stubs and functions are refused with the place where
- * they stand: they would arrive as something else.
+ * and `RpcTarget`s by reference, as one text. Instances of other classes, stubs and functions are
+ * refused with the place where they stand: they would arrive as something else.
  */
+import type { TargetReference } from "../../schemas/TargetCall.ts";
 import { decodeStructured, encodeStructured } from "../../schemas/StructuredText.ts";
+import { isRpcTarget, referenceOf, type RpcTarget } from "../rpcTarget/RpcTarget.ts";
 import { stubTarget } from "./stubTarget.ts";
 
-/** Throws a `DataCloneError`; `what` names the value. */
-export const encodeObjectValue = (value: unknown, what: string): string =>
-  encodeStructured(value, what, mayCarry);
+/** Throws a `DataCloneError`, or what `lend` throws; `what` names the value. */
+export const encodeObjectValue = (
+  value: unknown,
+  what: string,
+  lend: (target: RpcTarget) => TargetReference,
+): string =>
+  encodeStructured(value, what, mayCarry, (object) =>
+    isRpcTarget(object) ? lend(object) : referenceOf(object),
+  );
 
-export const decodeObjectValue = (text: unknown): unknown => decodeStructured(String(text));
+/** `borrow` makes the stub of a reference. */
+export const decodeObjectValue = (
+  text: unknown,
+  borrow: (reference: TargetReference) => object,
+): unknown =>
+  decodeStructured(String(text), (reference) => borrow(reference as unknown as TargetReference));
 
 function mayCarry(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype === Object.prototype || prototype === null) return stubTarget(value) === undefined;
-  // An RpcTarget says what to do instead.
-  const { toJSON } = value as { readonly toJSON?: unknown };
-  if (typeof toJSON === "function") toJSON.call(value);
-  return false;
+  const isPlain = prototype === Object.prototype || prototype === null;
+  return isPlain && stubTarget(value) === undefined;
 }

@@ -3,16 +3,29 @@
  * reads back.
  */
 import type { AgentId } from "../../schemas/Address.ts";
+import type { TargetReference } from "../../schemas/TargetCall.ts";
 import type { CallClient } from "../call/CallClient.ts";
+import type { RpcTarget } from "../rpcTarget/RpcTarget.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
 export const STUB_DEADLINE_MS = 60_000;
 
-/**
- * Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its
- * process runs.
- */
-export type CallClientSource = () => Pick<CallClient, "call">;
+/** The turn whose code makes a call. */
+export interface CallingTurn {
+  /** Of its agent, until its holder drops it. Throws `RangeError` for one too many. */
+  lend(target: RpcTarget): TargetReference;
+  /** Runs `f` when the turn ends; never, if it has ended already. */
+  atEnd(f: () => void): void;
+}
+
+/** Makes a stub's calls. */
+export interface StubCalls extends Pick<CallClient, "call"> {
+  /** Undefined outside of agents' code; absent: there is none. */
+  readonly callingTurn?: () => CallingTurn | undefined;
+}
+
+/** The gateway's or the host's. Resolved late: a binding exists before its process runs. */
+export type CallClientSource = () => StubCalls;
 
 /** How a stub is made. */
 export interface StubMaking {

@@ -1,8 +1,9 @@
 /**
  * What an agent in memory continues after the turn that began it: bodies of responses that are
- * being made, durable streams and the sockets that read those, kept broadcasts, budgets. Each is
- * made when something first asks for it: most agents have none. What streams hold back is taken by
- * any commit, and stored at once when the turn that wrote it ends or calls the outside.
+ * being made, durable streams and the sockets that read those, kept broadcasts, budgets, objects
+ * that others call by reference. Each is made when something first asks for it: most agents have
+ * none. What streams hold back is taken by any commit, and stored at once when the turn that wrote
+ * it ends or calls the outside.
  *
  * Part of `ActiveAgent`.
  */
@@ -14,6 +15,7 @@ import { KeptMessages, sinceOf, type KeptAgent } from "../stream/KeptMessages.ts
 import { StreamReaders, type ReadersAgent } from "../stream/StreamReaders.ts";
 import { Streams, type StreamsAgent } from "../stream/Streams.ts";
 import { ResponseStreams, type StreamsAgent as BodiesAgent } from "./ResponseStreams.ts";
+import { LentTargets, type LendingAgent } from "../rpcTarget/LentTargets.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /** The agent that has them. */
@@ -22,6 +24,7 @@ export type KeepingAgent = StreamsAgent &
   BodiesAgent &
   KeptAgent &
   ExpiryAgent &
+  LendingAgent &
   BudgetAgent & {
     readonly sockets: {
       tellState(): void;
@@ -36,6 +39,7 @@ export class Keeping {
   #readers: StreamReaders | undefined;
   #kept: KeptMessages | undefined;
   #budgets: Budgets | undefined;
+  #lent: LentTargets | undefined;
   /** Inputs that are done or dead. Their reservations end with the next commit of rows. */
   #done: Turn[] = [];
   readonly #alarm: ExpiryAlarm;
@@ -61,6 +65,10 @@ export class Keeping {
 
   get budgets(): Budgets {
     return (this.#budgets ??= new Budgets(this.#agent, false));
+  }
+
+  get lent(): LentTargets {
+    return (this.#lent ??= new LentTargets(this.#agent));
   }
 
   /** Frames to the agent's sockets may be lost: sends again what can be sent again. */
@@ -89,6 +97,7 @@ export class Keeping {
   /** The agent leaves its host. */
   close(): void {
     this.#bodies?.close();
+    this.#lent?.close();
   }
 
   /** Whether something was written that no commit has taken. */

@@ -21,7 +21,6 @@ import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RECEIVE } from "../input/runWorkflowSignal.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import type { AgentWorkflow, WorkflowClass } from "../workflow/AgentWorkflow.ts";
 import { AwaitedEvents } from "../workflow/AwaitedEvents.ts";
 import { describeThrown, type StoredError } from "../workflow/errors.ts";
 import { Execution } from "../workflow/Execution.ts";
@@ -33,6 +32,7 @@ import {
 } from "../workflow/RunTable.ts";
 import { REPORT_ERROR, Steps, type Report } from "../workflow/Steps.ts";
 import { Wakes } from "../workflow/Wakes.ts";
+import type { WorkflowClass, WorkflowEntrypoint } from "../workflow/WorkflowEntrypoint.ts";
 import { workflowContext } from "./workflowContext.ts";
 import type { ControlAction, InstanceStatus, WorkflowCalls } from "../workflow/WorkflowCalls.ts";
 import { messageOf, stackOf } from "../errors/thrown.ts";
@@ -118,12 +118,13 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
 
   // In, by stubs
 
-  /** Starts it for nobody. Rejects when it was started before. */
-  async begin(workflowName: string, params: unknown): Promise<void> {
-    if (this.#table.run()) throw new Error(`${this.#title} exists already`);
+  /** Starts it for nobody. False when it was started before. */
+  async begin(workflowName: string, params: unknown): Promise<boolean> {
+    if (this.#table.run() !== undefined) return false;
     const startedMs = this.#runtime.time.nowMs();
     this.#table.begin({ workflowName, agent: undefined, params, startedMs });
     this.#push();
+    return true;
   }
 
   async takeEvent(type: string, payload: unknown): Promise<void> {
@@ -241,6 +242,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
           payload: run.params as never,
           timestamp: new Date(run.startedMs),
           instanceId: this.name,
+          workflowName: run.workflowName,
         },
         steps,
       );
@@ -292,14 +294,10 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     }
   }
 
-  #construct(
-    run: RunRecord,
-    execution: Execution,
-    steps: Steps,
-  ): AgentWorkflow<never, never, never, never> {
+  #construct(run: RunRecord, execution: Execution, steps: Steps): WorkflowEntrypoint<never, never> {
     const agent = (): AgentStub<Agent> => this.#agentOf(run);
     const parts = { name: this.name, run, execution, steps, runtime: this.#runtime, agent };
-    return new this.workflowClass(workflowContext(parts), this.env as never);
+    return new this.workflowClass(workflowContext(parts) as never, this.env as never);
   }
 
   get #title(): string {

@@ -45,6 +45,7 @@ import { cancelRpc, handleRpcFrame, runRequestRpc, runRpc } from "./handleRpc.ts
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
+import { runTargetCall } from "./targetCalls.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 /**
@@ -83,7 +84,7 @@ const NOTHING = (): void => undefined;
 
 /** Calls that run users' code, for as long as that takes. */
 const runsCode = ({ kind }: AgentCall): boolean =>
-  kind === "rpc" || kind === "durable" || kind === "fetch";
+  kind === "rpc" || kind === "durable" || kind === "fetch" || kind === "target";
 
 /** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
@@ -134,6 +135,11 @@ async function dispatch(
     case "rpc":
     case "durable":
       return { reply: await runRpc(agent, call, abort) };
+    case "target":
+      return { reply: await runTargetCall(agent, call, abort) };
+    case "drop":
+      agent.keeping.lent.end(call.target);
+      return { reply: { kind: "taken" } };
     case "state":
       return { reply: currentState(agent) };
     default:

@@ -14,10 +14,8 @@ import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protoco
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
-import { decodeObjectValue, encodeObjectValue } from "../namespace/objectValues.ts";
 import { encodeError } from "../call/remoteError.ts";
 import type { AbortSource } from "../lazyFetch/AbortSource.ts";
-import { assertWireValue } from "../call/wireValue.ts";
 import { beginResponse } from "../http/takeResponse.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
@@ -25,6 +23,7 @@ import type { DurableCall } from "../call/durableCall.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { respond } from "./answerRequest.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
+import { resultReply, structuredArguments } from "./targetCalls.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { messageOf } from "../errors/thrown.ts";
 
@@ -126,11 +125,16 @@ export async function runRpc(
     const isDurable = callableMetadata(method)?.durable === true || call.kind === "durable";
     const key = call.kind === "durable" ? call.key : agent.time.id();
     const { structured = false } = call;
-    const args = structured ? (decodeObjectValue(call.args[0]) as unknown[]) : [...call.args];
+    if (isDurable && structured)
+      throw new TypeError(
+        `${call.method} is durable, so its arguments are stored, and an RpcTarget can't be: pass data`,
+      );
+    const args = (): unknown[] =>
+      structured ? structuredArguments(agent, call.args) : [...call.args];
     const value = isDurable
       ? await askDurable(agent, turn, { ...call, key })
-      : await agent.run(turn, () => method.apply(agent.agent, args));
-    return resultOf(value, `the result of ${call.method}`, structured);
+      : await agent.run(turn, () => method.apply(agent.agent, args()));
+    return resultReply(agent, value, { what: `the result of ${call.method}`, structured });
   } catch (error) {
     if (agent.isLost) throw error;
     return { kind: "error", ...encodeError(error) };
@@ -161,18 +165,12 @@ export async function runRequestRpc(
       return value instanceof Response ? beginResponse(value, what, PIECE_BYTES_MAX) : { value };
     });
     if ("rest" in made) return respond(agent, turn, made);
-    return { reply: resultOf(made.value, what, agent.agent instanceof ObjectActor) };
+    const structured = agent.agent instanceof ObjectActor;
+    return { reply: resultReply(agent, made.value, { what, structured }) };
   } catch (error) {
     if (agent.isLost) throw error;
     return { reply: { kind: "error", ...encodeError(error) } };
   }
-}
-
-/** Checked here, so that the agent's author sees the error instead of a failure of the bus. */
-function resultOf(value: unknown, what: string, structured: boolean): CallReply {
-  if (structured) return { kind: "result", value: encodeObjectValue(value, what), structured };
-  assertWireValue(value, what);
-  return { kind: "result", ...(value === undefined ? {} : { value }) };
 }
 
 function stubMethod(agent: Agent<unknown>, name: string): Method {

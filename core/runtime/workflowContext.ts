@@ -51,5 +51,7 @@ export function workflowContext(parts: WorkflowContextParts): WorkflowContext {
     approval: (approval, question) => steps.approval(approval, question),
     approvalLink: async (which, options) => runtime.apis.approvals.link(which, options),
     waitForAnswer: (step, options) => steps.waitForAnswer(step, options),
+    waitUntil: (promise) => runtime.waitUntil(promise),
+    passThroughOnException: () => undefined,
   };
 }

@@ -15,50 +15,62 @@ export interface SubAgentInfo {
   readonly createdAt: number;
 }
 
-const TABLE = "cf_agents_sub_agents";
-const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
-  class TEXT NOT NULL,
-  name TEXT NOT NULL,
-  created_at INTEGER NOT NULL,
-  PRIMARY KEY (class, name)
-)`;
+const SUB_AGENTS = "cf_agents_sub_agents";
+/** The table of a Durable Object (`FacetTable`). */
+export const FACETS = "svc_agents_facets";
 
 export class SubAgentTable {
-  readonly #runtime: Pick<AgentWork, "query" | "time">;
+  protected readonly runtime: Pick<AgentWork, "query" | "time">;
+  protected readonly table: string = SUB_AGENTS;
+  /** Further columns. */
+  protected readonly more: string = "";
 
   constructor(runtime: Pick<AgentWork, "query" | "time">) {
-    this.#runtime = runtime;
+    this.runtime = runtime;
   }
 
   has(className: string, name: string): boolean {
     return (
-      this.#exists() &&
-      this.#runtime.query(`SELECT 1 FROM ${TABLE} WHERE class = ? AND name = ?`, [className, name])
-        .rows.length > 0
+      this.exists() &&
+      this.runtime.query(`SELECT 1 FROM ${this.table} WHERE class = ? AND name = ?`, [
+        className,
+        name,
+      ]).rows.length > 0
     );
   }
 
   /** False: it was there. */
   add(className: string, name: string): boolean {
     if (this.has(className, name)) return false;
-    this.#runtime.query(DDL, []);
-    this.#runtime.query(`INSERT INTO ${TABLE} (class, name, created_at) VALUES (?, ?, ?)`, [
+    this.runtime.query(
+      `CREATE TABLE IF NOT EXISTS ${this.table} (
+  class TEXT NOT NULL,
+  name TEXT NOT NULL,
+  created_at INTEGER NOT NULL${this.more},
+  PRIMARY KEY (class, name)
+)`,
+      [],
+    );
+    this.runtime.query(`INSERT INTO ${this.table} (class, name, created_at) VALUES (?, ?, ?)`, [
       className,
       name,
-      this.#runtime.time.nowMs(),
+      this.runtime.time.nowMs(),
     ]);
     return true;
   }
 
   remove(className: string, name: string): void {
-    if (this.#exists())
-      this.#runtime.query(`DELETE FROM ${TABLE} WHERE class = ? AND name = ?`, [className, name]);
+    if (this.exists())
+      this.runtime.query(`DELETE FROM ${this.table} WHERE class = ? AND name = ?`, [
+        className,
+        name,
+      ]);
   }
 
   list(className?: string): SubAgentInfo[] {
-    if (!this.#exists()) return [];
-    const { rows } = this.#runtime.query(
-      `SELECT class, name, created_at FROM ${TABLE} WHERE class = coalesce(?, class) ORDER BY rowid`,
+    if (!this.exists()) return [];
+    const { rows } = this.runtime.query(
+      `SELECT class, name, created_at FROM ${this.table} WHERE class = coalesce(?, class) ORDER BY rowid`,
       [className ?? null],
     );
     return rows.map(([of, name, createdAt]) => ({
@@ -68,11 +80,12 @@ export class SubAgentTable {
     }));
   }
 
-  #exists(): boolean {
-    return tableExists(this.#runtime, TABLE);
+  private exists(): boolean {
+    return tableExists(this.runtime, this.table);
   }
 }
 
-/** Replaces the sub-agents that one database lists by those of another. */
-export const copySubAgents = (from: AgentDatabase, to: AgentDatabase): void =>
-  copyTable(from, to, TABLE);
+/** Replaces the sub-agents and facets that one database lists by those of another. */
+export function copySubAgents(from: AgentDatabase, to: AgentDatabase): void {
+  for (const table of [SUB_AGENTS, FACETS]) copyTable(from, to, table);
+}

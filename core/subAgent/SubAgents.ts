@@ -78,10 +78,11 @@ export class SubAgents implements DynamicAgents {
   readonly #table: SubAgentTable;
   #ending: Promise<void> | undefined;
 
-  constructor(runtime: SubAgentRuntime, env: unknown) {
+  /** `table`: where it lists them. */
+  constructor(runtime: SubAgentRuntime, env: unknown, table = new SubAgentTable(runtime)) {
     this.#runtime = runtime;
     this.#env = env;
-    this.#table = new SubAgentTable(runtime);
+    this.#table = table;
     this.path = agentPath(runtime.id);
   }
 

@@ -130,7 +130,7 @@ export class Committer {
 
   /** The turn is over. Commits a durable one now, whether it wrote or not; its outcome is set. */
   end(turn: Turn): void {
-    turn.ended = true;
+    turn.end();
     if (turn.durable) this.batch().turns.add(turn);
     if (this.pending?.turns.has(turn)) this.startFlush();
   }

@@ -67,6 +67,7 @@ export class Turn {
   givenUp: TurnTimedOut | undefined;
   private abortSource: AbortSource | undefined;
   private successor: Turn | undefined;
+  private endings: Array<() => void> | undefined;
   /** True while user code runs that the turn waits for. */
   running = false;
   /** An error that nothing handled, of code that this turn started. The turn fails with it. */
@@ -131,8 +132,19 @@ export class Turn {
   /** `TurnLimits`, rules 2 and 3. It holds up no commit from now on. */
   giveUp(error: TurnTimedOut): void {
     this.givenUp = error;
-    this.ended = true;
+    this.end();
     this.abortSource?.fire(error);
+  }
+
+  /** Its code may go on, without what its end releases. */
+  end(): void {
+    this.ended = true;
+    for (const f of this.endings?.splice(0) ?? []) f();
+  }
+
+  /** Runs `f` when the turn ends; never, if it has ended. */
+  atEnd(f: () => void): void {
+    if (!this.ended) (this.endings ??= []).push(f);
   }
 
   /**

@@ -7,10 +7,12 @@ import type { ApprovalGrant, ApprovalLinkOptions, ApprovalQuestion } from "../ap
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { WorkflowRejectedError } from "./errors.ts";
 import type { WorkflowDuration } from "./stepConfig.ts";
+import {
+  WORKFLOW_MARK,
+  WorkflowEntrypoint,
+  type WorkflowEntrypointContext,
+} from "./WorkflowEntrypoint.ts";
 import type { WorkflowEvent, WorkflowStep, WorkflowStepEvent } from "./WorkflowStep.ts";
-
-/** How loaders know a workflow class without importing this file. */
-export const WORKFLOW_MARK = Symbol.for("agents.AgentWorkflow");
 
 /** The default shape of `reportProgress`. */
 export interface DefaultProgress {
@@ -32,7 +34,7 @@ export interface ApprovalOptions {
 }
 
 /** What an instance is constructed with; made by the runtime. */
-export interface WorkflowContext {
+export interface WorkflowContext extends WorkflowEntrypointContext {
   readonly workflowId: string;
   readonly workflowName: string;
   readonly agent: () => unknown;
@@ -59,22 +61,17 @@ export abstract class AgentWorkflow<
   Params = unknown,
   Progress = DefaultProgress,
   Env = Record<string, unknown>,
-> {
-  static readonly [WORKFLOW_MARK] = true;
+> extends WorkflowEntrypoint<Env, Params> {
+  static override readonly [WORKFLOW_MARK] = true;
 
-  readonly ctx: WorkflowContext;
-  readonly env: Env;
-
-  constructor(ctx: WorkflowContext, env: Env) {
-    this.ctx = ctx;
-    this.env = env;
-  }
+  declare readonly ctx: WorkflowContext;
+  declare readonly env: Env;
 
   /**
    * Everything with an effect belongs in a step. The code between steps runs again with each replay
    * and must do the same each time, so it may use neither the clock, randomness nor `fetch`.
    */
-  abstract run(event: WorkflowEvent<Params>, step: WorkflowStep): Promise<unknown>;
+  abstract override run(event: WorkflowEvent<Params>, step: WorkflowStep): Promise<unknown>;
 
   /** The instance's id. */
   get workflowId(): string {
@@ -146,10 +143,3 @@ interface Answered {
   readonly reason?: string;
   readonly metadata?: unknown;
 }
-
-export type WorkflowClass = (new (
-  ctx: WorkflowContext,
-  env: never,
-) => AgentWorkflow<never, never, never, never>) & {
-  readonly name: string;
-};

@@ -27,7 +27,7 @@ import { checkStepName } from "../step/stepKey.ts";
 import { isFinalForAll } from "../step/stepResult.ts";
 import { StepFunctions } from "./StepFunctions.ts";
 import { StepOrder } from "./StepOrder.ts";
-import { causeOf, crashedOut, nameOf, toResult } from "./stepFacts.ts";
+import { causeOf, crashedOut, nameOf, stepOf, toResult } from "./stepFacts.ts";
 import type { Wakes } from "./Wakes.ts";
 import type { StepContext } from "./WorkflowStep.ts";
 
@@ -244,7 +244,7 @@ export class Execution {
         return this.settle(record, { error: crashedOut(record) });
       this.begins();
       const attempt = ++record.attempts;
-      const ctx = { key: `${keys}:${record.key}`, attempt };
+      const ctx = { key: `${keys}:${record.key}`, attempt, step: stepOf(record) };
       let thrown: { readonly error: unknown } | undefined;
       let result: string | null | undefined;
       try {

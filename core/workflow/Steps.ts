@@ -56,17 +56,21 @@ export class Steps implements WorkflowStep {
   async do<T>(
     name: string,
     second: StepConfig | StepFunction<T>,
-    third?: StepFunction<T>,
+    ...more: ReadonlyArray<unknown>
   ): Promise<T> {
-    const f = typeof second === "function" ? second : third;
+    const [f, rollback] = typeof second === "function" ? [second, ...more] : more;
     if (typeof f !== "function")
       throw new TypeError(`step.do("${name}", …): the last argument is a function`);
+    if (rollback !== undefined)
+      throw new TypeError(
+        `step.do("${name}", …): there are no rollback options here: catch the error in run, and undo the step in another one`,
+      );
     const config = resolveConfig(name, typeof second === "function" ? {} : second);
     const execution = this.#execution;
     return execution.step(
       "do",
       name,
-      (record) => void execution.runFunction(record, config, f),
+      (record) => void execution.runFunction(record, config, f as StepFunction<T>),
     ) as Promise<T>;
   }
 

@@ -5,15 +5,26 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";
+import { toBase64Url } from "../../schemas/base64.ts";
 import { AgentNamespace } from "../namespace/AgentNamespace.ts";
 import type { CallClientSource } from "../namespace/stubTarget.ts";
 import type { Approval, ApprovalCriteria, ApprovalDecision } from "../approval/Approval.ts";
 import type { ControlAction, InstanceStatus, WorkflowCalls } from "./WorkflowCalls.ts";
 
-export interface CreateOptions {
-  readonly id: string;
+/** Options of a binding's `create`. */
+export interface WorkflowCreateOptions {
+  /** Unique within the workflow. Default: `wf_` and a random id. */
+  readonly id?: string;
+  /** JSON; the event's `payload`. Default: null. */
   readonly params?: unknown;
+  /** Accepted and ignored: instances are kept until they are destroyed. */
+  readonly retention?: unknown;
+  /** Accepted for apps written for the reference, and ignored. */
+  readonly locationHint?: string;
 }
+
+/** Random bytes of an id that nobody chose: as many as a UUID has. */
+const ID_BYTES = 16;
 
 /** The binding of a workflow class in `env`: starts instances for code that is no agent's. */
 export class WorkflowBinding {
@@ -32,9 +43,27 @@ export class WorkflowBinding {
   }
 
   /** Starts an instance that no agent follows. Rejects when there is one of that id. */
-  async create({ id, params }: CreateOptions): Promise<WorkflowInstance> {
-    await this.#instances.getByName(id).begin(this.className, params ?? null);
-    return this.get(id);
+  async create({ id = newId(), params }: WorkflowCreateOptions = {}): Promise<WorkflowInstance> {
+    if (await this.#begin(id, params)) return this.get(id);
+    throw new Error(`Workflow ${this.className} "${id}" exists already`);
+  }
+
+  /** Starts several. Ids of instances that exist already are left out of what it resolves to. */
+  async createBatch(batch: ReadonlyArray<WorkflowCreateOptions>): Promise<WorkflowInstance[]> {
+    if (!Array.isArray(batch))
+      throw new TypeError(
+        "createBatch() takes an array of options of create(); the form of an object with `instances` or `count` is not available",
+      );
+    const given = batch as ReadonlyArray<WorkflowCreateOptions>;
+    const begun = await Promise.all(
+      given.map(async ({ id = newId(), params }) => ((await this.#begin(id, params)) ? [id] : [])),
+    );
+    return begun.flat().map((id) => this.get(id));
+  }
+
+  /** False where there is one of that id. A host of an older release rejects instead. */
+  async #begin(id: string, params: unknown): Promise<boolean> {
+    return (await this.#instances.getByName(id).begin(this.className, params ?? null)) !== false;
   }
 
   /** A handle on an instance, whether it exists or not. */
@@ -42,6 +71,8 @@ export class WorkflowBinding {
     return new WorkflowInstance(id, this.#instances);
   }
 }
+
+const newId = (): string => `wf_${toBase64Url(crypto.getRandomValues(new Uint8Array(ID_BYTES)))}`;
 
 /** One instance, from outside. Each method rejects when there is no instance with that id. */
 export class WorkflowInstance {
@@ -69,8 +100,13 @@ export class WorkflowInstance {
   terminate(): Promise<InstanceStatus> {
     return this.control("terminate");
   }
-  /** Begins again at the first step, with the same params. Resolves to the status after that. */
-  restart(): Promise<InstanceStatus> {
+  /**
+   * Begins again at the first step, with the same params. Resolves to the status after that.
+   * Rejects with `TypeError` when it is asked for another first step.
+   */
+  async restart(options: { readonly from?: unknown } = {}): Promise<InstanceStatus> {
+    if (options.from !== undefined)
+      throw new TypeError("restart() begins at the first step: `from` is not available");
     return this.control("restart");
   }
   /** One of the four by its name. Rejects for what the instance's status does not allow. */

@@ -17,8 +17,11 @@ export interface InstanceStatus {
 export type ControlAction = "pause" | "resume" | "terminate" | "restart";
 
 export interface WorkflowCalls {
-  /** Starts the instance for no agent. Rejects when it was started before. */
-  begin(workflowName: string, params: unknown): Promise<void>;
+  /**
+   * Starts the instance for no agent. False when it was started before; a host of an older release
+   * rejects then.
+   */
+  begin(workflowName: string, params: unknown): Promise<boolean>;
   takeEvent(type: string, payload: unknown): Promise<void>;
   /** `unknown` for an instance that was never started. */
   status(): Promise<InstanceStatus>;

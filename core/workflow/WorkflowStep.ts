@@ -9,6 +9,8 @@ export interface WorkflowEvent<Params = unknown> {
   /** When the instance was started. */
   readonly timestamp: Date;
   readonly instanceId: string;
+  /** The name that it was started by: its binding's. */
+  readonly workflowName: string;
 }
 
 /** What `waitForEvent` resolves with. */
@@ -24,6 +26,8 @@ export interface StepContext {
   readonly key: string;
   /** From 1; those that a crash cut short count. */
   readonly attempt: number;
+  /** The step's name, and which call of that name it is, from 1. */
+  readonly step: { readonly name: string; readonly count: number };
 }
 
 export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;

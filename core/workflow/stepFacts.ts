@@ -7,6 +7,11 @@ import type { StoredError } from "./errors.ts";
 import type { StepRecord } from "./RunTable.ts";
 
 export const nameOf = ({ key }: StepRecord): string => nameOfStep(key);
+/** Its name, and which call of that name it is, from 1. */
+export const stepOf = ({ key }: StepRecord) => ({
+  name: nameOfStep(key),
+  count: Number(key.slice(0, key.indexOf(":"))),
+});
 
 export const causeOf = (record: StepRecord, attempt = 1) =>
   ({

@@ -383,6 +383,7 @@ const hasBody = ({ kind }: CallReply): boolean =>
 const isOfCode = ({ kind }: Call): boolean =>
   kind === "rpc" ||
   kind === "durable" ||
+  kind === "target" ||
   kind === "state" ||
   kind === "child" ||
   kind === "restore";

@@ -20,7 +20,7 @@ import type { HostServices } from "./HostServices.ts";
 
 /** Calls that are about something that runs already are answered while all others wait. */
 export const beginsTurn = ({ kind }: AgentCall): boolean =>
-  kind !== "pull" && kind !== "close" && kind !== "end" && kind !== "child";
+  kind !== "pull" && kind !== "drop" && kind !== "close" && kind !== "end" && kind !== "child";
 
 export interface RestoreRequest {
   readonly key: string;

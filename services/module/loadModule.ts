@@ -225,6 +225,7 @@ function useHooks(
   const aliases = {
     "cloudflare:workers": platform("index"),
     "cloudflare:email": platform("email"),
+    "cloudflare:workflows": platform("workflows"),
   };
   const options: HookOptions = { selfUrl: import.meta.url, aliases, ...given };
   const { registerHooks } = nodeModule as {

@@ -91,9 +91,7 @@ export const INSTEAD: Readonly<Record<string, string>> = {
 
 /** What to use here instead of a module of the platform, or of a name of `cloudflare:workers`. */
 export const PLATFORM_INSTEAD: Readonly<Record<string, string>> = {
-  WorkflowEntrypoint: 'AgentWorkflow from "agents/workflows"',
   withEnv: "the env that handlers and agents receive",
   "cloudflare:sockets": '"node:net"',
   "cloudflare:test": '"agents/testing"',
-  "cloudflare:workflows": '"agents/workflows"',
 };

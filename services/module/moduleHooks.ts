@@ -12,8 +12,9 @@
  * 3. Each such file is reported to the main thread: these are the files to watch.
  * 4. All of them are ES modules, whatever a `package.json` says or lacks. Node reads them by
  *    itself, or tsx transforms them: `loadModule` decides, once for the process.
- * 5. `cloudflare:workers` and `cloudflare:email` are this package's own (`services/platform`);
- *    another module of that platform is an error that names it (`NO_PLATFORM_MODULE`).
+ * 5. `cloudflare:workers`, `cloudflare:workflows` and `cloudflare:email` are this package's own
+ *    (`services/platform`); another module of that platform is an error that names it
+ *    (`NO_PLATFORM_MODULE`).
  * 6. The optional peers (`PEER`) that this package's entries import are the ones that the module's
  *    own imports find: a server that the module makes is then of the class that the entry knows.
  * 7. A text file (`TEXT`) is a module whose default export is its text.

@@ -8,7 +8,7 @@ import { nearest } from "../../core/errors/nearest.ts";
 import { historyFault } from "../../core/retention/HistoryLimits.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import { targetsOf, type WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
-import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
+import { isWorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";
 import { isObjectClass, type ObjectClass } from "../../core/durableObject/DurableObject.ts";
 import { objectActor } from "../../core/durableObject/ObjectActor.ts";
 import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
@@ -137,15 +137,6 @@ function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
     refuse(
       `static options of ${agent.name} has http: ${JSON.stringify(http)}. Its only value is "open"; without it a class that has signed webhooks is closed (docs/guides/access.md)`,
     );
-}
-
-/** A subclass of `AgentWorkflow`. */
-function isWorkflowClass(value: unknown): value is WorkflowClass {
-  return (
-    typeof value === "function" &&
-    (value as { readonly [WORKFLOW_MARK]?: unknown })[WORKFLOW_MARK] === true &&
-    !Object.hasOwn(value, WORKFLOW_MARK)
-  );
 }
 
 /** One entry for each class, however often it is exported. */

@@ -8,6 +8,8 @@
  */
 export { env, exports } from "./bindPlatform.ts";
 export { DurableObject } from "../../core/durableObject/DurableObject.ts";
-export { RpcTarget } from "./RpcTarget.ts";
+export { WorkflowEntrypoint } from "../../core/workflow/WorkflowEntrypoint.ts";
+export { tracing } from "../otel/workersTracing.ts";
+export { RpcTarget } from "../../core/rpcTarget/RpcTarget.ts";
 export { waitUntil } from "./waitUntil.ts";
 export { WorkerEntrypoint } from "./WorkerEntrypoint.ts";

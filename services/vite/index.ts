@@ -1,7 +1,7 @@
 /**
  * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such
- * as `@callable()`, and knows `cloudflare:workers`. `turnkeep dev` does so by itself; Vite 8 passes
- * decorators on, and Node refuses them.
+ * as `@callable()`, and knows `cloudflare:workers`, `cloudflare:workflows` and `cloudflare:email`.
+ * `turnkeep dev` does so by itself; Vite 8 passes decorators on, and Node refuses them.
  *
  * ```ts
  * // vitest.config.ts
@@ -17,7 +17,7 @@ import type { Loader } from "esbuild";
 export interface AgentsPlugin {
   readonly name: string;
   readonly enforce: "pre";
-  /** The file of this package that `cloudflare:workers` is; undefined for any other specifier. */
+  /** The file of this package that a module of the platform is; undefined for other specifiers. */
   readonly resolveId: (specifier: string) => string | undefined;
   /** Compiles a file with decorators; leaves every other file alone. */
   readonly transform: (
@@ -26,9 +26,13 @@ export interface AgentsPlugin {
   ) => Promise<{ readonly code: string; readonly map: string } | undefined>;
 }
 
-const PLATFORM = fileURLToPath(
-  new URL(`../platform/index${extname(import.meta.url)}`, import.meta.url),
-);
+const platform = (name: string): string =>
+  fileURLToPath(new URL(`../platform/${name}${extname(import.meta.url)}`, import.meta.url));
+const PLATFORM = new Map([
+  ["cloudflare:workers", platform("index")],
+  ["cloudflare:workflows", platform("workflows")],
+  ["cloudflare:email", platform("email")],
+]);
 const FILE = /\.[cm]?([jt]sx?)$/;
 /**
  * A decorator, or something in a comment that looks like one: that costs a moment, nothing else.
@@ -40,7 +44,7 @@ export default function agents(): AgentsPlugin {
   return {
     name: "turnkeep",
     enforce: "pre",
-    resolveId: (specifier) => (specifier === "cloudflare:workers" ? PLATFORM : undefined),
+    resolveId: (specifier) => PLATFORM.get(specifier),
     transform: async (code, id) => {
       const file = id.split("?")[0] ?? id;
       const loader = FILE.exec(file)?.[1];

@@ -34,7 +34,11 @@ export type {
   WorkflowStep as AgentWorkflowStep,
   WorkflowStepEvent,
 } from "../../core/workflow/WorkflowStep.ts";
-export type { WorkflowBinding, WorkflowInstance } from "../../core/workflow/WorkflowBinding.ts";
+export type {
+  WorkflowBinding,
+  WorkflowCreateOptions,
+  WorkflowInstance,
+} from "../../core/workflow/WorkflowBinding.ts";
 export type { InstanceStatus } from "../../core/workflow/WorkflowCalls.ts";
 export type { WorkflowStatus } from "../../core/workflow/RunTable.ts";
 export type {

@@ -104,7 +104,8 @@ function membersFrom(lines: ReadonlyArray<string>, start: number): Member[] {
   const members = new Map<string, Member>();
   for (let at = start; at < lines.length && !lines[at]!.startsWith("}"); at++) {
     const name = MEMBER.exec(lines[at]!)?.[1];
-    if (name === undefined || name === "constructor" || / override /.test(lines[at]!)) continue;
+    // What a base class declares is its own to explain; an abstract one is the user's to write.
+    if (name === undefined || name === "constructor" || / (?<!abstract )override /.test(lines[at]!)) continue; // prettier-ignore
     const { text, end, hasBody } = headFrom(lines, at);
     const before = members.get(name);
     const doc = docAbove(lines, at);
@@ -147,13 +148,14 @@ function headFrom(
   throw new Error(`no end: ${lines[start]}`);
 }
 
-/** Without the last characters, `export`, `async`, and values that a type says already. */
+/** Without the last characters, words for the compiler, and values that a type says already. */
 const clean = (taken: ReadonlyArray<string>, cut: number): string => {
   const text = taken.join("\n");
   return text
     .slice(0, text.length - cut)
     .replace(/^export /, "")
-    .replace(/^async /, "");
+    .replace(/^(?:async|declare) /, "")
+    .replace(/^abstract override /, "abstract ");
 };
 
 function docAbove(lines: ReadonlyArray<string>, at: number): string {

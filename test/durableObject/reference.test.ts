@@ -1,6 +1,6 @@
 /**
  * The reference's own package as Durable Objects, unmodified: its `Agent` with state, SQL, calls of
- * its own client and schedules, and what is left when the object has left memory.
+ * its own client, schedules and workflows, and what is left when the object has left memory.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
@@ -14,6 +14,7 @@ const added = !("WebSocket" in globalThis);
 if (added) Object.assign(globalThis, { WebSocket });
 const { Agent, callable, routeAgentRequest } = await import("reference-agents");
 const { AgentClient } = await import("reference-agents/client");
+const { AgentWorkflow } = await import("reference-agents/workflows");
 
 class Tally extends Agent<object, { readonly count: number }> {
   override initialState = { count: 0 };
@@ -32,15 +33,72 @@ class Tally extends Agent<object, { readonly count: number }> {
   async later(ms: number): Promise<void> {
     await this.schedule(ms / 1000, "add", 100);
   }
+
+  begin(): Promise<string> {
+    this.sql`CREATE TABLE IF NOT EXISTS heard (text TEXT)`;
+    return this.runWorkflow("ADDITION" as never, { by: 7 });
+  }
+  async approve(id: string): Promise<void> {
+    await this.approveWorkflow(id, { metadata: { by: "Ann" } });
+  }
+  async statusOf(id: string): Promise<unknown> {
+    const { status } = await this.getWorkflowStatus("ADDITION" as never, id);
+    const heard = this.sql<{ text: string }>`SELECT text FROM heard ORDER BY rowid`;
+    const tracked = this.getWorkflow(id)?.status;
+    return { status, tracked, heard: heard.map(({ text }) => JSON.parse(text)) };
+  }
+  override async onWorkflowProgress(_: string, __: string, progress: unknown): Promise<void> {
+    this.hear(progress);
+  }
+  override async onWorkflowComplete(_: string, __: string, result?: unknown): Promise<void> {
+    this.hear(result);
+  }
+  /** In SQL: it may leave memory at any time. */
+  private hear(what: unknown): void {
+    this.sql`INSERT INTO heard VALUES (${JSON.stringify(what)})`;
+  }
 }
-callable()(Tally.prototype.add, {} as never);
-callable()(Tally.prototype.later as never, {} as never);
+for (const name of ["add", "later", "begin", "approve", "statusOf"] as const)
+  callable()(Tally.prototype[name] as never, {} as never);
+
+/** Has tallies as its sub-agents. */
+class Office extends Agent<object> {
+  async addTo(name: string, by: number): Promise<number> {
+    const tally = await this.subAgent(Tally as never, name);
+    return (tally as unknown as { add(by: number): Promise<number> }).add(by);
+  }
+  names(): string[] {
+    return this.listSubAgents().map(({ className, name }) => `${className} ${name}`);
+  }
+  async drop(name: string): Promise<void> {
+    await this.deleteSubAgent(Tally as never, name);
+  }
+}
+for (const name of ["addTo", "names", "drop"] as const)
+  callable()(Office.prototype[name] as never, {} as never);
 (Tally as unknown as { options: object }).options = { hibernateAfterSeconds: 0.3 };
+
+/** What its agent approves, with everything that it may ask of that agent. */
+class Addition extends AgentWorkflow<Tally, { readonly by: number }> {
+  override async run({ payload }: { payload: { by: number } }, step: never): Promise<string> {
+    const steps = step as {
+      do<A>(name: string, f: () => Promise<A>): Promise<A>;
+      reportComplete(result: unknown): Promise<void>;
+      mergeAgentState(state: object): Promise<void>;
+    };
+    await this.reportProgress({ step: "asks" });
+    const { by } = await this.waitForApproval<{ by: string }>(step, { timeout: "1 minute" });
+    const sum = await steps.do("add", async () => this.agent.add(payload.by));
+    await steps.mergeAgentState({ count: sum + 1 });
+    await steps.reportComplete({ sum, by });
+    return "added";
+  }
+}
 
 const systems = useSystems();
 let system: System;
 beforeAll(async () => {
-  const { agents } = readModule({ Tally }, "tally.ts");
+  const { agents } = readModule({ Tally, Addition, Office }, "tally.ts");
   const fetch = async (request: Request, env: unknown): Promise<Response> =>
     (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
   const module = { agents: Object.fromEntries(agents), fetch } as unknown as TestModule;
@@ -50,9 +108,9 @@ afterAll(() => {
   if (added) Reflect.deleteProperty(globalThis, "WebSocket");
 });
 
-const connect = async (name: string) => {
+const connect = async (name: string, of: object = { agent: "tally" }) => {
   const { host } = new URL(system.url);
-  const client = new AgentClient({ agent: "tally", name, host, WebSocket } as never);
+  const client = new AgentClient({ name, host, WebSocket, ...of } as never);
   const seen: unknown[] = [];
   client.addEventListener("message", ({ data }) => seen.push(JSON.parse(String(data))));
   await client.ready;
@@ -85,5 +143,46 @@ test("its schedules run by the object's alarm", async () => {
     const count = await call("add", [0]);
     return count === 100 || { done: false, saw: count };
   });
+  client.close();
+});
+
+test("its workflow waits for its agent's approval, and reports to it", async () => {
+  const { client, call } = await connect("d");
+  const id = String(await call("begin", []));
+  const status = async () => (await call("statusOf", [id])) as { status: string; heard: unknown[] };
+  const reaches = (wanted: string) =>
+    pollUntil(`it is ${wanted}`, async () => {
+      const seen = await status();
+      return seen.status === wanted ? { done: true, value: seen } : { done: false, saw: seen };
+    });
+  await reaches("waiting");
+  await call("approve", [id]);
+  expect(await reaches("complete")).toEqual({
+    status: "complete",
+    tracked: "complete",
+    heard: [{ step: "asks" }, { sum: 7, by: "Ann" }],
+  });
+  expect(await call("add", [0])).toBe(8);
+  client.close();
+});
+
+test("its sub-agents are called, listed, reached by a client, and deleted with what they have", async () => {
+  const { client, call } = await connect("o", { agent: "office" });
+  expect([await call("addTo", ["x", 2]), await call("addTo", ["x", 3])]).toEqual([2, 5]);
+  expect(await call("addTo", ["y", 1])).toBe(1);
+  expect(await call("names", [])).toEqual(["Tally x", "Tally y"]);
+
+  const below = await connect("o", { agent: "office", path: "sub/tally/x" });
+  expect(await below.call("add", [10])).toBe(15);
+  await call("addTo", ["x", 1]);
+  await pollUntil(
+    "the client is told",
+    () => below.seen.some((frame) => JSON.stringify(frame).includes('"count":16')) || { done: false, saw: below.seen }, // prettier-ignore
+  );
+  below.client.close();
+
+  await call("drop", ["x"]);
+  expect(await call("names", [])).toEqual(["Tally y"]);
+  expect(await call("addTo", ["x", 1])).toBe(1);
   client.close();
 });

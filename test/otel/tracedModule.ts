@@ -3,6 +3,7 @@
  */
 import { Agent, getAgentByName } from "agents";
 import { body, unsigned, webhook } from "agents/webhooks";
+import { tracing } from "cloudflare:workers";
 
 interface Env {
   readonly Counter: never;
@@ -22,7 +23,10 @@ export class Traced extends Agent<Env, { readonly done: number }> {
     await this.queue("work", {});
     await fetch(`${this.env.CALLED}/called?token=secret`);
     const counter = (await getAgentByName(this.env.Counter, "one")) as unknown as Counter;
-    await counter.count();
+    await tracing.enterSpan("tally", async (span) => {
+      span.setAttribute("counters", 1);
+      await counter.count();
+    });
     return new Response("OK");
   }
   remind() {}

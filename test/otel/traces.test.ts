@@ -67,6 +67,7 @@ describe("one trace", () => {
       "Counter rpc count",
       "Traced schedule remind",
       "Traced queue work",
+      "tally",
     ]);
     const named = (name: string): ReceivedSpan => spans.find((span) => span.name === name)!;
     const request = named("POST /hook");
@@ -75,6 +76,7 @@ describe("one trace", () => {
     expect(named("verify unsigned").parent).toBe(request.id);
     expect(turn.parent).toBe(request.id);
     for (const name of ["INSERT", "GET", "Counter/count"]) expect(named(name).parent).toBe(turn.id);
+    expect(named("tally")).toMatchObject({ parent: turn.id, failed: false, attributes: { counters: 1 } }); // prettier-ignore
     expect(named("Counter rpc count").parent).toBe(named("Counter/count").id);
     for (const job of ["Traced schedule remind", "Traced queue work"])
       expect(named(job).parent).toBe(turn.id);

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bindPlatform, env, exports } from "../../services/platform/bindPlatform.ts";
-import { RpcTarget } from "../../services/platform/RpcTarget.ts";
+import { RpcTarget } from "../../core/rpcTarget/RpcTarget.ts";
 import { WorkerEntrypoint } from "../../services/platform/WorkerEntrypoint.ts";
 import { readModule } from "../../services/module/readModule.ts";
 import { LoaderProcess } from "../module/LoaderProcess.ts";
@@ -31,15 +31,18 @@ describe.each(["source", "dist"] as const)(
     it("has env, exports, waitUntil and the base classes", async () => {
       const { report } = await load(
         `import { Agent } from "agents";
-       import { env, exports, waitUntil, RpcTarget, WorkerEntrypoint } from "cloudflare:workers";
+       import { env, exports, tracing, waitUntil } from "cloudflare:workers";
+       import { DurableObject, RpcTarget, WorkerEntrypoint, WorkflowEntrypoint } from "cloudflare:workers";
+       import { NonRetryableError } from "cloudflare:workflows";
        export class A extends Agent {
          static report() {
-           return [typeof env, typeof exports, typeof waitUntil, typeof RpcTarget, typeof WorkerEntrypoint];
+           const classes = [DurableObject, RpcTarget, WorkerEntrypoint, WorkflowEntrypoint, NonRetryableError];
+           return [env, exports, tracing, waitUntil, ...classes].map((each) => typeof each).join();
          }
        }`,
       );
       expect(report.error).toBeUndefined();
-      expect(report.value).toEqual(["object", "object", "function", "function", "function"]);
+      expect(report.value).toBe(["object,object,object", ...Array(6).fill("function")].join());
     });
 
     it("shares env with the process that loads it, also at its top level", async () => {
@@ -75,10 +78,10 @@ describe.each(["source", "dist"] as const)(
 
     it("is told what to use instead of what is not there", async () => {
       const { file, report } = await load(
-        `import { WorkflowEntrypoint } from "cloudflare:workers";\nexport class A extends WorkflowEntrypoint {}`,
+        `import { withEnv } from "cloudflare:workers";\nwithEnv({}, () => 1);`,
       );
       expect(report.error?.message).toBe(
-        `${file}:1: "cloudflare:workers" has no WorkflowEntrypoint here. Use AgentWorkflow from "agents/workflows"`,
+        `${file}:1: "cloudflare:workers" has no withEnv here. Use the env that handlers and agents receive`,
       );
     });
 
@@ -138,8 +141,8 @@ describe("env", () => {
 });
 
 describe("an RpcTarget", () => {
-  it("can't be passed to another agent, and says what to do", () => {
+  it("has no value that JSON could carry, and says how it is passed", () => {
     class Relay extends RpcTarget {}
-    expect(() => JSON.stringify({ relay: new Relay() })).toThrow(/Relay is an RpcTarget.*getAgentByName/s); // prettier-ignore
+    expect(() => JSON.stringify({ relay: new Relay() })).toThrow(/Relay is an RpcTarget.*by reference/s); // prettier-ignore
   });
 });

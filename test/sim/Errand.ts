@@ -3,7 +3,8 @@
  * and its word to the ledger that started it. What it ends with tells whether each step gave its
  * one result, and in which order.
  */
-import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
+import { AgentWorkflow } from "../../core/workflow/AgentWorkflow.ts";
+import type { WorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";
 import type { StepContext, WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";
 import { WorkflowRun } from "../../core/runtime/WorkflowRun.ts";
 import type { InstanceStatus } from "../../core/workflow/WorkflowCalls.ts";

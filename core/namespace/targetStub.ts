@@ -1,0 +1,98 @@
+/**
+ * Calls whose arguments and results may refer to `RpcTarget`s: those of Durable Objects, and of the
+ * targets themselves. A reference becomes a stub here, whose calls go to the agent that has the
+ * target (`LentTargets`), on whichever host that is. Used by `makeStub` and by the runtime, which
+ * decodes arguments.
+ */
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import type { Call, CallReply } from "../../schemas/Call.ts";
+import type { TargetReference } from "../../schemas/TargetCall.ts";
+import { decodeError } from "../call/remoteError.ts";
+import { decodeObjectValue, encodeObjectValue } from "./objectValues.ts";
+import { isRemoteMethod } from "./remoteNames.ts";
+import { STUB_DEADLINE_MS, type CallClientSource } from "./stubTarget.ts";
+import { REFERENCE } from "../rpcTarget/RpcTarget.ts";
+
+/** A holder that can't say that it needs a target no more leaves it to its time. */
+const DROP_DEADLINE_MS = 5_000;
+
+type StructuredCall = Call & { readonly kind: "rpc" | "target" };
+/** A call without its arguments. */
+type CallOf<C> = C extends StructuredCall ? Omit<C, "args"> & { readonly args?: never } : never;
+
+/** Settles as the call does. The targets in `args` are lent to the callee. */
+export async function callStructured(
+  client: CallClientSource,
+  id: AgentId,
+  call: CallOf<StructuredCall>,
+  args: ReadonlyArray<unknown>,
+): Promise<unknown> {
+  const calls = client();
+  const turn = calls.callingTurn?.();
+  const what = `the arguments of ${call.method}`;
+  const text = encodeObjectValue(args, what, (target) => {
+    if (turn !== undefined) return turn.lend(target);
+    throw new TypeError(
+      `${what}: ${target.constructor.name} is an RpcTarget, which only the code of an agent or of a Durable Object can pass: the callee calls it there, and a module's handlers have no address. Pass data`,
+    );
+  });
+  const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: false };
+  const { reply } = await calls.call(id, { ...call, args: [text] }, options);
+  return resultOf(client, reply);
+}
+
+/** What a call ended with. */
+export function resultOf(client: CallClientSource, reply: CallReply): unknown {
+  if (reply.kind === "error") throw decodeError(reply);
+  if (reply.kind !== "result") throw new Error(`unexpected ${reply.kind} reply`);
+  return reply.structured === true ? decodedFor(client, reply.value) : reply.value;
+}
+
+/** A structured value. The targets in it are held by the running turn. */
+export const decodedFor = (client: CallClientSource, text: unknown): unknown =>
+  decodeObjectValue(text, (reference) => borrow(client, reference));
+
+/**
+ * The holder's end: once it has disposed of the stub, or its turn has ended, and what it has called
+ * by then is answered, the agent of the target is told that nobody holds it.
+ */
+function borrow(client: CallClientSource, reference: TargetReference): object {
+  const [className, name, target] = reference;
+  const id = agentId(className, name);
+  const running = new Set<Promise<unknown>>();
+  let dropped = false;
+  const drop = async (): Promise<void> => {
+    if (dropped) return;
+    dropped = true;
+    await Promise.allSettled(running);
+    const options = { deadlineMs: DROP_DEADLINE_MS, repeatable: false };
+    await client()
+      .call(id, { kind: "drop", target }, options)
+      .catch(() => undefined);
+  };
+  const call =
+    (method: string) =>
+    async (...args: unknown[]): Promise<unknown> => {
+      if (dropped)
+        throw new Error(
+          `${method}: the RpcTarget of ${className}/${name} was disposed of, or the turn that received it has ended. Ask for it again`,
+        );
+      const answer = callStructured(client, id, { kind: "target", target, method }, args);
+      running.add(answer);
+      return answer.finally(() => running.delete(answer));
+    };
+  client()
+    .callingTurn?.()
+    ?.atEnd(() => void drop());
+  return new Proxy(
+    {},
+    {
+      get: (_target, key) => {
+        if (key === REFERENCE) return reference;
+        if (key === Symbol.dispose) return () => void drop();
+        return isRemoteMethod(key) ? call(key) : undefined;
+      },
+      has: (_target, key) => key === REFERENCE || key === Symbol.dispose,
+    },
+  );
+}

@@ -1,0 +1,71 @@
+/**
+ * Calls that refer to `RpcTarget`s, at the agent that has them or receives them: what a method's
+ * arguments and result are, and calls of a target itself. Part of `handleCall`.
+ */
+import type { Call, CallReply } from "../../schemas/Call.ts";
+import { methodOn } from "../agent/methods.ts";
+import { encodeError } from "../call/remoteError.ts";
+import { assertWireValue } from "../call/wireValue.ts";
+import { ObjectActor } from "../durableObject/ObjectActor.ts";
+import type { AbortSource } from "../lazyFetch/AbortSource.ts";
+import { AgentNamespace } from "../namespace/AgentNamespace.ts";
+import { encodeObjectValue } from "../namespace/objectValues.ts";
+import type { CallClientSource } from "../namespace/stubTarget.ts";
+import { isReferred } from "../rpcTarget/RpcTarget.ts";
+import { decodedFor } from "../namespace/targetStub.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+
+/** For the turn that takes them: stubs of targets are that turn's. */
+export const structuredArguments = (
+  agent: ActiveAgent,
+  [text]: ReadonlyArray<unknown>,
+): unknown[] => decodedFor(callsOf(agent), text) as unknown[];
+
+/**
+ * The reply with what a method returned. Checked here, where the agent's author can see it, and not
+ * as a failure of the bus. An agent's method may return a target itself.
+ */
+export function resultReply(
+  agent: ActiveAgent,
+  value: unknown,
+  { what, structured }: { readonly what: string; readonly structured: boolean },
+): CallReply {
+  if (structured || isReferred(value)) {
+    const text = encodeObjectValue(value, what, (target) => agent.keeping.lent.lend(target));
+    return { kind: "result", value: text, structured: true };
+  }
+  assertWireValue(value, what);
+  return { kind: "result", ...(value === undefined ? {} : { value }) };
+}
+
+/** A turn of the agent, like a call of one of its own methods. `abort`: of its turn. */
+export async function runTargetCall(
+  agent: ActiveAgent,
+  { target: key, method: name, args }: Call & { readonly kind: "target" },
+  abort: AbortSource | undefined,
+): Promise<CallReply> {
+  const actor = agent.agent;
+  const cause = { kind: "rpc", type: name, time: agent.time.nowMs() } as const;
+  try {
+    return await agent.keeping.lent.use(key, async (target) => {
+      const method = methodOn(target, name);
+      if (method === undefined || name in Object.prototype)
+        throw new TypeError(`Method ${name} does not exist`);
+      const call = (): unknown => method.apply(target, structuredArguments(agent, args));
+      const value = await agent.run(agent.newTurn(cause, { abort }), () =>
+        actor instanceof ObjectActor ? actor.inOrder(call) : call(),
+      );
+      return resultReply(agent, value, { what: `the result of ${name}`, structured: true });
+    });
+  } catch (error) {
+    if (agent.isLost) throw error;
+    return { kind: "error", ...encodeError(error) };
+  }
+}
+
+/** By the binding of its own class, which its module exports. */
+const callsOf = (agent: ActiveAgent): CallClientSource => {
+  const own = (agent.parts.env as Readonly<Record<string, unknown>>)[agent.id.class];
+  if (own instanceof AgentNamespace) return AgentNamespace.callsOf(own);
+  throw new Error(`the module no longer exports ${agent.id.class}: export it again`);
+};
