@@ -24,6 +24,7 @@ import {
 import { collect } from "../kit/collect.ts";
 import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
 import { LARGE_BYTES, message, patient } from "../conformance/Backend.ts";
 import { useNats } from "./useNats.ts";
 
@@ -221,6 +222,23 @@ describe("provisioning", () => {
       _tag: "BrokerUnavailable",
       message: expect.stringContaining("127.0.0.1:1") as unknown,
     });
+  });
+
+  it("refuses a broker without room for its streams, and says how much they need", async () => {
+    const { path, remove } = tempFolder("room");
+    const limited = `jetstream { store_dir: "${path}", max_file_store: 100MB }`;
+    const small = await startNats({ storeDir: path, configExtra: limited });
+    try {
+      const layer = natsLayer({ servers: small.url, provision: {} });
+      const failed = await Effect.runPromise(Effect.flip(Layer.build(layer)).pipe(Effect.scoped));
+      const reason = expect.stringContaining(
+        "the delivery log reserves 576 MiB: free disk space",
+      ) as unknown;
+      expect(failed).toMatchObject({ _tag: "ProvisioningRefused", message: reason });
+    } finally {
+      await small.stop();
+      remove();
+    }
   });
 
   it.each([

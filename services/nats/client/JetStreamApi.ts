@@ -14,6 +14,8 @@ export const ApiCode = {
   consumerNotFound: 10014,
   streamsMaxReached: 10027,
   noMessageFound: 10037,
+  /** The server, or the account, has no room for what the stream reserves. */
+  storageExceeded: 10047,
   streamNameInUse: 10058,
   streamNotFound: 10059,
   /** The stream accepts one message per subject, and the subject has one. */

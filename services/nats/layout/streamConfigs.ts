@@ -39,8 +39,8 @@ const MARKER_TTL_MS = 60_000;
  * some three million deliveries. Refused requests, which strangers send, have an eighth.
  */
 const DELIVERIES_AGE_MS = 14 * 24 * 60 * 60 * 1_000;
-const DELIVERIES_BYTES = 512 * 1024 * 1024;
-const REFUSALS_BYTES = 64 * 1024 * 1024;
+export const DELIVERIES_BYTES = 512 * 1024 * 1024;
+export const REFUSALS_BYTES = 64 * 1024 * 1024;
 
 /** The first element is the first group's inbox, whose metadata has the layout. */
 export function streamConfigs(subjects: Subjects, choices: StreamChoices): readonly StreamConfig[] {

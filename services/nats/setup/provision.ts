@@ -15,8 +15,10 @@ import { STORED_FORMATS } from "../../../schemas/StoredFormats.ts";
 import type { StreamLayout, Subjects } from "../../../schemas/Subjects.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "../client/JetStreamApi.ts";
 import {
+  DELIVERIES_BYTES,
   FORMATS_KEY,
   NANOS_PER_MS,
+  REFUSALS_BYTES,
   SHARDS_KEY,
   STREAM_GROUPS_KEY,
   streamConfigs,
@@ -325,9 +327,11 @@ const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
   new ProvisioningRefused({
     stream,
     code: error.code,
-    message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); ${
-      error.code === ApiCode.streamsMaxReached
-        ? "raise max_streams of the account: an installation has eleven, and four more for each stream group after the first"
-        : "nats-server 2.12.14 or 2.14.4, or newer, is needed"
-    }`,
+    message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); ${REMEDIES[error.code] ?? "nats-server 2.12.14 or 2.14.4, or newer, is needed"}`,
   });
+
+const REMEDIES: Readonly<Record<number, string>> = {
+  [ApiCode.streamsMaxReached]:
+    "raise max_streams of the account: an installation has eleven, and four more for each stream group after the first",
+  [ApiCode.storageExceeded]: `the delivery log reserves ${(DELIVERIES_BYTES + REFUSALS_BYTES) / 2 ** 20} MiB: free disk space, or raise max_file_store of the server or max_file of the account`,
+};
