@@ -119,11 +119,13 @@ export class Connection<TState = unknown> {
       throw new RangeError(
         `A close code is 1000-4999 and none of 1004, 1005, 1006, 1015; got ${code}`,
       );
-    if (new TextEncoder().encode(reason).length > REASON_BYTES_MAX)
+    // As by every WebSocket: JavaScript may pass anything.
+    const text = String(reason);
+    if (new TextEncoder().encode(text).length > REASON_BYTES_MAX)
       throw new RangeError(`A close reason has at most ${REASON_BYTES_MAX} bytes of UTF-8`);
     if (this.readyState !== Connection.OPEN) return;
     this.#internals.readyState = Connection.CLOSING;
-    this.#internals.outlet.close(this as Connection, code, reason);
+    this.#internals.outlet.close(this as Connection, code, text);
   }
 
   /** As a WebSocket's: `OPEN`, `CLOSING` after `close()`, or `CLOSED`. */

@@ -57,7 +57,9 @@ class RoomAgent extends Agent<Env, State> {
     if (message.startsWith("close")) this.#close(connection, message);
   }
   #close(connection: Connection, message: string) {
-    const [, code, reason] = message.split("|");
+    const [, code, text] = message.split("|");
+    // As JavaScript passes it.
+    const reason = text === "a number" ? (5 as unknown as string) : text;
     try {
       const before = connection.readyState === connection.OPEN;
       connection.close(Number(code), reason);
@@ -258,6 +260,12 @@ describe("close", () => {
       ]);
     },
   );
+  test("with a reason that is no text closes with its text", async () => {
+    const socket = await open("closing-number");
+    socket.send("close|4000|a number");
+    await socket.until("it is closed", () => socket.closed !== undefined);
+    expect(socket.closed).toEqual({ code: 4000, reason: "5" });
+  });
   test.each([
     ["999|x", "RangeError: A close code is 1000-4999"],
     ["1005|x", "RangeError: A close code is"],
