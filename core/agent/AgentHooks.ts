@@ -73,8 +73,8 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   // State
 
   /**
-   * Hook: checks a state before it is set. Synchronous. Throwing rejects the change. Default:
-   * accepts all.
+   * Hook: checks a state before it is set. Throwing rejects the change, and so does an async hook,
+   * which would decide too late. Default: accepts all.
    */
   validateStateChange(_next: State, _source: StateSource): void {}
   /**

@@ -28,7 +28,14 @@ export function changeState(
   runtime: StateRuntime & { readonly log: LogShape },
   { next, source, ...how }: StateChange,
 ): void {
-  agent.validateStateChange(next, source);
+  // The type of a method that returns nothing lets it be async.
+  const verdict = agent.validateStateChange(next, source) as unknown;
+  if (verdict instanceof Promise) {
+    verdict.catch(() => undefined);
+    throw new TypeError(
+      "validateStateChange is async: it decides before the state is set, so it can't wait. Nothing was changed",
+    );
+  }
   runtime.writeState(next, {
     ...how,
     changed: () => stateHookOf(agent, runtime.log)?.(next, source) as unknown,

@@ -78,6 +78,18 @@ class OddAgent extends Agent<object, unknown> {
   }
 }
 
+/** The type of a hook that returns nothing allows it. */
+class LateAgent extends Agent<object, unknown> {
+  static override options = { http: "open" as const };
+  override async validateStateChange(next: unknown): Promise<void> {
+    await Promise.resolve();
+    if (next !== "good") throw new Error("refused too late");
+  }
+  @callable() set(next: unknown): void {
+    this.setState(next);
+  }
+}
+
 let agents: TestAgents;
 beforeEach(async () => {
   const route = webhook("/hooks", {
@@ -85,7 +97,7 @@ beforeEach(async () => {
     verify: github({ secret: { value: SECRET } }),
     entity: body("for"),
   });
-  agents = await testAgents({ agents: [OddAgent], webhooks: [route] });
+  agents = await testAgents({ agents: [OddAgent, LateAgent], webhooks: [route] });
 });
 afterEach(() => agents.close());
 
@@ -176,6 +188,13 @@ describe("a connection's state that JSON can't carry", () => {
     await client.call("turnBad");
     expect(client.state).toEqual({ runs: 1 });
   });
+});
+
+test("a validator that is async rejects every change, and says so", async () => {
+  const client = await agents.connect(LateAgent, "a");
+  await expect(client.setState("bad")).rejects.toThrow("State update rejected");
+  await expect(client.call("set", ["good"])).rejects.toThrow("validateStateChange is async");
+  expect(await agents.agent(LateAgent, "a").state()).toBeUndefined();
 });
 
 test("what a connection sends is text where it is no bytes, as by every WebSocket", async () => {
