@@ -3,7 +3,7 @@
  * Gateways write a line for each webhook, HTTP request and socket; hosts write one for each run
  * that no request waits for (jobs, stored inputs) and for each run that failed.
  *
- * 1. A line that nobody wants costs a comparison: callers ask `wants` before they build it.
+ * 1. A line that is not written is not built: callers pass a function that returns it.
  * 2. At most `LINES_MAX` are written in `WINDOW_MS`. The last line of such a window says how many
  *    were left out, so a flood is seen and costs nothing.
  */
@@ -62,13 +62,14 @@ export class RequestLog {
     this.lines = lines;
   }
 
-  /** Rule 1. */
+  /** For callers that would have to measure something first. */
   wants(severity: Severity): boolean {
     return this.lines === "all" || (this.lines === "failed" && severity !== "info");
   }
 
-  write(severity: Severity, line: RequestLine): void {
+  write(severity: Severity, toLine: () => RequestLine): void {
     if (!this.wants(severity) || !this.isWithinBound()) return;
+    const line = toLine();
     const { what, agent, ms, ...rest } = line;
     this.log[severity](what, {
       ...(agent !== undefined && { class: agent.class, name: agent.name }),

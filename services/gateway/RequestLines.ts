@@ -1,6 +1,6 @@
 /**
- * The log lines of plain requests and sockets. `Gateway` calls it. Nothing is measured for a line
- * that nobody wants (`RequestLog`).
+ * The log lines of plain requests and sockets. `Gateway` calls it. No socket is measured for lines
+ * that nobody wants.
  */
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
@@ -22,9 +22,13 @@ export class RequestLines {
   onAnswer(request: Head, status: number, why?: string, ms?: number): void {
     // What an agent or the module answers 4xx is their business and no failure of the system.
     const severity = why === undefined && status < 500 ? "info" : severityOf(status);
-    if (this.requests?.wants(severity) !== true) return;
     const { method, target } = request;
-    this.requests.write(severity, { what: `${method} ${pathOf(target)}`, status, ms, why });
+    this.requests?.write(severity, () => ({
+      what: `${method} ${pathOf(target)}`,
+      status,
+      ms,
+      why,
+    }));
   }
 
   /** Measures from now to the call of the returned function. */
@@ -40,7 +44,7 @@ export class RequestLines {
     if (decision._tag === "Refuse") {
       const { status } = decision.response;
       const severity = status >= 500 ? "error" : "info";
-      requests?.write(severity, { what, status, why: "it is refused" });
+      requests?.write(severity, () => ({ what, status, why: "it is refused" }));
       return decision;
     }
     if (requests?.wants("info") !== true) return decision;
@@ -49,17 +53,13 @@ export class RequestLines {
       open: (socket) => {
         const openedMs = time.monotonicMs();
         const handlers = decision.open(socket);
-        requests.write("info", { what, status: "opened" });
+        requests.write("info", () => ({ what, status: "opened" }));
         return {
           ...handlers,
           onClose: (code, reason, wasClean) => {
             const ms = time.monotonicMs() - openedMs;
-            requests.write("info", {
-              what,
-              status: `closed ${code}`,
-              ms,
-              why: reason || undefined,
-            });
+            const status = `closed ${code}`;
+            requests.write("info", () => ({ what, status, ms, why: reason || undefined }));
             handlers.onClose(code, reason, wasClean);
           },
         };

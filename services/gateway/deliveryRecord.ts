@@ -1,6 +1,6 @@
 /**
  * The record of a delivery and its line in the log, both made when the gateway answers. A path of
- * every webhook: where nobody wants the line, nothing is built for it.
+ * every webhook: no line is built that is not written.
  */
 import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";
 import { traceIdOf, type Span } from "../../core/telemetry/Tracing.ts";
@@ -79,6 +79,5 @@ export function reportDelivery(
 ): void {
   deliveries?.record(record);
   if (reported) return;
-  const severity = severityOfDelivery(record);
-  if (requests?.wants(severity)) requests.write(severity, requestLineOf(record));
+  requests?.write(severityOfDelivery(record), () => requestLineOf(record));
 }

@@ -3,7 +3,7 @@
  * webhook that its gateway answers in time is not reported here (`InputRuns`).
  */
 import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";
-import type { Severity } from "../../core/telemetry/RequestLog.ts";
+import type { RequestLine, Severity } from "../../core/telemetry/RequestLog.ts";
 import { traceIdOf } from "../../core/telemetry/Tracing.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
@@ -16,32 +16,37 @@ export function reportTurn(services: HostServices, id: AgentId, turn: Turn, end:
   const { cause } = turn;
   if (cause.delivery === undefined) {
     const severity = SEVERITIES[end.status];
-    if (requests?.wants(severity) !== true) return;
-    const { status, http, error: why, ...rest } = end;
-    return requests.write(severity, {
-      ...rest,
-      what: [cause.kind, cause.type].join(" ").trim(),
-      agent: id,
-      status: http ?? status,
-      ms: msSince(cause.time, time.nowMs()),
-      trace: traceIdOf(cause.traceparent),
-      attempt: cause.attempt ?? (end.attempts === undefined ? undefined : 1),
-      why,
-    });
+    return requests?.write(severity, () => lineOf(id, cause, end, time.nowMs()));
   }
   const record = recordOf(cause.delivery, id, turn, end, time.nowMs());
   deliveries?.record(record);
-  const severity = severityOfDelivery(record);
   const { method, time: cameMs } = cause;
-  if (requests?.wants(severity) === true)
-    requests.write(
-      severity,
-      requestLineOf({
-        ...record,
-        ...(method !== undefined && { method }),
-        ...(cameMs !== undefined && { ms: record.at - cameMs }),
-      }),
-    );
+  requests?.write(severityOfDelivery(record), () =>
+    requestLineOf({
+      ...record,
+      ...(method !== undefined && { method }),
+      ...(cameMs !== undefined && { ms: record.at - cameMs }),
+    }),
+  );
+}
+
+/** The line of a run that no webhook caused. */
+function lineOf(
+  id: AgentId,
+  cause: Turn["cause"],
+  { status, http, error: why, ...rest }: TurnEnd,
+  nowMs: number,
+): RequestLine {
+  return {
+    ...rest,
+    what: [cause.kind, cause.type].join(" ").trim(),
+    agent: id,
+    status: http ?? status,
+    ms: msSince(cause.time, nowMs),
+    trace: traceIdOf(cause.traceparent),
+    attempt: cause.attempt ?? (rest.attempts === undefined ? undefined : 1),
+    why,
+  };
 }
 
 const SEVERITIES: Record<TurnEnd["status"], Severity> = {

@@ -18,6 +18,7 @@
  * 6. The body is removed once the message has left the stream. An ack alone may be lost, and the
  *    next owner would find the input without its body.
  */
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -159,8 +160,9 @@ export class ShardConsumer {
     } catch (error) {
       if (isNotFound(error)) return; // deleted by the next owner
       // The next owner deletes the consumer anyway. Inputs whose acks were not counted are
-      // redelivered.
-      this.nats.connection.log("warn", "a shard's consumer could not be removed", {
+      // redelivered. A lost connection has its own line: it would be one more for each shard here.
+      const level = error instanceof BrokerUnavailable ? "debug" : "warn";
+      this.nats.connection.log(level, "a shard's consumer could not be removed", {
         shard: this.shard,
         error: String(error),
       });

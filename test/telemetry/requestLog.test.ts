@@ -9,23 +9,33 @@ import { effectLogger } from "../../services/node/effectLogger.ts";
 import { processLog } from "../../services/node/ProcessLog.ts";
 import { collectingLog } from "../kit/system.ts";
 
+const unbuilt = (): never => {
+  throw new Error("a line is built that is not written");
+};
+
 describe("a flood of requests", () => {
   test("writes a bounded number of lines a second, and then how many it left out", async () => {
     const time = new VirtualTime();
     const log = collectingLog();
     const requests = new RequestLog(log, time, "failed");
-    for (let i = 0; i < 10_000; i++) requests.write("warn", { what: "POST /hook", status: 401 });
+    for (let i = 0; i < 10_000; i++)
+      requests.write("warn", () => ({ what: "POST /hook", status: 401 }));
     expect(log.lines).toHaveLength(500);
     await time.advance(1_000);
     expect(log.lines.at(-1)).toMatchObject({ level: "warn", fields: { omitted: 9_500 } });
-    requests.write("warn", { what: "POST /hook", status: 401 });
+    requests.write("warn", () => ({ what: "POST /hook", status: 401 }));
     expect(log.lines).toHaveLength(502);
   });
 
-  test("writes nothing where nobody wants lines", () => {
+  test("writes nothing where nobody wants lines, and builds none that it leaves out", () => {
     const log = collectingLog();
-    new RequestLog(log, new VirtualTime(), "none").write("error", { what: "x", status: 500 });
+    new RequestLog(log, new VirtualTime(), "none").write("error", unbuilt);
+    new RequestLog(log, new VirtualTime(), "failed").write("info", unbuilt);
     expect(log.lines).toEqual([]);
+    const requests = new RequestLog(log, new VirtualTime(), "all");
+    for (let i = 0; i < 500; i++) requests.write("info", () => ({ what: "x", status: 200 }));
+    requests.write("info", unbuilt);
+    expect(log.lines).toHaveLength(500);
   });
 });
 
@@ -33,14 +43,14 @@ describe("a line", () => {
   const written = (format: "text" | "json"): string => {
     const lines: string[] = [];
     const log = processLog({ format, write: (line) => lines.push(line) });
-    new RequestLog(log, new VirtualTime(), "all").write("info", {
+    new RequestLog(log, new VirtualTime(), "all").write("info", () => ({
       what: "POST /webhooks/github",
       agent: agentId("RepoAgent", "acme-site"),
       status: 200,
       ms: 12.3,
       seq: 7,
       delivery: "mwvbsxl7-70lqa00",
-    });
+    }));
     return lines.join("");
   };
 
@@ -63,7 +73,11 @@ describe("a line", () => {
   test("of a name that a stranger chose stays one line", () => {
     const log = collectingLog();
     const agent = agentId("A", "x\n12:00:00 POST /forged");
-    new RequestLog(log, new VirtualTime(), "all").write("info", { what: "x", agent, status: 200 });
+    new RequestLog(log, new VirtualTime(), "all").write("info", () => ({
+      what: "x",
+      agent,
+      status: 200,
+    }));
     const { fields } = log.lines[0]!;
     expect((fields as { [TEXT]: () => string })[TEXT]()).not.toContain("\n");
   });

@@ -121,7 +121,7 @@ export function servingOptions(
     mcpAllowLoopback: given.mcpAllowLoopback ?? false,
     groupCommit: given.groupCommit,
     fetchClasses: given.fetchClasses,
-    requestLines: given.requestLog,
+    requestLines: linesAt(given.logLevel, given.requestLog),
     memory: {
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
       processes: given.workers ?? 1,
@@ -158,3 +158,7 @@ export function servingOptions(
     progress: terminal.err,
   };
 }
+
+/** `all` are lines of `info`: a log that leaves those out has only what failed. */
+const linesAt = (level: LogOptions["level"], lines: RequestLines): RequestLines =>
+  lines === "all" && (level === "warn" || level === "error") ? "failed" : lines;
