@@ -18,10 +18,10 @@
  * 6. The body is removed once the message has left the stream. An ack alone may be lost, and the
  *    next owner would find the input without its body.
  */
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { ConsumerTaken, type Delivery } from "../../core/inbox/Inbox.ts";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";
@@ -159,10 +159,11 @@ export class ShardConsumer {
       await this.deleteConsumer(this.consumerName);
     } catch (error) {
       if (isNotFound(error)) return; // deleted by the next owner
+      // The connection has its own line when it is lost; this would be one more for each shard.
+      if (error instanceof BrokerUnavailable) return;
       // The next owner deletes the consumer anyway. Inputs whose acks were not counted are
-      // redelivered. A lost connection has its own line: it would be one more for each shard here.
-      const level = error instanceof BrokerUnavailable ? "debug" : "warn";
-      this.nats.connection.log(level, "a shard's consumer could not be removed", {
+      // redelivered.
+      this.nats.connection.log("warn", "a shard's consumer could not be removed", {
         shard: this.shard,
         error: String(error),
       });
