@@ -158,9 +158,8 @@ export class ShardConsumer {
       await this.drainAcks();
       await this.deleteConsumer(this.consumerName);
     } catch (error) {
-      if (isNotFound(error)) return; // deleted by the next owner
-      // The connection has its own line when it is lost; this would be one more for each shard.
-      if (error instanceof BrokerUnavailable) return;
+      // Deleted by the next owner, or the connection is lost: that has one line for all shards.
+      if (isNotFound(error) || error instanceof BrokerUnavailable) return;
       // The next owner deletes the consumer anyway. Inputs whose acks were not counted are
       // redelivered.
       this.nats.connection.log("warn", "a shard's consumer could not be removed", {
