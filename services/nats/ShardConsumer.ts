@@ -160,8 +160,7 @@ export class ShardConsumer {
     } catch (error) {
       // Deleted by the next owner, or the connection is lost: that has one line for all shards.
       if (isNotFound(error) || error instanceof BrokerUnavailable) return;
-      // The next owner deletes the consumer anyway. Inputs whose acks were not counted are
-      // redelivered.
+      // The next owner deletes it. Inputs whose acks were not counted are redelivered.
       this.nats.connection.log("warn", "a shard's consumer could not be removed", {
         shard: this.shard,
         error: String(error),
