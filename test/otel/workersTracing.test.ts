@@ -37,6 +37,7 @@ describe("in a process that is traced", () => {
     expect(ended()).toEqual([]);
     release();
     await going;
+    expect(tracing.enterSpan("short", () => 1)).toBe(1);
     const broken = (): never => {
       throw new Error("no");
     };
@@ -44,6 +45,7 @@ describe("in a process that is traced", () => {
     await expect(tracing.enterSpan("async", async () => broken())).rejects.toThrow("no");
     expect(ended()).toEqual([
       { name: "long", status: { code: 0 }, attributes: { a: "x" } },
+      { name: "short", status: { code: 0 }, attributes: {} },
       { name: "sync", status: { code: 2, message: "Error: no" }, attributes: {} },
       { name: "async", status: { code: 2, message: "Error: no" }, attributes: {} },
     ]);
