@@ -47,18 +47,26 @@ export class Caller {
   }
 }
 
-/** A GET of the agent's state; rejects when it is no 200. */
-export async function getState<State>(url: string, agent: string): Promise<State> {
-  const response = await fetch(`${url}/agents/member/${agent}`);
+/** A GET of what the agent answers, a member's state; rejects when it is no 200. */
+export async function getState<State>(
+  url: string,
+  name: string,
+  agent: string = "member",
+): Promise<State> {
+  const response = await fetch(`${url}/agents/${agent}/${name}`);
   if (!response.ok) throw new Error(`status ${response.status}: ${await response.text()}`);
   return (await response.json()) as State;
 }
 
 /** Our client, as in a browser; it connects again by itself. */
-export function openClient(url: string, agent: string): AgentClient<MemberStub> {
-  return new AgentClient<MemberStub>({
-    agent: "member",
-    name: agent,
+export function openClient<Stub = MemberStub>(
+  url: string,
+  name: string,
+  agent: string = "member",
+): AgentClient<Stub> {
+  return new AgentClient<Stub>({
+    agent,
+    name,
     host: new URL(url).host,
     protocol: "ws",
     // The package's own; its class is what a browser has.

@@ -4,8 +4,9 @@
  * membership` and `membership.test.ts` do to it what an operator does.
  */
 import { execFile } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
@@ -26,10 +27,12 @@ const COMPLAINTS_MAX = 10;
 
 /** A package, and the module of agents that its processes run. */
 export interface Release {
+  /** What agents see of it, as `RELEASE`. */
+  readonly name: string;
   readonly main: string;
   readonly module: string;
 }
-const BUILT: Release = { main: MAIN, module: MODULE };
+const BUILT: Release = { name: "built", main: MAIN, module: MODULE };
 
 export interface FleetOptions {
   readonly shards: number;
@@ -105,11 +108,23 @@ export class Fleet {
   }
 
   /** On a folder of its own, as on a machine of its own. */
-  async addHost(): Promise<AgentsProcess> {
+  async addHost(...more: ReadonlyArray<string>): Promise<AgentsProcess> {
     const folder = join(this.folder.path, `host-${this.hostsStarted++}`);
-    const host = await this.startProcess(["host", this.release.module, "--data", folder]);
+    const host = await this.startProcess(["host", this.release.module, "--data", folder, ...more]);
     this.hosts.push(host);
     return host;
+  }
+
+  /** `agents retention`, with an archive in a folder of the fleet's. */
+  addRetention(): Promise<AgentsProcess> {
+    return this.startProcess(["retention", this.release.module, "--archive", this.archive]);
+  }
+
+  /** URL of the archive. */
+  get archive(): string {
+    const path = join(this.folder.path, "archive");
+    mkdirSync(path, { recursive: true });
+    return pathToFileURL(path).href;
   }
 
   /** SIGTERM; resolves when it has ended, with the milliseconds that took. */
@@ -190,7 +205,7 @@ export class Fleet {
     const started = await AgentsProcess.start({
       args: [...args, "--nats", this.nats.url],
       main: this.release.main,
-      env: { SECRET },
+      env: { SECRET, RELEASE: this.release.name },
     });
     this.processes.add(started);
     return started;

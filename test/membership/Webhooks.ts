@@ -37,6 +37,8 @@ export interface Sent {
 
 export interface WebhooksOptions {
   readonly url: string;
+  /** Of a GitHub route. Default: the members'. */
+  readonly path?: string;
   /** In turn. */
   readonly agents: ReadonlyArray<string>;
   readonly perSecond: number;
@@ -99,7 +101,8 @@ export class Webhooks {
     const id = randomUUID();
     const atMs = performance.now();
     const body = JSON.stringify({ agent, ...this.options.input });
-    const answer = await post(`${this.options.url}/webhooks/github`, { id, body, http: this.http });
+    const { url, path = "/webhooks/github" } = this.options;
+    const answer = await post(url + path, { id, body, http: this.http });
     this.sent.push({ agent, id, atMs, ms: performance.now() - atMs, ...answer });
   }
 }

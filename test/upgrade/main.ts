@@ -1,13 +1,16 @@
 /**
  * `npm run upgrade [-- --from <commit>] [--per-second <n>]`: a rolling upgrade between two packed
- * releases over one nats-server, under webhooks, and the way back; then a release that can't read
- * what a newer one has stored. Exit code 1 when a rule did not hold.
+ * releases over one nats-server, under webhooks and with all that an installation stores, and the
+ * way back; then a release that can't read what a newer one has stored. Exit code 1 when a rule did
+ * not hold.
  *
  * 1. Hosts are replaced before gateways, one at a time, a new one first; on the way back gateways
  *    before hosts (`docs/operations/upgrades.md`).
  * 2. No webhook fails; each is done exactly once, by the journals and by the agents; epochs never
  *    go back.
  * 3. A process that is refused claims nothing, and costs nobody a webhook.
+ *
+ * What is stored has rules of its own: `Keepers`, `Readers`, `Quarantined`, `Trimmed`.
  */
 import { parseArgs } from "node:util";
 import { connect } from "@nats-io/transport-node";
@@ -22,13 +25,21 @@ import { tempFolder } from "../kit/tempFolder.ts";
 import { getState } from "../membership/Callers.ts";
 import { Fleet, type Release } from "../membership/Fleet.ts";
 import { explain, latencies, Webhooks } from "../membership/Webhooks.ts";
+import { Keepers } from "./Keepers.ts";
 import { packRelease } from "./packRelease.ts";
+import { Quarantined } from "./Quarantined.ts";
+import { Readers } from "./Readers.ts";
+import { hasPart, type Part } from "./runRelease.ts";
+import { Trimmed } from "./Trimmed.ts";
 
 /**
- * The last commit of the release before this one whose streams are the same. Those before it can't
- * be upgraded while they run (CHANGELOG.md).
+ * The last commit of the release before this one whose streams are the same: those before it can't
+ * be upgraded while they run (CHANGELOG.md). And one that has every part of this one.
  */
-const FROM_DEFAULT = "ab359b21947497967d98c0b5a0c1117c6b135fc6";
+const FROM_DEFAULT = [
+  "ab359b21947497967d98c0b5a0c1117c6b135fc6",
+  "9e0e8c1611dc57ead26a4c251337ef7f1cec70b4",
+];
 const PER_SECOND_DEFAULT = "25";
 const AGENTS = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
 const HOSTS = 2;
@@ -38,13 +49,14 @@ const MIXED_MS = 5_000;
 
 const { values } = parseArgs({
   options: {
-    from: { type: "string", default: FROM_DEFAULT },
+    from: { type: "string", multiple: true, default: FROM_DEFAULT },
     "per-second": { type: "string", default: PER_SECOND_DEFAULT },
   },
 });
 
 const temp = tempFolder("upgrade");
 const wrong: string[] = [];
+/** Of the present upgrade. */
 const all: Webhooks[] = [];
 const say = (line: string): void => console.log(line);
 const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -118,36 +130,69 @@ async function refuseOlder(fleet: Fleet): Promise<void> {
 async function upgrade(older: Release, newer: Release): Promise<void> {
   const fleet = await Fleet.start({ shards: 16, leaseTtlMs: 5_000, gateways: GATEWAYS, release: older }); // prettier-ignore
   const become = (release: Release): void => void (fleet.release = release);
+  const only = <A>(part: Part, make: () => A): A | undefined => {
+    if (hasPart(older, part)) return make();
+    say(`the older release has no ${part}: left out`);
+    return undefined;
+  };
+  all.length = 0;
+  const keepers = new Keepers(fleet.url);
+  const readers = only("stream", () => new Readers(fleet.url));
+  const quarantined = only("quarantine", () => new Quarantined(fleet, newer));
+  const trimmed = only("retention", () => new Trimmed(fleet));
+  const note = (found: ReadonlyArray<string> = []): void => void wrong.push(...found);
+  const store = async (round: string): Promise<void> => {
+    await keepers.arm(round);
+    await readers?.begin(round);
+    await trimmed?.begin();
+  };
+  const replaceHostsUnderSockets = async (): Promise<void> =>
+    note(await keepers.keepSockets(() => replaceHosts(fleet)));
   try {
+    await quarantined?.begin();
     for (let n = 0; n < HOSTS; n++) await fleet.addHost();
     await fleet.fair();
     await under(fleet, "the older release", () => after(MIXED_MS));
-    const env = { NATS_URL: fleet.nats.url };
-    const provisioned = await runAgents(["provision"], env);
+    const provisioned = await runAgents(["provision"], { NATS_URL: fleet.nats.url });
     if (provisioned.code !== 0) throw new Error(provisioned.err);
+    await store("there");
     become(newer);
-    await under(fleet, "hosts to the newer", () => replaceHosts(fleet));
+    await under(fleet, "hosts to the newer", replaceHostsUnderSockets);
     await under(fleet, "gateways to the newer", () => replaceGateways(fleet));
+    await trimmed?.end();
+    note(await quarantined?.check("on the newer release"));
     await checkAll(fleet);
+    await store("back");
     become(older);
     await under(fleet, "gateways back", () => replaceGateways(fleet));
-    await under(fleet, "hosts back", () => replaceHosts(fleet));
+    await under(fleet, "hosts back", replaceHostsUnderSockets);
+    note(await quarantined?.check("back on the older release"));
+    note(await quarantined?.release());
     await checkAll(fleet);
+    note(await keepers.check(fleet));
+    note(await readers?.check());
+    await trimmed?.end();
+    for (const release of [older, newer]) note(await trimmed?.check(release));
     become(newer);
     await under(fleet, "a host that can't read the formats", () => refuseOlder(fleet));
     await checkAll(fleet);
     say(fleet.complaints());
   } finally {
+    keepers.close();
+    readers?.close();
+    trimmed?.close();
     await fleet.stop();
   }
 }
 
 try {
-  say(`packing ${values.from}`);
-  const older = packRelease(temp.path, values.from);
   say("packing what is built here");
-  const newer = packRelease(`${temp.path}/here`, undefined);
-  await upgrade(older, newer);
+  const newer = packRelease("newer", `${temp.path}/here`, undefined);
+  for (const from of values.from) {
+    say(`packing ${from}`);
+    const older = packRelease("older", `${temp.path}/${from}`, from);
+    await upgrade(older, newer);
+  }
 } catch (error) {
   wrong.push(error instanceof Error ? error.message : String(error));
 } finally {

@@ -1,15 +1,16 @@
 /**
  * Packages of two releases beside each other: what a commit packs, installed in a folder of its
- * own, with the agents of the membership program as its module.
+ * own, with agents of its own (`storedModule`) and of the membership program as its module.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Release } from "../membership/Fleet.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-const MODULE = new URL("../membership/memberModule.ts", import.meta.url);
+/** In an app they lie beside each other as here. */
+const MODULES = ["upgrade/storedModule.ts", "membership/memberModule.ts"] as const;
 
 function run(cwd: string, command: string, ...args: ReadonlyArray<string>): void {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: "utf8" });
@@ -18,7 +19,7 @@ function run(cwd: string, command: string, ...args: ReadonlyArray<string>): void
 }
 
 /** `commit` undefined: of the working tree, as `npm run build` has left it. */
-export function packRelease(folder: string, commit: string | undefined): Release {
+export function packRelease(name: string, folder: string, commit: string | undefined): Release {
   const source = commit === undefined ? ROOT : join(folder, "source");
   if (commit !== undefined) {
     mkdirSync(source, { recursive: true });
@@ -34,7 +35,11 @@ export function packRelease(folder: string, commit: string | undefined): Release
   writeFileSync(join(app, "package.json"), JSON.stringify({ type: "module", private: true }));
   const [tarball = ""] = readdirSync(packed);
   run(app, "npm", "install", "--no-audit", "--no-fund", join(packed, tarball));
-  const module = join(app, "server.ts");
-  writeFileSync(module, readFileSync(MODULE, "utf8").replaceAll('from "agents', 'from "turnkeep'));
-  return { main: join(app, "node_modules/turnkeep/dist/services/cli/main.js"), module };
+  for (const file of MODULES) {
+    const text = readFileSync(join(ROOT, "test", file), "utf8");
+    mkdirSync(dirname(join(app, file)));
+    writeFileSync(join(app, file), text.replaceAll('from "agents', 'from "turnkeep'));
+  }
+  const main = join(app, "node_modules/turnkeep/dist/services/cli/main.js");
+  return { name, main, module: join(app, MODULES[0]) };
 }
