@@ -125,9 +125,9 @@ describe("without a module's fetch", () => {
     expect(socket.refused?.status).toBe(400);
   });
 
-  test("a request that makes no URL is 400 Invalid request, for a socket too", async () => {
+  test("a Host that is none is 400, for a socket too", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host: "a b" });
-    expect(socket.refused).toEqual({ status: 400, body: "Invalid request" });
+    expect(socket.refused).toEqual({ status: 400, body: "Bad request" });
   });
 
   test("the default onRequest is 404 Not implemented", async () => {
