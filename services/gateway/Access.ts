@@ -16,7 +16,7 @@ import { matchAgentPath, routeAgentRequest } from "../../core/namespace/routeAge
 import { isUpgrade, readonlyUpgrade } from "../../core/namespace/upgradeResponse.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
-import { hostNameOf, servesHost, type ServedHosts } from "../../core/http/servedHosts.ts";
+import { servesHost, type ServedHosts } from "../../core/http/servedHosts.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { namesSubAgent, parseSubAgentPath } from "../../core/namespace/subAgentPaths.ts";
 import { plain } from "./requests.ts";
@@ -82,13 +82,12 @@ export class Access {
   /** Rule 1: returns the refusal of a request for a host that is not served, or undefined. */
   refuseHost({ headers }: HttpRequest): HttpResponse | undefined {
     const { hosts } = this.config;
-    const { host = [] } = headers;
     if (hosts === undefined) return undefined;
-    // RFC 9112, 3.2: a request with two Host lines, or with one that cannot be a host, is invalid.
-    const isOne = host.length === 0 || (host.length === 1 && hostNameOf(host[0]!) !== undefined);
-    if (!isOne) return plain(400, "Invalid request");
-    if (servesHost(hosts, host[0])) return undefined;
-    this.warnOnce("host", "a request names a host that is not served", { host: host.join(", ") });
+    // At most one, and nothing but a host: the server has checked that (`namesResource`).
+    const [host] = headers["host"] ?? [];
+    if (host === "") return plain(400, "Invalid request");
+    if (servesHost(hosts, host)) return undefined;
+    this.warnOnce("host", "a request names a host that is not served", { host });
     return MISDIRECTED;
   }
 

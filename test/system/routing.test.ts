@@ -125,7 +125,13 @@ describe("without a module's fetch", () => {
     expect(socket.refused?.status).toBe(400);
   });
 
-  test("a Host that is none is 400, for a socket too", async () => {
+  test("a request that makes no URL is 400 Invalid request, for a socket too", async () => {
+    const host = "localhost:99999";
+    const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host });
+    expect(socket.refused).toEqual({ status: 400, body: "Invalid request" });
+  });
+
+  test("a Host that is none is 400 before anything is routed, for a socket too", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host: "a b" });
     expect(socket.refused).toEqual({ status: 400, body: "Bad request" });
   });
