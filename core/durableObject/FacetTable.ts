@@ -32,7 +32,7 @@ export class FacetTable extends SubAgentTable {
 
 const IDS = "svc_agents_facet";
 
-/** The id that a facet has: the one given now, else the one of before. Undefined: never given. */
+/** Stores the id that is given, and returns the stored one. Undefined: a facet has had none. */
 export function idOfFacet(
   runtime: Pick<AgentWork, "query">,
   given: readonly [className: string, name: string] | undefined,
