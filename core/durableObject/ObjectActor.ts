@@ -18,6 +18,7 @@ import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
 import { runtimeOf } from "../agent/RuntimeContext.ts";
 import type { Connection } from "../connection/Connection.ts";
+import { failureText } from "../errors/failureText.ts";
 import type { Schedule } from "../schedule/Schedule.ts";
 import type { ObjectClass, ObjectHandlers } from "./DurableObject.ts";
 import { EventOrder } from "./EventOrder.ts";
@@ -157,7 +158,7 @@ export abstract class ObjectActor extends Agent {
     if (socket === undefined) return;
     await this.#events.run(() =>
       mode(socket) === "live"
-        ? listeners(socket).tell({ type: "error", error, message: String(error) })
+        ? listeners(socket).tell({ type: "error", error, message: failureText(error) })
         : this.#handlers.webSocketError?.(socket, error),
     );
   }

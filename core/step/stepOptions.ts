@@ -3,6 +3,7 @@ import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { durationMs } from "../time/durationMs.ts";
 import type { StepOptions } from "./Step.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 export interface ResolvedStepOptions {
   readonly retry: ResolvedRetry;
@@ -34,7 +35,7 @@ export function resolveStepOptions(
   try {
     return { retry: resolveRetry(classRetry, options.retry), timeoutMs };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     throw new Error(`step "${name}": ${why}`, { cause: error });
   }
 }

@@ -27,6 +27,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import type { ArchiveStore } from "./ArchiveStore.ts";
 import { emptyMember } from "./emptyMember.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 /** Parts that are archived within this time share a segment. */
 const GATHER_MS = 100;
@@ -243,7 +244,7 @@ export class SegmentArchive implements ArchiveShape {
     try {
       return await use();
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       throw new ArchiveUnavailable({ message: `the archive ${this.options.store.name}: ${why}` });
     }
   }

@@ -15,6 +15,7 @@ import { CronExpressionParser, type CronExpression } from "cron-parser";
 import * as Layer from "effect/Layer";
 import { Cron, InvalidCron, type CronShape } from "../../core/schedule/Cron.ts";
 import { ZoneClock } from "./ZoneClock.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 /** Expressions and zones kept, the longest unused go first: parsing costs more than a question. */
 const KEPT_MAX = 256;
@@ -102,7 +103,7 @@ function normalise(expression: string): string {
 
 function invalid(expression: string, error: unknown): InvalidCron {
   if (error instanceof InvalidCron) return error;
-  const why = error instanceof Error ? error.message : String(error);
+  const why = messageOf(error);
   return new InvalidCron({ message: `"${expression}" is no cron expression: ${why}` });
 }
 

@@ -19,6 +19,7 @@ import {
 import { putIntoCache, withWorkFolder } from "./BinaryCache.ts";
 import { lastLines, runProgram } from "./runProgram.ts";
 import type { PlaceAnswer, Search } from "./Search.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 /** The lists are some 10 MB and the package 5 MB, which take far less on a usable network. */
 const APT_TIMEOUT_MS = 120_000;
@@ -64,7 +65,7 @@ export async function debianPackage(search: Search): Promise<PlaceAnswer> {
     search.progress(`Fetching the nats-server package of ${distribution.kind}'s ${suite} …`);
     const line = sourceLine(distribution, source, suite);
     const answer = await fromSuite(search, line).catch((error: unknown): PlaceAnswer => {
-      return { kind: "failed", why: error instanceof Error ? error.message : String(error) };
+      return { kind: "failed", why: messageOf(error) };
     });
     if (answer.kind === "found") return answer;
     reasons.push(`${suite}: ${answer.why}`);

@@ -12,6 +12,7 @@ import {
   type SpanContext,
 } from "@opentelemetry/api";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 const KINDS = {
   server: SpanKind.SERVER,
@@ -40,7 +41,7 @@ export function otelTracing(): TracingShape {
         end: (error) => {
           if (error !== undefined) {
             if (error instanceof Error) span.recordException(error);
-            const message = error instanceof Error ? error.message : String(error);
+            const message = messageOf(error);
             span.setStatus({ code: SpanStatusCode.ERROR, message });
           }
           span.end();

@@ -7,6 +7,7 @@ import { ProxyTracerProvider, trace } from "@opentelemetry/api";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TracingShape } from "../../core/telemetry/Tracing.ts";
 import { otelTracing } from "./otelTracing.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 export interface StartedOtel {
   readonly tracing: TracingShape;
@@ -50,7 +51,7 @@ export async function startOtel(
     log.warn(
       "OTEL_* asks for traces, and the SDK can't be loaded: npm install @opentelemetry/sdk-node",
       {
-        error: error instanceof Error ? error.message : String(error),
+        error: messageOf(error),
       },
     );
     return undefined;

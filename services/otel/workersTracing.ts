@@ -12,6 +12,7 @@ import {
   type SpanContext,
   type Span as OtelSpan,
 } from "@opentelemetry/api";
+import { failureText } from "../../core/errors/failureText.ts";
 
 const STATUS = {
   unset: SpanStatusCode.UNSET,
@@ -81,8 +82,9 @@ function endWith<A>(span: Span, result: A): A {
 }
 
 function fail(span: Span, error: unknown): void {
-  span.recordException(error instanceof Error ? error : String(error));
-  span.setStatus({ code: "error", message: String(error) }).end();
+  const message = failureText(error);
+  span.recordException(error instanceof Error ? error : message);
+  span.setStatus({ code: "error", message }).end();
 }
 
 export const tracing = {

@@ -33,6 +33,7 @@ import type { RetentionMetrics, RetentionState } from "../../core/retention/Rete
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 const RETENTION_KEY = "retention";
 
@@ -175,7 +176,7 @@ export class Retention {
       this.failedNow++;
       const { log, metrics } = this.services;
       metrics.failures();
-      this.reason = `${addressKey(entry.id)}: ${error instanceof Error ? error.message : String(error)}`;
+      this.reason = `${addressKey(entry.id)}: ${messageOf(error)}`;
       log.error("an agent's journal could not be trimmed; all of it is kept", {
         ...entry.id,
         error: this.reason,

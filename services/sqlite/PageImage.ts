@@ -23,6 +23,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { CacheFile } from "./CacheFile.ts";
 import type { PageLayer } from "./PageLayer.ts";
 import { PAGE_SIZE, pageBytes, type PagePool, type Slot } from "./PagePool.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 /**
  * Memory per agent for committed pages that are not in the file. Small databases do not use the
@@ -282,7 +283,7 @@ export class PageImage {
     try {
       this.file!.read(first, into);
     } catch (error) {
-      throw this.corrupt(first, error instanceof Error ? error.message : String(error));
+      throw this.corrupt(first, messageOf(error));
     }
     for (let i = 0; i * PAGE_SIZE < into.length; i++)
       if (crc32(into.subarray(i * PAGE_SIZE, (i + 1) * PAGE_SIZE)) !== this.crcs[first + i])

@@ -5,6 +5,7 @@
 import { splitCallOptions } from "../client/callOptions.ts";
 import type { CallOptions, StreamOptions, UntypedCall } from "../client/clientTypes.ts";
 import type { Driver } from "./Driver.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 type Data = string | Uint8Array;
 
@@ -120,7 +121,7 @@ export class TestClient<State = unknown> {
       callbacks?.onDone?.(result);
       return result;
     } catch (error) {
-      callbacks?.onError?.(error instanceof Error ? error.message : String(error));
+      callbacks?.onError?.(messageOf(error));
       throw error;
     }
   }) as UntypedCall;

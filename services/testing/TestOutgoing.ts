@@ -8,6 +8,7 @@ import { nodeOutgoing } from "../node/NodeOutgoing.ts";
 import type { MailTransportShape, OutgoingMail } from "../../core/mail/MailTransport.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentId } from "../../schemas/Address.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 /** One request or mail that an agent sent; each attempt is one. */
 export interface Sent {
@@ -58,7 +59,7 @@ export class TestOutgoing {
         const response = await this.answer("webhook", request, () => new Response("OK"));
         return { _tag: "Answered", status: response.status };
       } catch (error) {
-        return { _tag: "Failed", message: error instanceof Error ? error.message : String(error) };
+        return { _tag: "Failed", message: messageOf(error) };
       }
     },
   };

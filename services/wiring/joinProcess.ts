@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Layer from "effect/Layer";
 import * as Scope from "effect/Scope";
+import { messageOf } from "../../core/errors/thrown.ts";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
@@ -373,7 +374,7 @@ function codeOf(
   const gated = gatedCalls(calls);
   const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
   bindPlatform(module, env, (error) =>
-    log.error("a waitUntil promise rejected", { error: String(error) }),
+    log.error("a waitUntil promise rejected", { error: messageOf(error) }),
   );
   return {
     // The mark on a class shows that it is a subclass of `Agent`: `readModule` has checked it.

@@ -11,6 +11,7 @@ import type { AgentsAnswer, AgentsQuestion } from "../../schemas/AgentsQuestion.
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { openReader } from "./joinReader.ts";
 import type { Target } from "./Joins.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 export interface QueryThreadData {
   readonly target: Target;
@@ -61,7 +62,7 @@ async function answer(asked: Exclude<ToThread, { close: true }>): Promise<FromTh
     await queries.erased();
     return { id };
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     return { id, failed: { message, refused: error instanceof QueryRefused } };
   }
 }

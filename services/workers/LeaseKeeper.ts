@@ -22,6 +22,7 @@ import type { ClaimResult, Lease, LeaseChange, LeasesShape } from "../../core/le
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { LeaseAnswer, LeaseRequest } from "./messages.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 /** A process starts in a second or two; on a machine that is busy in some more. */
 const KEPT_MS_MAX = 15_000;
@@ -104,7 +105,7 @@ export class LeaseKeeper {
         try {
           return { n: request.n, result: await this.answer(customer, request) };
         } catch (error) {
-          return { n: request.n, error: error instanceof Error ? error.message : String(error) };
+          return { n: request.n, error: messageOf(error) };
         }
       },
       ended: (replaced) => this.ended(customer, replaced),

@@ -9,6 +9,7 @@ import * as Data from "effect/Data";
 import { parse as parseJsonc, printParseErrorCode, type ParseError } from "jsonc-parser";
 import { parse as parseToml } from "smol-toml";
 import type { AssetsConfig, WranglerConfig } from "./WranglerConfig.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
 
 const NAMES = ["wrangler.jsonc", "wrangler.json", "wrangler.toml"];
 /** Where the build of the platform's Vite plugin puts the files of a page. */
@@ -105,7 +106,7 @@ function parseFile(file: string): Table {
     try {
       return parseToml(text) as Table;
     } catch (error) {
-      return refuse(error instanceof Error ? error.message : String(error));
+      return refuse(messageOf(error));
     }
   const errors: ParseError[] = [];
   const value: unknown = parseJsonc(text, errors, { allowTrailingComma: true });

@@ -24,6 +24,7 @@ import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
 import type { GivenFilter } from "./deliveries.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
 
 /** The values that commander parses. */
 interface GivenDev extends GivenServing, Pick<GivenFilter, "agent"> {
@@ -264,7 +265,7 @@ function keepLoaded(
     } catch (error) {
       if (error instanceof ModuleError)
         watch.follow([...new Set([...module.files, ...error.files])]);
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       terminal.err(
         `${names} changed, and can't be loaded. The code from before runs on.\n${message}`,
       );

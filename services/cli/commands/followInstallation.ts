@@ -26,6 +26,7 @@ import { loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
 import { failed } from "../terminal/CliError.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
 
 export interface GivenInstallation extends GivenLogin, Pick<GivenFilter, "agent"> {
   readonly from: string;
@@ -114,7 +115,7 @@ class Follower {
         await this.deliver(id, head, turn);
       } catch (error) {
         // Only this webhook fails: its agent's history is not complete, or the broker here is away.
-        const message = error instanceof Error ? error.message : String(error);
+        const message = messageOf(error);
         this.parts.terminal.err(`${oneLine(key)}: a webhook was left out: ${message}`);
       }
     }

@@ -31,6 +31,7 @@ import { findModule, loadWithEnv } from "../serving/prepare.ts";
 import { differs, failed } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
 
 export interface RerunOptions {
   readonly className: string;
@@ -207,7 +208,7 @@ async function outcomeOf(
   try {
     again = await run(past);
   } catch (error) {
-    return { outcome: "fails", why: error instanceof Error ? error.message : String(error) };
+    return { outcome: "fails", why: messageOf(error) };
   }
   try {
     const differences = [...again.steps, ...compareAgents(recorded, again.after, recorded.began)];

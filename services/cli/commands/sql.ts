@@ -13,6 +13,7 @@ import { addTargetOptions, withPorts, type GivenTarget } from "../options/target
 import { failed } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
 
 export interface SqlOptions extends AgentAt {
   readonly query: string;
@@ -53,7 +54,7 @@ export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): 
     try {
       result = database.query(options.query, []);
     } catch (error) {
-      throw failed(`SQLite: ${error instanceof Error ? error.message : String(error)}`);
+      throw failed(`SQLite: ${messageOf(error)}`);
     }
     if (result.wrote)
       throw failed(

@@ -7,6 +7,7 @@ import { resolve } from "node:path";
 import type { MailSettings } from "../../wiring/Joins.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
 
 /** The values that commander parses for the options of mail. */
 export interface MailOptions {
@@ -72,8 +73,6 @@ function readPem(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw failed(
-      `${file} can't be read: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    throw failed(`${file} can't be read: ${messageOf(error)}`);
   }
 }

@@ -8,6 +8,7 @@ import type { Msg } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
 import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
 import * as Data from "effect/Data";
+import { messageOf } from "../../../core/errors/thrown.ts";
 
 /** The server's `err_code`s that this project handles. */
 export const ApiCode = {
@@ -127,6 +128,4 @@ export class JetStreamApi {
  * Converts an adapter's error to the port's. Refusals that no caller handles mean "retry later".
  */
 export const unavailable = (error: unknown): BrokerUnavailable =>
-  error instanceof BrokerUnavailable
-    ? error
-    : new BrokerUnavailable({ message: error instanceof Error ? error.message : String(error) });
+  error instanceof BrokerUnavailable ? error : new BrokerUnavailable({ message: messageOf(error) });
