@@ -114,7 +114,8 @@ const dropOffer = (headers: HeaderRecord): void => {
  * an offer of another protocol.
  */
 export const checkHead = ({ target, method, headers }: RequestHead): BodyFraming => {
-  if (!namesResource({ target, headers })) return MALFORMED;
+  // uWebSockets.js takes a line without one.
+  if (!isToken(method) || !namesResource({ target, headers })) return MALFORMED;
   const framing = bodyFraming(headers);
   if (framing._tag === "Malformed") return framing;
   const asked = handshake(method, headers);

@@ -250,6 +250,13 @@ export const requestRules = (adapter: Adapter): void => {
       expect((await client.response()).statusLine).toBe("HTTP/1.1 200 OK");
     });
 
+    it("a request without a method is refused", async () => {
+      await using server = await startServer(adapter);
+      using client = await RawClient.connect(server.port);
+      client.send(" / HTTP/1.1\r\nHost: a\r\n\r\n");
+      expect((await client.response()).statusLine).toMatch(/^HTTP\/1.1 400 /);
+    });
+
     it("a request without a host is refused", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
