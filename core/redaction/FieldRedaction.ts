@@ -16,7 +16,7 @@ export const REDACTED = "REDACTED";
 
 /** Shorter texts stand in others by chance. */
 const VALUE_LENGTH_MIN = 4;
-/** Leaves of hidden fields that are looked for in texts. */
+/** Leaves of hidden fields, as they stand in texts (`ESCAPES`). Each is looked for in each text. */
 const VALUES_MAX = 500;
 
 export interface Hidden {
@@ -160,7 +160,14 @@ class Hiding {
     const text = String(value);
     if (typeof value === "boolean" || value === null || text.length < VALUE_LENGTH_MIN) return;
     this.values.add(text);
-    const escaped = JSON.stringify(text).slice(1, -1);
-    if (escaped !== text) this.values.add(escaped);
+    for (const write of ESCAPES) this.values.add(write(text));
   }
 }
+
+/** How a value stands in other texts: in JSON, in a URL's path, its query, and a form. */
+const ESCAPES: ReadonlyArray<(text: string) => string> = [
+  (text) => JSON.stringify(text).slice(1, -1),
+  (text) => encodeURI(text.toWellFormed()),
+  (text) => encodeURIComponent(text.toWellFormed()),
+  (text) => new URLSearchParams({ "": text }).toString().slice(1),
+];

@@ -107,8 +107,10 @@ export class AgentSteps {
    */
   async take(work: StepWork): Promise<StepText> {
     const { agent } = this;
-    const { name, asks } = work;
+    const { asks } = work;
     const turn = agent.turn();
+    // It is journaled, as a part of the key.
+    const name = turn.conceal(work.name);
     const { id: input, kind } = turn.cause;
     if (!turn.durable || input === undefined || turn.ended)
       throw new StepNotDurable({ step: name, turn: kind, ended: turn.durable && turn.ended });

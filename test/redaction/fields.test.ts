@@ -58,6 +58,14 @@ describe("a body's hidden fields", () => {
     const { values } = hide(JSON.stringify({ a: 'say "hi"', b: [123456, "x"] }), ["a", "b"]);
     expect(conceal('no: say "hi", 123456', values)).toBe("no: REDACTED, REDACTED");
     expect(conceal(JSON.stringify({ why: 'say "hi"' }), values)).toBe('{"why":"REDACTED"}');
+    const url = hide(JSON.stringify({ a: "ü+1 é@x" }), ["a"]).values;
+    for (const text of [
+      new URL("http://h/ü+1 é@x").pathname.slice(1),
+      encodeURIComponent("ü+1 é@x"),
+      new URLSearchParams({ q: "ü+1 é@x" }).toString().slice(2),
+    ])
+      expect(conceal(`/${text}/`, url)).toBe("/REDACTED/");
+    expect(conceal("\ud800abc", hide('{"a":"\\ud800abc"}', ["a"]).values)).toBe("REDACTED");
   });
 
   it("of a socket's message are those of its arguments and state, too", () => {

@@ -266,6 +266,11 @@ describe("a recording", () => {
     class Hiding extends Caller {
       override async onRequest(request: Request): Promise<Response> {
         const { email } = (await request.json()) as { email: string };
+        await this.step(`note ${email}`, () => 1);
+        const who = encodeURIComponent(email);
+        await this.fetch(`${API}/${email}/${who}?who=${who}`, { record: true });
+        const form = new URLSearchParams({ email });
+        await this.fetch(`${API}/form`, { method: "POST", body: form, record: true });
         return this.fetch(`${API}/mail`, { method: "POST", body: email, record: true });
       }
     }
@@ -277,12 +282,14 @@ describe("a recording", () => {
     });
     const outgoing = async (request: Request) => new Response(`${(await request.text()).length}`);
     await using other = await testAgents({ agents: [Hiding], webhooks: [route], env: { SECRET }, outgoing }); // prettier-ignore
-    const text = JSON.stringify({ for: "a", email: "ada@example.com" });
+    const text = JSON.stringify({ for: "a", email: "ada lovelace@example.com" });
     const response = await other.webhook("/hidden", text, other.sign.github(text, SECRET));
-    expect(await response.text()).toBe("15");
+    expect(await response.text()).toBe("24");
     const events = JSON.stringify(await other.agent(Hiding, "a").events());
     expect(events).toContain('"request"');
-    expect(events).not.toContain("ada@example.com");
+    for (const value of ["lovelace", "@example", "%40example"]) expect(events).not.toContain(value);
+    for (const key of ["1:note REDACTED", "1:GET api.example.com/REDACTED/REDACTED"])
+      expect(events).toContain(key);
   });
 
   it("answers equal requests of other code, in any order, and reaches nobody", async () => {
