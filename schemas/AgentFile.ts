@@ -1,17 +1,18 @@
 /**
  * One agent as a file of JSON lines, which `agents export` writes and `agents import` reads:
  *
- *     {"format":"agents.agent","v":1,"class":…,"name":…,"time":when it was written, ISO 8601}
+ *     {"format":"agents.agent","v":1,"formats":…,"class":…,"name":…,"time":when it was written, ISO 8601}
  *     {"seq":…,"stored":milliseconds since the epoch,"event":"the journal event's frame, base64"}   … one a line, oldest first
  *     {"end":true,"events":how many}
  *
  * An event's frame is whole: content of the blob store is in the line. The last line proves that
  * the file is complete; each frame's checksum proves that its event is. A reader refuses another
- * `v`.
+ * `v`, and later `formats` (`StoredFormats`).
  */
 import { agentId, InvalidAddress, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+import { refuseNewerFormats, STORED_FORMATS } from "./StoredFormats.ts";
 
 const FORMAT = "agents.agent";
 const AGENT_FILE_VERSION = 1;
@@ -27,6 +28,7 @@ export const agentFileHead = (id: AgentId, timeMs: number): string =>
   JSON.stringify({
     format: FORMAT,
     v: AGENT_FILE_VERSION,
+    formats: STORED_FORMATS,
     class: id.class,
     name: id.name,
     time: new Date(timeMs).toISOString(),
@@ -43,6 +45,7 @@ export function readAgentFileHead(line: string): AgentId {
   if (head["format"] !== FORMAT)
     throw new CorruptFrame({ message: 'the first line is not that of a file of "agents export"' });
   const { v, class: className, name } = head;
+  refuseNewerFormats("the file", head["formats"]);
   const version = typeof v === "number" ? v : NaN;
   if (version !== AGENT_FILE_VERSION)
     throw new UnknownVersion({

@@ -3,7 +3,7 @@
  * folder of gzipped JSON lines and a manifest. The manifest is written last, so it exists only
  * beside complete files.
  *
- *     manifest.json  {"format":"agents.backup","v":3,"namespace":…,"time":ISO 8601,"id":…,"inputs":…,"events":…,"letters":…,
+ *     manifest.json  {"format":"agents.backup","v":3,"formats":…,"namespace":…,"time":ISO 8601,"id":…,"inputs":…,"events":…,"letters":…,
  *                     "streams":[…],"shares":…,"files":[{"name":…,"kind":"inputs"|"events"|"letters","share":…,"lines":…,"sum":…}…]}
  *     <name>         {"class":…,"name":…,"seq":…,"stored":milliseconds,"data":"the stored frame, base64"}   … one a line
  *
@@ -12,12 +12,15 @@
  * oldest first; a line that is not after the agent's last one is void: the agent's base has it. An
  * incremental backup has `since`.
  *
+ * `formats`: the version of all that is in it (`StoredFormats`). A reader refuses a later one.
+ *
  * Version 1 has one file of each kind, version 2 is an increment of that form. A reader refuses any
  * other `v`.
  */
 import { addressKey, agentId, fnv1a32, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+import { refuseNewerFormats, STORED_FORMATS } from "./StoredFormats.ts";
 
 const FORMAT = "agents.backup";
 const PLAIN_VERSION = 1;
@@ -94,7 +97,12 @@ export interface BackupEntry {
 
 export const encodeManifest = (
   manifest: Omit<BackupManifest, "sums"> & Required<Pick<BackupManifest, "shares" | "files">>,
-): string => JSON.stringify({ format: FORMAT, v: BACKUP_VERSION, ...manifest }, undefined, 2);
+): string =>
+  JSON.stringify(
+    { format: FORMAT, v: BACKUP_VERSION, formats: STORED_FORMATS, ...manifest },
+    undefined,
+    2,
+  );
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeManifest(text: string): BackupManifest {
@@ -103,6 +111,7 @@ export function decodeManifest(text: string): BackupManifest {
     throw new CorruptFrame({ message: 'manifest.json is not that of an "agents backup"' });
   const { v, namespace, time, inputs, events, letters, id, streams, shares, files, sums, since } =
     found;
+  refuseNewerFormats("the backup", found["formats"]);
   const version = typeof v === "number" ? v : NaN;
   if (![PLAIN_VERSION, PLAIN_INCREMENT_VERSION, BACKUP_VERSION].includes(version))
     throw new UnknownVersion({

@@ -4,6 +4,23 @@
  * a process that knows only a smaller one refuses to start there, before it claims anything: it
  * would take what it can't read for damage.
  *
- * If it is absent at the broker, it is 1. Releases older than November 2026 do not look.
+ * If it is absent at the broker, or in a file of `agents backup` or `agents export`, it is 1.
+ * Releases older than November 2026 do not look.
  */
+import { UnknownVersion } from "./Frame.ts";
+
+/** No release has raised it yet. */
 export const STORED_FORMATS = 1;
+
+/**
+ * Throws `UnknownVersion` for a file that a release with later formats has written. `formats`: what
+ * the file says; absent: 1.
+ */
+export function refuseNewerFormats(what: string, formats: unknown): void {
+  const version = formats === undefined ? 1 : Number(formats);
+  if (!(version <= STORED_FORMATS))
+    throw new UnknownVersion({
+      version,
+      message: `${what} is of a newer release: its stored formats are of version ${version}, and this release reads ${STORED_FORMATS} at most. Use a release that is as new as the one that wrote it`,
+    });
+}

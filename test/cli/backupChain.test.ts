@@ -202,6 +202,12 @@ test("verify finds what is wrong, and restore refuses it", async () => {
   bad((lines) => lines.toSpliced(1, 1));
   expect((await run(["verify", "bad"])).err).toContain("is not the file that was written");
   expect((await run(["restore", "bad"], "elsewhere")).err).toContain("nothing was written");
+  const whole = readFileSync(at(`bad/${name}`));
+  writeFileSync(at(`bad/${name}`), whole.subarray(0, whole.length >> 1));
+  for (const command of ["verify", "restore"])
+    expect((await run([command, "bad"], "elsewhere")).err).toMatch(
+      new RegExp(`bad/${name} is damaged or cut off, in line \\d+: unexpected end of file`),
+    );
   // A middle event is gone, and the manifest knows of no more.
   const left = bad((lines) => lines.toSpliced(1, 1));
   const manifest = manifestIn("bad");
@@ -214,6 +220,11 @@ test("verify finds what is wrong, and restore refuses it", async () => {
   const found = await run(["verify", "bad"]);
   expect(found).toMatchObject({ code: 1 });
   expect(found.out).toContain("which is missing");
+  writeFileSync(at("bad/manifest.json"), JSON.stringify({ format: "agents.backup", v: 3, ...manifest, formats: 2 })); // prettier-ignore
+  for (const command of ["verify", "restore"])
+    expect((await run([command, "bad"], "elsewhere")).err).toContain(
+      "is of a newer release: its stored formats are of version 2, and this release reads 1 at most",
+    );
   renameSync(at("sunday"), at("moved"));
   for (const command of ["verify", "restore"])
     expect((await run([command, "monday"], "elsewhere")).err).toContain("put it back there");

@@ -98,6 +98,7 @@ describe("agents export and import", () => {
       [[...lines.slice(0, 3), ...lines.slice(4)].join("\n"), "events"],
       [[lines[0], lines[2], lines[1], ...lines.slice(3)].join("\n"), "after event"],
       [text.replace('"v":1', '"v":2'), "version 2"],
+      [text.replace('"formats":1', '"formats":2'), "of a newer release"],
       ["", "empty"],
     ];
     for (const [content, why] of cases) {

@@ -147,7 +147,7 @@ export async function readManifest(folder: string): Promise<BackupManifest> {
   return decodeManifest(text);
 }
 
-/** Rejects with the file's error, zlib's, or `CorruptFrame` where it is not as it was written. */
+/** Rejects with the file's error, or with `CorruptFrame` where it is not as it was written. */
 export async function* readEntries(
   folder: string,
   { name, lines, sum }: Pick<BackupFile, "name" | "lines"> & { readonly sum?: string | undefined },
@@ -155,9 +155,17 @@ export async function* readEntries(
   const path = join(folder, name);
   const hash = createHash("sha256");
   let count = 0;
-  for await (const line of unzippedLines(path, hash)) {
-    count++;
-    yield decodeEntry(line);
+  try {
+    for await (const line of unzippedLines(path, hash)) {
+      count++;
+      yield decodeEntry(line);
+    }
+  } catch (error) {
+    // The file system's errors name the file.
+    if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error;
+    throw new CorruptFrame({
+      message: `${path} is damaged or cut off, in line ${count}: ${(error as Error).message}`,
+    });
   }
   if (sum !== undefined && hash.digest("hex") !== sum)
     throw new CorruptFrame({ message: `${path} is not the file that was written` });
