@@ -41,10 +41,12 @@ export interface ArchiveShape {
   ) => Promise<ArchivePlace>;
   /** Rejects with `ArchiveUnavailable`, or `CorruptFrame` for a part that is damaged or gone. */
   readonly read: (id: AgentId, place: ArchivePlace) => Promise<ArchivedPart>;
+  /** Rejects as `erase` of an agent of the class would, and removes nothing. */
+  readonly checkErasable: (className: string) => Promise<void>;
   /**
    * Removes every part of the agents, those that nothing names too, and resolves to what it
-   * removed. Rejects with `ArchiveUnavailable`, after which it can be repeated. Reads the indexes
-   * of the class.
+   * removed. Rejects with `ArchiveUnavailable`, after which it can be repeated, and with
+   * `CorruptFrame` for a damaged index. Reads the indexes of the class.
    */
   readonly erase: (
     className: string,

@@ -1,5 +1,8 @@
 /** Checks the URL of an archive (`--archive`). `services/archive/openArchive` opens it. */
 
+/** In the place of a URL: trims without an archive also what began in one. */
+export const NO_ARCHIVE = "none";
+
 const FOLDER = "file:///var/lib/agents-archive";
 const BUCKET = "s3://my-bucket/agents";
 

@@ -17,6 +17,8 @@
  *    begins behind is never displaced.
  * 6. An agent that was erased meanwhile keeps no base: `agents erase` removes those that it finds,
  *    and this one looks at the journal after its base is stored.
+ * 7. An agent whose older history is in an archive is not trimmed without one, unless somebody says
+ *    so: a process that is started without the archive by mistake would lose history.
  */
 import * as Data from "effect/Data";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
@@ -30,7 +32,7 @@ import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
 import { checkNothingIsMissing, replayEvent } from "../journal/rebuildAgent.ts";
 import type { SnapshotsShape, StoredBases } from "../journal/Snapshots.ts";
 import type { TimeShape } from "../time/Time.ts";
-import type { ArchiveShape } from "./Archive.ts";
+import { ArchiveUnavailable, type ArchiveShape } from "./Archive.ts";
 import { mayGo, type HistoryLimits } from "./HistoryLimits.ts";
 
 /**
@@ -66,6 +68,8 @@ export interface TrimPorts {
   readonly time: Pick<TimeShape, "nowMs">;
   /** Absent: what is trimmed is gone. */
   readonly archive?: Pick<ArchiveShape, "put" | "erase"> | undefined;
+  /** Rule 7. Default false. */
+  readonly leavesArchive?: boolean;
 }
 
 export interface TrimOptions {
@@ -93,6 +97,12 @@ export async function trimAgent(
   const start = startOf(id, first, stored);
   if (start !== undefined && first.seq <= start.head.seq)
     return finish(ports, id, start.head.seq as Sequence); // a run before this one stored the base
+  const previous = start?.head.archive;
+  // Rule 7.
+  if (archive === undefined && previous !== undefined && ports.leavesArchive !== true)
+    throw new ArchiveUnavailable({
+      message: `older history of ${addressKey(id)} is in an archive (${previous.segment}), and none is named: give its URL (--archive), or --archive none to go on without it`,
+    });
   const { database } = databases.open(id);
   try {
     if (start !== undefined) database.restore(start.image);
@@ -101,7 +111,6 @@ export async function trimAgent(
     const stateBefore = image.state;
     const prefix = await replayPrefix(ports, { image, database, last, options });
     if (prefix === undefined) return KEPT;
-    const previous = start?.head.archive;
     const place =
       archive === undefined
         ? previous

@@ -7,9 +7,11 @@
  * 2. The folder itself is never created: if a disk is not mounted, history would be written beside
  *    it.
  * 3. Only the owner can read the files: they contain what agents received.
+ * 4. An error says what to do about it.
  */
+import type { Dirent } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
-import { dirname, join, posix } from "node:path";
+import { dirname, join, posix, relative, sep } from "node:path";
 import type { ArchiveStore } from "./ArchiveStore.ts";
 
 const PRIVATE_FOLDER = 0o700;
@@ -28,11 +30,31 @@ export class FolderStore implements ArchiveStore {
     this.name = root;
   }
 
-  async put(key: string, bytes: Uint8Array): Promise<void> {
+  put(key: string, bytes: Uint8Array): Promise<void> {
+    return this.told(() => this.write(key, bytes));
+  }
+
+  get(
+    key: string,
+    range?: { readonly offset: number; readonly bytes: number },
+  ): Promise<Uint8Array | undefined> {
+    return this.told(() => this.read(key, range));
+  }
+
+  async *list(prefix: string): AsyncGenerator<string, void, void> {
+    const entries = await this.told(() => this.entriesOf(prefix));
+    for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+      const key = posix.join(prefix, entry.name);
+      if (entry.isDirectory()) yield* this.list(`${key}/`);
+      else if (!entry.name.startsWith(TEMPORARY)) yield key;
+    }
+  }
+
+  private async write(key: string, bytes: Uint8Array): Promise<void> {
     const path = join(this.root, key);
     const folder = dirname(path);
     await stat(this.root); // rule 2
-    await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
+    await this.makeFolder(folder);
     const temporary = join(folder, TEMPORARY + this.newId());
     try {
       const file = await open(temporary, "wx", PRIVATE_FILE);
@@ -51,9 +73,20 @@ export class FolderStore implements ArchiveStore {
     for (let at = folder; at.length >= this.root.length; at = dirname(at)) await syncFolder(at);
   }
 
-  async get(
+  /** Below the root. Node's own recursive `mkdir` calls a read-only file system a missing one. */
+  private async makeFolder(folder: string): Promise<void> {
+    let at = this.root;
+    for (const name of relative(this.root, folder).split(sep)) {
+      at = join(at, name);
+      await mkdir(at, PRIVATE_FOLDER).catch((error: unknown) => {
+        if (codeOf(error) !== "EEXIST") throw error;
+      });
+    }
+  }
+
+  private async read(
     key: string,
-    range?: { readonly offset: number; readonly bytes: number },
+    range: { readonly offset: number; readonly bytes: number } | undefined,
   ): Promise<Uint8Array | undefined> {
     const path = join(this.root, key);
     try {
@@ -67,25 +100,45 @@ export class FolderStore implements ArchiveStore {
         await file.close();
       }
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+      if (codeOf(error) === "ENOENT") return undefined;
       throw error;
     }
   }
 
-  async *list(prefix: string): AsyncGenerator<string, void, void> {
-    const entries = await readdir(join(this.root, prefix), { withFileTypes: true }).catch(
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === "ENOENT") return [];
-        throw error;
-      },
-    );
-    for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-      const key = posix.join(prefix, entry.name);
-      if (entry.isDirectory()) yield* this.list(`${key}/`);
-      else if (!entry.name.startsWith(TEMPORARY)) yield key;
+  private async entriesOf(prefix: string): Promise<ReadonlyArray<Dirent>> {
+    try {
+      return await readdir(join(this.root, prefix), { withFileTypes: true });
+    } catch (error) {
+      if (codeOf(error) === "ENOENT") return [];
+      throw error;
+    }
+  }
+
+  /** Rule 4. */
+  private async told<A>(use: () => Promise<A>): Promise<A> {
+    try {
+      return await use();
+    } catch (error) {
+      const remedy = REMEDIES[codeOf(error) ?? ""]?.(this.root);
+      if (remedy === undefined) throw error;
+      throw new Error(`${(error as Error).message}. ${remedy}`, { cause: error });
     }
   }
 }
+
+const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;
+
+const writable = (root: string): string =>
+  `Let the user of this process write to ${root} and all in it`;
+const REMEDIES: Readonly<Record<string, (root: string) => string>> = {
+  ENOENT: (root) => `Mount the disk of ${root}, or create the folder`,
+  ENOTDIR: (root) => `Correct --archive: ${root} is no folder`,
+  EACCES: writable,
+  EPERM: writable,
+  EROFS: (root) => `Mount the file system of ${root} so that it can be written`,
+  ENOSPC: (root) => `Make room on the disk of ${root}`,
+  EDQUOT: (root) => `Raise the quota of this user on the disk of ${root}`,
+};
 
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, "r");

@@ -4,6 +4,7 @@
  *     <namespace>/<class>/<date>/<hour>/<id>.jsonl.gz     gzip members one after the other, one for each part:
  *                                                         `zcat` reads the whole as JSON lines (`archiveRows`)
  *     <namespace>/<class>/<date>/<hour>/<id>.index.json   where each agent's part lies in it, and its checksum
+ *     <namespace>/installation.json                       whose archive it is
  *
  * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of
  *    archiving.
@@ -13,7 +14,10 @@
  *    compared.
  * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member
  *    of the same length without content, so that the other parts stay in place. Then the index
- *    drops it.
+ *    drops it. One process at a time does it (`alone`): two that rewrite one segment would each
+ *    bring back what the other has erased.
+ * 5. An archive is of one installation: names of agents mean nothing beyond it, and `erase` goes by
+ *    names. The first that stores or erases notes which one. Any other is refused.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
@@ -60,9 +64,16 @@ interface Waiting {
   readonly failed: (error: unknown) => void;
 }
 
+/** Runs `use` while no other process does. `still` rejects when that is no longer certain. */
+export type Alone = <A>(use: (still: () => Promise<void>) => Promise<A>) => Promise<A>;
+
 export interface SegmentArchiveOptions {
   readonly store: ArchiveStore;
   readonly namespace: string;
+  /** Rule 5: tells this installation from any other. Default: it is not checked. */
+  readonly installation?: () => Promise<string>;
+  /** Rule 4. Default: no other process erases. */
+  readonly alone?: Alone;
   readonly time: Pick<TimeShape, "nowMs" | "after" | "id">;
   /** Default: gzip, on another thread. */
   readonly gzip?: Gzip;
@@ -78,15 +89,20 @@ const GZIP: Gzip = {
   unzip: promisify<Uint8Array, Buffer>(gunzip),
 };
 
+const ALONE: Alone = (use) => use(async () => undefined);
+
 export class SegmentArchive implements ArchiveShape {
   private readonly options: SegmentArchiveOptions;
   private readonly gzip: Gzip;
+  private readonly alone: Alone;
+  private installation: string | undefined;
   /** By class. */
   private readonly gathering = new Map<string, Waiting[]>();
 
   constructor(options: SegmentArchiveOptions) {
     this.options = options;
     this.gzip = options.gzip ?? GZIP;
+    this.alone = options.alone ?? ALONE;
   }
 
   readonly put: ArchiveShape["put"] = async (id, part) => {
@@ -110,15 +126,30 @@ export class SegmentArchive implements ArchiveShape {
     const where = `the archived part of ${addressKey(id)} in ${place.segment}`;
     if (found === undefined) throw new CorruptFrame({ message: `${where} is gone` });
     if (found.length !== place.bytes || sha256(found) !== place.sha256)
-      throw new CorruptFrame({ message: `${where} is damaged` });
+      throw new CorruptFrame({
+        message: `${where} is damaged: put the segment back from a copy of the archive`,
+      });
     return readRows(id, (await this.gzip.unzip(found)).toString());
+  };
+
+  readonly checkErasable: ArchiveShape["checkErasable"] = async (className) => {
+    await this.checkOwner();
+    for await (const _ of this.indexes(className));
   };
 
   readonly erase: ArchiveShape["erase"] = async (className, names) => {
     const erased: ErasedPart[] = [];
+    const mineOf = ({ parts }: Index) =>
+      parts.filter(({ name }) => name !== undefined && names.has(name));
     for await (const { key, index } of this.indexes(className)) {
-      const mine = index.parts.filter(({ name }) => name !== undefined && names.has(name));
-      if (mine.length > 0) erased.push(...(await this.eraseFrom(key, index, mine)));
+      if (mineOf(index).length === 0) continue;
+      await this.checkOwner();
+      const gone = await this.alone(async (still) => {
+        // Another process may have erased from it meanwhile.
+        const now = await this.index(key);
+        return this.eraseFrom(key, now, { mine: mineOf(now), still });
+      });
+      erased.push(...gone);
     }
     return erased;
   };
@@ -159,6 +190,7 @@ export class SegmentArchive implements ArchiveShape {
   /** Rule 2. */
   private async store(className: string, waiting: ReadonlyArray<Waiting>): Promise<void> {
     const { store, time } = this.options;
+    await this.checkOwner();
     const [date, hour] = new Date(time.nowMs()).toISOString().split(/[T:]/);
     const at = `${this.folder(className)}${date}/${hour}/${time.nowMs()}-${time.id()}`;
     const segment = `${at}.jsonl.gz`;
@@ -201,18 +233,39 @@ export class SegmentArchive implements ArchiveShape {
   }
 
   private async index(key: string): Promise<Index> {
-    const bytes = await this.ask(() => this.options.store.get(key));
-    const index = JSON.parse(Buffer.from(bytes ?? []).toString() || "{}") as Partial<Index>;
-    if (index.v !== INDEX_VERSION)
-      throw new CorruptFrame({ message: `${key} is not an index of version ${INDEX_VERSION}` });
-    return index as Index;
+    const index = parse(await this.ask(() => this.options.store.get(key))) as Partial<Index> | null;
+    if (index?.v === INDEX_VERSION && Array.isArray(index.parts)) return index as Index;
+    const fault =
+      typeof index?.v === "number" && index.v !== INDEX_VERSION
+        ? `is of version ${index.v}, and this release reads ${INDEX_VERSION}: use the release that wrote it`
+        : "is damaged: put it back from a copy of the archive. What it names can be read, and not be erased";
+    throw new CorruptFrame({ message: `the index ${key} in ${this.options.store.name} ${fault}` });
+  }
+
+  /** Rule 5. */
+  private async checkOwner(): Promise<void> {
+    const { store, namespace } = this.options;
+    const own = (this.installation ??= await this.options.installation?.());
+    if (own === undefined) return;
+    const key = `${encodeToken(namespace)}/installation.json`;
+    let found = await this.ask(() => store.get(key));
+    if (found === undefined) {
+      const noted = new TextEncoder().encode(JSON.stringify({ installation: own }));
+      await this.ask(() => store.put(key, noted));
+      found = await this.ask(() => store.get(key));
+    }
+    const { installation: owner } = (parse(found) ?? {}) as { readonly installation?: unknown };
+    if (owner !== own)
+      throw new ArchiveUnavailable({
+        message: `the archive ${store.name} is that of another installation (${String(owner)}; this one is ${own}): give each a folder, a prefix or a namespace of its own. If this one goes on in its place, as after a restore, remove ${key} there`,
+      });
   }
 
   /** Rule 4. */
   private async eraseFrom(
     key: string,
     index: Index,
-    mine: ReadonlyArray<IndexEntry>,
+    { mine, still }: { mine: ReadonlyArray<IndexEntry>; still: () => Promise<void> },
   ): Promise<ReadonlyArray<ErasedPart>> {
     const { store } = this.options;
     const { segment } = index;
@@ -226,12 +279,14 @@ export class SegmentArchive implements ArchiveShape {
       empty.copy(body, offset);
       return { segment, offset, bytes, sha256: before, now: sha256(empty) };
     });
+    await still();
     await this.ask(() => store.put(segment, body));
     const parts = index.parts.map((part) => {
       const now = erased.find(({ offset }) => offset === part.offset);
       return now === undefined ? part : { offset: now.offset, bytes: now.bytes, sha256: now.now };
     });
     const bytes = new TextEncoder().encode(JSON.stringify({ ...index, parts }));
+    await still();
     await this.ask(() => store.put(key, bytes));
     return erased;
   }
@@ -247,6 +302,15 @@ export class SegmentArchive implements ArchiveShape {
       const why = messageOf(error);
       throw new ArchiveUnavailable({ message: `the archive ${this.options.store.name}: ${why}` });
     }
+  }
+}
+
+/** Null for what is not there or is no JSON. */
+function parse(bytes: Uint8Array | undefined): unknown {
+  try {
+    return JSON.parse(Buffer.from(bytes ?? []).toString());
+  } catch {
+    return null;
   }
 }
 

@@ -12,6 +12,9 @@
  * 4. A broker or an archive that is away or full ends the walk. The next one begins after the usual
  *    pause. Until then nothing is trimmed.
  * 5. With an archive several agents are trimmed at once, so that they share its segments.
+ * 6. The broker has stamped the events. If this machine's clock differs from the broker's by more
+ *    than a day, ages are by the broker's: a clock that is years ahead would trim everything, one
+ *    that is behind nothing. During a walk a clock that jumps changes nothing.
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
@@ -47,6 +50,8 @@ const EVENTS_PER_SECOND = 2_000;
 const LOOKS_AT_ONCE = 16;
 /** Some 20 MB of addresses. Those past it are looked at in each walk. */
 const FORGOTTEN_MAX = 100_000;
+/** Rule 6. The smallest unit of limits; an hour more or less does no harm. */
+const CLOCK_MS_MAX = 24 * 3_600_000;
 /** The pauses of the rates are gathered to at least this long. */
 const REST_MS_MIN = 50;
 
@@ -61,6 +66,8 @@ export interface RetentionServices extends TrimPorts {
   readonly time: TimeShape;
   readonly log: LogShape;
   readonly metrics: RetentionMetrics;
+  /** Rule 6: the broker's clock. Absent: this machine's is right. Rejects as ports do. */
+  readonly brokerMs?: () => Promise<number>;
   /** Unique per process life. */
   readonly id: string;
   /** Those classes that have limits. A function, because `agents dev` replaces its module. */
@@ -80,6 +87,8 @@ export class Retention {
   private reason: string | undefined;
   private waiting: string | undefined;
   private lastWalkMs = 0;
+  /** Rule 6. */
+  private clock = { wallMs: 0, monotonicMs: 0 };
   /** Agents that were erased, and of which nothing is left. */
   private readonly forgotten = new Set<string>();
 
@@ -138,6 +147,7 @@ export class Retention {
   /** One pass through all agents of classes that have limits. Rejects with `BrokerUnavailable`. */
   async walk(): Promise<void> {
     this.failedNow = 0;
+    await this.readClock();
     const looks = new Set<Promise<void>>();
     const first = new AbortController();
     const fail = (error: unknown): void => first.abort(error);
@@ -157,6 +167,23 @@ export class Retention {
     if (this.failedLast === 0) this.reason = undefined;
     this.lastWalkMs = this.services.time.nowMs();
   }
+
+  /** Rule 6. */
+  private async readClock(): Promise<void> {
+    const { time, brokerMs, log } = this.services;
+    const ownMs = time.nowMs();
+    const rightMs = (await brokerMs?.()) ?? ownMs;
+    const isWrong = Math.abs(ownMs - rightMs) > CLOCK_MS_MAX;
+    this.clock = { wallMs: isWrong ? rightMs : ownMs, monotonicMs: time.monotonicMs() };
+    if (isWrong)
+      log.warn("this machine's clock is not the broker's: history is trimmed by the broker's", {
+        own: new Date(ownMs).toISOString(),
+        broker: new Date(rightMs).toISOString(),
+      });
+  }
+
+  private readonly nowMs = (): number =>
+    this.clock.wallMs + this.services.time.monotonicMs() - this.clock.monotonicMs;
 
   private get looksAtOnce(): number {
     return this.services.archive === undefined ? 1 : LOOKS_AT_ONCE;
@@ -193,16 +220,17 @@ export class Retention {
   }
 
   private async trim({ id, events: count }: JournalEntry, limits: HistoryLimits): Promise<void> {
-    const { journal, time, metrics, log } = this.services;
+    const { journal, metrics, log } = this.services;
+    const ports = { ...this.services, time: { nowMs: this.nowMs } };
     const first = await journal.first(id);
     if (first === undefined) return;
     const bytes = limits.bytes === undefined ? undefined : await this.weigh(id);
     const size: JournalSize = { events: count, firstStoredMs: first.storedMs, bytes };
-    if (!exceeds(limits, size, time.nowMs())) return;
+    if (!exceeds(limits, size, this.nowMs())) return;
     let { events } = size;
     let left = bytes;
     for (;;) {
-      const outcome = await trimAgent(id, this.services, { limits, events, bytes: left });
+      const outcome = await trimAgent(id, ports, { limits, events, bytes: left });
       if (outcome._tag !== "Trimmed") return;
       metrics.trimmed(outcome.events, outcome.bytes);
       log.debug("a journal was trimmed", { ...id, events: outcome.events, bytes: outcome.bytes });

@@ -252,7 +252,8 @@ export interface ProcessSettings {
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: ProcessWatchdog;
   /**
-   * For `retention` and `dev`: the URL of the archive that events go to before they are trimmed.
+   * For `retention` and `dev`: the URL of the archive that events go to before they are trimmed, or
+   * `NO_ARCHIVE`.
    */
   readonly archive?: string;
   /**

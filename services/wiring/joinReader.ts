@@ -22,7 +22,6 @@ import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
-import { openArchive } from "../archive/openArchive.ts";
 import { findLaggingServers } from "../nats/setup/findLaggingServers.ts";
 import { unavailable } from "../nats/client/JetStreamApi.ts";
 import { Nats } from "../nats/client/Nats.ts";
@@ -32,6 +31,7 @@ import { readRange, readStored, streamsOf } from "../nats/readStored.ts";
 import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { joinArchive } from "./joinArchive.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
 import type { ProvisionSettings, ReadPorts, ReaderOptions, Target } from "./Joins.ts";
 import { tellErased } from "./tellErased.ts";
@@ -69,7 +69,7 @@ export async function openReader(
       const archive =
         target.archive === undefined
           ? undefined
-          : openArchive(target.archive, { namespace: target.namespace, time: machineTime });
+          : joinArchive(target.archive, { nats, leases, time: machineTime });
       return {
         journal: archive === undefined ? stored.journal : archivedJournal({ ...stored, archive }),
         ...(archive !== undefined && { archive }),

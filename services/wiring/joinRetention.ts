@@ -7,6 +7,7 @@ import { Journal } from "../../core/journal/Journal.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
+import { NO_ARCHIVE } from "../../core/retention/archiveUrl.ts";
 import { limitsOf } from "../../core/retention/HistoryLimits.ts";
 import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
@@ -14,12 +15,14 @@ import { Log } from "../../core/telemetry/Log.ts";
 import { Time } from "../../core/time/Time.ts";
 import { Retention, type ClassHistory } from "../retention/Retention.ts";
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
-import { openArchive } from "../archive/openArchive.ts";
+import { brokerMs } from "../nats/brokerMs.ts";
+import { Nats } from "../nats/client/Nats.ts";
+import { joinArchive } from "./joinArchive.ts";
 import type { ProcessSettings } from "./Joins.ts";
 
 /** Undefined in every other role. `agents`: the module's classes now. */
 export const serveRetention = (
-  { role, history, metrics, namespace, archive: archiveAt }: ProcessSettings,
+  { role, history, metrics, archive: archiveAt }: ProcessSettings,
   id: string,
   agents: () => ReadonlyMap<string, AgentClassType>,
 ) =>
@@ -32,16 +35,23 @@ export const serveRetention = (
     );
     const log = yield* Log;
     const time = yield* Time;
+    const leases = yield* Leases;
+    const nats = yield* Nats;
     const services = {
       id,
       databases,
       journal: yield* Journal,
       snapshots: yield* Snapshots,
-      leases: yield* Leases,
+      leases,
       time,
       log,
       metrics: retentionMetrics(metrics),
-      archive: archiveAt === undefined ? undefined : openArchive(archiveAt, { namespace, time }),
+      leavesArchive: archiveAt === NO_ARCHIVE,
+      archive:
+        archiveAt === undefined || archiveAt === NO_ARCHIVE
+          ? undefined
+          : joinArchive(archiveAt, { nats, leases, time }),
+      brokerMs: () => brokerMs(nats),
       classes: () => classesOf(agents(), history),
     };
     if (role === "retention") tell(services.classes(), agents(), log);

@@ -15,10 +15,13 @@ import { archivedJournal } from "../../core/retention/archivedJournal.ts";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { emptyMember } from "../../services/archive/emptyMember.ts";
+import { eraseAlone } from "../../services/archive/eraseAlone.ts";
 import { archiveFault } from "../../core/retention/archiveUrl.ts";
 import { FolderStore } from "../../services/archive/FolderStore.ts";
 import { openArchive } from "../../services/archive/openArchive.ts";
 import { SegmentArchive } from "../../services/archive/SegmentArchive.ts";
+import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { BACKENDS, type ArchiveBackend } from "./archiveBackends.ts";
@@ -198,6 +201,72 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(await archive.erase(one.class, new Set([one.name]))).toEqual([]);
     expect(await store.get(kept.segment)).toBeDefined();
   });
+
+  test("two processes that erase from one segment at once bring nothing back", async () => {
+    const { agent } = await trimmed(1);
+    const events = [agent.broker.journal.eventsOf(ID)[0]!];
+    const ids = [agentId("Book", "erased"), agentId("Book", "gone")] as const;
+    const part = { events, previous: undefined, stateBefore: undefined };
+    await Promise.all(ids.map((id) => archive.put(id, part)));
+    const broker = new MemoryBroker({ time: machineTime });
+    // What each has read of the segment is old by the time that it writes.
+    const slowly: ArchiveBackend["store"] = {
+      name: store.name,
+      get: (...given) => store.get(...given),
+      list: (prefix) => store.list(prefix),
+      put: async (...given) => {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        return store.put(...given);
+      },
+    };
+    const erasers = ids.map(() => {
+      const alone = eraseAlone(makeMemoryLeases(broker.connect()), machineTime);
+      return new SegmentArchive({ store: slowly, namespace: "agents", time: machineTime, alone });
+    });
+    await Promise.all(ids.map((id, n) => erasers[n]!.erase(id.class, new Set([id.name]))));
+    for (const key of await objectsOf("")) {
+      const bytes = await bytesOf(key);
+      const text = (key.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString();
+      expect(ids.filter(({ name }) => text.includes(`"${name}"`))).toEqual([]);
+    }
+  });
+
+  test("is of one installation: another one stores and erases nothing there, and is told why", async () => {
+    const of = (installation: string) =>
+      new SegmentArchive({ store, namespace: "agents", time: machineTime, installation: async () => installation }); // prettier-ignore
+    const [first, other] = [of("since Monday"), of("since Tuesday")];
+    const agent = await Journaled.open();
+    const [seq] = await agent.write(8);
+    await agent.time.advance(STEP_MS * 2);
+    expect(await agent.trim({ events: 3 }, { archive: first })).toMatchObject({ _tag: "Trimmed" });
+    const theirs = await Journaled.open();
+    await theirs.write(8);
+    await theirs.time.advance(STEP_MS * 2);
+    const fault = /is that of another installation \(since Monday; this one is since Tuesday\).*remove agents\/installation\.json/; // prettier-ignore
+    await expect(theirs.trim({ events: 3 }, { archive: other })).rejects.toThrow(fault);
+    expect(theirs.seqs).toHaveLength(8);
+    await expect(other.checkErasable(ID.class)).rejects.toThrow(fault);
+    await expect(other.erase(ID.class, new Set([ID.name]))).rejects.toBeInstanceOf(ArchiveUnavailable); // prettier-ignore
+    expect((await read(agent))[0]!.seq).toBe(seq);
+    await first.checkErasable(ID.class);
+  });
+
+  test("an index that is cut off is named, and nothing of its class is erased meanwhile", async () => {
+    const { agent } = await trimmed(1);
+    const [index] = await objectsOf(".index.json");
+    const bytes = await bytesOf(index!);
+    await store.put(index!, bytes.subarray(0, bytes.length >> 1));
+    for (const ask of [
+      () => archive.erase(ID.class, new Set([ID.name])),
+      () => archive.checkErasable(ID.class),
+    ]) {
+      await expect(ask()).rejects.toBeInstanceOf(CorruptFrame);
+      await expect(ask()).rejects.toThrow(`the index ${index} in ${store.name} is damaged`);
+    }
+    expect(await read(agent)).toHaveLength(8);
+    await store.put(index!, bytes);
+    expect(await archive.erase(ID.class, new Set([ID.name]))).toHaveLength(1);
+  });
 });
 
 describe("the archive in a folder", () => {
@@ -214,12 +283,20 @@ describe("the archive in a folder", () => {
       openArchive(pathToFileURL(path).href, { namespace: "agents", time: machineTime });
     const refused = agent.trim({ events: 3 }, { archive: at(join(file, "below")) });
     await expect(refused).rejects.toBeInstanceOf(ArchiveUnavailable);
-    await expect(refused).rejects.toThrow(/^the archive .*ENOTDIR/);
+    await expect(refused).rejects.toThrow(
+      /^the archive .*ENOTDIR.*Correct --archive: \S+ is no folder$/,
+    );
+    const away = agent.trim({ events: 3 }, { archive: at(join(folder.path, "away")) });
+    await expect(away).rejects.toThrow(
+      /ENOENT.*Mount the disk of \S+\/away, or create the folder$/,
+    );
     expect(agent.seqs).toHaveLength(8);
     expect(agent.broker.bases.get(ID)).toBeUndefined();
     if (process.getuid?.() === 0) return;
     chmodSync(folder.path, 0o500);
-    await expect(agent.trim({ events: 3 }, { archive: at(folder.path) })).rejects.toThrow("EACCES");
+    await expect(agent.trim({ events: 3 }, { archive: at(folder.path) })).rejects.toThrow(
+      /EACCES.*Let the user of this process write to/,
+    );
     chmodSync(folder.path, 0o700);
   });
 

@@ -80,3 +80,29 @@ test("what is within a tenth above a limit stays, so that a base is not stored f
   expect(agent.broker.bases.get(ID)).toBeUndefined();
   await stopped(agent, retention);
 });
+
+test.each([
+  ["behind", -365, { events: 3 }, 3],
+  ["ahead", 365, { days: 30 }, 10],
+])(
+  "a machine whose clock is a year %s trims by the broker's, and says so",
+  async (_way, days, limits, kept) => {
+    const agent = await Journaled.open();
+    await agent.write(10);
+    const nowMs = (): number => agent.time.nowMs() + days * 24 * 3_600_000;
+    const time = { ...agent.time, nowMs };
+    const classes = () => [{ className: ID.class, limits }];
+    const right = retentionOf(agent, undefined, {
+      time,
+      classes,
+      brokerMs: async () => agent.time.nowMs(),
+    });
+    right.retention.start();
+    await agent.time.advance(ROUND_MS * 2);
+    expect(agent.seqs).toHaveLength(kept);
+    expect(right.log.lines).toContainEqual(
+      expect.objectContaining({ level: "warn", message: expect.stringContaining("clock") as string }), // prettier-ignore
+    );
+    await stopped(agent, right.retention);
+  },
+);

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import { readFromBase } from "../../core/journal/Beginnings.ts";
 import { endLife } from "../../core/journal/endLife.ts";
+import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import { BaseDiffers, forgetErased } from "../../core/retention/trimAgent.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
@@ -292,4 +293,20 @@ test("an agent that is erased while it is trimmed keeps no base", async () => {
   await snapshots.putBase(ID, new Uint8Array(8), 0);
   await forgetErased(agent.ports, ID);
   expect(agent.broker.bases.get(ID)).toBeUndefined();
+});
+
+test("an agent whose older history is archived is trimmed without an archive only if somebody says so", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const place = { segment: "a-segment", offset: 0, bytes: 1, sha256: "" };
+  const archive = { put: async () => place, erase: async () => [] };
+  expect(await agent.trim(LIMITS, { archive })).toMatchObject({ _tag: "Trimmed" });
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const forgotten = agent.trim(LIMITS);
+  await expect(forgotten).rejects.toBeInstanceOf(ArchiveUnavailable);
+  await expect(forgotten).rejects.toThrow(/Book\S* is in an archive \(a-segment\).*--archive none/);
+  expect(agent.seqs).toHaveLength(13);
+  expect(await agent.trim(LIMITS, { leavesArchive: true })).toMatchObject({ events: 10 });
 });

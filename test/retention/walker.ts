@@ -3,13 +3,17 @@ import type { ArchiveShape } from "../../core/retention/Archive.ts";
 import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
-import { Retention } from "../../services/retention/Retention.ts";
+import { Retention, type RetentionServices } from "../../services/retention/Retention.ts";
 import { readinessOf } from "../../services/wiring/readiness.ts";
 import { collectingLog } from "../kit/system.ts";
 import { ID, type Journaled } from "./Journaled.ts";
 
-/** Keeps three events. `archive`: what of one the test needs. */
-export function retentionOf(agent: Journaled, archive?: Partial<ArchiveShape>) {
+/** Keeps three events. `archive`: what of one the test needs; `over`: other services. */
+export function retentionOf(
+  agent: Journaled,
+  archive?: Partial<ArchiveShape>,
+  over: Partial<RetentionServices> = {},
+) {
   const metrics = new PrometheusMetrics();
   const log = collectingLog();
   const retention = new Retention({
@@ -21,6 +25,7 @@ export function retentionOf(agent: Journaled, archive?: Partial<ArchiveShape>) {
     id: agent.time.id(),
     ...(archive === undefined ? {} : { archive: archive as ArchiveShape }),
     classes: () => [{ className: ID.class, limits: { events: 3 } }],
+    ...over,
   });
   const readiness = () =>
     readinessOf({

@@ -68,7 +68,11 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.cpuSeconds())
     .addOption(option.turnSeconds())
     .addOption(history())
-    .addOption(archive("archive that history goes to before it is trimmed"))
+    .addOption(
+      archive(
+        "archive that history goes to before it is trimmed; none: go on without the one that it went to",
+      ),
+    )
     .addOption(option.groupCommit())
     .addOption(option.fetchClasses())
     .addOption(option.requestLog("all"))

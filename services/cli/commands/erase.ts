@@ -14,17 +14,19 @@
  * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
  *    exists.
  * 6. The receipt says what was removed, and which of the named backups still hold it.
- * 7. Trimmed history in an archive is erased, too. Without `--archive` an agent that has any is not
- *    erased, because afterwards nothing would refer to it.
+ * 7. Trimmed history in an archive is erased, too. Where that can't be done (none is named, it is
+ *    away, damaged or another one) nothing is removed: afterwards nothing would refer to it.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { newestBase } from "../../../core/journal/baseFor.ts";
 import { endLife } from "../../../core/journal/endLife.ts";
+import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { isBelow } from "../../../schemas/AgentPath.ts";
+import { CorruptFrame } from "../../../schemas/Frame.ts";
 import type { ErasedAgent, HoldingBackup } from "../../../schemas/ErasureReceipt.ts";
 import type { Purged, ReadPorts } from "../../wiring/Joins.ts";
 import {
@@ -51,7 +53,7 @@ export interface EraseOptions {
   readonly className: string;
   readonly name: string;
   readonly yes: boolean;
-  /** Rule 3: erase although a server is away. */
+  /** Rules 3 and 7: erase although a server is away, or the archive lacks what it should have. */
   readonly whileAway: boolean;
   /** A new file for the receipt. */
   readonly receipt?: string | undefined;
@@ -77,7 +79,10 @@ export function addErase(program: Command, context: CommandContext): void {
       "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host ends its life first, and its sockets are closed.",
     )
     .option("--yes", "do it")
-    .option("--while-away", "do it though a nats-server that holds copies is away")
+    .option(
+      "--while-away",
+      "do it though a nats-server that holds copies is away, or the archive has lost its parts",
+    )
     .option("--receipt <file>", "new file for what was removed where and when, with hashes")
     .option("--backups <folder...>", "backups, or folders of them: say which hold the agent")
     .option("--verify <file>", "erase nothing: look again for what a receipt says was erased")
@@ -154,6 +159,7 @@ export async function erase(
     );
   if (receipt !== undefined) refuseReceipt(receipt);
   const held = await heldBy(await backupsIn(backups), [id, ...below]);
+  for (const each of [id, ...below]) await checkArchive(ports, each, whileAway);
   const living: AgentId[] = [];
   const erased: ErasedAgent[] = [];
   const away = new Set<string>();
@@ -217,7 +223,6 @@ async function eraseOne(
   },
 ): Promise<ErasedOne> {
   const { id, awayBefore, mayBeNone, json } = options;
-  await refuseUnreachedArchive(ports, id);
   const hosts = (await ports.leases.list("host.")).map(({ value }) => value);
   let purged = NOTHING;
   let end = BEFORE_ALL;
@@ -275,16 +280,27 @@ async function eraseOne(
   return { lives, erased, away };
 }
 
-/** Rule 7. */
-async function refuseUnreachedArchive(
+/** Rule 7. Nothing is removed where its history in the archive could not be. */
+async function checkArchive(
   { snapshots, archive }: ReadPorts,
   id: AgentId,
+  whileAway: boolean,
 ): Promise<void> {
+  try {
+    await archive?.checkErasable(id.class);
+  } catch (error) {
+    if (!(error instanceof ArchiveUnavailable) && !(error instanceof CorruptFrame)) throw error;
+    throw failed(`Nothing was removed: ${error.message}`);
+  }
   const bases = await snapshots.bases(id);
   const place = bases && newestBase(id, bases)?.head.archive;
   if (place !== undefined && archive === undefined)
     throw failed(
       `Older history of ${addressKey(id)} lies in an archive (${place.segment}). Nothing was removed. Name the archive too: --archive file:///… or s3://…`,
+    );
+  if (place !== undefined && !whileAway && (await archive?.sha256At(place)) === undefined)
+    throw failed(
+      `Older history of ${addressKey(id)} lies in an archive (${place.segment}), and the one that is named does not have it. Nothing was removed. Name the right one, or mount its disk; where it is lost, add --while-away.`,
     );
 }
 

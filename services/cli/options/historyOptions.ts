@@ -3,7 +3,7 @@
  * serving commands that trim, and, as to the archive, for all that read.
  */
 import { InvalidArgumentError, Option } from "commander";
-import { archiveFault } from "../../../core/retention/archiveUrl.ts";
+import { archiveFault, NO_ARCHIVE } from "../../../core/retention/archiveUrl.ts";
 import { historyFault, type HistoryOption } from "../../../core/retention/HistoryLimits.ts";
 
 /** As `static options = { history }` of a class. */
@@ -19,7 +19,7 @@ export const archive = (about: string): Option =>
   new Option("--archive <url>", `${about}: file:///var/lib/agents-archive or s3://my-bucket/agents`)
     .env("AGENTS_ARCHIVE")
     .argParser((text: string) => {
-      const fault = archiveFault(text);
+      const fault = text === NO_ARCHIVE ? undefined : archiveFault(text);
       if (fault !== undefined) throw new InvalidArgumentError(`${fault}.`);
       return text;
     });

@@ -9,6 +9,7 @@ import type { ReaderOptions, ReadPorts, Target } from "../../wiring/Joins.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { findTarget } from "./findTarget.ts";
+import { NO_ARCHIVE } from "../../../core/retention/archiveUrl.ts";
 import { archive } from "./historyOptions.ts";
 import * as option from "./options.ts";
 
@@ -61,7 +62,9 @@ export async function withPorts(
       dataFolder: resolve(terminal.cwd, given.data),
       cwd: terminal.cwd,
     }),
-    ...(given.archive === undefined ? {} : { archive: given.archive }),
+    ...(given.archive === undefined || given.archive === NO_ARCHIVE
+      ? {}
+      : { archive: given.archive }),
   };
   const ports = await joins.openReader(target, options);
   try {

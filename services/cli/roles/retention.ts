@@ -14,7 +14,11 @@ export function addRetention(program: Command, context: CommandContext): void {
       "Trims agents' journals to what their classes keep (static options = { history: { days: 30 } }) or --history says; without either, all of history is kept. One such process works at a time, any number may run. Agents go on meanwhile and keep state, SQL, schedules, queue and done inputs.",
   })
     .addOption(history())
-    .addOption(archive("archive that history goes to before it is trimmed"))
+    .addOption(
+      archive(
+        "archive that history goes to before it is trimmed; none: go on without the one that it went to",
+      ),
+    )
     .addOption(option.noWorkers("one process trims for all"))
     .addHelpText(
       "after",

@@ -1,0 +1,50 @@
+/**
+ * Lets one process of an installation erase from its archive at a time, by a lease at the broker:
+ * `alone` of a `SegmentArchive`.
+ *
+ * A process that was frozen for longer than the lease lives finds that out before it writes
+ * (`still`). What remains is a freeze between that and the write itself.
+ */
+import type { LeasesShape } from "../../core/lease/Leases.ts";
+import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import type { Alone } from "./SegmentArchive.ts";
+
+const KEY = "archive";
+/** An erasure from one segment takes some requests to the archive. */
+const AGAIN_MS = 50;
+/** Longer than a lease lives, and than a bucket's slowest request. */
+const WAIT_MS_MAX = 120_000;
+
+/** It rejects with `ArchiveUnavailable` when another process erases for too long. */
+export function eraseAlone(
+  leases: Pick<LeasesShape, "claim" | "renew" | "release">,
+  time: Pick<TimeShape, "after" | "monotonicMs" | "id">,
+): Alone {
+  const value = time.id();
+  return async (use) => {
+    const startMs = time.monotonicMs();
+    for (;;) {
+      const claimed = await leases.claim(KEY, value);
+      if (claimed._tag === "Held") {
+        if (time.monotonicMs() - startMs >= WAIT_MS_MAX)
+          throw new ArchiveUnavailable({
+            message: "another process has been erasing from the archive for two minutes: try again",
+          });
+        await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
+        continue;
+      }
+      const { lease } = claimed;
+      try {
+        return await use(async () => {
+          if ((await leases.renew(lease))._tag === "Lost")
+            throw new ArchiveUnavailable({
+              message: "another process began to erase from the archive meanwhile: try again",
+            });
+        });
+      } finally {
+        await leases.release(lease);
+      }
+    }
+  };
+}
