@@ -1,6 +1,6 @@
 /**
- * The process that trims is killed while it archives and trims, again and again: whatever step it
- * dies at, no event is lost, and each agent's history is byte for byte what it was.
+ * The process that trims kills itself before and after each step of a trim: no event is lost, what
+ * it leaves is what that step leaves, and each agent's history is byte for byte what it was.
  */
 import { readdirSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -13,16 +13,40 @@ import { pollUntil } from "../kit/poll.ts";
 import { runAgents } from "../kit/runAgents.ts";
 import { startS3 } from "../kit/s3Server.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
+import type { DiePoint } from "./keptAheadModule.ts";
 
 const MODULE = fileURLToPath(new URL("./keptAheadModule.ts", import.meta.url));
-const AGENTS = 120;
 const EVENTS = 12;
 /** What the class keeps. */
 const KEPT = 3;
-const KILLS = 6;
 const folder = tempFolder("archive");
 const archive = pathToFileURL(folder.path).href;
-const ids = Array.from({ length: AGENTS }, (_, n) => agentId("Kept", `agent-${n}`));
+/** What a process leaves that dies there. */
+interface Left {
+  /** An index whose segment is not stored. */
+  readonly half: boolean;
+  readonly bases: number;
+  readonly events: number;
+}
+const left = (half: boolean, bases: number, events = EVENTS): Left => ({ half, bases, events });
+const POINTS: Readonly<Record<DiePoint, Left>> = {
+  "before index": left(false, 0),
+  "after index": left(true, 0),
+  "before segment": left(true, 0),
+  "after segment": left(false, 0),
+  "before first base": left(false, 0),
+  "after first base": left(false, 1),
+  "before second base": left(false, 1),
+  "after second base": left(false, 2),
+  "before trim": left(false, 2),
+  "after trim": left(false, 2, KEPT),
+};
+const points = Object.entries(POINTS).map(([point, leaves], n) => ({
+  point,
+  leaves,
+  id: agentId("Kept", `agent-${n}`),
+}));
+const ids = points.map(({ id }) => id);
 const frames = new Map<string, Uint8Array[]>();
 let installation: Installation;
 let ports: Installation["ports"];
@@ -64,39 +88,42 @@ function halfArchived(): number {
   ).length;
 }
 
-const trimmer = () => installation.startRetention({ args: ["--archive", archive] });
+/** Resolves to what it said, when it has ended. */
+async function diesAt(point: string, name: string): Promise<string> {
+  const env = { DIE_AT: point, DIE_OF: name };
+  try {
+    const running = await installation.startRetention({ args: ["--archive", archive], env });
+    await pollUntil(
+      `it dies ${point}`,
+      () => running.exitCode !== undefined || { done: false, saw: running.told() },
+    );
+    return running.told();
+  } catch (error) {
+    return String(error); // it died before it said that it serves
+  }
+}
 
 beforeAll(async () => {
   installation = await Installation.start({
     shards: 4, leaseTtlMs: 1_000, module: MODULE, gateway: false, archive,
   }); // prettier-ignore
   ({ ports } = installation);
-  await Promise.all(ids.map(store));
 });
 afterAll(async () => {
   await installation?.kill();
   folder.remove();
 });
 
-test("killed at any step, it loses nothing, and the next one goes on", async () => {
-  let left = await untrimmed();
-  expect(left).toBe(AGENTS);
-  let halves = 0;
-  for (let kill = 0; kill < KILLS && left > 0; kill++) {
-    const running = await trimmer();
-    // At every other kill while a segment is being written, else a while after the last.
-    const goal = left - Math.ceil(AGENTS / (KILLS + 2));
-    await pollUntil(
-      "it has begun",
-      async () => (kill % 2 === 0 && halfArchived() > halves) || (await untrimmed()) <= goal,
-      { intervalMs: 1, timeoutMs: 60_000 },
-    );
-    await running.kill();
-    halves = halfArchived();
-    left = await untrimmed();
+test("killed before and after each step, it loses nothing, and the next one goes on", async () => {
+  for (const { point, id, leaves } of points) {
+    await store(id);
+    const halves = halfArchived();
+    expect(await diesAt(point, id.name)).toContain(`dies ${point} of ${id.name}`);
+    const bases = (await ports.snapshots.bases(id))?.copies.length ?? 0;
+    const half = halfArchived() > halves;
+    expect({ point, half, bases, events: await countOf(id) }).toEqual({ point, ...leaves });
   }
-  expect(left, "agents that a kill left untrimmed").toBeGreaterThan(0);
-  const last = await trimmer();
+  const last = await installation.startRetention({ args: ["--archive", archive] });
   await pollUntil("all are trimmed", async () => (await untrimmed()) === 0, { timeoutMs: 60_000 });
   await last.stop();
   for (const id of ids) {
