@@ -40,6 +40,8 @@ export interface FleetOptions {
   readonly gateways: number;
   /** Whose processes it begins with. Default: what is built here. */
   readonly release?: Release;
+  /** Environment of all its processes, beside `SECRET` and `RELEASE`. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Who holds each shard: host by shard key. */
@@ -62,6 +64,7 @@ export class Fleet {
   readonly nats: TestNats;
   /** Of the processes that are added. */
   release: Release;
+  private readonly env: Readonly<Record<string, string>>;
   private readonly folder = tempFolder("fleet");
   private readonly processes = new Set<AgentsProcess>();
   private hostsStarted = 0;
@@ -70,7 +73,7 @@ export class Fleet {
     nats: TestNats,
     inspector: Fleet["inspector"],
     balancer: Balancer,
-    { shards, leaseTtlMs, release = BUILT }: FleetOptions,
+    { shards, leaseTtlMs, release = BUILT, env = {} }: FleetOptions,
   ) {
     this.nats = nats;
     this.inspector = inspector;
@@ -78,6 +81,7 @@ export class Fleet {
     this.shards = shards;
     this.leaseTtlMs = leaseTtlMs;
     this.release = release;
+    this.env = env;
   }
 
   /** Everything but the hosts. */
@@ -118,6 +122,12 @@ export class Fleet {
   /** `agents retention`, with an archive in a folder of the fleet's. */
   addRetention(): Promise<AgentsProcess> {
     return this.startProcess(["retention", this.release.module, "--archive", this.archive]);
+  }
+
+  /** `agents mail`. */
+  addMail(): Promise<AgentsProcess> {
+    const where = ["--smtp-port", "0", "--hostname", "127.0.0.1"];
+    return this.startProcess(["mail", this.release.module, ...where]);
   }
 
   /** URL of the archive. */
@@ -205,7 +215,7 @@ export class Fleet {
     const started = await AgentsProcess.start({
       args: [...args, "--nats", this.nats.url],
       main: this.release.main,
-      env: { SECRET, RELEASE: this.release.name },
+      env: { SECRET, RELEASE: this.release.name, ...this.env },
     });
     this.processes.add(started);
     return started;

@@ -9,10 +9,11 @@
  */
 import { agentId } from "../../schemas/Address.ts";
 import type { AgentClient } from "../../services/client/AgentClient.ts";
-import { checkEpochs, historyOf, type History, type Violations } from "../kit/checkers.ts";
+import { checkEpochs, historyOf, type Violations } from "../kit/checkers.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { getState, openClient } from "../membership/Callers.ts";
 import type { Fleet } from "../membership/Fleet.ts";
+import { checkCron, checkCrossed, checkJobs, checkOnce } from "./rules.ts";
 import type { Arming, Ran } from "./storedModule.ts";
 
 interface KeeperStub {
@@ -27,8 +28,6 @@ const NAMES = Array.from({ length: 6 }, (_, n) => `keeper-${n}`);
 const ARMING: Arming = { schedules: 24, seconds: 120, jobs: 40, jobMs: 2_000, napSeconds: 75 };
 /** Of what is armed, on a machine that is late. */
 const RUN_TIMEOUT_MS = 300_000;
-const CRON_MS = 2_000;
-const KINDS = ["schedule", "job", "workflow"] as const;
 
 export class Keepers {
   private readonly url: string;
@@ -85,7 +84,7 @@ export class Keepers {
       await call("rest");
       const ran = await this.ran(name);
       const history = await historyOf(inspector.journal, agentId("Keeper", name));
-      wrong.push(...checkOnce(name, this.stored(name), ran), ...checkJobs(name, ran));
+      wrong.push(...checkOnce(name, this.stored(name), ran), ...checkJobs(name, ARMING.jobs, ran));
       wrong.push(...checkCron(history, ran), ...checkEpochs(history));
       all.push(...ran);
     }
@@ -109,55 +108,4 @@ export class Keepers {
       `workflow ${name} ${round}`,
     ]);
   }
-}
-
-function checkOnce(
-  name: string,
-  stored: ReadonlyArray<string>,
-  ran: ReadonlyArray<Ran>,
-): Violations {
-  const ids = ran.filter(({ what }) => what !== "cron").map(({ what, id }) => `${what} ${id}`);
-  const times = new Map<string, number>(stored.map((id) => [id, 0]));
-  for (const id of ids) times.set(id, (times.get(id) ?? 0) + 1);
-  return [...times].flatMap(([id, count]) =>
-    count === 1 && stored.includes(id) ? [] : [`${name}: ${id} ran ${count} times`],
-  );
-}
-
-/** A queue is in order, and so are its rounds. */
-function checkJobs(name: string, ran: ReadonlyArray<Ran>): Violations {
-  const numbers = ran
-    .filter(({ what }) => what === "job")
-    .map(({ id }) => Number(id.split(" ").at(-1)));
-  const isOrdered = numbers.every((n, at) => n === (at % ARMING.jobs) + 1);
-  return isOrdered ? [] : [`${name}: its queue ran in the order ${numbers.join(", ")}`];
-}
-
-/** Keys of schedules are `schedule:<id>:<due>`; those of a cron are more than one. */
-function checkCron({ id, events }: History, ran: ReadonlyArray<Ran>): Violations {
-  const dues = new Map<string, number[]>();
-  for (const key of events.flatMap(({ head }) => head.turns.flatMap(({ done }) => done ?? []))) {
-    const [kind, of, due] = key.split(":");
-    if (kind === "schedule") dues.set(of!, [...(dues.get(of!) ?? []), Number(due)]);
-  }
-  const crons = [...dues].filter(([, { length }]) => length > 1);
-  const wrong = crons.length > 0 ? [] : [`no cron of ${id.name} ran`];
-  for (const [cron, instants] of crons) {
-    const gap = instants.find((due, at) => at > 0 && due !== instants[at - 1]! + CRON_MS);
-    if (gap !== undefined)
-      wrong.push(`${id.name}: before ${new Date(gap).toISOString()} its cron left out or repeated an instant`); // prettier-ignore
-    const marks = ran.filter((one) => one.what === "cron" && one.id === cron).length;
-    if (marks !== instants.length)
-      wrong.push(`${id.name}: its cron is done ${instants.length} times and left ${marks} marks`);
-  }
-  return wrong;
-}
-
-/** Rule 2. */
-function checkCrossed(ran: ReadonlyArray<Ran>): Violations {
-  return KINDS.flatMap((kind) => {
-    const ways = ran.filter(({ what, armed, ran: by }) => what === kind && armed !== by);
-    const from = new Set(ways.map(({ armed }) => armed));
-    return from.size === 2 ? [] : [`no ${kind} of ${from.size === 0 ? "either" : "one"} release ran on the other`]; // prettier-ignore
-  });
 }

@@ -5,6 +5,7 @@
 import type { AgentClient } from "../../services/client/AgentClient.ts";
 import type { Violations } from "../kit/checkers.ts";
 import { openClient } from "../membership/Callers.ts";
+import { checkChunks } from "./rules.ts";
 import type { Chunk } from "./storedModule.ts";
 
 interface WriterStub {
@@ -34,11 +35,7 @@ export class Readers {
     const wrong: string[] = [];
     for (const [id, { chunks, ended }] of this.reads) {
       await ended;
-      const numbers = chunks.map(({ n }) => n);
-      if (numbers.length !== CHUNKS || numbers.some((n, at) => n !== at + 1))
-        wrong.push(`the reader of ${id} has ${numbers.length} chunks of ${CHUNKS}: ${numbers.join(" ")}`); // prettier-ignore
-      if (new Set(chunks.map(({ written }) => written)).size < 2)
-        wrong.push(`${id} was written by one release only`);
+      wrong.push(...checkChunks(id, CHUNKS, chunks));
     }
     return wrong;
   }

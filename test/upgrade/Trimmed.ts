@@ -8,6 +8,7 @@ import type { Violations } from "../kit/checkers.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { getState, openClient } from "../membership/Callers.ts";
 import type { Fleet, Release } from "../membership/Fleet.ts";
+import { checkNotes } from "./rules.ts";
 import { runRelease } from "./runRelease.ts";
 
 interface DiaryStub {
@@ -53,13 +54,7 @@ export class Trimmed {
     const { notes } = await getState<{ readonly notes: number }>(this.fleet.url, DIARY, "diary");
     const archive = ["--archive", this.fleet.archive];
     const history = await runRelease(release, this.fleet, "history", "Diary", DIARY, "--json", ...archive); // prettier-ignore
-    const told = history
-      .trim()
-      .split("\n")
-      .flatMap((line) => (JSON.parse(line) as { state?: { notes: number } }).state?.notes ?? []);
-    const past = told.filter((note) => note > 0);
-    const isWhole = past.length === notes && past.every((note, at) => note === at + 1);
-    return isWhole ? [] : [`${release.name} reads of ${notes} notes: ${past.join(" ")}`];
+    return checkNotes(release.name, notes, history);
   }
 
   close(): void {

@@ -10,7 +10,8 @@
  *    go back.
  * 3. A process that is refused claims nothing, and costs nobody a webhook.
  *
- * What is stored has rules of its own: `Keepers`, `Readers`, `Quarantined`, `Trimmed`.
+ * What is stored has rules of its own: `Keepers`, `Deeds`, `Letters`, `Readers`, `Quarantined`,
+ * `Trimmed`.
  */
 import { parseArgs } from "node:util";
 import { connect } from "@nats-io/transport-node";
@@ -20,12 +21,15 @@ import { STORED_FORMATS } from "../../schemas/StoredFormats.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { FORMATS_KEY } from "../../services/nats/layout/streamConfigs.ts";
 import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
+import { Sink } from "../email/kit.ts";
 import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { getState } from "../membership/Callers.ts";
 import { Fleet, type Release } from "../membership/Fleet.ts";
 import { explain, latencies, Webhooks } from "../membership/Webhooks.ts";
+import { Deeds, startSlowWorld } from "./Deeds.ts";
 import { Keepers } from "./Keepers.ts";
+import { Letters } from "./Letters.ts";
 import { packRelease } from "./packRelease.ts";
 import { Quarantined } from "./Quarantined.ts";
 import { Readers } from "./Readers.ts";
@@ -87,7 +91,9 @@ async function replaceHosts(fleet: Fleet): Promise<void> {
   }
 }
 
-async function replaceGateways(fleet: Fleet): Promise<void> {
+/** Those of mail, too. */
+async function replaceGateways(fleet: Fleet, letters: Letters): Promise<void> {
+  await letters.replaceServer();
   for (const old of fleet.gateways.slice()) {
     await fleet.addGateway();
     await fleet.stopMember(old);
@@ -128,7 +134,10 @@ async function refuseOlder(fleet: Fleet): Promise<void> {
 }
 
 async function upgrade(older: Release, newer: Release): Promise<void> {
-  const fleet = await Fleet.start({ shards: 16, leaseTtlMs: 5_000, gateways: GATEWAYS, release: older }); // prettier-ignore
+  const world = await startSlowWorld();
+  const relay = await Sink.open();
+  const env = { WORLD: world.url, SMTP_URL: relay.url };
+  const fleet = await Fleet.start({ shards: 16, leaseTtlMs: 5_000, gateways: GATEWAYS, release: older, env }); // prettier-ignore
   const become = (release: Release): void => void (fleet.release = release);
   const only = <A>(part: Part, make: () => A): A | undefined => {
     if (hasPart(older, part)) return make();
@@ -137,12 +146,15 @@ async function upgrade(older: Release, newer: Release): Promise<void> {
   };
   all.length = 0;
   const keepers = new Keepers(fleet.url);
+  const letters = new Letters(fleet, relay);
+  const deeds = only("step", () => new Deeds(fleet.url, world));
   const readers = only("stream", () => new Readers(fleet.url));
   const quarantined = only("quarantine", () => new Quarantined(fleet, newer));
   const trimmed = only("retention", () => new Trimmed(fleet));
   const note = (found: ReadonlyArray<string> = []): void => void wrong.push(...found);
   const store = async (round: string): Promise<void> => {
     await keepers.arm(round);
+    await deeds?.begin(round);
     await readers?.begin(round);
     await trimmed?.begin();
   };
@@ -152,23 +164,28 @@ async function upgrade(older: Release, newer: Release): Promise<void> {
     await quarantined?.begin();
     for (let n = 0; n < HOSTS; n++) await fleet.addHost();
     await fleet.fair();
+    await letters.replaceServer();
     await under(fleet, "the older release", () => after(MIXED_MS));
     const provisioned = await runAgents(["provision"], { NATS_URL: fleet.nats.url });
     if (provisioned.code !== 0) throw new Error(provisioned.err);
     await store("there");
     become(newer);
     await under(fleet, "hosts to the newer", replaceHostsUnderSockets);
-    await under(fleet, "gateways to the newer", () => replaceGateways(fleet));
+    await under(fleet, "gateways to the newer", () => replaceGateways(fleet, letters));
+    await deeds?.decide("there");
     await trimmed?.end();
     note(await quarantined?.check("on the newer release"));
     await checkAll(fleet);
     await store("back");
     become(older);
-    await under(fleet, "gateways back", () => replaceGateways(fleet));
+    await under(fleet, "gateways back", () => replaceGateways(fleet, letters));
     await under(fleet, "hosts back", replaceHostsUnderSockets);
     note(await quarantined?.check("back on the older release"));
     note(await quarantined?.release());
+    await deeds?.decide("back");
     await checkAll(fleet);
+    note(await letters.check());
+    note(await deeds?.check());
     note(await keepers.check(fleet));
     note(await readers?.check());
     await trimmed?.end();
@@ -181,7 +198,10 @@ async function upgrade(older: Release, newer: Release): Promise<void> {
     keepers.close();
     readers?.close();
     trimmed?.close();
+    deeds?.close();
     await fleet.stop();
+    await relay.close();
+    await world.stop();
   }
 }
 

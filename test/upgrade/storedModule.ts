@@ -1,10 +1,20 @@
 /**
  * Agents of `npm run upgrade` beside those of the membership program: a `Keeper` has schedules, a
  * cron, queue items, a workflow that sleeps and sockets, a `Writer` writes a stream, a `Diary` is
- * trimmed, a `Holder` is quarantined. What runs notes the release (`RELEASE`) of the host that
- * stored it, and of the one that ran it.
+ * trimmed, a `Holder` is quarantined, a `Deed` has turns of many steps and asks people, a `Post`
+ * answers mail. What runs notes the release (`RELEASE`) of the host that stored it, and of the one
+ * that ran it. An older release lacks some of what is called here; what is imported has to be in
+ * all.
  */
-import { Agent, callable, getCurrentAgent, type Schedule } from "agents";
+import {
+  Agent,
+  callable,
+  getCurrentAgent,
+  type FiberContext,
+  type FiberRecoveryContext,
+  type Schedule,
+} from "agents";
+import { createAddressBasedEmailResolver, routeAgentEmail, type AgentEmail } from "agents/email";
 import { body, github, webhook } from "agents/webhooks";
 import {
   AgentWorkflow,
@@ -18,6 +28,8 @@ export { Member };
 
 interface Env {
   readonly RELEASE: string;
+  /** URL of what steps ask. */
+  readonly WORLD: string;
 }
 
 /** Something that was stored to run later. */
@@ -165,9 +177,117 @@ export class Holder extends Agent<Env, { readonly count: number }> {
   }
 }
 
+export interface DeedRow {
+  /** Of one run of a turn; or `asked`, `answered`, `voter`. */
+  readonly run: string;
+  readonly what: string;
+  /** Of the steps of the run, each with the release that made it. */
+  readonly results: string;
+  /** The release that wrote it. */
+  readonly by: string;
+}
+
+export class Deed extends Agent<Env> {
+  // Each host that a turn goes through may cost it an attempt.
+  static override options = { retry: { maxAttempts: 50, baseDelayMs: 100, maxDelayMs: 1_000 } };
+
+  override onStart(): void {
+    this
+      .sql`CREATE TABLE IF NOT EXISTS rows (n INTEGER PRIMARY KEY, run TEXT, what TEXT, results TEXT, by TEXT)`;
+  }
+
+  override onRequest(): Response {
+    const rows = this.sql`SELECT run, what, results, by FROM rows ORDER BY n`;
+    return Response.json(rows);
+  }
+
+  @callable()
+  async begin(steps: number): Promise<void> {
+    await this.queue("make", steps);
+  }
+
+  /** Returns which run it was. Every other step is a `this.fetch`. */
+  @callable({ durable: true })
+  async make(steps: number): Promise<string> {
+    const run = crypto.randomUUID();
+    const results: string[] = [];
+    this.note(run, "begin");
+    for (let n = 1; n <= steps; n++) {
+      const url = `${this.env.WORLD}/${this.name}/${n}`;
+      const ask = async (from: typeof fetch): Promise<string> =>
+        (await from(url, { method: "POST" })).text();
+      if (n % 2 === 0) results.push(`fetched ${await ask(this.fetch.bind(this))}`);
+      else
+        results.push(
+          await this.step(`${n}`, async () => `${this.env.RELEASE} ${await ask(fetch)}`),
+        );
+    }
+    this.note(run, "end", results);
+    return run;
+  }
+
+  @callable()
+  async petition(): Promise<void> {
+    await this.startFiber("ask", this.ask, { idempotencyKey: "ask" });
+  }
+
+  override async onFiberRecovered({ snapshot }: FiberRecoveryContext): Promise<void> {
+    if (snapshot !== "answered") await this.startFiber("ask", this.ask);
+  }
+
+  /** Whether the question waits to be decided. */
+  @callable()
+  isAsked(): boolean {
+    return this.getApprovals().some(({ status }) => status === "waiting");
+  }
+
+  @callable()
+  async decide(by: string): Promise<void> {
+    const decided = this.decideApproval("go", { approved: true, by });
+    const how = await decided.then(
+      () => "taken",
+      (error: unknown) => {
+        if ((error as Error).name === "ApprovalClosed") return "closed";
+        throw error;
+      },
+    );
+    this.note("voter", `${by} ${how}`);
+  }
+
+  private readonly ask = async (fiber: FiberContext): Promise<void> => {
+    const notify = (): void => this.note("asked", "go");
+    const { by } = await this.approval("go", { timeout: "1 hour", notify });
+    this.note("answered", `${by}`);
+    fiber.stash("answered");
+  };
+
+  private note(run: string, what: string, results: ReadonlyArray<string> = []): void {
+    this
+      .sql`INSERT INTO rows (run, what, results, by) VALUES (${run}, ${what}, ${results.join()}, ${this.env.RELEASE})`;
+  }
+}
+
+export class Post extends Agent<Env> {
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS letters (subject TEXT, by TEXT)`;
+  }
+
+  override onRequest(): Response {
+    return Response.json(this.sql`SELECT subject, by FROM letters ORDER BY rowid`);
+  }
+
+  override async onEmail(email: AgentEmail): Promise<void> {
+    const subject = email.headers.get("subject") ?? "";
+    this.sql`INSERT INTO letters VALUES (${subject}, ${this.env.RELEASE})`;
+    await this.replyToEmail(email, { fromName: "Post", subject, body: "it is here" });
+  }
+}
+
 const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export default {
+  email: (message: AgentEmail, env: Env): Promise<void> =>
+    routeAgentEmail(message, env, { resolver: createAddressBasedEmailResolver("post") }),
   webhooks: [
     ...members.webhooks,
     webhook("/webhooks/holder", {
