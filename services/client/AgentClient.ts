@@ -64,7 +64,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   stub: AgentStub<AgentT>;
 
   readonly #options: AgentClientOptions<State>;
-  readonly #pending = new PendingCalls();
+  readonly #pending = new PendingCalls(this);
   readonly #place: KeptPlace;
   #ready = makeReady();
   #lastIdentity: { readonly name: string; readonly agent: string } | undefined;
@@ -227,11 +227,10 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const { defaultCallTimeout = DEFAULT_CALL_TIMEOUT_MS, maxEnqueuedMessages } = this.#options;
     const timeoutMs = timeout ?? (stream === undefined ? defaultCallTimeout : undefined);
     const id = randomId();
-    const onAbort = (): unknown => this.send(JSON.stringify({ type: "rpc_cancel", id }));
+    const cancel = JSON.stringify({ type: "rpc_cancel", id });
     let frame = "";
-    const resend = (): unknown => this.readyState === this.OPEN && this.send(frame);
-    const again = key === undefined ? undefined : resend;
-    return this.#pending.start(id, { method, stream, timeoutMs, signal, onAbort, again }, () => {
+    const again = key === undefined ? undefined : () => frame;
+    return this.#pending.start(id, { method, stream, timeoutMs, signal, cancel, again }, () => {
       frame = JSON.stringify({ type: "rpc", id, method, args, key });
       // A bounded buffer drops silently: only its size reveals it.
       const before = maxEnqueuedMessages === undefined ? -1 : this.bufferedAmount;

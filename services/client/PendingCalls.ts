@@ -42,8 +42,8 @@ interface PendingCall {
   /** The instance that holds the call now: its timer must fail the call there. */
   book: PendingCalls;
   transmitted: boolean;
-  /** Rule 4. */
-  readonly again: (() => unknown) | undefined;
+  /** Rule 4: its frame. */
+  readonly again: (() => string) | undefined;
   /** It may be answered more than once. */
   repeated: boolean;
   readonly unlisten: () => void;
@@ -56,10 +56,10 @@ export interface CallRequest {
   /** It reads a durable stream, and calls no method. */
   readonly read?: DurableRead;
   readonly signal?: AbortSignal | undefined;
-  /** The signal has aborted: tells the agent, whose reply may still come. */
-  readonly onAbort?: () => unknown;
-  /** Sends a call with a key once more, if there is a connection. */
-  readonly again?: (() => unknown) | undefined;
+  /** The signal has aborted: this frame tells the agent, whose reply may still come. */
+  readonly cancel?: string;
+  /** The frame of a call with a key, to be sent again. */
+  readonly again?: (() => string) | undefined;
   /** Undefined, 0 or more than `TIMER_MS_MAX`: no limit. */
   readonly timeoutMs: number | undefined;
 }
@@ -79,10 +79,12 @@ const requestOf = (id: string, { key, place }: DurableRead): StreamRequest => ({
 const outlives = ({ read, again }: PendingCall): boolean =>
   read !== undefined || again !== undefined;
 
-function askAgain(call: PendingCall): void {
-  if (!call.transmitted || call.again === undefined) return;
-  call.repeated = true;
-  call.again();
+/** The socket of a client. */
+export interface CallSocket {
+  readonly readyState: number;
+  readonly OPEN: number;
+  /** Buffers what can't be sent yet. */
+  send(frame: string): unknown;
 }
 
 const toError = (thrown: unknown): Error =>
@@ -90,9 +92,14 @@ const toError = (thrown: unknown): Error =>
 
 /** The pending calls of one client. */
 export class PendingCalls {
+  readonly #socket: CallSocket;
   readonly #calls = new Map<string, PendingCall>();
   /** Nobody waits for them, and replies to them may still come. */
   readonly #cancelled = new Set<string>();
+
+  constructor(socket: CallSocket) {
+    this.#socket = socket;
+  }
 
   /**
    * Sends a call and waits for its reply. `send` passes the frame to the socket and returns
@@ -101,7 +108,7 @@ export class PendingCalls {
    */
   start(
     id: string,
-    { method, stream, timeoutMs, read, signal, onAbort, again }: CallRequest,
+    { method, stream, timeoutMs, read, signal, cancel, again }: CallRequest,
     send: () => "transmitted" | "buffered" | "dropped",
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -111,13 +118,13 @@ export class PendingCalls {
       };
       const abort = (): void => {
         call.book.#fail(id, toError(signal!.reason));
-        if (onAbort === undefined) return;
+        if (cancel === undefined) return;
         call.book.#cancelled.add(id);
-        onAbort();
+        call.book.#socket.send(cancel);
       };
       const isLimited = timeoutMs !== undefined && timeoutMs > 0 && timeoutMs <= TIMER_MS_MAX;
       const timer = isLimited ? setTimeout(timeout, timeoutMs) : undefined;
-      const repeat = again && setInterval(() => askAgain(call), AGAIN_MS);
+      const repeat = again && setInterval(() => call.book.#askAgain(call), AGAIN_MS);
       const call: PendingCall = {
         resolve,
         reject,
@@ -200,7 +207,7 @@ export class PendingCalls {
 
   /** Rule 4: before the send buffer is known to be flushed. */
   askAgain(): void {
-    for (const call of this.#calls.values()) askAgain(call);
+    for (const call of this.#calls.values()) this.#askAgain(call);
   }
 
   /** The send buffer was flushed. */
@@ -228,6 +235,12 @@ export class PendingCalls {
       call.book = to;
       to.#calls.set(id, call);
     }
+  }
+
+  #askAgain(call: PendingCall): void {
+    if (!call.transmitted || call.again === undefined) return;
+    call.repeated = true;
+    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(call.again());
   }
 
   #take(id: string): PendingCall | undefined {

@@ -33,17 +33,21 @@ export class FakePeer {
     this.send({ type: "cf_agent_state", state, ...more });
   }
   /** The `count`-th call that it got, once there are as many. */
-  async call(count = 1): Promise<{ id: string; method: string; args: unknown[] }> {
+  call(count = 1): Promise<{ id: string; method: string; args: unknown[] }> {
+    return this.#nth("rpc", count);
+  }
+  /** The same of what it was asked of durable streams. */
+  stream(count = 1): Promise<{ id: string; key?: string; since?: string; cancel?: boolean }> {
+    return this.#nth("cf_agent_stream", count);
+  }
+  #nth<Frame extends object>(type: string, count: number): Promise<Frame> {
     return pollUntil(
-      `call ${count} arrives`,
+      `${type} ${count} arrives`,
       () => {
-        const calls = this.received
-          .map(
-            (text) =>
-              JSON.parse(text) as { type: string; id: string; method: string; args: unknown[] },
-          )
-          .filter(({ type }) => type === "rpc");
-        const value = calls[count - 1];
+        const frames = this.received
+          .map((text) => JSON.parse(text) as Frame & { readonly type: string })
+          .filter((frame) => frame.type === type);
+        const value = frames[count - 1];
         return value === undefined ? { done: false, saw: this.received } : { done: true, value };
       },
       { intervalMs: 2 },

@@ -18,25 +18,8 @@ afterEach(async () => {
   await server.stop();
 });
 
-interface Asked {
-  readonly id: string;
-  readonly key?: string;
-  readonly since?: string;
-  readonly cancel?: boolean;
-}
 /** The `count`-th time that the client asked this peer for a stream. */
-const asked = (peer: FakePeer, count = 1): Promise<Asked> =>
-  pollUntil(
-    `request ${count} for a stream arrives`,
-    () => {
-      const all = peer.received
-        .map((text) => JSON.parse(text) as { type: string } & Asked)
-        .filter(({ type }) => type === "cf_agent_stream");
-      const value = all[count - 1];
-      return value === undefined ? { done: false, saw: peer.received } : { done: true, value };
-    },
-    { intervalMs: 2 },
-  );
+const asked = (peer: FakePeer, count = 1) => peer.stream(count);
 const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
 
 /** Follows "answer", and keeps what it receives. */

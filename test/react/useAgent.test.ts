@@ -267,6 +267,27 @@ describe("our hook alone", () => {
     next.reply((await next.call()).id, { success: true, result: 1, done: true });
     expect(await kept).toBe(1);
   });
+  it("a durable call and the reading of a stream go on with the socket that replaces it", async () => {
+    const probe = await page.mount({ query: { token: "a" } });
+    const first = await server.peer();
+    await until("it is open", () => probe.agent.readyState === 1);
+    const got: unknown[] = [];
+    const followed = probe.agent.follow("answer", { onChunk: (chunk) => got.push(chunk) });
+    const called = probe.agent.call("pay", [30], { key: "order 1" });
+    const { id } = await first.stream();
+    first.send({ type: "cf_agent_stream", id, key: "answer", seq: "s.1", chunks: ["a"] });
+    await until("a chunk", () => got.length === 1);
+    const frame = await first.call();
+    probe.update({ query: { token: "b" } });
+    const next = await server.peer(2);
+    expect(await next.call()).toEqual(frame);
+    expect(await next.stream()).toMatchObject({ id, key: "answer", since: "s.1" });
+    const part = { type: "cf_agent_stream", id, key: "answer", seq: "s.2", chunks: ["b"] };
+    next.send({ ...part, done: true, result: "whole" });
+    next.reply(frame.id, { success: true, result: "paid", done: true });
+    expect(await Promise.all([followed, called])).toEqual(["whole", "paid"]);
+    expect(got).toEqual(["a", "b"]);
+  });
   it("a call that waits for a connection is discarded when the address changes", async () => {
     server.refuse = (url) => (url.includes("/a?") ? 503 : undefined);
     const probe = await page.mount({ name: "a" });
