@@ -286,14 +286,15 @@ export class Agent<
   /**
    * Runs `f` and stores its result with the turn before the code after it continues. When the turn
    * runs again, on any host, a done step returns its stored result without running `f`. For turns
-   * of webhooks, schedules, queue items, mail, durable calls and reports of workflows. A step is
-   * identified by its name and its number among the turn's steps of that name.
+   * of webhooks, schedules, queue items, mail, durable calls and reports of workflows, and for
+   * fibers, whose results the fiber that continues after a crash has. A step is identified by its
+   * name and its number among the turn's steps of that name.
    *
    * `f` receives a `Step`: an idempotency key for what it calls, which `fetch` sends by itself, and
    * a signal. It can't write to the agent. A failed attempt is tried again by `options.retry`.
    * Resolves to the result as parsed from JSON. Rejects with the error of the last attempt,
    * `StepTimedOut`, `TypeError` for a result that JSON can't carry, `StepTooLarge`, and
-   * `StepNotDurable` in a turn of another kind.
+   * `StepNotDurable` in a turn of another kind. `undo` is refused in a fiber.
    */
   async step<A>(
     name: string,

@@ -16,6 +16,7 @@ import type { Budgets } from "../budget/Budgets.ts";
 import { FiberApprovals } from "../fiber/FiberApprovals.ts";
 import { FiberApi } from "../fiber/FiberApi.ts";
 import { Fibers } from "../fiber/Fibers.ts";
+import { FiberSteps } from "../fiber/FiberSteps.ts";
 import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
 import { McpApi, type McpApiAgent } from "../mcp/McpApi.ts";
 import { ScheduleApi } from "../schedule/ScheduleApi.ts";
@@ -63,6 +64,7 @@ export class AgentApis {
   #fiberApprovals: FiberApprovals | undefined;
   #fetch: AgentFetch | undefined;
   #fibers: FiberApi | undefined;
+  #fiberSteps: FiberSteps | undefined;
   #mail: MailApi | undefined;
   #mcp: McpApi | undefined;
   #schedules: ScheduleApi | undefined;
@@ -92,11 +94,14 @@ export class AgentApis {
     return (this.#fibers ??= new FiberApi(
       new Fibers(agent, {
         options: agent.options,
-        approvals: this.fiberApprovals,
+        kept: [this.fiberApprovals, this.fiberSteps],
         onRecovered: (context) => agent.agent.onFiberRecovered(context),
       }),
       agent.time,
     ));
+  }
+  get fiberSteps(): FiberSteps {
+    return (this.#fiberSteps ??= new FiberSteps(this.#agent));
   }
   get mail(): MailApi {
     return (this.#mail ??= new MailApi(this.#agent));
@@ -111,7 +116,7 @@ export class AgentApis {
     return (this.#streams ??= new StreamApi(this.#agent.keeping));
   }
   get steps(): AgentSteps {
-    return (this.#steps ??= new AgentSteps(this.#agent));
+    return (this.#steps ??= new AgentSteps(this.#agent, this.fiberSteps));
   }
   get subAgents(): SubAgents {
     const { agent, parts } = this.#agent;

@@ -13,6 +13,7 @@
  */
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import { tableExists } from "../database/tableExists.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type {
@@ -45,6 +46,9 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${APPROVALS_TABLE} (
 )`;
 const COLUMNS =
   "id, key, name, prompt, status, asked_at, expires_at, notified, decided_at, decided_by, reason, metadata";
+const DECISION: ReadonlySet<string> = new Set<keyof ApprovalDecision>([
+  "approved", "by", "reason", "metadata",
+]); // prettier-ignore
 /** Decided approvals are kept for people to look at; the oldest are deleted first. */
 const ROWS_MAX = 1000;
 
@@ -128,6 +132,7 @@ export class Approvals {
    * none, and `TypeError` or `RangeError` for an invalid decision.
    */
   decide(which: string, decision: ApprovalDecision): Approval {
+    checkOptions(`decideApproval("${which}", …)`, decision, DECISION);
     const answer = checkAnswer(decision);
     if (answer.by === null)
       throw new TypeError("a decision says who decides: { approved: true, by: …}");

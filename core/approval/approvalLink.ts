@@ -11,11 +11,15 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { fromBase64Url, toBase64Url } from "../../schemas/base64.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import { durationMs } from "../time/durationMs.ts";
 import type { ApprovalLinkOptions } from "./Approval.ts";
 import { checkBy } from "./checkAnswer.ts";
 
+const OPTIONS: ReadonlySet<string> = new Set<keyof ApprovalLinkOptions>([
+  "origin", "for", "timeout",
+]); // prettier-ignore
 /** No class is named so: the path meets no agent. */
 export const APPROVAL_PATH = "/agents/~approval";
 /** The environment variable of the secret, of gateways and hosts. */
@@ -67,7 +71,7 @@ export function makeApprovalLink({
   readonly installation: string;
   readonly hmacSha256: OutgoingShape["hmacSha256"];
 }): string {
-  // prettier-ignore
+  checkOptions("approvalLink(name, …)", options, OPTIONS);
   const { origin, for: by, timeout } = options;
   checkBy(by);
   if (!URL.canParse(origin) || !/^https?:$/.test(new URL(origin).protocol))

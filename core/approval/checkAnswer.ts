@@ -1,5 +1,10 @@
 /** Checks what is asked and what is answered: sizes, and texts that people can read. Pure. */
+import { checkOptions } from "../errors/checkOptions.ts";
+import type { ApprovalQuestion } from "./Approval.ts";
 
+const QUESTION: ReadonlySet<string> = new Set<keyof ApprovalQuestion>([
+  "prompt", "timeout", "notify",
+]); // prettier-ignore
 /** It is in the agent's history and on a page. */
 const BY_CHARS_MAX = 256;
 /** A page of text. */
@@ -53,7 +58,11 @@ export function checkBy(by: string): void {
 }
 
 /** Throws `TypeError` or `RangeError`. */
-export function checkPrompt(name: string, prompt: unknown): void {
+export function checkQuestion(name: string, question: ApprovalQuestion): void {
+  checkOptions(`approval "${name}"`, question, QUESTION);
+  const { prompt, notify } = question;
+  if (notify !== undefined && typeof notify !== "function")
+    throw new TypeError(`approval "${name}": notify is a function of what was asked`);
   if (prompt === undefined) return;
   if (typeof prompt !== "string")
     throw new TypeError(`approval "${name}": the prompt is text; it is a ${typeof prompt}`);

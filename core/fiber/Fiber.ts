@@ -108,6 +108,13 @@ export interface DeleteFibersOptions {
   readonly limit?: number;
 }
 
+/** What else is kept of fibers while they run: their questions, the results of their steps. */
+export interface KeptOfFibers {
+  /** A fiber continues in place of another one. */
+  moved(from: string, to: string): void;
+  ended(fiber: string): void;
+}
+
 /** Start of the cause's type in the journal for what a fiber wrote; its name follows. */
 export const CAUSE_TYPE = "fiber ";
 

@@ -18,8 +18,8 @@ import {
   ApprovalTimedOut,
 } from "../approval/approvalErrors.ts";
 import type { ApprovalRow, Approvals } from "../approval/Approvals.ts";
-import { checkPrompt } from "../approval/checkAnswer.ts";
-import { fiberOf } from "./Fiber.ts";
+import { checkQuestion } from "../approval/checkAnswer.ts";
+import { fiberOf, type KeptOfFibers } from "./Fiber.ts";
 
 /** As a workflow waits for an event. */
 const TIMEOUT_DEFAULT = "24 hours";
@@ -32,7 +32,7 @@ export type FiberApprovalsAgent = Pick<
   "time" | "currentCause" | "abandoned" | "leaving" | "flush" | "afterCommit"
 >;
 
-export class FiberApprovals {
+export class FiberApprovals implements KeptOfFibers {
   private readonly agent: FiberApprovalsAgent;
   private readonly approvals: Approvals;
 
@@ -48,6 +48,7 @@ export class FiberApprovals {
     const fiber = fiberOf(cause);
     if (fiber === undefined)
       throw new ApprovalNotDurable({ approval: name, turn: cause?.kind ?? "background" });
+    checkQuestion(name, question);
     const key = `${keyStart(fiber)}${name}`;
     const before = approvals.byKey(key);
     if (before === undefined) this.begin(key, name, question);
@@ -73,7 +74,7 @@ export class FiberApprovals {
     throw ApprovalTimedOut.of(name, expiresAt);
   }
 
-  /** A fiber continues in place of another one (rule 1). */
+  /** Rule 1. */
   moved(from: string, to: string): void {
     this.approvals.move(keyStart(from), keyStart(to));
   }
@@ -86,7 +87,6 @@ export class FiberApprovals {
   private begin(key: string, name: string, { prompt, timeout }: ApprovalQuestion): void {
     if (typeof name !== "string" || name === "" || name.length > NAME_CHARS_MAX)
       throw new TypeError(`the name of an approval is text of 1 to ${NAME_CHARS_MAX} characters`);
-    checkPrompt(name, prompt);
     const ms = durationMs(timeout ?? TIMEOUT_DEFAULT, `approval "${name}": timeout`);
     if (ms > WAIT_MS_MAX) throw new RangeError(`approval "${name}" waits longer than a year`);
     if (this.approvals.list({ status: "waiting" }).length >= WAITING_MAX)

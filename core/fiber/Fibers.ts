@@ -8,8 +8,8 @@
  *    wakes a new owner, which passes each fiber that it does not run to `onFiberRecovered`.
  * 3. The start of a recovery is stored first, so a recovery that keeps killing hosts is given up.
  * 4. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
- *    that one's stash and approvals, and with its metadata unless it has its own. A host's death
- *    there neither loses the work nor doubles it.
+ *    that one's stash, approvals and steps, and with its metadata unless it has its own. A host's
+ *    death there neither loses the work nor doubles it.
  *
  * `FiberApi` reads the calls of `Agent`.
  */
@@ -28,8 +28,8 @@ import {
   type FiberRecoveryContext,
   type FiberRecoveryResult,
   type FiberStatus,
+  type KeptOfFibers,
 } from "./Fiber.ts";
-import type { FiberApprovals } from "./FiberApprovals.ts";
 import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./FiberTable.ts";
 
 /**
@@ -61,7 +61,7 @@ interface Running {
 /** What the agent's class decides. */
 export interface FiberOwner {
   readonly options: FiberOptions;
-  readonly approvals: Pick<FiberApprovals, "moved" | "ended">;
+  readonly kept: ReadonlyArray<KeptOfFibers>;
   readonly onRecovered: (
     context: FiberRecoveryContext,
   ) => Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
@@ -110,7 +110,7 @@ export class Fibers {
     this.table.add({ ...row, metadata, snapshot: before?.snapshot ?? null });
     if (before !== undefined) {
       this.table.recovered(before); // rule 4
-      this.#owner.approvals.moved(before.id, row.id);
+      for (const kept of this.#owner.kept) kept.moved(before.id, row.id);
     }
     let settle = (): void => undefined;
     const settled = new Promise<void>((resolve) => (settle = resolve));
@@ -240,8 +240,12 @@ export class Fibers {
   #settle({ id, kept }: Omit<Fiber, "name">, status: FiberStatus, error: string | null): void {
     if (kept) this.table.settle(id, status, error);
     else this.table.remove(id);
-    this.#owner.approvals.ended(id);
+    this.#dropKept(id);
     this.#restIfDone();
+  }
+
+  #dropKept(id: string): void {
+    for (const kept of this.#owner.kept) kept.ended(id);
   }
 
   /** The interrupted one whose recovery this runs in. */
@@ -306,7 +310,7 @@ export class Fibers {
       );
       if (result !== undefined) this.resolve(id, result);
       this.table.recovered(row);
-      this.#owner.approvals.ended(id);
+      this.#dropKept(id);
       emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
     } catch (error) {
       // It did not fail: the next owner begins it again.
@@ -334,7 +338,7 @@ export class Fibers {
   #giveUp(row: FiberRow, why: string): void {
     const { id, kept, name } = row;
     this.#runtime.log.error("an interrupted fiber is given up", { fiber: name, id, why });
-    this.#owner.approvals.ended(id);
+    this.#dropKept(id);
     if (!kept) return this.table.remove(id);
     this.table.interrupt(id);
     this.resolve(id, { status: "error", error: why });

@@ -1,7 +1,7 @@
 /**
- * `this.fetch`: in a durable turn, a `fetch` that is a step, named by its method and URL. The
- * answer is journaled before code sees it, so code sees the same one in each run. In any other
- * turn, and in the function of a step, it is a plain `fetch`.
+ * `this.fetch`: in a durable turn or a fiber, a `fetch` that is a step, named by its method and
+ * URL. The answer is stored before code sees it, so code sees the same one in each run. In any
+ * other turn, and in the function of a step, it is a plain `fetch`.
  *
  * 1. The answer that code sees is the one that is stored, in the first run, too: read whole, and
  *    without credentials in its headers.
@@ -36,27 +36,30 @@ export interface FetchAgent extends Pick<AgentTurns, "turn"> {
 
 export class AgentFetch {
   private readonly agent: FetchAgent;
-  private readonly steps: Pick<AgentSteps, "take">;
+  private readonly steps: Pick<AgentSteps, "take" | "storeOf">;
 
-  constructor(agent: FetchAgent, steps: Pick<AgentSteps, "take">) {
+  constructor(agent: FetchAgent, steps: AgentFetch["steps"]) {
     this.agent = agent;
     this.steps = steps;
   }
 
   /** See `Agent.fetch`. */
-  async run(input: Request | string | URL, init: FetchOptions): Promise<Response> {
+  async run(input: Request | string | URL, init: FetchOptions | null): Promise<Response> {
     const { agent } = this;
-    const { record, retry, timeout, ...plain } = init;
-    if ("undo" in init)
+    const { record, retry, timeout, ...plain } = init ?? {};
+    if ("undo" in plain)
       throw new TypeError(
         "fetch: undo is an option of step: make the request in a step of your own",
       );
-    const { durable, cause } = agent.turn();
-    if (!durable || agent.currentStep !== undefined) {
-      if (record === true && !durable)
-        throw new StepNotDurable({ step: `fetch ${urlOf(input)}`, turn: cause.kind });
-      return fetch(input, plain);
+    const turn = agent.turn();
+    const hasSteps = this.steps.storeOf(turn) !== undefined;
+    if (record === true && !turn.durable) {
+      if (!hasSteps) throw new StepNotDurable({ step: `fetch ${urlOf(input)}`, turn: turn.cause.kind }); // prettier-ignore
+      throw new TypeError(
+        `fetch ${urlOf(input)}: record keeps requests for agents rerun, which runs no fibers: leave it out`,
+      );
     }
+    if (!hasSteps || agent.currentStep !== undefined) return fetch(input, plain);
     const asked = new Request(LazyRequest.unwrap(input), plain);
     const name = stepNameOf(asked);
     let read: Promise<Uint8Array<ArrayBuffer>> | undefined;
@@ -77,7 +80,7 @@ export class AgentFetch {
       isFinal: () => asked.signal.aborted,
       asks: {
         request: async () => storeRequest(asked, await body()),
-        record: record ?? agent.options.record ?? false,
+        record: turn.durable && (record ?? agent.options.record ?? false),
         isAgain: (answer) => (JSON.parse(answer!) as StoredAnswer).status >= FAILURES_MIN,
       },
     });

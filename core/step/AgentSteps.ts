@@ -1,7 +1,7 @@
 /**
- * Runs the steps of an agent's durable turns. A step calls the world, and its result is journaled
- * before the code after it runs. When the turn runs again, on any host, a step that is done does
- * not run: its result is returned.
+ * Runs the steps of an agent's durable turns and fibers. A step calls the world, and its result is
+ * stored before the code after it runs. When the turn runs again, or the fiber goes on, on any
+ * host, a step that is done does not run: its result is returned.
  *
  * 1. A step is known by its name and by how many of that name were begun before it in the run. Code
  *    that asks for other steps, or in another order, receives the results of those that have the
@@ -14,27 +14,29 @@
  *    joined by the next attempt.
  * 5. When a past turn is run again (`RecordedSteps`), no step runs: each has its recorded result.
  *
- * `Agent.step` and `AgentFetch` are the API; `Committer` stores the results, `applyEvent` keeps
- * them.
+ * `Agent.step` and `AgentFetch` are the API; a `StepStore` keeps the results.
  */
 import type { StepRequest } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
-import type { DoneSteps } from "../journal/AgentImage.ts";
-import type { DoneStep } from "../journal/encodeCommit.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { StepScope, Turn } from "../turn/Turn.ts";
 import { TurnSteps } from "../turn/TurnSteps.ts";
+import { InputSteps, type InputStepsAgent } from "./InputSteps.ts";
 import type { RecordedSteps } from "./RecordedSteps.ts";
 import { runAttempts, type Attempted, type AttemptsAgent, type StepText } from "./runAttempts.ts";
 import type { Step, StepOptions } from "./Step.ts";
 import { StepNotDurable, StepTooLarge } from "./stepErrors.ts";
-import { checkStepName, stepKey } from "./stepKey.ts";
+import { checkStepName } from "./stepKey.ts";
 import { resolveStepOptions } from "./stepOptions.ts";
+import type { StepStore } from "./StepStore.ts";
 
-/** A turn with more steps is an endless loop, or work for a workflow. */
+/** A turn or fiber with more steps is an endless loop, or work for a workflow. */
 const STEPS_MAX = 1000;
-/** UTF-16 units of JSON for one turn. They are in memory, and in each snapshot of the agent. */
+/**
+ * UTF-16 units of JSON for one turn or fiber. A turn's are in memory, and in each snapshot of the
+ * agent.
+ */
 const RESULTS_CHARS_MAX = 64 * 1024 * 1024;
 /**
  * The most results kept for turns whose attempt has failed. Nobody may ask for them again: the
@@ -42,13 +44,17 @@ const RESULTS_CHARS_MAX = 64 * 1024 * 1024;
  */
 const LEFT_MAX = 1000;
 
-export interface StepsAgent
-  extends AttemptsAgent, Pick<AgentTurns, "id" | "image" | "committer" | "turn"> {
+export interface StepsAgent extends AttemptsAgent, InputStepsAgent, Pick<AgentTurns, "turn"> {
   readonly options: { readonly retry?: RetryOptions };
   /** The step whose function runs. */
   readonly currentStep: StepScope | undefined;
   readonly parts: { readonly recorded?: RecordedSteps | undefined };
-  readonly keeping: { readonly streams: { storeSoon(): void } };
+}
+
+/** Where the steps of fibers are kept. */
+export interface StepsOfFibers {
+  /** Undefined: the turn is no fiber's. */
+  of(turn: Turn): StepStore | undefined;
 }
 
 type UndoFunction = (result: unknown, step: Step) => unknown;
@@ -74,11 +80,20 @@ interface Made {
 
 export class AgentSteps {
   private readonly agent: StepsAgent;
-  /** Rule 4, by input and step. */
+  private readonly fibers: StepsOfFibers;
+  /** Rule 4, by work and step. */
   private readonly running = new Map<string, Promise<Made>>();
 
-  constructor(agent: StepsAgent) {
+  constructor(agent: StepsAgent, fibers: StepsOfFibers) {
     this.agent = agent;
+    this.fibers = fibers;
+  }
+
+  /** Where the results of the turn's steps are kept. Undefined: it can have none. */
+  storeOf(turn: Turn): StepStore | undefined {
+    const { durable, cause } = turn;
+    if (durable && cause.id !== undefined) return new InputSteps(this.agent, turn, cause.id);
+    return this.fibers.of(turn);
   }
 
   /** See `Agent.step`. */
@@ -111,21 +126,26 @@ export class AgentSteps {
     const turn = agent.turn();
     // It is journaled, as a part of the key.
     const name = turn.conceal(work.name);
-    const { id: input, kind } = turn.cause;
-    if (!turn.durable || input === undefined || turn.ended)
-      throw new StepNotDurable({ step: name, turn: kind, ended: turn.durable && turn.ended });
+    const store = this.storeOf(turn);
+    if (store === undefined || store.isOver)
+      throw new StepNotDurable({ step: name, turn: turn.cause.kind, ended: store !== undefined });
+    if (work.undo !== undefined && !turn.durable)
+      throw new TypeError(
+        `step "${name}": undo is for turns that are dead-lettered. In a fiber, catch the error and undo the step in another one`,
+      );
     const steps = (turn.steps ??= new TurnSteps());
     const id = steps.nextKey(name, agent.currentStep);
     if (work.undo !== undefined)
       steps.undos.set(id, { name, run: (key, result) => this.undo(turn.rest, work, key, result) });
-    const done = agent.image.steps.get(input);
-    const failure = agent.image.undoing(input);
+    const done = store.find(id);
+    const { failure } = store;
     let text: StepText;
-    if (done?.has(id) === true) text = done.get(id);
+    if (done !== undefined) text = done.text;
     else if (failure !== undefined) throw errorOfFailure(failure);
     else {
-      checkRoom(name, steps.asked.size - 1, done);
-      const made = this.make({ name, id, key: stepKey(agent.id, turn.cause, id), turn }, work);
+      checkRoom(name, steps.asked.size - 1, store);
+      const scope = { name, id, key: store.idempotencyKey(id), turn };
+      const made = this.make(scope, work, store);
       steps.inFlight.add(made);
       try {
         text = await made;
@@ -141,42 +161,32 @@ export class AgentSteps {
   }
 
   /** Makes the result of a step and stores it. Rejects as its function does. */
-  private async make(scope: Omit<StepScope, "begun">, work: StepWork): Promise<StepText> {
-    const { agent } = this;
-    const { turn, id } = scope;
-    const steps = turn.steps!;
-    steps.running++;
-    agent.committer.beginStep(turn);
+  private async make(
+    scope: Omit<StepScope, "begun">,
+    work: StepWork,
+    store: StepStore,
+  ): Promise<StepText> {
+    const begun = store.begin();
     try {
-      const running = JSON.stringify([turn.cause.id, id]);
+      if (begun !== undefined) await begun;
+      const running = JSON.stringify([store.work, scope.id]);
       const { text, request } = await this.join(running, () => this.perform(scope, work));
-      await agent.unlessDiscarded();
-      // A turn that was given up may have failed for good, and then waits for its steps, to undo
-      // them.
-      const { rest } = turn;
-      if (rest.ended) return text;
-      agent.keeping.streams.storeSoon();
-      await this.store(rest, { key: id, text, request });
-      this.running.delete(running);
+      await this.agent.unlessDiscarded();
+      if (await store.store({ key: scope.id, text, request })) this.running.delete(running);
       return text;
     } finally {
-      steps.running--;
-      agent.committer.endStep(turn);
+      store.end();
     }
   }
 
   /** The undo of a step, as the step of that key (`undoTurn`). */
   private undo(turn: Turn, work: StepWork, id: string, result: unknown): Promise<StepText> {
     const name = `undo ${work.name}`;
-    const scope = { name, id, key: stepKey(this.agent.id, turn.cause, id), turn };
+    const store = new InputSteps(this.agent, turn, turn.cause.id!);
+    const scope = { name, id, key: store.idempotencyKey(id), turn };
     const { retry, timeoutMs, undo } = work;
     const f = async (step: Step): Promise<void> => void (await undo!(result, step));
-    return this.make(scope, { name, f, retry, timeoutMs });
-  }
-
-  store(turn: Turn, step: DoneStep): Promise<void> {
-    (turn.steps ??= new TurnSteps()).add(step);
-    return this.agent.committer.storeSteps(turn);
+    return this.make(scope, { name, f, retry, timeoutMs }, store);
   }
 
   /** Rule 4. */
@@ -198,7 +208,8 @@ export class AgentSteps {
   private async perform(scope: Omit<StepScope, "begun">, work: StepWork): Promise<Made> {
     const { agent } = this;
     const { asks } = work;
-    const past = agent.parts.recorded?.of(scope.turn.cause.id!);
+    const { durable, cause } = scope.turn;
+    const past = durable ? agent.parts.recorded?.of(cause.id!) : undefined;
     // Rule 5.
     if (past !== undefined)
       return { text: past.take(scope.id, await asks?.request()), request: undefined };
@@ -208,14 +219,13 @@ export class AgentSteps {
 }
 
 /** Throws `StepTooLarge` where a turn has as many steps, or as large ones, as it may. */
-function checkRoom(step: string, asked: number, done: DoneSteps = new Map()): void {
-  if (Math.max(done.size, asked) >= STEPS_MAX)
+function checkRoom(step: string, asked: number, store: StepStore): void {
+  const { steps, chars } = store.size();
+  if (Math.max(steps, asked) >= STEPS_MAX)
     throw new StepTooLarge({
       step,
       what: `a turn has at most ${STEPS_MAX} steps: use a workflow, or several queue items`,
     });
-  let chars = 0;
-  for (const text of done.values()) chars += text?.length ?? 0;
   if (chars >= RESULTS_CHARS_MAX)
     throw new StepTooLarge({
       step,

@@ -1,7 +1,7 @@
 /** Errors of `this.step`. Each message names the step, and says what to do. */
 import * as Data from "effect/Data";
 
-/** `step` in a turn that does not run again after a crash, for which no result can be kept. */
+/** `step` in a turn that nothing repeats after a crash, for which no result can be kept. */
 export class StepNotDurable extends Data.TaggedError("StepNotDurable")<{
   readonly step: string;
   /** What began the turn: `rpc`, `request`, `message`, … */
@@ -12,7 +12,7 @@ export class StepNotDurable extends Data.TaggedError("StepNotDurable")<{
   override get message(): string {
     if (this.ended === true)
       return `step "${this.step}": its turn (${this.turn}) has ended, and did not wait for it: await what calls the step`;
-    return `step "${this.step}": this turn (${this.turn}) is not run again when its host ends, so a step of it can't be kept. Steps are for webhooks, schedules, queue items, mail and methods that are @callable({ durable: true }): queue the work with await this.queue("method", payload), and call the step there`;
+    return `step "${this.step}": this turn (${this.turn}) is not run again when its host ends, so a step of it can't be kept. Steps are for webhooks, schedules, queue items, mail, fibers and methods that are @callable({ durable: true }): queue the work with await this.queue("method", payload), and call the step there`;
   }
 }
 

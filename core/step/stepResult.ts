@@ -26,7 +26,9 @@ export function resultText(
   try {
     assertWireValue(value, what);
   } catch (error) {
-    throw new NotStorable(messageOf(error));
+    const why = messageOf(error);
+    // A getter or `toJSON` of the value threw.
+    throw new NotStorable(why.startsWith(what) ? why : `${what} can't be read: ${why}`);
   }
   const text = JSON.stringify(value) as string | undefined;
   if (text !== undefined && text.length > RESULT_CHARS_MAX)

@@ -18,10 +18,9 @@ import { failureText } from "../errors/failureText.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { TurnSteps } from "../turn/TurnSteps.ts";
+import { storeStep } from "./InputSteps.ts";
 
-export interface UndoingAgent extends Pick<AgentTurns, "image" | "unlessDiscarded"> {
-  readonly apis: { readonly steps: { store(turn: Turn, step: DoneStep): Promise<void> } };
-}
+export type UndoingAgent = Pick<AgentTurns, "image" | "committer" | "unlessDiscarded">;
 
 /** As `AgentTurns.undo`. */
 export async function undoTurn(agent: UndoingAgent, turn: Turn, failure: string): Promise<Undone> {
@@ -30,7 +29,7 @@ export async function undoTurn(agent: UndoingAgent, turn: Turn, failure: string)
   const isDone = (key: string): boolean => agent.image.steps.get(input)?.has(key) === true;
   const mayUndo = [...steps.undos.keys()].some((key) => isDone(key) || steps.inFlight.size > 0);
   if (!mayUndo && !isDone(UNDOING)) return { reason: failure, undone: false };
-  const store = (step: DoneStep): Promise<void> => agent.apis.steps.store(turn, step);
+  const store = (step: DoneStep): Promise<void> => storeStep(agent, turn, step);
   if (!isDone(UNDOING)) await store({ key: UNDOING, text: JSON.stringify(failure) });
   // Rule 4.
   while (steps.inFlight.size > 0) await Promise.allSettled(steps.inFlight);

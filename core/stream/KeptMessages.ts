@@ -70,10 +70,18 @@ export class KeptMessages {
   }
 
   /**
-   * Sends it to every socket but `except`, and keeps it. Throws `RangeError` when it is too large.
+   * Sends it to every socket but `except`, and keeps it. Throws `RangeError` when it is too large,
+   * and `TypeError` for what is neither text nor bytes.
    */
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>, keepMs: number): void {
     const { agent } = this;
+    if (
+      typeof message === "object" &&
+      !ArrayBuffer.isView(message) &&
+      !(message instanceof ArrayBuffer)
+    )
+      // prettier-ignore
+      throw new TypeError("a kept message is text or bytes: broadcast JSON.stringify(message)");
     const value = typeof message === "string" ? message : bytesOf(message);
     const size = typeof value === "string" ? new TextEncoder().encode(value).length : value.length;
     if (size > MESSAGE_SIZE_MAX)

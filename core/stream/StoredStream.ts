@@ -2,6 +2,8 @@
  * A durable stream as its agent's code writes and reads it: checks what is given, and passes it to
  * `Streams`, which keeps it. Made for each call of `this.stream`; it holds nothing but the key.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
+import { assertWireValue } from "../call/wireValue.ts";
 import { jsonText } from "../journal/jsonText.ts";
 import { durationMs } from "../time/durationMs.ts";
 import type {
@@ -12,6 +14,7 @@ import type {
 import { CHUNK_SIZE_MAX, type Streams, type StreamSettings } from "./Streams.ts";
 import { streamResponse } from "./streamResponse.ts";
 
+const OPTIONS: ReadonlySet<string> = new Set<keyof DurableStreamOptions>(["keep", "sizeMax"]);
 /** An answer has been copied to state or SQL by then, or somebody reloads the page once more. */
 const KEEP_DEFAULT = "1h";
 /** A retry of its turn comes later than that. */
@@ -24,6 +27,8 @@ const SIZE_DEFAULT = 2 ** 20;
 const SIZE_MAX = 2 ** 24;
 /** It is in each frame to a client. */
 const KEY_LENGTH_MAX = 256;
+/** Half of a character: SQLite would take two such keys for one. */
+const HALF = /\p{Surrogate}/u;
 
 export class StoredStream<Chunk> implements DurableStream<Chunk> {
   /** The key that it was asked for by. */
@@ -33,9 +38,9 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
 
   /** Made by the runtime only. */
   constructor(streams: Streams, key: string, options: DurableStreamOptions = {}) {
-    if (typeof key !== "string" || key === "" || key.length > KEY_LENGTH_MAX)
+    if (typeof key !== "string" || key === "" || key.length > KEY_LENGTH_MAX || HALF.test(key))
       throw new TypeError(
-        `A stream has a key of 1 to ${KEY_LENGTH_MAX} characters: stream("answer")`,
+        `A stream has a key of 1 to ${KEY_LENGTH_MAX} whole characters: stream("answer")`,
       );
     this.key = key;
     this.#streams = streams;
@@ -73,11 +78,11 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
   }
 
   write(chunk: Chunk): number {
-    return this.#streams.write(this.key, jsonOf(chunk, "a chunk"), this.#settings);
+    return this.#streams.write(this.key, this.#json(chunk, "a chunk"), this.#settings);
   }
 
   end(result?: unknown): boolean {
-    const text = result === undefined ? null : jsonOf(result, "the result");
+    const text = result === undefined ? null : this.#json(result, "the result");
     if (text !== null && text.length > CHUNK_SIZE_MAX)
       throw new RangeError(
         `the result of the stream "${this.key}" is ${text.length} characters of JSON; the limit is ${CHUNK_SIZE_MAX}`,
@@ -102,25 +107,34 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
     request: Pick<Request, "url" | "headers">,
     options: StreamResponseOptions = {},
   ): Promise<Response> {
+    // Code without types may leave it out.
+    if ((request as unknown) === undefined)
+      throw new TypeError(
+        `response of the stream "${this.key}": pass the request, which says where the reader is`,
+      );
     return streamResponse(this.#streams, this.key, request, options);
+  }
+
+  #json(value: unknown, what: string): string {
+    const of = `${what} of the stream "${this.key}"`;
+    assertWireValue(value, of);
+    const text = jsonText(value, of);
+    if (text === undefined) throw new TypeError(`${of} is JSON; it is ${typeof value}`);
+    return text;
   }
 }
 
 /** A message for people. */
 const ERROR_LENGTH_MAX = 1000;
 
-function jsonOf(value: unknown, what: string): string {
-  const text = jsonText(value, `${what} of a stream`);
-  if (text === undefined)
-    throw new TypeError(`${what} of a stream is JSON; a ${typeof value} is not`);
-  return text;
-}
-
 function settingsOf(key: string, options: DurableStreamOptions): StreamSettings {
+  checkOptions(`stream("${key}", …)`, options, OPTIONS);
   const { keep = KEEP_DEFAULT, sizeMax = SIZE_DEFAULT } = options;
   const keepMs = keepMsOf(keep, `keep of the stream "${key}"`);
   if (!Number.isInteger(sizeMax) || sizeMax < 1 || sizeMax > SIZE_MAX)
-    throw new RangeError(`sizeMax of the stream "${key}" is ${sizeMax}; it is 1 to ${SIZE_MAX}`);
+    throw new RangeError(
+      `sizeMax of the stream "${key}" is ${JSON.stringify(sizeMax)}; it is 1 to ${SIZE_MAX}`,
+    );
   return { keepMs, sizeMax };
 }
 

@@ -1,11 +1,14 @@
 /**
  * The stream methods of `Agent`. The streams themselves are made with the first that is opened.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
 import type { ConnectionMessage } from "../connection/Connection.ts";
 import type { BroadcastOptions, DurableStream, DurableStreamOptions } from "./DurableStream.ts";
 import type { KeptMessages } from "./KeptMessages.ts";
 import { keepMsOf, StoredStream } from "./StoredStream.ts";
 import type { Streams } from "./Streams.ts";
+
+const OPTIONS: ReadonlySet<string> = new Set<keyof BroadcastOptions>(["without", "keep"]);
 
 /** Where the runtime has them. */
 export interface StreamsKept {
@@ -33,9 +36,9 @@ export class StreamApi {
     options: ReadonlyArray<string> | BroadcastOptions,
     send: (except: ReadonlyArray<string>) => void,
   ): void {
-    const { without = [], keep } = isList(options)
-      ? { without: options, keep: undefined }
-      : options;
+    if (isList(options)) return send(options);
+    checkOptions("broadcast(message, …)", options, OPTIONS);
+    const { without = [], keep } = options;
     if (keep === undefined) send(without);
     else this.#keeping.kept.broadcast(message, without, keepMsOf(keep, "keep of broadcast"));
   }

@@ -4,7 +4,7 @@
  */
 import type { ApprovalGrant, ApprovalQuestion, AskedApproval } from "../approval/Approval.ts";
 import { ApprovalRejected, ApprovalTimedOut } from "../approval/approvalErrors.ts";
-import { checkPrompt } from "../approval/checkAnswer.ts";
+import { checkQuestion } from "../approval/checkAnswer.ts";
 import { answerType, type Question } from "./AwaitedEvents.ts";
 import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
 import type { Execution } from "./Execution.ts";
@@ -104,9 +104,10 @@ export class Steps implements WorkflowStep {
   /** See `AgentWorkflow.approval`. */
   async approval<Metadata>(
     name: string,
-    { prompt, timeout, notify }: ApprovalQuestion,
+    question: ApprovalQuestion,
   ): Promise<ApprovalGrant<Metadata>> {
-    checkPrompt(name, prompt);
+    checkQuestion(name, question);
+    const { prompt, timeout, notify } = question;
     const answered = this.#waitForEvent<Decided<Metadata>>(
       name,
       { type: answerType(name), ...(timeout === undefined ? {} : { timeout }) },

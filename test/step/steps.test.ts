@@ -273,6 +273,10 @@ describe("a turn that has not written", () => {
   });
 });
 
+const thrower = (): never => {
+  throw new Error("no");
+};
+
 describe("a step is refused with a word that says why", () => {
   it("outside of durable turns", async () => {
     class Caller extends Agent {
@@ -322,6 +326,7 @@ describe("a step is refused with a word that says why", () => {
     ["a Map", () => new Map(), 'the result of step "one" is of type Map'],
     ["a function", () => ({ f: () => 1 }), 'the result of step "one": .f is a function'],
     ["a bigint", () => 1n, 'the result of step "one" is a bigint'],
+    ["what throws when it is read", () => ({ toJSON: thrower }), `step "one" can't be read: no`],
   ])("when it returns %s, at once", async (_what, f, message) => {
     let ran = 0;
     const error = await failureOf((worker) =>
@@ -338,6 +343,8 @@ describe("a step is refused with a word that says why", () => {
     ["no name", () => ["", () => 1, {}]],
     ["no function", () => ["one", 1, {}]],
     ["an option that there is not", () => ["one", () => 1, { retries: 3 }]],
+    ["an option of retry that there is not", () => ["one", () => 1, { retry: { attempts: 3 } }]],
+    ["options that are none", () => ["one", () => 1, null]],
     ["a timeout that is no span of time", () => ["one", () => 1, { timeout: "soon" }]],
     ["a retry policy out of range", () => ["one", () => 1, { retry: { maxAttempts: 0 } }]],
   ])("with %s", async (_what, args) => {

@@ -145,6 +145,7 @@ describe("a kept broadcast", () => {
     expect((await room().rows()).length).toBeLessThan(20);
     await expect(room().many(1, 70_000)).rejects.toThrow(/a kept message is 70002 bytes/);
     await expect(room().say("x", "never")).rejects.toThrow(/no span of time/);
+    await expect(room().say({} as string, "1h")).rejects.toThrow(/is text or bytes/);
   });
 
   it("of a life before is nothing to a client of it: it receives what the new life kept", async () => {

@@ -198,14 +198,16 @@ describe("a writer", () => {
       /RangeError: a chunk of the stream "a" is 70002/,
     );
     expect(await agent.refusal("a", {}, undefined)).toMatch(
-      /TypeError: a chunk of a stream is JSON/,
+      /TypeError: a chunk of the stream "a" is JSON/,
     );
     expect(await agent.refusal("a", { sizeMax: 5 }, "12345")).toMatch(
       /larger than 5 characters of JSON. Raise its option sizeMax/,
     );
-    expect(await agent.refusal("", {}, "x")).toMatch(/1 to 256 characters/);
+    expect(await agent.refusal("", {}, "x")).toMatch(/1 to 256 whole characters/);
+    expect(await agent.refusal("a\ud800", {}, "x")).toMatch(/1 to 256 whole characters/);
     expect(await agent.refusal("a", { keep: "soon" }, "x")).toMatch(/no span of time/);
     expect(await agent.refusal("a", { keep: "1 year" }, "x")).toMatch(/1 second to 30 days/);
+    expect(await agent.refusal("a", { kep: "1h" } as {}, "x")).toMatch(/there is no option "kep"/);
     await agent.put("b", "x");
     await agent.finish("b", "end");
     expect(await agent.refusal("b", {}, "y")).toMatch(/the stream "b" has ended/);

@@ -1,0 +1,84 @@
+/**
+ * Keeps the results of steps with the input of their turn: in its events and in the agent's image,
+ * until the input is done or dead. While a function runs, what its turn wrote before may be stored
+ * as a part, and other writes wait (`core/turn/Holds`). `AgentSteps` makes one for each step.
+ */
+import type { DoneStep } from "../journal/encodeCommit.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
+import { TurnSteps } from "../turn/TurnSteps.ts";
+import { stepKey } from "./stepKey.ts";
+import type { KeptStep, StepStore } from "./StepStore.ts";
+
+export interface InputStepsAgent extends Pick<AgentTurns, "id" | "image" | "committer"> {
+  readonly keeping: { readonly streams: { storeSoon(): void } };
+}
+
+export class InputSteps implements StepStore {
+  readonly work: string;
+  private readonly agent: InputStepsAgent;
+  private readonly turn: Turn;
+
+  /** `input`: the id of the turn's cause. */
+  constructor(agent: InputStepsAgent, turn: Turn, input: string) {
+    this.agent = agent;
+    this.turn = turn;
+    this.work = input;
+  }
+
+  get isOver(): boolean {
+    return this.turn.ended;
+  }
+
+  get failure(): string | undefined {
+    return this.agent.image.undoing(this.work);
+  }
+
+  find(key: string): KeptStep | undefined {
+    const done = this.agent.image.steps.get(this.work);
+    return done?.has(key) === true ? { text: done.get(key) } : undefined;
+  }
+
+  size(): { readonly steps: number; readonly chars: number } {
+    let [steps, chars] = [0, 0];
+    for (const text of this.agent.image.steps.get(this.work)?.values() ?? []) {
+      steps++;
+      chars += text?.length ?? 0;
+    }
+    return { steps, chars };
+  }
+
+  idempotencyKey(key: string): string {
+    return stepKey(this.agent.id, this.turn.cause, key);
+  }
+
+  begin(): undefined {
+    this.turn.steps!.running++;
+    this.agent.committer.beginStep(this.turn);
+  }
+
+  end(): void {
+    this.turn.steps!.running--;
+    this.agent.committer.endStep(this.turn);
+  }
+
+  async store(step: DoneStep): Promise<boolean> {
+    // A turn that was given up may have failed for good, and then waits for its steps, to undo
+    // them.
+    const { rest } = this.turn;
+    if (rest.ended) return false;
+    this.agent.keeping.streams.storeSoon();
+    await storeStep(this.agent, rest, step);
+    return true;
+  }
+}
+
+/** Stores a step's result, or a record of undoing, with the turn's input. */
+export function storeStep(
+  { committer }: Pick<InputStepsAgent, "committer">,
+  turn: Turn,
+  step: DoneStep,
+): Promise<void> {
+  (turn.steps ??= new TurnSteps()).add(step);
+  return committer.storeSteps(turn);
+}
