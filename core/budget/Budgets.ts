@@ -16,6 +16,7 @@
  *
  * Part of `Keeping`; `BudgetApi` is what `Agent` delegates to.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { CronShape } from "../schedule/Cron.ts";
@@ -59,6 +60,9 @@ const BEGINS: Readonly<Record<Exclude<BudgetPeriod, "ever">, string>> = {
   week: "0 0 * * 1",
   month: "0 0 1 * *",
 };
+const OPTIONS: ReadonlySet<string> = new Set<keyof SpendOptions>([
+  "limit", "per", "timezone", "key",
+]); // prettier-ignore
 /** The name is a label of a metric, and is in each error. */
 const NAME_LENGTH_MAX = 64;
 /** Budgets of one agent at most. Their names come from the code, never from users. */
@@ -118,8 +122,8 @@ export class Budgets {
   /** Throws `TypeError` or `RangeError` for invalid arguments, and `BudgetExceeded`. */
   spend(budget: string, amount: number, options: SpendOptions): Spend {
     const { agent } = this;
-    const { limit, per = "day", timezone } = options;
     check(budget, amount, options);
+    const { limit, per = "day", timezone } = options;
     const turn = agent.turn();
     const own = options.key !== undefined;
     const { id, key } = own ? { id: null, key: options.key } : this.keyOf(turn);
@@ -317,12 +321,14 @@ function turnId(turn: Turn): string {
   return `${kind} ${id}`;
 }
 
-function check(budget: string, amount: number, { limit, per, key }: SpendOptions): void {
+function check(budget: string, amount: number, options: SpendOptions): void {
   if (typeof budget !== "string" || budget === "" || budget.length > NAME_LENGTH_MAX)
     throw new TypeError(
       `A budget has a name of 1 to ${NAME_LENGTH_MAX} characters: spend("tokens", …)`,
     );
   checkAmount(amount, `the amount of the budget "${budget}"`);
+  checkOptions(`spend("${budget}", …)`, options, OPTIONS);
+  const { limit, per, key } = options;
   if (typeof limit !== "number" || !(limit >= 0))
     throw new TypeError(
       `the limit of the budget "${budget}" is ${String(limit)}; it is a number from 0`,

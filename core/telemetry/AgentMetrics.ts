@@ -5,7 +5,7 @@
  */
 import type { WebhookRoute } from "../webhook/WebhookRoute.ts";
 import type { MetricsShape } from "./Metrics.ts";
-import type { ClassMetrics } from "./Usage.ts";
+import type { BudgetSum, ClassMetrics } from "./Usage.ts";
 
 /** Seconds: from one group commit on a fast disk to the longest webhook deadline (9.5 s). */
 const LATENCY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -51,6 +51,8 @@ export interface AgentMetrics {
   readonly budgetSpent: (agentClass: string, budget: string, amount: number) => void;
   /** `spend` refused, since the budget was used up. */
   readonly budgetRefused: (agentClass: string, budget: string) => void;
+  /** The sums of both since the process started. */
+  readonly budgets: () => ReadonlyArray<BudgetSum>;
   /** Creates its series at 0, so that an alert sees the first count of each. */
   readonly ofClass: (name: string) => HostedClassMetrics;
   /** These are read when somebody looks. */
@@ -83,18 +85,15 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     ),
   );
   const budgetNames = boundedNames();
-  const budgetSpent = byLabels((agentClass, budget) =>
-    metrics.counter("agents_budget_spent_total", "What agents spent of their budgets", {
-      class: agentClass,
-      budget,
-    }),
-  );
-  const budgetRefused = byLabels((agentClass, budget) =>
-    metrics.counter("agents_budget_refused_total", "Calls refused by a budget that was used up", {
-      class: agentClass,
-      budget,
-    }),
-  );
+  const budgetSums: Array<{ -readonly [Field in keyof BudgetSum]: BudgetSum[Field] }> = [];
+  const budgets = byLabels((agentClass, budget) => {
+    const labels = { class: agentClass, budget };
+    const spent = metrics.counter("agents_budget_spent_total", "What agents spent of their budgets", labels); // prettier-ignore
+    const refused = metrics.counter("agents_budget_refused_total", "Calls refused by a budget that was used up", labels); // prettier-ignore
+    const sum = { ...labels, spent: 0, refused: 0 };
+    budgetSums.push(sum);
+    return { spent, refused, sum };
+  });
   const classNames = boundedNames();
   const classes = new Map<string, HostedClassMetrics>();
   return {
@@ -105,9 +104,17 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       if (made === undefined) classes.set(label, (made = hostedClass(metrics, label)));
       return made;
     },
-    budgetSpent: (agentClass, budget, amount) =>
-      budgetSpent(agentClass, budgetNames(budget))(amount),
-    budgetRefused: (agentClass, budget) => budgetRefused(agentClass, budgetNames(budget))(),
+    budgetSpent: (agentClass, budget, amount) => {
+      const { spent, sum } = budgets(agentClass, budgetNames(budget));
+      sum.spent += amount;
+      spent(amount);
+    },
+    budgetRefused: (agentClass, budget) => {
+      const { refused, sum } = budgets(agentClass, budgetNames(budget));
+      sum.refused++;
+      refused();
+    },
+    budgets: () => budgetSums,
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     quarantined: (read) =>
       metrics.gaugeFrom("agents_quarantined", "Agents that are quarantined now", read),

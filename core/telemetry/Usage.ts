@@ -97,6 +97,15 @@ export const costOf = ({ turns, turnMs, commits, bytes, stalls, stallMs }: Cost)
   stallMs,
 });
 
+/** What all agents of a class spent of their budgets of one name, and what was refused. */
+export interface BudgetSum {
+  readonly class: string;
+  readonly budget: string;
+  readonly spent: number;
+  /** Calls. */
+  readonly refused: number;
+}
+
 /**
  * The answer to a `usage`: of the host's classes since it started, of the shard's agents since they
  * woke.
@@ -104,6 +113,8 @@ export const costOf = ({ turns, turnMs, commits, bytes, stalls, stallMs }: Cost)
 export interface UsageReply {
   readonly host: string;
   readonly classes: ReadonlyArray<Cost & { readonly class: string }>;
+  /** Absent: of a host of an older release. */
+  readonly budgets?: ReadonlyArray<BudgetSum>;
   /**
    * Those in memory that had a turn in the last minute, the busiest first, at most `AGENTS_MAX`.
    */

@@ -1,6 +1,6 @@
 /**
- * The costs of classes and of the busiest agents, with the stalls that they caused. Measured again
- * and again while it is shown.
+ * The costs of classes and of the busiest agents, with the stalls that they caused, and what they
+ * spent of their budgets. Measured again and again while it is shown.
  */
 import { useEffect } from "react";
 import { useAsk } from "./hooks.ts";
@@ -23,7 +23,7 @@ export const Costs = () => {
     <>
       <h2>What agents cost</h2>
       <Answer of={found}>
-        {({ classes, agents }) => (
+        {({ classes, agents, budgets }) => (
           <>
             <Table
               label="Cost by class"
@@ -45,6 +45,16 @@ export const Costs = () => {
                     ...numbersOf(cost),
                     cost.waiting,
                   ],
+                }))}
+              />
+            )}
+            {budgets.length > 0 && (
+              <Table
+                label="Budgets by class"
+                columns={["Class", "Budget", "Spent", "Refused"]}
+                rows={budgets.map(({ class: of, budget, spent, refused }) => ({
+                  key: `${of} ${budget}`,
+                  cells: [of, budget, spent, refused],
                 }))}
               />
             )}

@@ -86,7 +86,7 @@ export interface HostServices {
   readonly config: HostConfig;
   /** A function, because `agents dev` replaces the module while the host runs. */
   readonly module: () => HostModule;
-  readonly metrics: Pick<AgentMetrics, "budgetRefused" | "budgetSpent" | "ofClass">;
+  readonly metrics: Pick<AgentMetrics, "budgetRefused" | "budgetSpent" | "budgets" | "ofClass">;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;

@@ -10,7 +10,7 @@ const AGENTS_MAX = 50;
 const RECENT_MS = 60_000;
 
 export function shardUsage(
-  { config, time, usage }: Pick<HostServices, "config" | "time" | "usage">,
+  { config, metrics, time, usage }: Pick<HostServices, "config" | "metrics" | "time" | "usage">,
   slots: Iterable<
     Pick<AgentSlot, "id" | "agent"> & { readonly outstanding: { readonly size: number } }
   >,
@@ -29,6 +29,7 @@ export function shardUsage(
   return {
     host: config.hostId,
     classes: usage.classes.map(([name, cost]) => ({ class: name, ...costOf(cost) })),
+    budgets: metrics.budgets(),
     agents: agents.slice(0, AGENTS_MAX),
   };
 }

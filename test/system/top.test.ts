@@ -10,6 +10,18 @@ class Busy extends Agent {
     this.setState(this.name);
   }
 }
+class Spender extends Agent {
+  /** Returns the error's name, where the budget is used up. */
+  async ask(tokens: number): Promise<string> {
+    try {
+      const spend = await this.spend("tokens", 10, { limit: 20 });
+      spend.settle(tokens);
+      return "asked";
+    } catch (error) {
+      return (error as Error).name;
+    }
+  }
+}
 class Idle extends Agent {
   look(): void {}
 }
@@ -18,7 +30,7 @@ const SHARDS = 4;
 const systems = useSystems();
 let system: System;
 beforeAll(async () => {
-  system = await systems.start({ agents: { Busy, Idle } }, { shards: SHARDS });
+  system = await systems.start({ agents: { Busy, Idle, Spender } }, { shards: SHARDS });
 });
 
 /** Runs it, with `meanwhile` between its two readings. */
@@ -71,6 +83,20 @@ test("shows what each class and agent did between the two readings, the busiest 
   expect(agentOf("before")).toBeUndefined();
 });
 
+test("sums what the agents of a class spent of their budgets, and what was refused", async () => {
+  for (const name of ["a", "b"]) {
+    const agent = await getAgentByName<Spender>(system.gateway.env["Spender"] as never, name);
+    expect([await agent.ask(15), await agent.ask(1)]).toEqual(["asked", "BudgetExceeded"]);
+  }
+  const [line] = await run("spender", async () => undefined);
+  expect((JSON.parse(line!) as Top).budgets).toEqual([
+    { class: "Spender", budget: "tokens", spent: 30, refused: 2 },
+  ]);
+  const printed = await run(undefined, async () => undefined, false);
+  expect(printed.at(-1)).toMatch(/^ +30 +2 {2}Spender tokens$/);
+  expect((JSON.parse((await run("busy", async () => undefined))[0]!) as Top).budgets).toEqual([]);
+});
+
 test("of one class, as a table where nobody asks for JSON", async () => {
   const printed = await run("idle", () => work("c", 3), false);
   expect(printed[0]).toMatch(/^1 hosts, over 2 s$/);
@@ -84,5 +110,5 @@ test("the same numbers are metrics with the class as their label", async () => {
   expect(text).toMatch(/^agents_turn_seconds_total\{class="Idle"\} /m);
   expect(text).toMatch(/^agents_commit_bytes_total\{class="Busy"\} [1-9]/m);
   // No series for each agent.
-  expect(text.match(/^agents_turns_total/gm)).toHaveLength(2);
+  expect(text.match(/^agents_turns_total/gm)).toHaveLength(3);
 });

@@ -6,7 +6,7 @@
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
 import { agentId, shardOf, type AgentId } from "../../../schemas/Address.ts";
-import type { Cost, UsageReply } from "../../../core/telemetry/Usage.ts";
+import type { BudgetSum, Cost, UsageReply } from "../../../core/telemetry/Usage.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
@@ -50,6 +50,8 @@ export interface Top {
   readonly shardsAway: number;
   readonly classes: ReadonlyArray<Row>;
   readonly agents: ReadonlyArray<Row>;
+  /** Since the hosts started. */
+  readonly budgets: ReadonlyArray<BudgetSum>;
 }
 
 export interface TopOptions {
@@ -85,9 +87,10 @@ export function addTop(program: Command, context: CommandContext): void {
       `
 Time in turns includes what they wait for; 1000 ms a second is one turn all the time.
 Stalls are times when a turn held the thread of its process, and so everyone on it, for 0.2 s or
-more; they are counted since the host started, or the agent woke.
+more; they are counted since the host started, or the agent woke. Budgets are those of
+this.spend, summed over all agents of a class since the hosts started.
 --json prints {seconds, hosts, shardsAway, classes: [{class, turns, turnMs, commits, bytes, stalls,
-stalledSeconds}], agents: [{class, name, …, waiting}]}
+stalledSeconds}], agents: [{class, name, …, waiting}], budgets: [{class, budget, spent, refused}]}
 
 Examples:
   agents top
@@ -161,9 +164,11 @@ function compare(
   { className }: Pick<TopOptions, "className">,
 ): Top {
   const [was, is] = [sums(before), sums(after)];
+  const isAskedFor = (of: { readonly class: string }): boolean =>
+    className === undefined || isOfClass(of.class, className);
   const rows = (kind: "classes" | "agents"): Row[] =>
     [...is[kind]]
-      .filter(([, cost]) => className === undefined || isOfClass(cost.class, className))
+      .filter(([, cost]) => isAskedFor(cost))
       .map(([key, cost]) => rate(cost, was[kind].get(key), seconds))
       .toSorted((a, b) => b.turnMs - a.turnMs);
   return {
@@ -174,6 +179,7 @@ function compare(
     agents: rows("agents")
       .filter(({ turns, stalls, waiting = 0 }) => turns > 0 || stalls > 0 || waiting > 0)
       .slice(0, AGENTS_SHOWN),
+    budgets: [...is.budgets.values()].filter(isAskedFor),
   };
 }
 
@@ -187,14 +193,20 @@ function sums(reading: Reading) {
   const hosts = new Set<string>();
   const classes = new Map<string, Counted>();
   const agents = new Map<string, Counted>();
+  const budgets = new Map<string, BudgetSum>();
   for (const reply of reading) {
     if (reply === undefined) continue;
     for (const agent of reply.agents) agents.set(`${agent.class}/${agent.name}`, agent);
     if (hosts.has(reply.host)) continue;
     hosts.add(reply.host);
     for (const cost of reply.classes) classes.set(`${reply.host} ${cost.class}`, cost);
+    for (const sum of reply.budgets ?? []) {
+      const key = `${sum.class} ${sum.budget}`;
+      const { spent = 0, refused = 0 } = budgets.get(key) ?? {};
+      budgets.set(key, { ...sum, spent: spent + sum.spent, refused: refused + sum.refused });
+    }
   }
-  return { hosts, classes, agents };
+  return { hosts, classes, agents, budgets };
 }
 
 /** A smaller value than before started again from 0: an agent woke, or a host started. */
@@ -220,11 +232,12 @@ const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "stalls", "stalled s
 /** For bytes of a hundred MiB a second. */
 const NUMBER_WIDTH = 11;
 
-function lines({ hosts, shardsAway, seconds, classes, agents }: Top): ReadonlyArray<string> {
+function lines(top: Top): ReadonlyArray<string> {
+  const { hosts, shardsAway, seconds, classes, agents, budgets } = top;
   const away = shardsAway === 0 ? "" : `, ${shardsAway} shards did not answer`;
-  const head = NUMBERS.map((name) => name.padStart(NUMBER_WIDTH)).join("");
+  const head = inColumns(NUMBERS);
   const line = (row: Row): string =>
-    [
+    inColumns([
       row.turns,
       row.turnMs,
       row.commits,
@@ -232,14 +245,19 @@ function lines({ hosts, shardsAway, seconds, classes, agents }: Top): ReadonlyAr
       row.stalls,
       row.stalledSeconds,
       row.waiting ?? "",
-    ]
-      .map((value) => String(value).padStart(NUMBER_WIDTH))
-      .join("") + `  ${oneLine(row.name === undefined ? row.class : `${row.class}/${row.name}`)}`;
+    ]) + `  ${oneLine(row.name === undefined ? row.class : `${row.class}/${row.name}`)}`;
   return [
     `${hosts} hosts${away}, over ${Math.round(seconds * 10) / 10} s`,
     `${head}  class`,
     ...classes.map(line),
     `${head}  agent`,
     ...agents.map(line),
+    ...(budgets.length === 0 ? [] : [`${inColumns(["spent", "refused"])}  budget`]),
+    ...budgets.map(
+      (sum) => `${inColumns([sum.spent, sum.refused])}  ${oneLine(`${sum.class} ${sum.budget}`)}`,
+    ),
   ];
 }
+
+const inColumns = (values: ReadonlyArray<string | number>): string =>
+  values.map((value) => String(value).padStart(NUMBER_WIDTH)).join("");
