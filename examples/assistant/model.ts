@@ -44,6 +44,8 @@ export interface ModelOptions {
 
 /** Of each answer. */
 const TOKENS = 60;
+/** In which a question's requests come. */
+const ORDER = ["search", "quote", "charge", "answer"];
 
 /** The one answer to a question. */
 export const tokensOf = (question: string): string[] =>
@@ -54,10 +56,23 @@ export async function startModel(options: ModelOptions = {}): Promise<Model> {
   const tools: Model["tools"] = { search: new Map(), quote: new Map(), charge: new Map() };
   const prefixes: Model["prefixes"] = new Map();
   const mistakes: string[] = [];
+  /** Of each question. */
+  const furthest = new Map<string, number>();
+
+  /** Who asks for the next thing has the answer to the one before, and needs it no more. */
+  function follows({ agent, id }: Body, name: string): void {
+    const at = ORDER.indexOf(name);
+    const question = `${agent} ${id}`;
+    const before = furthest.get(question) ?? 0;
+    if (at < before) mistakes.push(`${question}: ${name} was asked after ${ORDER[before]}`);
+    furthest.set(question, Math.max(at, before));
+  }
 
   async function tool(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [name, via] = [nameOf(request), viaOf(request)];
-    const { agent, question = "" } = await bodyOf(request);
+    const body = await bodyOf(request);
+    const { agent, question = "" } = body;
+    follows(body, name);
     const key = String(request.headers["idempotency-key"] ?? "");
     if (key === "") mistakes.push(`${name} without an idempotency key`);
     await at(`${name} asked` as Point, agent, via);
@@ -68,7 +83,9 @@ export async function startModel(options: ModelOptions = {}): Promise<Model> {
   }
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { agent, question = "", prefix = "" } = await bodyOf(request);
+    const body = await bodyOf(request);
+    const { agent, question = "", prefix = "" } = body;
+    follows(body, "answer");
     const via = viaOf(request);
     const tokens = tokensOf(question);
     const from = tokens.findIndex((_, n) => tokens.slice(0, n).join("") === prefix);
@@ -108,9 +125,9 @@ export async function startModel(options: ModelOptions = {}): Promise<Model> {
 const nameOf = ({ url }: IncomingMessage) => url!.split("/").at(-1) as keyof Model["tools"];
 const viaOf = ({ url }: IncomingMessage): string => url!.split("/")[1]!;
 
-async function bodyOf(
-  request: IncomingMessage,
-): Promise<Record<string, string> & { agent: string }> {
+type Body = Record<string, string> & { readonly agent: string; readonly id: string };
+
+async function bodyOf(request: IncomingMessage): Promise<Body> {
   let text = "";
   for await (const piece of request) text += String(piece);
   return JSON.parse(text) as never;

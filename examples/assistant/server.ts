@@ -41,8 +41,8 @@ export class AssistantAgent extends Agent<Env, State> {
     const stream = this.stream(id);
     if (stream.isOver) return;
     // Steps: each result is journaled, and given back when this runs again.
-    const facts = await this.step("search", () => this.tool<string[]>("search", { question }));
-    const price = await this.step("quote", () => this.tool<number>("quote", { question, facts }));
+    const facts = await this.step("search", () => this.tool<string[]>("search", { id, question }));
+    const price = await this.step("quote", () => this.tool<number>("quote", { id, facts }));
     await this.step("charge", () => this.tool("charge", { id, price }));
     // Reserved once, however often this runs.
     const spend = await this.spend("tokens", TOKENS_MAX, { limit: 1_000_000, per: "day" });

@@ -3,7 +3,7 @@
  * hosts, and the world that the steps call. The host that reaches an agent's point is killed there,
  * with all other agents that it has; what has to hold is checked when all inputs are done.
  */
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { WebSocket } from "ws";
@@ -17,7 +17,7 @@ import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import {
-  APPROVAL_POINTS,
+  FIBER_POINTS,
   POINTS,
   UNDO_POINTS,
   type Input,
@@ -29,8 +29,8 @@ import { startWorld, type World } from "./World.ts";
 const MODULE = fileURLToPath(new URL("./killModule.ts", import.meta.url));
 /** A busy machine stalls its hosts for a second or two. */
 const LEASE_TTL_MS = 3_000;
-/** Each kill costs a take-over; usual are 5 s. */
-const DONE_TIMEOUT_MS = 300_000;
+/** Between two kills, and then for each agent: each kill costs a take-over. Usual are 5 s. */
+const DONE_TIMEOUT_MS = 600_000;
 /** Other turns of each agent. */
 const OTHERS = 4;
 /** What a turn writes. */
@@ -40,7 +40,7 @@ const RUNS = ["webhook", "queue", "call"] as const;
 /** Who decides. */
 const PEOPLE = ["ann", "bob"] as const;
 
-export const ALL_POINTS: ReadonlyArray<Point> = [...POINTS, ...UNDO_POINTS, ...APPROVAL_POINTS];
+export const ALL_POINTS: ReadonlyArray<Point> = [...POINTS, ...UNDO_POINTS, ...FIBER_POINTS];
 
 interface Told {
   readonly count: number;
@@ -49,7 +49,10 @@ interface Told {
 }
 
 export class KillRig {
+  /** Agents that were killed at their points. */
   kills = 0;
+  /** Of hosts. One that several agents have at their points dies for all of them. */
+  deaths = 0;
   private readonly folder = tempFolder("kills");
   private readonly installation: Installation;
   private readonly world: World;
@@ -103,28 +106,36 @@ export class KillRig {
     return wrong.flat();
   }
 
-  /** Until so many agents were killed where they were to be. */
+  /** Until so many agents were killed where they were to be: hosts die side by side. */
   private async killAsReached(count: number): Promise<void> {
     const until = this.kills + count;
-    await pollUntil(
-      "each agent was killed at its point",
-      async () => {
-        for (const file of readdirSync(this.folder.path)) {
-          if (!file.endsWith(".reached")) continue;
-          const via = readFileSync(join(this.folder.path, file), "utf8");
-          if (via !== "") await this.kill(file.slice(0, -".reached".length), via);
-        }
-        return this.kills >= until || { done: false, saw: readdirSync(this.folder.path) };
-      },
-      { timeoutMs: DONE_TIMEOUT_MS },
-    );
+    await Promise.all([...this.hosts.keys()].map((via) => this.killUntil(until, via)));
   }
 
-  private async kill(agent: string, via: string): Promise<void> {
-    rmSync(join(this.folder.path, agent), { force: true });
+  /** Kills the host whenever agents of it are where they are to be killed. */
+  private async killUntil(until: number, via: string): Promise<void> {
+    while (this.kills < until) {
+      const before = this.kills;
+      await pollUntil(
+        "another agent was killed at its point",
+        async () => {
+          const files = readdirSync(this.folder.path);
+          const agents = files.filter((file) => file.endsWith(`@${via}`)).map((file) => file.slice(0, -via.length - 1)); // prettier-ignore
+          if (agents.length > 0) await this.kill(via, agents);
+          return this.kills > before || { done: false, saw: files };
+        },
+        { timeoutMs: DONE_TIMEOUT_MS },
+      );
+    }
+  }
+
+  private async kill(via: string, agents: ReadonlyArray<string>): Promise<void> {
+    const armed = agents.filter((agent) => existsSync(join(this.folder.path, agent)));
+    for (const agent of armed) rmSync(join(this.folder.path, agent));
     await this.hosts.get(via)!.kill();
-    rmSync(join(this.folder.path, `${agent}.reached`), { force: true });
-    this.kills++;
+    for (const agent of agents) rmSync(join(this.folder.path, `${agent}@${via}`));
+    this.deaths++;
+    this.kills += armed.length;
     await this.startHost(via);
   }
 
@@ -136,7 +147,7 @@ export class KillRig {
     } catch {
       return;
     }
-    writeFileSync(`${armed}.reached`, via);
+    writeFileSync(`${armed}@${via}`, "");
     await new Promise(() => undefined);
   }
 
@@ -229,8 +240,13 @@ export class KillRig {
     const [taken, ...more] = votes.filter((vote) => vote.endsWith(" taken"));
     const by = taken?.split(" ")[0];
     if (votes.length !== PEOPLE.length || more.length > 0) wrong.push(`it took ${votes.join()}`);
-    if (of("asker").join() !== `answered by ${by}`)
-      wrong.push(`who asked was ${of("asker").join()}`);
+    const paid = this.world.calls.filter((call) => call.agent === name && call.step === "paid");
+    const token = paid.at(-1)?.token;
+    if (of("asker").join() !== `answered by ${by}, ${token}`)
+      wrong.push(`who asked was ${of("asker").join()}; the last call gave ${token}`);
+    if (new Set(paid.map(({ key }) => key)).size !== 1 || paid[0]!.key === "")
+      wrong.push(`paid was called under the keys ${paid.map(({ key }) => key).join(", ")}`);
+    if (paid.some(({ body }) => body !== by)) wrong.push("paid was told another person");
     if (approvals.join() !== `approved ${by}`) wrong.push(`its approvals are ${approvals.join()}`);
     if (count !== rows.length) wrong.push(`it has ${rows.length} rows, and counts ${count} writes`);
     return wrong.map((each) => `${name}: ${each}`);
@@ -304,24 +320,29 @@ export class KillRig {
   }
 }
 
+const isOneOf = (points: ReadonlyArray<Point>, point: Point): boolean => points.includes(point);
 const runOf = (point: Point, n: number): Input["run"] =>
-  point.startsWith("undo") ? "fail" : point.startsWith("question") ? "ask" : RUNS[n % RUNS.length]!;
+  isOneOf(UNDO_POINTS, point)
+    ? "fail"
+    : isOneOf(FIBER_POINTS, point)
+      ? "ask"
+      : RUNS[n % RUNS.length]!;
 
 /** So many rounds, one after the other, with a kill at each point. What did not hold. */
 export async function killSteps(
   times: number,
   points: ReadonlyArray<Point>,
   say: (line: string) => void,
-): Promise<{ readonly kills: number; readonly wrong: string[] }> {
+): Promise<{ readonly kills: number; readonly deaths: number; readonly wrong: string[] }> {
   const rig = await KillRig.start();
   const wrong: string[] = [];
   try {
     for (let round = 1; round <= times; round++) {
       const found = await rig.round(round, points);
       wrong.push(...found);
-      say(`round ${round}: ${rig.kills} kills, ${found.length === 0 ? "all held" : found.join("; ")}`); // prettier-ignore
+      say(`round ${round}: ${rig.kills} kills, ${rig.deaths} deaths of hosts, ${found.length === 0 ? "all held" : found.join("; ")}`); // prettier-ignore
     }
-    return { kills: rig.kills, wrong };
+    return { kills: rig.kills, deaths: rig.deaths, wrong };
   } finally {
     await rig.stop();
   }

@@ -40,15 +40,18 @@ export const UNDO_POINTS = [
   "undo-first asked",
   "undo-first answered",
 ] as const;
-/** The same for a fiber that asks people, two of whom decide. */
-export const APPROVAL_POINTS = [
+/** The same for a fiber that asks people, two of whom decide, and then has a step. */
+export const FIBER_POINTS = [
   "question asked",
   "question decided",
   "question answered",
+  "paid begins",
+  "paid asked",
+  "paid answered",
   "question written",
 ] as const;
 export type Point =
-  (typeof POINTS)[number] | (typeof UNDO_POINTS)[number] | (typeof APPROVAL_POINTS)[number];
+  (typeof POINTS)[number] | (typeof UNDO_POINTS)[number] | (typeof FIBER_POINTS)[number];
 
 export interface Input {
   readonly agent: string;
@@ -67,7 +70,7 @@ export interface Row {
   readonly what: string;
 }
 
-type Asked = "first" | "second" | "undo-first" | "undo-second";
+type Asked = "first" | "second" | "undo-first" | "undo-second" | "paid";
 
 interface State {
   readonly count: number;
@@ -146,7 +149,8 @@ export class Order extends Agent<unknown, State> {
       notify: () => this.at("question asked"),
     });
     this.at("question answered");
-    this.write("asker", `answered by ${by}`);
+    const paid = await this.step("paid", (step) => this.ask("paid", step, by ?? ""));
+    this.write("asker", `answered by ${by}, ${paid}`);
     fiber.stash("written");
     await this.ctx.storage.sync();
     this.at("question written");
@@ -191,7 +195,7 @@ export class Order extends Agent<unknown, State> {
   private at(point: Point): void {
     const armed = join(KILLS, this.name);
     if (!existsSync(armed) || readFileSync(armed, "utf8") !== point) return;
-    writeFileSync(`${armed}.reached`, VIA);
+    writeFileSync(`${armed}@${VIA}`, "");
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
   }
 }

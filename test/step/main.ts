@@ -7,9 +7,11 @@ import { parseArgs } from "node:util";
 import { ALL_POINTS, killSteps } from "./KillRig.ts";
 
 const { values } = parseArgs({ options: { times: { type: "string", default: "10" } } });
-const { kills, wrong } = await killSteps(Number(values.times), ALL_POINTS, (line) =>
+const { kills, deaths, wrong } = await killSteps(Number(values.times), ALL_POINTS, (line) =>
   console.log(line),
 );
-console.log(`${kills} kills, ${wrong.length} of what has to hold did not`);
+console.log(
+  `${kills} kills, ${deaths} deaths of hosts, ${wrong.length} of what has to hold did not`,
+);
 for (const each of wrong) console.log(`  ${each}`);
 process.exitCode = wrong.length === 0 ? 0 : 1;

@@ -21,26 +21,33 @@ import { pollUntil } from "../kit/poll.ts";
 const MODULE = fileURLToPath(new URL("../../examples/assistant/server.ts", import.meta.url));
 /** A busy machine stalls its hosts for a second or two. */
 const LEASE_TTL_MS = 3_000;
-/** A take-over, a retry's pause and a busy machine; usual are 6 s. */
-const ANSWER_TIMEOUT_MS = 90_000;
+/** Take-overs, a retry's pauses and a busy machine; usual are 20 s. */
+const ANSWER_TIMEOUT_MS = 300_000;
 const TOKEN_MS = 10;
 const PRICE = 3;
 
-interface Armed {
+/** A question while it is asked. */
+interface Asked {
   readonly point: Point;
-  readonly agent: string;
-  /** Kills are armed until they have happened. */
-  readonly done: () => void;
+  /** Its kill is armed until this has been called. */
+  killed: (() => void) | undefined;
+  /** What its reader has, for the model to be asked no less. */
+  seen: string;
+}
+
+/** One life of a host: its requests tell which one they come from. */
+interface Life {
+  readonly started: Promise<AgentsProcess>;
+  isOver: boolean;
 }
 
 export class AssistantRig {
   kills = 0;
   private readonly installation: Installation;
   private readonly model: Model;
-  private readonly hosts = new Map<string, AgentsProcess>();
-  private armed: Armed | undefined;
-  /** What a reader of the present question has, for the model to be asked no less. */
-  private seen = "";
+  private readonly lives = new Map<string, Life>();
+  /** By agent. */
+  private readonly asked = new Map<string, Asked>();
   private readonly mistakes: string[] = [];
 
   private constructor(installation: Installation, model: Model) {
@@ -60,7 +67,7 @@ export class AssistantRig {
       module: MODULE,
     });
     rig = new AssistantRig(installation, model);
-    for (const name of ["a", "b"]) await rig.startHost(name);
+    for (const name of ["a", "b"]) await rig.startHost(name).started;
     await installation.shared(2);
     return rig;
   }
@@ -70,15 +77,20 @@ export class AssistantRig {
     await this.model.stop();
   }
 
-  /**
-   * Asks one question and kills the host that has it at this point. Resolves to what did not hold.
-   */
-  async ask(point: Point, round: number): Promise<string[]> {
+  /** Asks a question for each point, all at once. Resolves to what did not hold. */
+  async round(round: number): Promise<string[]> {
+    const wrong = await Promise.all(POINTS.map((point) => this.ask(point, round)));
+    return [...wrong.flat(), ...this.mistakes.splice(0), ...this.model.mistakes.splice(0)];
+  }
+
+  /** Asks one question, and kills the host that has it at this point. */
+  private async ask(point: Point, round: number): Promise<string[]> {
     const agent = `${point.replace(/ /g, "-")}-${round}`;
     const question = `why ${agent}`;
     const expected = tokensOf(question).join("");
-    this.seen = "";
-    const killed = new Promise<void>((done) => (this.armed = { point, agent, done }));
+    const asked: Asked = { point, killed: undefined, seen: "" };
+    const killed = new Promise<void>((done) => (asked.killed = done));
+    this.asked.set(agent, asked);
     const client = new AgentClient({
       agent: "AssistantAgent",
       name: agent,
@@ -90,18 +102,23 @@ export class AssistantRig {
     let text = "";
     try {
       await client.ready;
-      await client.call("ask", ["1", question]);
+      // The call is not durable, and other questions' kills may end it: asked twice is asked once.
+      const ask = async (): Promise<true> => {
+        await client.call("ask", ["1", question]);
+        return true;
+      };
+      await pollUntil(`${agent} is asked`, ask, { timeoutMs: ANSWER_TIMEOUT_MS });
       const followed = client.follow<string, object>("1", {
         onChunk: (token) => {
           text += token;
-          this.seen = text;
+          asked.seen = text;
         },
       });
       const read = this.readEvents(agent);
       const result = await within(`the answer of ${agent}`, followed);
       const events = await within(`the events of ${agent}`, read);
       await within(`the kill at "${point}"`, killed);
-      const state = await pollUntil("the state", () => (client.state as State | undefined)?.answered && client.state); // prettier-ignore
+      const state = await pollUntil("the state", () => (client.state as State | undefined)?.answered && client.state, { timeoutMs: ANSWER_TIMEOUT_MS }); // prettier-ignore
       return this.checks(agent, {
         "the client's text": [text, expected],
         "the events' text": [events, expected],
@@ -113,9 +130,9 @@ export class AssistantRig {
     }
   }
 
-  /** What the model counted, and the two of each that differ. */
+  /** What the model counted of the agent, and the two of each that differ. */
   private checks(agent: string, pairs: Record<string, [unknown, unknown]>): string[] {
-    const wrong = [...this.mistakes.splice(0), ...this.model.mistakes.splice(0)];
+    const wrong: string[] = [];
     for (const [what, [is, should]] of Object.entries(pairs))
       if (JSON.stringify(is) !== JSON.stringify(should))
         wrong.push(`${what} is ${JSON.stringify(is)}, not ${JSON.stringify(should)}`);
@@ -127,23 +144,30 @@ export class AssistantRig {
   }
 
   private async at(point: Point, agent: string, via: string): Promise<void> {
+    const asked = this.asked.get(agent);
+    if (asked === undefined) return;
     const { prefixes } = this.model;
-    if (point === "answer asked" && (prefixes.get(agent)?.at(-1) ?? 0) < this.seen.length)
+    if (point === "answer asked" && (prefixes.get(agent)?.at(-1) ?? 0) < asked.seen.length)
       this.mistakes.push(
-        `the model was asked for what a reader had: ${this.seen.length} characters`,
+        `${agent}: the model was asked for what a reader had: ${asked.seen.length} characters`,
       );
-    const { armed } = this;
-    if (armed?.point !== point || armed.agent !== agent) return;
-    this.armed = undefined;
+    const { killed } = asked;
+    const life = this.lives.get(via)!;
+    // A host that another question has killed did not get here: it comes again.
+    if (killed === undefined || asked.point !== point || life.isOver) return;
+    [asked.killed, life.isOver] = [undefined, true];
+    await (await life.started).kill();
     this.kills++;
-    await this.hosts.get(via)!.kill();
-    await this.startHost(via);
-    armed.done();
+    await this.startHost(via.split("-")[0]!).started;
+    killed();
   }
 
-  private async startHost(name: string): Promise<void> {
-    const env = { MODEL_URL: `${this.model.url}/${name}` };
-    this.hosts.set(name, await this.installation.startHost(name, { env }));
+  private startHost(name: string): Life {
+    const via = `${name}-${this.lives.size}`;
+    const env = { MODEL_URL: `${this.model.url}/${via}` };
+    const life = { started: this.installation.startHost(name, { env }), isOver: false };
+    this.lives.set(via, life);
+    return life;
   }
 
   /** As an `EventSource`: again from its last event's id, until the end. */
@@ -180,7 +204,7 @@ interface State {
   readonly answered: number;
 }
 
-/** Kills at each point so many times, one after the other. What did not hold. */
+/** So many rounds, one after the other, with a kill at each point. What did not hold. */
 export async function killAtEachPoint(
   times: number,
   say: (line: string) => void,
@@ -188,12 +212,11 @@ export async function killAtEachPoint(
   const rig = await AssistantRig.start();
   const wrong: string[] = [];
   try {
-    for (let round = 1; round <= times; round++)
-      for (const point of POINTS) {
-        const found = await rig.ask(point, round);
-        wrong.push(...found);
-        say(`round ${round}, ${point}: ${found.length === 0 ? "held" : found.join("; ")}`);
-      }
+    for (let round = 1; round <= times; round++) {
+      const found = await rig.round(round);
+      wrong.push(...found);
+      say(`round ${round}: ${rig.kills} kills, ${found.length === 0 ? "all held" : found.join("; ")}`); // prettier-ignore
+    }
     return { kills: rig.kills, wrong };
   } finally {
     await rig.stop();
