@@ -1,7 +1,8 @@
 /**
  * The agent of a simulation whose work is fibers: each order is a march of some steps, one row and
  * one stash each, which goes on wherever its host ended. What a fiber does twice, never or by half
- * shows in the rows. Some it has done by a sub-agent.
+ * shows in the rows. Some it has done by a sub-agent. Half of the marches ask the world first
+ * (`this.step`), and each row has the answer.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { FiberContext, FiberRecoveryContext } from "../../core/fiber/Fiber.ts";
@@ -26,7 +27,7 @@ export class Marcher extends Agent<SubjectEnv, MarcherState> {
   override initialState: MarcherState = { steps: 0 };
 
   override onStart(): void {
-    this.sql`CREATE TABLE IF NOT EXISTS steps (march TEXT, step INTEGER)`;
+    this.sql`CREATE TABLE IF NOT EXISTS steps (march TEXT, step INTEGER, answer INTEGER)`;
   }
 
   override async onRequest(request: Request): Promise<Response> {
@@ -66,15 +67,22 @@ export class Marcher extends Agent<SubjectEnv, MarcherState> {
     isFirst: boolean,
   ): Promise<void> {
     const { ms = 0 } = order;
+    const answer = ms % ASKS_ONE_OF === 0 ? await this.step("ask", () => this.#ask(ms)) : 0;
     for (let step = done + 1; step <= MARCH_STEPS; step++) {
       await this.env.sim.sleep(1 + ((ms * step) % STEP_MS_MAX));
       if (isFirst && step === FATAL_STEP && ms % KILLS_ONE_OF === 0) await this.env.sim.kill();
       this.#ran("step");
       // One commit: nothing is awaited between.
-      this.sql`INSERT INTO steps VALUES (${order.id}, ${step})`;
+      this.sql`INSERT INTO steps VALUES (${order.id}, ${step}, ${answer})`;
       this.setState({ steps: this.state.steps + 1 });
       fiber.stash({ order, step } satisfies Stashed);
     }
+  }
+
+  /** It is another one each time. */
+  async #ask(ms: number): Promise<number> {
+    await this.env.sim.sleep(1 + (ms % STEP_MS_MAX));
+    return this.env.sim.nowMs();
   }
 
   #ran(op: string): void {
@@ -88,5 +96,6 @@ export const BELOW = "below";
 const BELOW_ONE_OF = 3;
 /** A march takes part of a second: hosts come and go meanwhile. */
 const STEP_MS_MAX = 250;
+const ASKS_ONE_OF = 2;
 const FATAL_STEP = 3;
 const KILLS_ONE_OF = 5;

@@ -9,8 +9,9 @@ const WHOLE = Array.from({ length: MARCH_STEPS }, (_, n) => n + 1).join();
 
 /**
  * I16: what began a fiber is stored ⇒ the fiber gets to its end on whichever hosts, and what it
- * writes beside a stash is there once, in order; nothing of it is left to do. What a provider was
- * told is done began one; a sub-agent is listed by its parent.
+ * writes beside a stash is there once, in order; nothing of it is left to do. A step of it whose
+ * result is stored is not run again. What a provider was told is done began one; a sub-agent is
+ * listed by its parent.
  */
 export function checkMarchesArrive(run: RunHistory): Violations {
   const marchers = run.agents.filter(({ id }) => id.class === "Marcher");
@@ -19,6 +20,8 @@ export function checkMarchesArrive(run: RunHistory): Violations {
     ...(isListed(history, marchers) ? [] : [`${history.id.name} is not listed by its parent`]),
   ]);
   const taken = stepsOf(marchers);
+  for (const [march, answers] of answersOf(marchers))
+    if (answers.size > 1) wrong.push(`${march} was given the answers ${[...answers].join(", ")}`);
   const [done, dead] = endsOf(marchers);
   for (const [march, times] of done) if (times > 1) wrong.push(`${march} was done ${times} times`);
   for (const march of new Set([...done.keys(), ...taken.keys()])) {
@@ -56,6 +59,16 @@ function stepsOf(marchers: ReadonlyArray<AgentHistory>): Map<string, number[]> {
     taken.set(march, [...(taken.get(march) ?? []), Number(step)]);
   }
   return taken;
+}
+
+/** What the steps returned, by march. */
+function answersOf(marchers: ReadonlyArray<AgentHistory>): Map<string, Set<string>> {
+  const answers = new Map<string, Set<string>>();
+  for (const row of marchers.flatMap(({ steps }) => steps ?? [])) {
+    const [march = "", , answer = ""] = row.split(" ");
+    answers.set(march, (answers.get(march) ?? new Set()).add(answer));
+  }
+  return answers;
 }
 
 /** How often each was done, and which are dead. */

@@ -1,8 +1,9 @@
 /**
- * Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, and what goes on in an
- * interrupted one's place.
+ * Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, what goes on in an
+ * interrupted one's place, and what its steps have returned.
  */
 import { Fibers } from "../../../core/fiber/Fibers.ts";
+import { FiberSteps } from "../../../core/fiber/FiberSteps.ts";
 import { FiberTable } from "../../../core/fiber/FiberTable.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
@@ -19,6 +20,11 @@ export const MARCH_BUGS: ReadonlyArray<PlantedBug> = [
     caughtBy: 4,
     breaks: ["I16"],
     install: () => patch(Fibers.prototype, "recover", () => () => Promise.resolve()),
+  },
+  {
+    name: "a fiber that goes on in another's place runs its steps again",
+    breaks: ["I16"],
+    install: () => patch(FiberSteps.prototype, "moved", () => () => undefined),
   },
   {
     name: "a fiber that goes on in another's place leaves that one there",

@@ -244,7 +244,10 @@ async function readAgent(
       if (way === FULL) {
         marks = column(database, "SELECT key FROM marks ORDER BY n");
         armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
-        steps = column(database, "SELECT march || ' ' || step FROM steps ORDER BY rowid");
+        steps = column(
+          database,
+          "SELECT march || ' ' || step || ' ' || answer FROM steps ORDER BY rowid",
+        );
         parts = column(
           database,
           "SELECT ord || ' ' || part || ' ' || run || ' ' || returned FROM parts ORDER BY rowid",
