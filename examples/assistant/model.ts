@@ -61,11 +61,11 @@ export async function startModel(options: ModelOptions = {}): Promise<Model> {
 
   /** Who asks for the next thing has the answer to the one before, and needs it no more. */
   function follows({ agent, id }: Body, name: string): void {
-    const at = ORDER.indexOf(name);
+    const place = ORDER.indexOf(name);
     const question = `${agent} ${id}`;
     const before = furthest.get(question) ?? 0;
-    if (at < before) mistakes.push(`${question}: ${name} was asked after ${ORDER[before]}`);
-    furthest.set(question, Math.max(at, before));
+    if (place < before) mistakes.push(`${question}: ${name} was asked after ${ORDER[before]}`);
+    furthest.set(question, Math.max(place, before));
   }
 
   async function tool(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -56,11 +56,10 @@ export type Point =
 export interface Input {
   readonly agent: string;
   /**
-   * The work: as a webhook, as an item of the queue, or as a durable call. `fail`: an item that
-   * fails for good. `ask`: a fiber that asks people. `decide`: somebody decides. `count`: another
-   * turn that writes.
+   * The work: as a webhook, or as an item of the queue. `ask`: a fiber that asks people. `decide`:
+   * somebody decides. `count`: another turn that writes.
    */
-  readonly run: "webhook" | "queue" | "call" | "fail" | "ask" | "decide" | "count";
+  readonly run: "webhook" | "queue" | "ask" | "decide" | "count";
   /** Who decides. */
   readonly by?: string;
 }
@@ -76,6 +75,7 @@ interface State {
   readonly count: number;
 }
 
+export const FAILURE = "it fails for good";
 /** Host, folder of the kills, and address of the world. */
 const { VIA = "", KILLS = "", WORLD = "" } = process.env;
 
@@ -102,7 +102,6 @@ export class Order extends Agent<unknown, State> {
     else if (run === "ask") await this.startFiber("ask", this.petition, { idempotencyKey: "ask" });
     else if (run === "decide") await this.decide(by);
     else if (run === "queue") await this.queue("work");
-    else if (run === "fail") await this.queue("fail", undefined, { retry: { maxAttempts: 8 } });
     else await this.work();
     return new Response("OK");
   }
@@ -126,13 +125,15 @@ export class Order extends Agent<unknown, State> {
     return run;
   }
 
+  /** A durable call fails for good at once, however often its hosts have died. */
+  @callable({ durable: true })
   async fail(): Promise<void> {
     this.write(crypto.randomUUID(), "before");
     for (const name of ["first", "second"] as const)
       await this.step(name, (step) => this.ask(name, step), {
         undo: (token, step) => this.ask(`undo-${name}`, step, token),
       });
-    throw new Error("it fails for good");
+    throw new Error(FAILURE);
   }
 
   override async onFiberRecovered({ snapshot }: FiberRecoveryContext): Promise<void> {

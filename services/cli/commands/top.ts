@@ -232,8 +232,8 @@ const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "stalls", "stalled s
 /** For bytes of a hundred MiB a second. */
 const NUMBER_WIDTH = 11;
 
-function lines(top: Top): ReadonlyArray<string> {
-  const { hosts, shardsAway, seconds, classes, agents, budgets } = top;
+function lines(found: Top): ReadonlyArray<string> {
+  const { hosts, shardsAway, seconds, classes, agents, budgets } = found;
   const away = shardsAway === 0 ? "" : `, ${shardsAway} shards did not answer`;
   const head = inColumns(NUMBERS);
   const line = (row: Row): string =>

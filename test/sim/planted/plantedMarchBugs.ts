@@ -23,6 +23,7 @@ export const MARCH_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a fiber that goes on in another's place runs its steps again",
+    caughtBy: 5,
     breaks: ["I16"],
     install: () => patch(FiberSteps.prototype, "moved", () => () => undefined),
   },
