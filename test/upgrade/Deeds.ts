@@ -69,9 +69,9 @@ export class Deeds {
     const wrong: string[] = [];
     const ended: DeedRow[] = [];
     for (const id of this.begun) {
+      // A caller that asks again is told of the same run. One that failed is not tried again.
+      const told = this.told.has(id) ? await Promise.all([this.told.get(id)!, this.make(id)]) : [];
       const rows = await this.rows(id, ({ what }) => what === "end");
-      // A caller that asks again is told of the same run.
-      const told = this.told.has(id) ? [await this.told.get(id)!, await this.make(id)] : [];
       const calls = this.world.calls.filter(({ agent }) => agent === id);
       wrong.push(...checkDeed({ id, steps: STEPS, rows, calls, told }));
       ended.push(...rows);
