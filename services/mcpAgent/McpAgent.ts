@@ -13,6 +13,7 @@ import type { EventStore } from "@modelcontextprotocol/sdk/server/streamableHttp
 import type { ElicitResult, RequestId } from "@modelcontextprotocol/sdk/types.js";
 import { Agent } from "../../core/agent/Agent.ts";
 import { DurableObjectEventStore } from "./DurableObjectEventStore.ts";
+import { noSession } from "./refusals.ts";
 import { serveMcp, type McpRoute, type ServeOptions } from "./serveMcp.ts";
 import { SseTransport } from "./SseTransport.ts";
 import { WorkerTransport, type TransportState } from "./WorkerTransport.ts";
@@ -115,12 +116,7 @@ export abstract class McpAgent<
   async #onStreamable(request: Request): Promise<Response> {
     const transport = this.#streamable!;
     const isNew = (await this.ctx.storage.get(SESSION_KEY)) === undefined;
-    // A client whose session is gone begins another one; the specification has this status for it.
-    if (isNew && request.headers.has("mcp-session-id"))
-      return Response.json(
-        { jsonrpc: "2.0", error: { code: -32001, message: "Session not found" }, id: null },
-        { status: 404 },
-      );
+    if (isNew && request.headers.has("mcp-session-id")) return noSession();
     const response = await transport.handleRequest(request);
     this.ctx.waitUntil(transport.idle()); // rule 2
     if (isNew && response.ok) await this.updateProps(this.props);
@@ -129,8 +125,7 @@ export abstract class McpAgent<
   }
 
   async #onSse(request: Request): Promise<Response> {
-    if (request.method === "POST")
-      return this.#sse?.receive(request) ?? new Response("Session not found", { status: 404 });
+    if (request.method === "POST") return this.#sse?.receive(request) ?? noSession();
     if (this.#sse !== undefined) return new Response("Session is in use", { status: 409 });
     const { pathname } = new URL(request.url);
     const path = `${pathname.replace(/\/$/, "")}/message?sessionId=${this.getSessionId()}`;

@@ -4,6 +4,7 @@
  */
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { JSONRPCMessageSchema, type JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
+import { noSession } from "./refusals.ts";
 
 const encoder = new TextEncoder();
 
@@ -37,8 +38,9 @@ export class SseTransport implements Transport {
     });
   }
 
-  /** A message of the client: 202, or 400 for an invalid one. */
+  /** A message of the client: 202, 400 for an invalid one, 404 when the stream has ended. */
   async receive(request: Request): Promise<Response> {
+    if (this.#stream === undefined) return noSession();
     const parsed = JSONRPCMessageSchema.safeParse(await request.json().catch(() => undefined));
     if (!parsed.success) return new Response("Invalid message", { status: 400 });
     this.onmessage?.(parsed.data, {

@@ -9,6 +9,8 @@
  * 3. Requests that were running when the agent left memory are answered with an error (the event
  *    store's rule 3), so that a client that resumes does not wait for ever.
  * 4. A client's own stream begins with a comment: a response's head leaves with its first bytes.
+ * 5. A request whose id is that of one that runs is refused: the SDK would answer neither rightly.
+ * 6. A request that the client cancels counts as answered: the SDK's server answers it no more.
  */
 import {
   WebStandardStreamableHTTPServerTransport,
@@ -20,6 +22,7 @@ import type { TransportSendOptions } from "@modelcontextprotocol/sdk/shared/tran
 import type { InitializeRequestParams, JSONRPCMessage, RequestId } from "@modelcontextprotocol/sdk/types.js"; // prettier-ignore
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
 import { DurableObjectEventStore } from "./DurableObjectEventStore.ts";
+import { idTaken } from "./refusals.ts";
 import { withRequests } from "./requestContext.ts";
 
 /** What `storage` keeps of a session. */
@@ -45,8 +48,6 @@ export interface WorkerTransportOptions extends WebStandardStreamableHTTPServerT
   readonly storage?: MCPStorageApi;
 }
 
-/** Not the id of a client's request, which is a number or its own text. */
-const RESTORE_ID = "turnkeep:restore";
 /** JSON-RPC's code for an error of the server. */
 const INTERNAL_ERROR = -32603;
 
@@ -62,6 +63,8 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #corsOptions: CORSOptions | undefined;
   readonly #events: EventStore | undefined;
   readonly #running = new Map<RequestId, Running>();
+  /** The id of the restoring request, which no client knows. */
+  readonly #restoreId = crypto.randomUUID();
   #restored: Promise<void> | undefined;
   #started = false;
 
@@ -93,6 +96,8 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     this.#restored ??= this.#restore();
     await this.#restored;
     const body = given.parsedBody ?? (await bodyOf(request));
+    const taken = this.#takenBy(requestsOf(body));
+    if (taken !== undefined) return withCors(idTaken(taken), this.#corsOptions); // rule 5
     const options = body === undefined ? given : { ...given, parsedBody: body };
     const response =
       this.#replayOf(request) ??
@@ -102,7 +107,7 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    if ("id" in message && message.id === RESTORE_ID) return; // rule 2
+    if ("id" in message && message.id === this.#restoreId) return; // rule 2
     try {
       const related = options?.relatedRequestId;
       await super.send(message, related === undefined ? {} : { relatedRequestId: related });
@@ -129,8 +134,8 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     const ids = requestsOf(body);
     for (const id of ids) this.#running.set(id, running());
     const response = await super.handleRequest(request, options);
-    // Refused before any of them ran.
-    if (!response.ok) for (const id of ids) this.#settle(id);
+    // What was refused has run none of them. Rule 6.
+    for (const id of response.ok ? cancelledBy(body) : ids) this.#settle(id);
     const initialize = initializeOf(body);
     if (initialize !== undefined && response.ok)
       await this.#storage?.set({
@@ -146,7 +151,7 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     const { sessionId, initialized, initializeParams } = (await this.#storage?.get()) ?? {};
     if (initialized !== true || initializeParams === undefined) return;
     this.#session.restoring = sessionId ?? "";
-    const message = { jsonrpc: "2.0", id: RESTORE_ID, method: "initialize", params: initializeParams }; // prettier-ignore
+    const message = { jsonrpc: "2.0", id: this.#restoreId, method: "initialize", params: initializeParams }; // prettier-ignore
     const request = new Request("http://agent.invalid/", {
       method: "POST",
       headers: {
@@ -182,6 +187,11 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
         ...(this.sessionId === undefined ? {} : { "mcp-session-id": this.sessionId }),
       },
     });
+  }
+
+  /** The first id that a request has already, or that two of these have. */
+  #takenBy(ids: ReadonlyArray<RequestId>): RequestId | undefined {
+    return ids.find((id, n) => this.#running.has(id) || ids.indexOf(id) < n);
   }
 
   #settle(id: RequestId | undefined): void {
@@ -271,6 +281,13 @@ const requestsOf = (body: unknown): ReadonlyArray<RequestId> =>
   messagesOf(body)
     .filter(({ id, method }) => id !== undefined && typeof method === "string")
     .map(({ id }) => id as RequestId);
+
+/** The requests that a body takes back. */
+const cancelledBy = (body: unknown): ReadonlyArray<RequestId> =>
+  messagesOf(body)
+    .filter(({ method }) => method === "notifications/cancelled")
+    .map(({ params }) => (params as { readonly requestId?: RequestId } | undefined)?.requestId)
+    .filter((id) => id !== undefined);
 
 const initializeOf = (body: unknown): InitializeRequestParams | undefined =>
   messagesOf(body).find(({ method }) => method === "initialize")?.["params"] as

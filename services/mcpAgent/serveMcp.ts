@@ -5,6 +5,7 @@
 import { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
 import { authContextOf } from "../mcpHandler/authContext.ts";
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
+import { badRequest, methodNotAllowed, noSession, notJson } from "./refusals.ts";
 
 /** Options of `serve`. */
 export interface ServeOptions {
@@ -28,8 +29,9 @@ export interface McpRoute {
 }
 
 const TRANSPORTS: ReadonlyArray<unknown> = ["streamable-http", "sse", "auto"];
-/** The statuses' codes in the protocol's error objects: what the SDK's transport answers. */
-const BAD_REQUEST = -32000;
+/** Ids of sessions are made here, so another text begins no agent. */
+const SESSION_ID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
+const METHODS = "GET, POST, DELETE";
 
 /** At `/` every path is the server's. Throws `TypeError` for a transport that there is not. */
 export function serveMcp(path: string, className: string, options: ServeOptions): McpRoute {
@@ -46,6 +48,8 @@ export function serveMcp(path: string, className: string, options: ServeOptions)
       if (pathname !== path && path !== "/" && !isMessage)
         return new Response("Not Found", { status: 404 });
       if (request.method === "OPTIONS") return preflight(corsOptions);
+      if (!METHODS.split(", ").includes(request.method))
+        return withCors(methodNotAllowed(METHODS), corsOptions);
       const namespace = namespaceOf(env as Record<string, unknown>, binding, className);
       const isSse =
         transport === "sse" ||
@@ -77,33 +81,35 @@ const hasSession = (request: Request): boolean => request.headers.has("mcp-sessi
 /** The name of the session's agent, or why there is none. */
 async function streamableSession(request: Request): Promise<string | Response> {
   const known = request.headers.get("mcp-session-id");
-  if (known !== null) return `streamable-http:${known}`;
-  if (request.method !== "POST" || !(await isInitialize(request)))
-    return refusal(400, "Bad Request: Mcp-Session-Id header is required");
-  return `streamable-http:${crypto.randomUUID()}`;
+  if (known !== null) return SESSION_ID.test(known) ? `streamable-http:${known}` : noSession();
+  if (request.method === "POST") {
+    const body = await jsonOf(request);
+    if (body === undefined) return notJson();
+    if (isInitialize(body)) return `streamable-http:${crypto.randomUUID()}`;
+  }
+  return badRequest("Mcp-Session-Id header is required");
 }
 
 function sseSession(request: Request, isMessage: boolean): string | Response {
+  if (!isMessage)
+    return request.method === "GET" ? `sse:${crypto.randomUUID()}` : methodNotAllowed("GET");
   const known = new URL(request.url).searchParams.get("sessionId");
-  if (isMessage)
-    return request.method === "POST" && known !== null
-      ? `sse:${known}`
-      : refusal(400, "Bad Request: POST to the address that the stream's first event gave");
-  return request.method === "GET"
-    ? `sse:${crypto.randomUUID()}`
-    : new Response("Method Not Allowed", { status: 405, headers: { allow: "GET" } });
+  if (request.method !== "POST" || known === null)
+    return badRequest("POST to the address that the stream's first event gave");
+  return SESSION_ID.test(known) ? `sse:${known}` : noSession();
 }
 
-/** Only this message begins a session; the agent refuses what is wrong with it otherwise. */
-async function isInitialize(request: Request): Promise<boolean> {
+/** The body, which the agent reads again; undefined for what is no JSON. */
+async function jsonOf(request: Request): Promise<unknown> {
   try {
-    const body: unknown = await request.clone().json();
-    const [first] = Array.isArray(body) ? (body as unknown[]) : [body];
-    return (first as { readonly method?: unknown } | null)?.method === "initialize";
+    return await request.clone().json();
   } catch {
-    return false;
+    return undefined;
   }
 }
 
-const refusal = (status: number, message: string): Response =>
-  Response.json({ jsonrpc: "2.0", error: { code: BAD_REQUEST, message }, id: null }, { status });
+/** Only this message begins a session; the agent refuses what is wrong with it otherwise. */
+function isInitialize(body: unknown): boolean {
+  const [first] = Array.isArray(body) ? (body as unknown[]) : [body];
+  return (first as { readonly method?: unknown } | null | undefined)?.method === "initialize";
+}

@@ -104,10 +104,10 @@ describe("a module that imports what the reference has and we have not", () => {
   it("a name for which there is nothing says that", async () => {
     const file = put(
       "none.ts",
-      `import { useAgentToolEvents } from "agents/react";\nuseAgentToolEvents();`,
+      `import { AGENT_TOOL_PROGRESS_PART } from "agents";\nconsole.log(AGENT_TOOL_PROGRESS_PART);`,
     );
     expect(await messageOf(file)).toMatch(
-      /"agents\/react" has no useAgentToolEvents here: the reference .* There is nothing here to use instead$/,
+      /"agents" has no AGENT_TOOL_PROGRESS_PART here: the reference .* There is nothing here to use instead$/,
     );
   });
 

@@ -104,6 +104,8 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
 export const CLOCK_FILES: Readonly<Record<string, string>> = {
   "services/email/secureReply.ts": "a signature's age is told by the clock of who checks it",
   "services/mcpAgent/serveMcp.ts": "a route has no Time service, and begins sessions with new ids",
+  "services/mcpAgent/WorkerTransport.ts":
+    "the restoring request has an id that no client can know; the SDK makes the transport, not a layer",
   "services/webhooks/sign.ts": "plays the provider: a signature made now carries the real now",
   "services/workers/forkWorker.ts": "what a real process has reported is waited for in real time",
   "services/cli/main.ts":
