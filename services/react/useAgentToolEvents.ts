@@ -8,7 +8,9 @@ import { AgentToolRuns, type AgentToolRunsView } from "./AgentToolRuns.ts";
 
 /** What the hook listens to: the result of `useAgent`, or any target of a socket's messages. */
 export interface AgentToolEventSource {
+  /** As of `EventTarget`. */
   addEventListener(type: "message", listener: (event: MessageEvent) => void): void;
+  /** As of `EventTarget`. */
   removeEventListener(type: "message", listener: (event: MessageEvent) => void): void;
 }
 
