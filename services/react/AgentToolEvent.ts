@@ -94,13 +94,13 @@ export interface AgentToolRunState<Part extends AgentToolRunPart = AgentToolRunP
   readonly status: "running" | "completed" | "error" | "aborted" | "interrupted";
   /** The parts of the message that it has written so far. */
   readonly parts: ReadonlyArray<Part>;
-  /** Of a completed run. */
+  /** What a completed run says of itself. */
   readonly summary?: string;
-  /** Of a run that did not complete. */
+  /** Why a run did not complete. */
   readonly error?: string | undefined;
-  /** Of an interrupted run. */
+  /** Why a run was interrupted, in a word. */
   readonly reason?: AgentToolInterruptedReason | undefined;
-  /** Of an interrupted run: whether the sub-agent still worked when its parent gave it up. */
+  /** Whether the sub-agent of an interrupted run still worked when its parent gave it up. */
   readonly childStillRunning?: boolean | undefined;
   readonly progress?: AgentToolProgressSnapshot;
   /** In the order of their sequence. */

@@ -35,7 +35,7 @@ class Mounted {
     this.#root = createRoot(document.createElement("div"));
     this.#root.render(createElement(StrictMode, null, createElement(Probe)));
     await pollUntil("it rendered", () => this.renders.length > 0, { intervalMs: 1 });
-    // Effects of strict mode run twice; the last frame of a run tells that the socket is listened to.
+    // Effects run after the render, and twice in strict mode.
     await pollUntil("it listens", () => (this.send("r0", 0, STARTED), this.last.runsById["r0"] !== undefined), { intervalMs: 1 }); // prettier-ignore
     return this;
   }
