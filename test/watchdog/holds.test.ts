@@ -3,11 +3,10 @@
  * agent and the line, one worker ends once, the later attempts run alone, the input is dead after
  * its attempts, and the neighbours' webhooks apply once.
  */
-import { execFile } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { Installation, SECRET } from "../kit/Installation.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -15,7 +14,10 @@ import { pollUntil } from "../kit/poll.ts";
 const MODULE = fileURLToPath(new URL("./holdingModule.ts", import.meta.url));
 /** Some deaths and take-overs, on a busy machine. */
 const TIMEOUT_MS = 120_000;
+/** One for each shard. */
 const NEIGHBOURS = 8;
+/** From one webhook of a neighbour to its next. */
+const PACE_MS = 250;
 const HEAP = "--max-old-space-size=200";
 
 let installation: Installation;
@@ -25,7 +27,7 @@ let hosts = 0;
 beforeAll(async () => {
   installation = await Installation.start({ shards: 8, leaseTtlMs: 2_000, module: MODULE });
 }, TIMEOUT_MS);
-// A parent of its own for each: one whose workers died often starts them again more slowly.
+// A host of its own for each: one that fails leaves nothing to the next.
 beforeEach(async () => {
   // Little memory, so that it is soon full.
   const args = ["--workers", "2", "--memory", "256"];
@@ -35,21 +37,28 @@ beforeEach(async () => {
 afterEach(() => host.stop(), TIMEOUT_MS);
 afterAll(() => installation?.stop(), TIMEOUT_MS);
 
-async function send(route: string, agent: string, more = {}, id = randomUUID()): Promise<number> {
+/** As a provider: again, with the same id, until it is taken. Resolves to the answer's status. */
+function send(route: string, agent: string, more = {}): Promise<number> {
   const body = JSON.stringify({ agent, ...more });
   const signature = createHmac("sha256", SECRET).update(body).digest("hex");
-  const response = await fetch(`${installation.gateway.url}/webhooks/${route}`, {
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      "x-github-event": "push",
-      "x-github-delivery": id,
-      "x-hub-signature-256": `sha256=${signature}`,
+  const headers = {
+    "content-type": "application/json",
+    "x-github-event": "push",
+    "x-github-delivery": randomUUID(),
+    "x-hub-signature-256": `sha256=${signature}`,
+  };
+  const url = `${installation.gateway.url}/webhooks/${route}`;
+  return pollUntil(
+    `a webhook of ${agent} is taken`,
+    async () => {
+      const response = await fetch(url, { method: "POST", headers, body });
+      await response.arrayBuffer();
+      const { status } = response;
+      // A turn that failed is answered so, and runs again by itself.
+      return status === 503 ? { done: false, saw: status } : { done: true, value: status };
     },
-    body,
-  });
-  await response.arrayBuffer();
-  return response.status;
+    { timeoutMs: TIMEOUT_MS, intervalMs: PACE_MS },
+  );
 }
 
 const countOf = async (name: string): Promise<number> => {
@@ -57,32 +66,28 @@ const countOf = async (name: string): Promise<number> => {
   return response.ok ? ((await response.json()) as { count: number }).count : -1;
 };
 
+const endedWorkers = () => host.lines.filter(({ message }) => message === "worker ended");
 const linesOf = (name: string, message: string) =>
   host.lines.filter((line) => line["name"] === name && line.message.includes(message));
 
 /** One worker has ended, once; everything after it has ended only the processes of the agent. */
 function expectAlone(name: string): void {
-  expect(host.lines.filter(({ message }) => message === "worker ended")).toHaveLength(1);
+  expect(endedWorkers()).toHaveLength(1);
   expect(linesOf(name, "it runs alone from now on")).toHaveLength(1);
   // Two attempts: the first beside others, the second alone.
   expect(linesOf(name, "the process in which it runs alone")).toHaveLength(1);
 }
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-/** What a command prints. */
-const agents = async (...args: ReadonlyArray<string>): Promise<string> => {
-  const all = [MAIN, ...args, "--nats", installation.nats.url];
-  return (await promisify(execFile)(process.execPath, all)).stdout;
-};
 /** How many processes the agent has ended. */
 const endsOf = (name: string): number =>
   linesOf(name, "for longer than cpuSeconds: the process is ended").length;
 
-/** The dead letter of the agent's input, as JSON. Undefined: there is none yet. */
-const deadOf = async (name: string): Promise<string | undefined> => {
-  const listed = await agents("dead", "list", "--json");
-  return listed.split("\n").find((line) => line.includes(`"${name}"`));
-};
+/** Why the agent's input is dead. Undefined: it is not. */
+async function deadOf(name: string): Promise<string | undefined> {
+  for await (const { id, data } of installation.ports.deadLetters.list())
+    if (id.name === name) return decodeDeadLetter(data).head.reason;
+  return undefined;
+}
 
 /**
  * Sends neighbours webhooks until an input that holds its process is dead; each has to apply once.
@@ -106,7 +111,7 @@ async function whileNeighboursWork(how: string, route = "holder"): Promise<void>
     while (!done) {
       expect([200, 202]).toContain(await send("neighbour", name));
       sent.set(name, (sent.get(name) ?? 0) + 1);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await new Promise((resolve) => setTimeout(resolve, PACE_MS));
     }
   });
   expect([202, 500]).toContain(await send(route, how, { how }));
@@ -185,7 +190,7 @@ describe("a turn that fills the memory of its process", () => {
     async () => {
       await whileNeighboursWork("longString");
       expect(await deadOf("longString")).toContain("RangeError: Invalid string length");
-      expect(host.lines.filter(({ message }) => message === "worker ended")).toEqual([]);
+      expect(endedWorkers()).toEqual([]);
     },
     TIMEOUT_MS * 2,
   );
@@ -201,26 +206,30 @@ describe("an agent whose inputs keep ending processes", () => {
           timeoutMs: TIMEOUT_MS,
         });
       }
-      const quarantined = () => agents("list", "--quarantined", "--json");
       await pollUntil(
         "it is quarantined",
-        async () => (await quarantined()).includes('"again"') || { done: false, saw: host.told() },
-        { timeoutMs: TIMEOUT_MS, intervalMs: 500 },
+        async () => {
+          const marked = await installation.ports.quarantines.list();
+          return marked.some(({ id }) => id.name === "again") || { done: false, saw: host.told() };
+        },
+        { timeoutMs: TIMEOUT_MS },
       );
-      expect(await quarantined()).toMatch(/"kind":"kills".*holdingModule\.ts:\d+/);
+      const listed = await installation.agents("list", "--quarantined", "--json");
+      expect(listed.out).toMatch(/"again".*"kind":"kills".*holdingModule\.ts:\d+/);
       const ends = endsOf("again");
       expect(await send("holder", "again", { how: "mark" })).toBe(202);
       expect((await fetch(`${installation.gateway.url}/agents/holder/again`)).status).toBe(503);
       expect(endsOf("again")).toBe(ends);
-      await expect(agents("release", "Holder", "nobody")).rejects.toMatchObject({ code: 3 });
-      expect(await agents("release", "holder", "again")).toContain("is released");
+      expect(await installation.agents("release", "Holder", "nobody")).toMatchObject({ code: 3 });
+      const released = await installation.agents("release", "holder", "again");
+      expect(released.out).toContain("is released");
       // Two are dead by their attempts, or will be: what waits runs again.
       await pollUntil(
         "it answers",
         async () => (await fetch(`${installation.gateway.url}/agents/holder/again`)).ok,
         { timeoutMs: TIMEOUT_MS },
       );
-      expect(host.lines.filter(({ message }) => message === "worker ended")).toHaveLength(1);
+      expect(endedWorkers()).toHaveLength(1);
     },
     TIMEOUT_MS * 2,
   );
