@@ -35,11 +35,13 @@ export class InvalidAddress extends Data.TaggedError("InvalidAddress")<{
 
 /**
  * Checks and brands an address. The class is an identifier (`[A-Za-z_$][A-Za-z0-9_$]*`); the name
- * is any non-empty string of at most 1,024 bytes of UTF-8. Throws `InvalidAddress`.
+ * is any non-empty well-formed string of at most 1,024 bytes of UTF-8. Throws `InvalidAddress`.
  */
 export function agentId(className: string, name: string): AgentId {
   if (!/^[A-Za-z_$][\w$]*$/.test(className))
     throw new InvalidAddress({ message: `Agent class "${className}" is not an identifier` });
+  if (typeof name !== "string")
+    throw new InvalidAddress({ message: `Agent name is text, not ${typeof name}` });
   if (name.length === 0) throw new InvalidAddress({ message: "Agent name is empty" });
   // A UTF-16 unit takes at most 3 bytes: short names need no exact count.
   if (name.length * 3 > AGENT_NAME_BYTES_MAX) {
@@ -49,6 +51,11 @@ export function agentId(className: string, name: string): AgentId {
         message: `Agent name is ${bytes} bytes long; the limit is ${AGENT_NAME_BYTES_MAX} bytes of UTF-8`,
       });
   }
+  // In UTF-8 all lone surrogates are one character: two names would have one agent.
+  if (!name.isWellFormed())
+    throw new InvalidAddress({
+      message: `Agent name ${JSON.stringify(name)} is not well-formed Unicode`,
+    });
   return { class: className as AgentClass, name: name as AgentName };
 }
 

@@ -5,6 +5,7 @@
  * or can't say at all (a `bigint`, a cycle) is refused with where it stands, on the side whose
  * author can see it.
  */
+import { messageOf } from "../errors/thrown.ts";
 import { LEVELS_MAX } from "../journal/jsonText.ts";
 
 /**
@@ -34,14 +35,25 @@ function check(value: unknown, what: string, path: string, above: ReadonlyArray<
     throw refused(what, path, `of type ${value.constructor.name}`);
   const within = [...above, value];
   const { toJSON } = value as { readonly toJSON?: unknown };
-  if (typeof toJSON === "function") return check(toJSON.call(value, ""), what, path, within);
+  if (typeof toJSON === "function")
+    return check(asJson(value, toJSON, what, path), what, path, within);
   if (Array.isArray(value))
     value.forEach((item: unknown, i) => check(item, what, `${path}[${i}]`, within));
   else for (const [key, item] of Object.entries(value)) check(item, what, `${path}.${key}`, within);
+}
+
+function asJson(value: object, toJSON: object, what: string, path: string): unknown {
+  try {
+    return (toJSON as (key: string) => unknown).call(value, "");
+  } catch (cause) {
+    throw new TypeError(`${placed(what, path)}: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /** What `JSON.stringify` makes `{}` of. */
 const LOST = [Map, Set, WeakMap, WeakSet, Promise, RegExp, Error, ArrayBuffer, Request, Response];
 
 const refused = (what: string, path: string, is: string): TypeError =>
-  new TypeError(`${what}${path === "" ? "" : `: ${path}`} is ${is}, which JSON can't carry`);
+  new TypeError(`${placed(what, path)} is ${is}, which JSON can't carry`);
+
+const placed = (what: string, path: string): string => (path === "" ? what : `${what}: ${path}`);

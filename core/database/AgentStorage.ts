@@ -86,7 +86,13 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
 /** A row as an object. Of two columns with one name the last one counts. */
 export function toObject(columns: ReadonlyArray<string>, row: ReadonlyArray<SqlValue>): SqlRow {
   const object: SqlRow = {};
-  for (let i = 0; i < columns.length; i++) object[columns[i]!] = row[i] as SqlColumnValue; // `Statement` reads no bigint.
+  for (let i = 0; i < columns.length; i++) {
+    const column = columns[i]!;
+    const value = row[i] as SqlColumnValue; // `Statement` reads no bigint.
+    if (column !== "__proto__") object[column] = value;
+    // An assignment would set the prototype, or nothing.
+    else Object.defineProperty(object, column, { value, enumerable: true, writable: true, configurable: true }); // prettier-ignore
+  }
   return object;
 }
 

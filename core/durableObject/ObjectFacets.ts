@@ -12,7 +12,7 @@ import { messageOf } from "../errors/thrown.ts";
 import { AgentNamespace } from "../namespace/AgentNamespace.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { makeStub } from "../namespace/makeStub.ts";
-import { isRemoteMethod } from "../namespace/remoteNames.ts";
+import { isRemoteMethod, refuseJson } from "../namespace/remoteNames.ts";
 import type { SubAgents } from "../subAgent/SubAgents.ts";
 
 /** What the function of `get` returns. */
@@ -49,6 +49,7 @@ export class ObjectFacets {
     const stub = (): Promise<AgentStub> => (made ??= this.#start(name, start));
     return new Proxy(new Facet() as AgentStub, {
       get: (_target, key) => {
+        if (key === "toJSON") return refuseJson(`the facet ${name}`);
         if (!isRemoteMethod(key)) return undefined;
         return async (...args: unknown[]) => {
           const started = (await stub()) as unknown as Record<string, (...given: unknown[]) => unknown>; // prettier-ignore

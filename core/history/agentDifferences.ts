@@ -26,8 +26,6 @@ export function* stateDifferences(
     return;
   }
   const step = Array.isArray(is) ? withIndex : withName;
-  const own = (value: Readonly<Record<string, unknown>>, key: string): unknown =>
-    Object.hasOwn(value, key) ? value[key] : undefined;
   for (const key of new Set([...Object.keys(was), ...Object.keys(is)]))
     yield* stateDifferences(own(was, key), own(is, key), step(path, key));
 }
@@ -79,9 +77,12 @@ function* rowDifferences(table: string, was: TableRows, is: TableRows): Generato
 
 function* columnDifferences(path: string, before: Row, after: Row): Generator<Difference> {
   for (const column of new Set([...Object.keys(before), ...Object.keys(after)]))
-    if (JSON.stringify(before[column]) !== JSON.stringify(after[column]))
-      yield differenceOf(withName(path, column), before[column], after[column]);
+    yield* stateDifferences(own(before, column), own(after, column), withName(path, column));
 }
+
+/** A field or a column may have the name of something that every object inherits. */
+const own = (value: Readonly<Record<string, unknown>>, key: string): unknown =>
+  Object.hasOwn(value, key) ? value[key] : undefined;
 
 const differenceOf = (path: string, before: unknown, after: unknown): Difference => ({
   path,

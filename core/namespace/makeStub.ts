@@ -3,14 +3,14 @@
  * public methods by RPC, and its `fetch` sends a request (`stubFetch`). Used by the bindings of
  * agents, sub-agents and Durable Objects.
  */
-import type { AgentId } from "../../schemas/Address.ts";
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { checkCallKey } from "../call/durableCall.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
 import { isReferred } from "../rpcTarget/RpcTarget.ts";
 import type { AgentStub } from "./AgentStub.ts";
 import { instanceId } from "./instanceId.ts";
-import { isRemoteMethod } from "./remoteNames.ts";
+import { isRemoteMethod, refuseJson } from "./remoteNames.ts";
 import { bodyOf, fetchFrom, pulled, toResponse, upgrade } from "./stubFetch.ts";
 import {
   STUB_DEADLINE_MS,
@@ -80,6 +80,7 @@ export function makeStub<A>(
       if (key === "name") return shownId.name;
       if (key === "id") return shownId;
       if (key === TARGET) return { client, id, options } satisfies StubTarget;
+      if (key === "toJSON") return refuseJson(addressKey(id));
       if (!isRemoteMethod(key)) return undefined;
       return (...args: unknown[]) => through(key, call(key)(...args));
     },

@@ -9,7 +9,7 @@ import type { Call, CallReply } from "../../schemas/Call.ts";
 import type { TargetReference } from "../../schemas/TargetCall.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { decodeObjectValue, encodeObjectValue } from "./objectValues.ts";
-import { isRemoteMethod } from "./remoteNames.ts";
+import { isRemoteMethod, refuseJson } from "./remoteNames.ts";
 import { STUB_DEADLINE_MS, type CallClientSource } from "./stubTarget.ts";
 import { REFERENCE } from "../rpcTarget/RpcTarget.ts";
 
@@ -89,6 +89,7 @@ function borrow(client: CallClientSource, reference: TargetReference): object {
     {
       get: (_target, key) => {
         if (key === REFERENCE) return reference;
+        if (key === "toJSON") return refuseJson(`an RpcTarget of ${className}/${name}`);
         if (key === Symbol.dispose) return () => void drop();
         return isRemoteMethod(key) ? call(key) : undefined;
       },

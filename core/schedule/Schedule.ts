@@ -114,9 +114,19 @@ function readOptions(options: ScheduleOptions): When {
     throw new TypeError(
       `schedule: give exactly one of time, delayInSeconds, cron and intervalSeconds; got ${given.length === 0 ? "none" : given.join(" and ")}`,
     );
-  if (options.intervalSeconds !== undefined) return readInterval(options.intervalSeconds);
-  return readWhen(options.time ?? options.delayInSeconds ?? options.cron);
+  const { time, delayInSeconds, cron, intervalSeconds } = options as Partial<WhenFields>;
+  // By its type alone, a number as `time` would be a delay, and one as text a cron expression.
+  if (time !== undefined && !((time as unknown) instanceof Date))
+    throw new TypeError(`schedule: time is a Date, like new Date(ms); it is ${kindOf(time)}`);
+  if (delayInSeconds !== undefined && typeof delayInSeconds !== "number")
+    throw new TypeError(`schedule: delayInSeconds is a number; it is ${kindOf(delayInSeconds)}`);
+  if (cron !== undefined && typeof cron !== "string")
+    throw new TypeError(`schedule: cron is text, like "0 9 * * 1"; it is ${kindOf(cron)}`);
+  if (intervalSeconds !== undefined) return readInterval(intervalSeconds);
+  return readWhen(time ?? delayInSeconds ?? cron);
 }
+
+const kindOf = (value: unknown): string => (value === null ? "null" : `a ${typeof value}`);
 
 function readWhen(when: unknown): When {
   if (when instanceof Date) {

@@ -19,6 +19,7 @@ Exit codes:
   2  the command line is wrong
   3  there is no such agent, or no such dead letter
   4  what "agents rerun" has run again came out another way
+141  the reader of the output closed the pipe, like head
 
 Options can also be set by the environment variable that their help names.
 "agents help <command>" has each command's options and examples.`;

@@ -172,10 +172,23 @@ function detailsOf(options: Pick<UnsignedOptions, "id" | "event">): {
   };
 }
 
+/**
+ * First parts of the other keys in a `DoneSet`: inputs that died (`DEAD_PREFIX`), inputs without a
+ * provider's id, and inputs of other kinds.
+ */
+const TAKEN: ReadonlySet<string> = new Set([
+  "dead", "gen", "mail", "queue", "redelivery", "redrive", "workflow",
+]); // prettier-ignore
+
 /** Checks a name that becomes part of dedup keys, where a colon or a space would separate. */
 function providerName(name: string): string {
-  if (/^[A-Za-z0-9_-]{1,64}$/.test(name)) return name;
-  throw new InvalidWebhook({
-    message: `provider "${name}": use 1 to 64 letters, digits, "-" and "_"`,
-  });
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(name))
+    throw new InvalidWebhook({
+      message: `provider "${name}": use 1 to 64 letters, digits, "-" and "_"`,
+    });
+  if (TAKEN.has(name))
+    throw new InvalidWebhook({
+      message: `provider "${name}": inputs of another kind have that name in their dedup keys: choose another one`,
+    });
+  return name;
 }

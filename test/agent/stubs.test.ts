@@ -275,6 +275,16 @@ describe("a stub's method", () => {
     expect(error.message).toContain(message);
   });
 
+  test("refuses a stub, which JSON would make {} of, wherever it stands", async () => {
+    const agent = await stub("refusing");
+    const error = await thrownBy(agent.echo(1, { room: [agent] }));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toBe(
+      "argument 2 of echo: .room[0]: a stub of CountAgent/refusing can't be stored, or sent as JSON: pass the name, and take a stub where it is needed",
+    );
+    expect(() => JSON.stringify({ agent })).toThrow("a stub of CountAgent/refusing");
+  });
+
   test("refuses a cycle", async () => {
     const cycle: Record<string, unknown> = {};
     cycle["self"] = { cycle };

@@ -146,6 +146,13 @@ describe("agents schedules", () => {
     expect(people.err).toBe("2 schedules");
   });
 
+  it("a row with a time that no calendar has is listed, as one that never runs", async () => {
+    await agents(["call", "WorkAgent", "beyond", "plan", "3600", "1"]);
+    await agents(["call", "WorkAgent", "beyond", "putOff"]);
+    const { out } = await agents(["schedules", "WorkAgent", "beyond", "--json"]);
+    expect(lines(out)).toMatchObject([{ due: null, callback: "work" }]);
+  });
+
   it("an agent that scheduled nothing has none, one that is not there is exit code 3", async () => {
     await agents(["call", "WorkAgent", "idle", "allow"]);
     expect(await agents(["schedules", "WorkAgent", "idle"])).toEqual({

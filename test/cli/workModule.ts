@@ -29,6 +29,11 @@ export class WorkAgent extends Agent<unknown, WorkState> {
     await this.schedule(seconds, "work", what);
   }
 
+  /** To a time that SQLite can have, and no `Date`. */
+  putOff(): void {
+    this.sql`UPDATE svc_agents_schedules SET time = 1e300`;
+  }
+
   async planDaily(): Promise<void> {
     await this.schedule("0 9 * * *", "work", { of: "the day" });
   }

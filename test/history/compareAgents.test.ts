@@ -61,6 +61,14 @@ test("each row that came, went or changed, by its key; tables that came and went
   ]);
 });
 
+test("a column that came, whatever objects have under its name", () => {
+  const was = ["CREATE TABLE t (a)", "INSERT INTO t VALUES (1)"];
+  const names = ["constructor", "__proto__"];
+  const is = [...was, ...names.map((name) => `ALTER TABLE t ADD ${name} DEFAULT 2`)];
+  const found = compare({ database: databaseOf(...was) }, { database: databaseOf(...is) });
+  expect(found.slice(1)).toEqual(["t[1].constructor: unset -> 2", "t[1].__proto__: unset -> 2"]);
+});
+
 test("of the queue what came anew, whatever its ids", () => {
   const table = "CREATE TABLE svc_agents_queue (id, callback, payload)";
   const row = (id: string, payload: string) =>

@@ -30,6 +30,11 @@ class OddAgent extends Agent<object, unknown> {
   override onMessage(): void {
     this.#count();
   }
+  @callable() protos(): unknown {
+    const query = "SELECT 1 AS __proto__, 2 AS b";
+    const rows = [...this.ctx.storage.sql.exec(query), ...this.sql`SELECT 1 AS __proto__, 2 AS b`];
+    return rows.map((row) => Object.entries(row));
+  }
   #count(): void {
     this.setState({ runs: (this.state as { runs: number }).runs + 1 });
   }
@@ -188,6 +193,22 @@ describe("a connection's state that JSON can't carry", () => {
     await client.call("turnBad");
     expect(client.state).toEqual({ runs: 1 });
   });
+});
+
+test("a column named __proto__ is like any other", async () => {
+  const client = await agents.connect(OddAgent, "a");
+  const row = [
+    ["__proto__", 1],
+    ["b", 2],
+  ];
+  expect(await client.call("protos")).toEqual([row, row]);
+});
+
+test("a name that is no well-formed text is no agent's: in UTF-8 it would be another's", async () => {
+  for (const name of ["\ud800", "a\udfff"])
+    await expect(async () => agents.agent(OddAgent, name).protos()).rejects.toThrow(
+      "is not well-formed Unicode",
+    );
 });
 
 test("a validator that is async rejects every change, and says so", async () => {

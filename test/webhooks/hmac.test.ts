@@ -127,6 +127,8 @@ describe("hmac", () => {
       [{ template: "{nonce}{body}" }, /"\{nonce\}" is not one of/],
       [{ template: "{method}" }, /neither \{body\} nor \{url\}/],
       [{ provider: "a:b" }, /letters, digits/],
+      [{ provider: "dead" }, /inputs of another kind have that name/],
+      [{ provider: "gen" }, /choose another one/],
     ];
     for (const [options, message] of wrong)
       expect(() => hmac({ secret, ...options }), JSON.stringify(options)).toThrow(message);

@@ -3,7 +3,7 @@
  * table as rebuilt from the journal. The table determines what will run.
  */
 import type { Command } from "commander";
-import { dueOf } from "../../../core/schedule/dueTimes.ts";
+import { DUE_MS_MAX, dueOf } from "../../../core/schedule/dueTimes.ts";
 import {
   ScheduleTable,
   toSchedule,
@@ -87,6 +87,7 @@ function line(row: ScheduleRow): string {
 }
 
 function isoOf(row: ScheduleRow): string | undefined {
-  const dueMs = dueOf(row);
-  return dueMs === undefined ? undefined : new Date(dueMs).toISOString();
+  const dueMs = dueOf(row) ?? Infinity;
+  // SQL can set any number.
+  return Math.abs(dueMs) > DUE_MS_MAX ? undefined : new Date(dueMs).toISOString();
 }

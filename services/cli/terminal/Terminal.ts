@@ -25,13 +25,20 @@ export interface Terminal {
   readonly cwd: string;
 }
 
+/** What shells report of a program that SIGPIPE (13) ended. */
+const PIPE_CLOSED = 141;
+
 export function processTerminal(): Terminal {
-  // A reader that closes the pipe early (`agents list | head`) is not a failure.
-  for (const stream of [process.stdout, process.stderr])
-    stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EPIPE") process.exit(0);
-      throw error;
-    });
+  // A reader that has closed the pipe (`agents list | head`) wants no more results. The status says
+  // that they are not whole, as for any program that SIGPIPE ends.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(PIPE_CLOSED);
+    throw error;
+  });
+  // What a command does goes on, and so does its exit code, if nobody reads what it says about it.
+  process.stderr.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
   let shown = false;
   const status = (text: string | undefined): void => {
     if (text === undefined && !shown) return;
