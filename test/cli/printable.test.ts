@@ -2,6 +2,8 @@
  * What strangers write never controls a terminal: the escaping, where lines leave, and the commands
  * that print names.
  */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { describe, expect, it, vi } from "vitest";
 import { oneLine, printable } from "../../core/telemetry/printable.ts";
 import { processTerminal } from "../../services/cli/terminal/Terminal.ts";
@@ -62,5 +64,29 @@ describe("where lines leave", () => {
     expect((await cli.run(["history", "Note", name, "--nats", "nats://x"])).out).toContain(
       "one\\u000atwo",
     );
+  });
+});
+
+const MAIN = new URL("../../dist/services/cli/main.js", import.meta.url).pathname;
+
+/** Runs a command, and closes a pipe of its before it can write. */
+async function exitCode(args: string[], closed: "stdout" | "stderr"): Promise<unknown> {
+  const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  child[closed].destroy();
+  let said = "";
+  const read = closed === "stdout" ? child.stderr : child.stdout;
+  read.on("data", (text) => (said += String(text)));
+  const [code] = (await once(child, "close")) as [number];
+  expect(said).not.toContain("EPIPE");
+  return code;
+}
+
+describe("a reader that goes away, as head does", () => {
+  it("a closed stdout ends a command as SIGPIPE would", async () => {
+    expect(await exitCode(["--help"], "stdout")).toBe(141);
+  });
+
+  it("a closed stderr changes no exit code", async () => {
+    expect(await exitCode(["nonsense"], "stderr")).toBe(2);
   });
 });
