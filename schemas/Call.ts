@@ -73,11 +73,13 @@ export type RemoteCause = { readonly error: RemoteError } | { readonly value: un
 
 /**
  * `suspect`: its host was lost while the call was pending, possibly because of it
- * (`core/input/Suspects`). `token`: the caller may cancel it by this name. Older hosts ignore both.
+ * (`core/input/Suspects`). `token`: the caller may cancel it by this name. `depth`: how many agents
+ * wait for its answer, each for the next; absent: none. Older hosts ignore all three.
  */
 export type Call = CallHead & {
   readonly suspect?: true;
   readonly token?: string;
+  readonly depth?: number;
   /** W3C trace context of the caller. Absent: it is not traced, or a header of a `fetch` has it. */
   readonly traceparent?: string;
 };

@@ -19,6 +19,7 @@
  *    answer `late` does not count, nor does anything while the broker is unreachable. A host that
  *    only stalled claims its own lease again within `RETURN_MS`, and then counts towards
  *    `LOSSES_MAX` only.
+ * 7. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -40,6 +41,7 @@ import type { CallAnswer } from "./CallAnswer.ts";
 import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
+import { deepened } from "./callDepth.ts";
 
 /** Nobody answered for the agent within the deadline. Retry later. */
 export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
@@ -129,6 +131,8 @@ export class CallClient {
     readonly shards: number;
     /** The agent whose code calls (rule 5); undefined for any other caller. */
     readonly caller?: () => Caller | undefined;
+    /** How many agents wait for what the running code does (rule 7). Default: none. */
+    readonly depth?: () => number;
   };
   /**
    * One for all calls in flight to a shard: a controller and a signal for each call would cost a
@@ -186,7 +190,7 @@ export class CallClient {
 
   /**
    * Rejects with `AgentUnreachable`, of which `CallLost` is one, with the reason of `abort`, and
-   * with what `beforeRepeat` throws.
+   * with what `beforeRepeat` throws; with `CallTooDeep` where agents call each other without end.
    */
   call(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
     const { abort } = options;
@@ -197,8 +201,8 @@ export class CallClient {
   }
 
   private async toTheEnd(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
-    const { blobs } = this.parts;
-    const { blob, ...encoded } = await this.encode(call, options.body);
+    const { blobs, depth } = this.parts;
+    const { blob, ...encoded } = await this.encode(deepened(id, call, depth?.()), options.body);
     try {
       return await this.ask(id, encoded, options);
     } finally {

@@ -36,7 +36,7 @@ export async function answerRequest(
   const headers = call.headers as [string, string][];
   const request = makeRequest(method, url, { headers, body, abort });
   const cause = causeOfRequest(id, method, url, agent.time.nowMs());
-  const turn = agent.newTurn(cause, { request, abort });
+  const turn = agent.newTurn(cause, { request, abort, depth: call.depth });
   try {
     const made = await agent.run(turn, async () => {
       const given = await f(request);

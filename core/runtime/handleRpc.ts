@@ -121,7 +121,7 @@ export async function runRpc(
   try {
     const method = stubMethod(agent.agent, call.method);
     const cause = { kind: "rpc", type: call.method, time: agent.time.nowMs() } as const;
-    const turn = agent.newTurn(cause, { abort });
+    const turn = agent.newTurn(cause, { abort, depth: call.depth });
     const isDurable = callableMetadata(method)?.durable === true || call.kind === "durable";
     const key = call.kind === "durable" ? call.key : agent.time.id();
     const { structured = false } = call;
@@ -156,7 +156,8 @@ export async function runRequestRpc(
       throw new TypeError(
         `${call.to} is durable, so its arguments are stored, and a Request can't be: pass its URL and text`,
       );
-    const turn = agent.newTurn({ kind: "rpc", type: call.to, time: agent.time.nowMs() }, { abort });
+    const cause = { kind: "rpc", type: call.to, time: agent.time.nowMs() } as const;
+    const turn = agent.newTurn(cause, { abort, depth: call.depth });
     const headers = call.headers as [string, string][];
     const request = makeRequest(call.method, call.url, { headers, body, abort: turn.abort });
     const what = `the result of ${call.to}`;

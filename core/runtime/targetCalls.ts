@@ -41,7 +41,7 @@ export function resultReply(
 /** A turn of the agent, like a call of one of its own methods. `abort`: of its turn. */
 export async function runTargetCall(
   agent: ActiveAgent,
-  { target: key, method: name, args }: Call & { readonly kind: "target" },
+  { target: key, method: name, args, depth }: Call & { readonly kind: "target" },
   abort: AbortSource | undefined,
 ): Promise<CallReply> {
   const actor = agent.agent;
@@ -52,7 +52,7 @@ export async function runTargetCall(
       if (method === undefined || name in Object.prototype)
         throw new TypeError(`Method ${name} does not exist`);
       const call = (): unknown => method.apply(target, structuredArguments(agent, args));
-      const value = await agent.run(agent.newTurn(cause, { abort }), () =>
+      const value = await agent.run(agent.newTurn(cause, { abort, depth }), () =>
         actor instanceof ObjectActor ? actor.inOrder(call) : call(),
       );
       return resultReply(agent, value, { what: `the result of ${name}`, structured: true });

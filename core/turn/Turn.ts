@@ -43,6 +43,8 @@ export interface TurnContext {
   readonly request?: Request | undefined;
   /** Fires when nobody waits for the turn's answer any more. Default: nobody can say so. */
   readonly abort?: AbortSource | undefined;
+  /** How many agents wait for its answer, each for the next. Default: none. */
+  readonly depth?: number | undefined;
 }
 
 export class Turn {
@@ -56,6 +58,8 @@ export class Turn {
   readonly owner: object;
   /** Its input is done once, across crashes: its writes gather until it ends. */
   readonly durable: boolean;
+  /** How many agents wait for its answer (`CallClient`, rule 7). */
+  readonly depth: number;
   /** In whose context the code runs; replaced once, while it connects. */
   connection: Connection | undefined;
   request: Request | undefined;
@@ -114,6 +118,7 @@ export class Turn {
     this.cause = options.cause;
     this.owner = options.owner;
     this.durable = options.durable ?? false;
+    this.depth = options.depth ?? 0;
     this.input = options.input;
     this.conceals = options.conceals;
     this.direct = options.input !== undefined;

@@ -23,3 +23,9 @@ export const callingAgent = (): ActiveAgent | undefined => {
   const owner = storage.getStore()?.owner;
   return owner instanceof ActiveAgent ? owner : undefined;
 };
+
+/** How many agents wait for what the running code does: its own, and those that wait for its turn. */
+export const callDepth = (): number => {
+  const turn = storage.getStore();
+  return turn === undefined ? 0 : turn.depth + 1;
+};

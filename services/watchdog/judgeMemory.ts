@@ -1,5 +1,5 @@
 /**
- * Judges whether a process is about to run out of memory: one pure rule. The watchdog's thread
+ * Judges whether a process is about to run out of memory or files: one pure rule. The watchdog's thread
  * passes what it sees, and ends the process before V8 aborts it.
  *
  * 1. The heap counts as of the last beat. What the process has grown by since is added, since a
@@ -8,6 +8,8 @@
  *    for `STAYS_MS`. One that is held is judged at once: it may allocate a gigabyte a second.
  * 3. Memory outside of the heap (buffers, WebAssembly) has no limit of V8's. The resident size of
  *    the whole process has one here.
+ * 4. A process that can open no more files takes no connection and stores no snapshot. Its size
+ *    can't be read either, which is how that is seen. It has to last, too.
  */
 
 /** V8 slows down for its last collections before it aborts: there is time left at this part. */
@@ -18,8 +20,8 @@ export interface MemorySeen {
   /** As of the last beat. */
   readonly heapMb: number;
   readonly beatRssMb: number;
-  /** Now. */
-  readonly rssMb: number;
+  /** Now. Undefined: it could not be read (rule 4). */
+  readonly rssMb: number | undefined;
   readonly heapLimitMb: number;
   readonly rssMaxMb: number;
   /** The main thread has not beaten since the last look. */
@@ -32,12 +34,14 @@ export interface MemoryJudgement {
   readonly full: boolean;
   /** The process has to end. */
   readonly over: boolean;
-  /** For the log and the dead letter. */
-  readonly text: string;
+  /** For the log and the dead letter. Undefined: it lacks files, not memory. */
+  readonly text: string | undefined;
 }
 
 export function judgeMemory(seen: MemorySeen): MemoryJudgement {
   const { heapMb, beatRssMb, rssMb, heapLimitMb, rssMaxMb, held, fullForMs } = seen;
+  // Rule 4.
+  if (rssMb === undefined) return { full: true, over: fullForMs >= STAYS_MS, text: undefined };
   const heap = heapMb + Math.max(0, rssMb - beatRssMb); // rule 1
   const heapFull = heapLimitMb > 0 && heap >= heapLimitMb * HEAP_FULL;
   const rssFull = rssMb >= rssMaxMb; // rule 3
@@ -48,3 +52,15 @@ export function judgeMemory(seen: MemorySeen): MemoryJudgement {
     : `it had ${Math.round(rssMb)} of ${Math.round(rssMaxMb)} MB`;
   return { full, over, text };
 }
+
+/** Megabytes that this process has. Undefined: the system's file about it can't be opened. */
+export function residentMb(): number | undefined {
+  try {
+    return process.memoryUsage.rss() / MB;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bytes. */
+const MB = 1024 * 1024;

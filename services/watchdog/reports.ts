@@ -2,7 +2,7 @@
  * What the watchdog of a worker reports to the control process: lines of JSON in a pipe, which the
  * watchdog's thread writes itself, because the main thread may be held. `forkWorker` reads them.
  *
- * - A beat, twice a second: the process runs, whatever its main thread does.
+ * - A beat, twice a second: the process runs. `held`: its main thread does not.
  * - Why the process is about to end, just before it does.
  */
 import { writeSync } from "node:fs";
@@ -24,7 +24,8 @@ export interface Ending {
   readonly exactly: boolean;
 }
 
-export type WatchdogReport = { readonly beat: true } | { readonly ending: Ending };
+export type WatchdogReport =
+  { readonly beat: true; readonly held: boolean } | { readonly ending: Ending };
 
 /** Never throws: without a control process there is nobody to report to. */
 export function report(what: WatchdogReport): void {
@@ -51,11 +52,12 @@ export function reportReader(onReport: (report: WatchdogReport) => void): (chunk
 /** Undefined for anything else: agents' code can write to the pipe, too. */
 function readReport(line: string): WatchdogReport | undefined {
   try {
-    const { beat, ending } = JSON.parse(line) as {
+    const { beat, held, ending } = JSON.parse(line) as {
       readonly beat?: unknown;
+      readonly held?: unknown;
       readonly ending?: Partial<Ending>;
     };
-    if (beat === true) return { beat };
+    if (beat === true) return { beat, held: held === true };
     return typeof ending?.reason === "string" ? { ending: ending as Ending } : undefined;
   } catch {
     return undefined;

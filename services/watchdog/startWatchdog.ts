@@ -24,6 +24,7 @@ import { logLine } from "../node/logLine.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
+import { residentMb } from "./judgeMemory.ts";
 import { report } from "./reports.ts";
 import {
   WHAT_RUNS,
@@ -91,7 +92,7 @@ export function startWatchdog(
     () =>
       board.beat(debuggerUrl() !== undefined, {
         heapMb: getHeapStatistics().used_heap_size / MB,
-        rssMb: process.memoryUsage.rss() / MB,
+        rssMb: residentMb() ?? board.atBeat.rssMb,
       }),
     BEAT_MS,
   );

@@ -12,9 +12,10 @@
  * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
  *    `STALL_QUIET_MS`. Each is told to the main thread, which counts them by agent (`Stall`); where
  *    nobody looked into it, as the hold of the turn that entered last.
- * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
- *    turn that is most often found running is named, else the turn that entered last. It is
- *    `exactly` that one where it runs nearly always: the memory may be another's.
+ * 6. A process whose memory is nearly full is ended, too, before V8 aborts it, and one that can open
+ *    no more files (`judgeMemory`). The turn that is most often found running is named, else the
+ *    turn that entered last. It is `exactly` that one where it runs nearly always: the memory, or
+ *    the files, may be another's.
  */
 import { Session, type Debugger } from "node:inspector";
 import { writeSync } from "node:fs";
@@ -23,7 +24,7 @@ import { logLine, type LogLevel } from "../node/logLine.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HoldMeter } from "./HoldMeter.ts";
-import { judgeMemory } from "./judgeMemory.ts";
+import { judgeMemory, residentMb } from "./judgeMemory.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
 import { WHAT_RUNS, type PausedCode, type Stall, type WatchdogData } from "./pausedCode.ts";
 
@@ -49,8 +50,6 @@ const SEEN_MIN = 3;
 const OUTSIDE_FACTOR = 4;
 
 const { memory, cpuMs, log, endings, reports, heapLimitMb, rssMaxMb } = workerData as WatchdogData;
-/** Bytes. */
-const MB = 1024 * 1024;
 const board = new Board(memory);
 const meter = new HoldMeter();
 
@@ -90,7 +89,7 @@ setInterval(() => {
   void lookInto().finally(() => (looking = false));
 }, LOOK_MS);
 
-if (reports) setInterval(() => report({ beat: true }), REPORT_BEAT_MS);
+if (reports) setInterval(() => report({ beat: true, held: heldMs >= STALL_MS }), REPORT_BEAT_MS);
 
 /** A first look at a stall, then one when the limit of what was found has passed. */
 function nextLookMs(): number {
@@ -114,7 +113,7 @@ function lookAtMemory(nowMs: number): void {
   if (isEnding || board.debugged) return;
   const { heapMb, rssMb: beatRssMb } = board.atBeat;
   if (beatRssMb === 0) return; // no beat yet
-  const seen = { heapMb, beatRssMb, rssMb: process.memoryUsage.rss() / MB, heapLimitMb, rssMaxMb };
+  const seen = { heapMb, beatRssMb, rssMb: residentMb(), heapLimitMb, rssMaxMb };
   const fullForMs = fullSinceMs === undefined ? 0 : nowMs - fullSinceMs;
   const judged = judgeMemory({ ...seen, held: heldMs > 0, fullForMs });
   if (!judged.full) fullSinceMs = undefined;
@@ -124,19 +123,25 @@ function lookAtMemory(nowMs: number): void {
   void endFull(judged.text);
 }
 
-async function endFull(text: string): Promise<void> {
+async function endFull(text: string | undefined): Promise<void> {
   const reasonOf = (how: string): string =>
-    `the memory of its process was nearly full (${text}) ${how}`;
+    text === undefined
+      ? `its process could open no more files ${how}`
+      : `the memory of its process was nearly full (${text}) ${how}`;
   const { last } = board;
   // V8 may abort before the code is paused.
   noteEnding(last, reasonOf("and its turn was the last that had begun"), false);
   const { code, exactly } = await mostSeen();
   const turn = code?.turn ?? last;
-  write("error", "the memory of a process is nearly full: the process is ended", {
+  const message =
+    text === undefined
+      ? "a process can open no more files: the process is ended"
+      : "the memory of a process is nearly full: the process is ended";
+  write("error", message, {
     ...fieldsOf(turn),
     ...(code !== undefined && { where: code.where }),
     exactly,
-    memory: text,
+    ...(text !== undefined && { memory: text }),
   });
   if (code !== undefined)
     noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);

@@ -40,7 +40,7 @@ import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import { DataFolderInUse, lockDataFolder } from "../lock/DataFolderLock.ts";
 import type { FileLock } from "../lock/FileLock.ts";
-import { asyncAmbient, asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
+import { asyncAmbient, asyncAmbientLayer, callDepth, callingAgent } from "../node/AsyncAmbient.ts";
 import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
@@ -267,6 +267,7 @@ const serveRoles = (
       subjects,
       shards,
       caller: callingAgent,
+      depth: callDepth,
     });
     // Runs after gateway and host have stopped, when no call needs the client any more.
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));

@@ -11,6 +11,11 @@ import { LeaseKeeper } from "./LeaseKeeper.ts";
 import { readLeaseRequest } from "./messages.ts";
 import type { WorkerProcess } from "./WorkerProcess.ts";
 
+/**
+ * Beats without a request while the thread is free: 15 s. Workers ask each second or two, unless
+ * code has replaced what they run on, such as `setTimeout`.
+ */
+const SILENT_BEATS_MAX = 30;
 /** Beats of a watchdog after which its process is frozen, or its machine is too busy for it. */
 const BEATS_MISSED_MAX = 3;
 
@@ -49,12 +54,20 @@ export function serveLeases(
           onChange: (leaseChange) => process.send({ leaseChange }),
         }),
       );
+      let silentBeats = 0;
       process.onReport((report) => {
-        if ("beat" in report) beatMs = time.monotonicMs();
+        if (!("beat" in report)) return;
+        beatMs = time.monotonicMs();
+        const asks = report.held || joined.made === undefined || !isReplaced();
+        silentBeats = asks ? 0 : silentBeats + 1;
+        if (silentBeats !== SILENT_BEATS_MAX) return;
+        log.error("a worker asks for no lease although its thread is free, and is ended: its code has replaced what the process needs", { worker: number }); // prettier-ignore
+        process.kill();
       });
       process.onMessage((message) => {
         const request = readLeaseRequest(message);
         if (request === undefined) return;
+        silentBeats = 0;
         void joined.get().then(
           async (customer) => process.send({ leaseAnswer: await customer.ask(request) }),
           (error: unknown) => process.send({ leaseAnswer: { n: request.n, error: String(error) } }),

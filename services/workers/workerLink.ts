@@ -35,8 +35,10 @@ export interface WorkerLink {
 export function workerLink(): WorkerLink | undefined {
   if (process.send === undefined) return undefined;
   // A control process that has ended meanwhile is reported by `stopped` only.
-  const send = (message: FromWorker): void =>
-    void process.send?.(message, undefined, {}, () => undefined);
+  const send = (message: FromWorker): void => {
+    listen();
+    process.send?.(message, undefined, {}, () => undefined);
+  };
   let onAnswer = (_answer: LeaseAnswer): void => undefined;
   let onChange = (_change: LeaseChange): void => undefined;
   let onBegin = (_begin: Begin): void => undefined;
@@ -53,7 +55,7 @@ export function workerLink(): WorkerLink | undefined {
   });
   // Whoever awaits the broker receives the rejection.
   broker.catch(() => undefined);
-  process.on("message", (message) => {
+  const receive = (message: unknown): void => {
     const told = message as ToWorker;
     if ("begin" in told) {
       isolation.begin(told.begin);
@@ -68,11 +70,17 @@ export function workerLink(): WorkerLink | undefined {
     else if ("isolateAnswer" in told) isolation.answered(told.isolateAnswer);
     else if ("returns" in told) isolation.returned(told.returns);
     else if ("stop" in told) onStop("the control process's request");
-  });
-  const closed = new Promise<void>((resolve) => {
-    if (process.connected) process.once("disconnect", resolve);
-    else resolve();
-  });
+  };
+  let close!: () => void;
+  const closed = new Promise<void>((resolve) => (close = resolve));
+  if (!process.connected) close();
+  /** Again before each message: a module may call `process.removeAllListeners()`. */
+  function listen(): void {
+    if (process.listeners("message").includes(receive)) return;
+    process.on("message", receive);
+    process.once("disconnect", close);
+  }
+  listen();
   void closed.then(() => isolation.closed());
   void closed.then(() => onStop("the end of the control process"));
   return {

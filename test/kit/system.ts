@@ -29,7 +29,7 @@ import { gatewayModule } from "../../services/module/gatewayModule.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { Nats } from "../../services/nats/client/Nats.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
-import { asyncAmbientLayer, callingAgent } from "../../services/node/AsyncAmbient.ts";
+import { asyncAmbientLayer, callDepth, callingAgent } from "../../services/node/AsyncAmbient.ts";
 import { gatedCalls } from "../../services/node/gatedCalls.ts";
 import { layer as outgoingLayer } from "../../services/node/NodeOutgoing.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -127,6 +127,7 @@ function callClient(opened: Opened, subjects: Subjects, shards: number): Promise
         subjects,
         shards,
         caller: callingAgent,
+        depth: callDepth,
       });
     }).pipe(Effect.provide(opened.context)),
   );

@@ -33,4 +33,9 @@ describe("when the memory of a process is nearly full", () => {
     expect(text).toBe("it had 2100 of 2000 MB");
     expect(judgeMemory({ ...ROOM, heapMb: 950 }).text).toBe("its heap had 950 of 1000 MB");
   });
+
+  it("a process whose size can't be read has no files left: that has to last, held or not", () => {
+    const none = { rssMb: undefined, held: true };
+    expect([over(none), over({ ...none, fullForMs: 1_000 })]).toEqual([false, true]);
+  });
 });

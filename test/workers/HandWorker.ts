@@ -18,7 +18,8 @@ export class HandWorker implements WorkerProcess {
   readonly serving = new Promise<Serving>((resolve) => (this.serve = resolve));
   readonly ended = new Promise<WorkerEnd>((resolve) => (this.end = resolve));
   readonly send = (message: ToWorker): void => void this.sent.push(message);
-  readonly onMessage = (): void => undefined;
+  say!: (message: unknown) => void;
+  readonly onMessage = (f: (message: unknown) => void): void => void (this.say = f);
   report!: (report: WatchdogReport) => void;
   readonly onReport = (f: (report: WatchdogReport) => void): void => void (this.report = f);
   private readonly options: HandWorkerOptions;

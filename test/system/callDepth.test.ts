@@ -1,0 +1,54 @@
+/** Agents that call each other without end (`core/call/callDepth`). */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Agent, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
+import { CALL_DEPTH_MAX } from "../../core/call/callDepth.ts";
+import { startSystem } from "../kit/system.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+
+interface Env {
+  readonly Link: AgentNamespace<Link>;
+}
+
+class Link extends Agent<Env> {
+  override async onRequest(request: Request): Promise<Response> {
+    const { searchParams } = new URL(request.url);
+    try {
+      return new Response(await this.follow(Number(searchParams.get("links"))));
+    } catch (error) {
+      return new Response(`${(error as Error).name}: ${(error as Error).message}`, { status: 508 });
+    }
+  }
+
+  /** `links` more agents are called, by turns the one and the other. */
+  async follow(links: number): Promise<string> {
+    if (links === 0) return "end";
+    const next = await getAgentByName(this.env.Link, this.name === "a" ? "b" : "a");
+    return next.follow(links - 1);
+  }
+}
+
+let nats: TestNats;
+let system: Awaited<ReturnType<typeof startSystem>>;
+beforeAll(async () => {
+  nats = await startNats();
+  const fetch = async (request: Request, env: object): Promise<Response> =>
+    (await routeAgentRequest(request, env)) ?? new Response(null, { status: 404 });
+  system = await startSystem({ nats: nats.url, shards: 2, module: { agents: { Link }, fetch } });
+});
+afterAll(async () => {
+  await system.stop();
+  await nats.stop();
+});
+
+const follow = async (links: number) => {
+  const answer = await fetch(`${system.url}/agents/link/a?links=${links}`);
+  return [answer.status, await answer.text()];
+};
+
+test("a chain of calls ends at its limit with an error that names the agent", async () => {
+  expect(await follow(CALL_DEPTH_MAX)).toEqual([200, "end"]);
+  const tooDeep = `CallTooDeep: Link/b was not called: ${CALL_DEPTH_MAX} agents wait for this call, each for the next. Do two of them call each other without end?`;
+  expect(await follow(CALL_DEPTH_MAX + 1)).toEqual([508, tooDeep]);
+  expect(await follow(1_000_000)).toEqual([508, tooDeep]);
+  expect(await follow(1)).toEqual([200, "end"]);
+});
