@@ -12,10 +12,10 @@
  * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
  *    `STALL_QUIET_MS`. Each is told to the main thread, which counts them by agent (`Stall`); where
  *    nobody looked into it, as the hold of the turn that entered last.
- * 6. A process whose memory is nearly full is ended, too, before V8 aborts it, and one that can open
- *    no more files (`judgeMemory`). The turn that is most often found running is named, else the
- *    turn that entered last. It is `exactly` that one where it runs nearly always: the memory, or
- *    the files, may be another's.
+ * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
+ *    turn that is most often found running is named, else the turn that entered last. It is
+ *    `exactly` that one where it runs nearly always: the memory may be another's.
+ * 7. So is a process that can open no more files. No turn is named.
  */
 import { Session, type Debugger } from "node:inspector";
 import { writeSync } from "node:fs";
@@ -120,28 +120,30 @@ function lookAtMemory(nowMs: number): void {
   else fullSinceMs ??= nowMs;
   if (!judged.over) return;
   isEnding = true;
+  if (judged.text === undefined) return endWithoutFiles();
   void endFull(judged.text);
 }
 
-async function endFull(text: string | undefined): Promise<void> {
+/** Whoever has opened them may have done so long ago: no turn is blamed. */
+function endWithoutFiles(): void {
+  write("error", "a process can open no more files: the process is ended", {});
+  noteEnding(undefined, "its process could open no more files", false);
+  process.kill(process.pid, "SIGKILL");
+}
+
+async function endFull(text: string): Promise<void> {
   const reasonOf = (how: string): string =>
-    text === undefined
-      ? `its process could open no more files ${how}`
-      : `the memory of its process was nearly full (${text}) ${how}`;
+    `the memory of its process was nearly full (${text}) ${how}`;
   const { last } = board;
   // V8 may abort before the code is paused.
   noteEnding(last, reasonOf("and its turn was the last that had begun"), false);
   const { code, exactly } = await mostSeen();
   const turn = code?.turn ?? last;
-  const message =
-    text === undefined
-      ? "a process can open no more files: the process is ended"
-      : "the memory of a process is nearly full: the process is ended";
-  write("error", message, {
+  write("error", "the memory of a process is nearly full: the process is ended", {
     ...fieldsOf(turn),
     ...(code !== undefined && { where: code.where }),
     exactly,
-    ...(text !== undefined && { memory: text }),
+    memory: text,
   });
   if (code !== undefined)
     noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);
