@@ -60,10 +60,7 @@ export interface SocketAttachment {
   readonly reads?: ReadonlyArray<readonly [id: string, key: string]>;
 }
 
-/**
- * An error on the wire, which the other side's code can catch. Without the stack, which is
- * internal.
- */
+/** An error on the wire, for the other side to catch. Its stack is internal, so it is left out. */
 export interface RemoteError {
   readonly name: string;
   readonly message: string;

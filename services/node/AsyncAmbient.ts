@@ -24,7 +24,7 @@ export const callingAgent = (): ActiveAgent | undefined => {
   return owner instanceof ActiveAgent ? owner : undefined;
 };
 
-/** How many agents wait for what the running code does: its own, and those that wait for its turn. */
+/** How many agents wait for what the running code does: its own, and those waiting for its turn. */
 export const callDepth = (): number => {
   const turn = storage.getStore();
   return turn === undefined ? 0 : turn.depth + 1;

@@ -1,6 +1,6 @@
 /**
- * Judges whether a process is about to run out of memory or files: one pure rule. The watchdog's thread
- * passes what it sees, and ends the process before V8 aborts it.
+ * Judges whether a process is about to run out of memory or files: one pure rule. The watchdog's
+ * thread passes what it sees, and ends the process before V8 aborts it.
  *
  * 1. The heap counts as of the last beat. What the process has grown by since is added, since a
  *    turn that holds the thread may have put all of it on the heap.
