@@ -199,6 +199,7 @@ async function connect(
   let connection = agent.sockets.make(socket);
   const cause = causeOfConnect(socket.id, socket.url, agent.time.nowMs());
   const turn = agent.newTurn(cause, { connection, request });
+  let joined = false;
   try {
     await agent.run(turn, async () => {
       const tags = checkTags(socket.id, await agent.agent.getConnectionTags(connection, ctx));
@@ -210,6 +211,7 @@ async function connect(
       flags.readonly = agent.agent.shouldConnectionBeReadonly(connection, ctx);
       flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
       agent.sockets.join(connection);
+      joined = true;
       if (flags.protocol) sendProtocolFrames(agent, connection);
       const since = sinceOf(socket.url);
       if (since !== undefined) agent.keeping.kept.sendMissed(connection, since);
@@ -218,7 +220,8 @@ async function connect(
     });
   } catch (error) {
     if (agent.discarded) throw error;
-    if (await agent.handleError(turn, error)) return connected(connection);
+    // Before it has joined, nothing has decided what it may do: no `onError` keeps it open.
+    if ((await agent.handleError(turn, error)) && joined) return connected(connection);
     agent.sockets.delete(socketKey(socket));
     agent.sockets.sendText(connection, JSON.stringify({ error: "Internal Server Error" }));
     return { ...connected(connection), close: SETUP_FAILED };

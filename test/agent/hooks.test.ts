@@ -10,6 +10,7 @@ import {
   getAgentByName,
   getCurrentAgent,
   type AgentNamespace,
+  type ConnectionContext,
   type Connection,
   type StateSource,
 } from "agents";
@@ -47,6 +48,10 @@ class HookAgent extends Agent<Env, State> {
       `changed ${state.n} ${source === "server" ? source : source.id} ${connection?.id ?? "-"}`,
     );
     if (state.n === 13) throw new Error("unlucky");
+  }
+  override shouldConnectionBeReadonly(_connection: Connection, { request }: ConnectionContext) {
+    if (request.url.includes("undecided")) throw new Error("undecided");
+    return false;
   }
   override onMessage(_connection: Connection, message: string) {
     throw new Error(`message ${message}`);
@@ -155,6 +160,16 @@ const untilLogged = (line: string) =>
   );
 
 describe("onError", () => {
+  test.each([
+    ["an id of 257 characters", `_pk=${"x".repeat(257)}`],
+    ["a hook that does not decide whether it is readonly", "_pk=undecided"],
+  ])("keeps no socket open that has not joined its agent: %s", async (_what, query) => {
+    const socket = await TestSocket.open(`${gateway.url}/agents/hook-agent/joins?${query}`);
+    await socket.until("it is closed", () => socket.closed !== undefined);
+    expect(socket.closed?.code).toBe(1011);
+    expect(log).toEqual([expect.stringMatching(/^onError\/1 (undecided|A connection tag)/)]);
+  });
+
   test("that returns in onRequest: the caller gets a plain 500; one that throws too", async () => {
     for (const agent of ["hook-agent", "loud-agent"]) {
       const response = await fetch(`${gateway.url}/agents/${agent}/request`);
