@@ -39,19 +39,26 @@ import { ViewTables } from "./ViewTables.ts";
 /** Changes with the tables. */
 const VERSION = 1;
 export interface ViewLimits {
-  /** Events between two transactions: a busy agent's row is written once for several. */
+  /** Events between two transactions: a busy agent's row is written once for all of them. */
   readonly batchEvents: number;
-  /** The same in bytes of events and states, which are in memory meanwhile. */
-  readonly batchBytes: number;
+  /** Rows in memory, in bytes. Past it they are written, and read again when they change. */
+  readonly rowBytesMax: number;
   /** The view is saved when it holds so much in memory: a kill loses what took some seconds. */
   readonly unsavedBytesMax: number;
 }
 
 export const VIEW_LIMITS: ViewLimits = {
-  batchEvents: 2_000,
-  batchBytes: 8 * 2 ** 20,
+  batchEvents: 50_000,
+  rowBytesMax: 16 * 2 ** 20,
   unsavedBytesMax: 32 * 2 ** 20,
 };
+
+/** Of a row in memory, besides its state, error and schedules; about. */
+const ROW_BYTES = 300;
+/** Of a schedule of a row; about. */
+const SCHEDULE_BYTES = 300;
+/** Events between two numbers for whoever waits. */
+const TELL_EVENTS = 2_000;
 
 export interface ViewOptions {
   readonly limits?: ViewLimits;
@@ -100,10 +107,15 @@ export class View {
   private database!: AgentDatabase;
   private tables!: ViewTables;
   private position: Position = NOWHERE;
-  /** Rows that are not written yet. */
-  private readonly pending = new Map<string, { readonly id: AgentId; readonly row: AgentRow }>();
-  private pendingBytes = 0;
-  private pendingEvents = 0;
+  /** The position that the file has. */
+  private saved: Position = NOWHERE;
+  /** Rows in memory: of agents that had events lately. */
+  private readonly rows = new Map<string, { readonly id: AgentId; readonly row: AgentRow }>();
+  private rowBytes = 0;
+  /** Those of them that are not written yet. */
+  private readonly changed = new Set<string>();
+  /** Events that were read since the last write. */
+  private batched = 0;
   /** Ends of agents that were read by this process: their next life follows on them. */
   private readonly ends = new Map<string, AgentRow>();
   /** Rule 8: agents that have an event after the wanted time. None of them is looked at again. */
@@ -133,6 +145,11 @@ export class View {
     return this.position.seqs;
   }
 
+  /** Nothing is in it: it was made now, or forgotten. */
+  get isNew(): boolean {
+    return this.position === NOWHERE;
+  }
+
   /** Rule 8; undefined: it has all agents. */
   get trimmed(): Trimmed | undefined {
     return this.trimmedThen;
@@ -158,7 +175,7 @@ export class View {
   }
 
   /**
-   * Brings the view up to what is stored now (3), and saves it. Rejects with `BrokerUnavailable`,
+   * Brings the view up to what is stored now (3). Rejects with `BrokerUnavailable`,
    * `LocalImageCorrupt`, `ViewNotSaved`, or SQLite's error where the view has no room.
    */
   async catchUp(sources: ViewSources): Promise<void> {
@@ -173,16 +190,27 @@ export class View {
       const fromSeq = start[group]! + 1;
       if (fromSeq > end) continue;
       for await (const entry of sources.changes.between(group, { fromSeq, toSeq: end })) {
-        await this.take(entry, sources.agents);
-        if (!this.isFull) continue;
-        this.write(group, entry.seq);
-        sources.tell?.(done + entry.seq - fromSeq, total);
-        if (this.database.memoryBytes > this.limits.unsavedBytesMax) this.saveAndReopen();
+        const taking = this.take(entry, sources.agents);
+        // Most events need nothing from the broker, and there may be a million of them.
+        if (taking !== undefined) await taking;
+        if (++this.batched % TELL_EVENTS === 0) sources.tell?.(done + entry.seq - fromSeq, total);
+        if (this.isFull) this.write(group, entry.seq);
       }
       this.write(group, end);
       done += end - fromSeq;
     }
-    if (total > 0) this.saveAndReopen();
+  }
+
+  /** Saves what `catchUp` has brought (1). Throws `ViewNotSaved`. */
+  save(): void {
+    const { position } = this;
+    if (!this.kept || isSame(position, this.saved)) return;
+    this.closeKept();
+    this.open();
+    if (!isSame(this.position, position))
+      throw new ViewNotSaved({
+        message: "the view can't be saved: is there room in its folder, and may it be written to?",
+      });
   }
 
   /** As `AgentDatabase.read`. Also throws `LocalImageCorrupt`. */
@@ -194,19 +222,24 @@ export class View {
   forget(): void {
     this.database.close();
     this.databases.discard(this.id);
-    this.pending.clear();
     this.ends.clear();
     this.open();
   }
 
+  /** Saves it where the folder takes it. */
   close(): void {
-    this.save();
+    if (this.kept) this.closeKept();
+    else this.database.close();
   }
 
   private open(): void {
     const { database, cached } = this.databases.open(this.id);
     this.database = database;
+    this.rows.clear();
+    this.rowBytes = 0;
+    this.changed.clear();
     this.position = cached === undefined ? NOWHERE : decodePosition(cached.core);
+    this.saved = this.position;
     if (cached !== undefined && this.position === NOWHERE) return this.forget();
     try {
       this.tables = new ViewTables(database);
@@ -229,68 +262,80 @@ export class View {
     );
   }
 
-  /** Rule 2. */
-  private async take(entry: BackupEntry, sources: RowSources): Promise<void> {
-    const { id, seq, data } = entry;
+  /** Rule 2. A promise only where the broker is asked. */
+  private take(entry: BackupEntry, sources: RowSources): Promise<void> | undefined {
+    const { id, seq } = entry;
     const key = addressKey(id);
-    if (this.past.has(key)) return;
-    const row = this.rowBefore(id);
-    if (seq <= row.seq) return;
-    const next = await this.next(entry, row, sources);
-    if (next === undefined) return;
-    this.pending.set(key, { id, row: next });
-    this.pendingBytes += data.length + (next.state?.length ?? 0);
-    this.pendingEvents++;
-    if (next.ended) this.ends.set(key, next);
-    else this.ends.delete(key);
+    if (this.past.has(key)) return undefined;
+    const row = this.rows.get(key)?.row ?? this.ends.get(key) ?? this.tables.get(id);
+    if (seq <= row.seq) return undefined;
+    const next = this.next(entry, row, sources);
+    if (next instanceof Promise)
+      return next
+        .catch((error: unknown) => this.missed(id, error, sources))
+        .then((found) => this.hold(key, id, found));
+    this.hold(key, id, next);
+    return undefined;
   }
 
   /** The row with an event; undefined: the event changes nothing, because it is too late (8). */
-  private async next(
+  private next(
     entry: BackupEntry,
     row: AgentRow,
     sources: RowSources,
-  ): Promise<AgentRow | undefined> {
+  ): AgentRow | undefined | Promise<AgentRow> {
     const { id } = entry;
     const { atTimeMs } = this;
-    try {
-      if (atTimeMs === Infinity) return await rowAfter(entry, row, sources);
-      const head = headOf(entry);
-      if ((head?.time ?? entry.storedMs) <= atTimeMs) return await rowAfter(entry, row, sources, atTimeMs); // prettier-ignore
-      this.past.add(addressKey(id));
-      return (head?.after ?? 0) <= row.seq ? undefined : await rowAt(id, atTimeMs, row, sources);
-    } catch (error) {
-      if (!(error instanceof HistoryTrimmed)) throw error;
-      const { agents, fromMs } = this.trimmedThen ?? { agents: 0, fromMs: 0 };
-      const example = this.trimmedThen?.example ?? id;
-      const ownMs = await keptFrom(error, sources);
-      this.trimmedThen = { agents: agents + 1, example, fromMs: Math.max(fromMs, ownMs) };
-      this.past.add(addressKey(id));
-      return undefined;
-    }
+    if (atTimeMs === Infinity) return rowAfter(entry, row, sources);
+    const head = headOf(entry);
+    if ((head?.time ?? entry.storedMs) <= atTimeMs) return rowAfter(entry, row, sources, atTimeMs);
+    this.past.add(addressKey(id));
+    return (head?.after ?? 0) <= row.seq ? undefined : rowAt(id, atTimeMs, row, sources);
   }
 
-  private rowBefore(id: AgentId): AgentRow {
-    const key = addressKey(id);
-    return this.pending.get(key)?.row ?? this.ends.get(key) ?? this.tables.get(id);
+  /** Rule 8: counts an agent whose history is trimmed. Rejects with any other error. */
+  private async missed(id: AgentId, error: unknown, sources: RowSources): Promise<undefined> {
+    if (!(error instanceof HistoryTrimmed)) throw error;
+    const { agents, fromMs } = this.trimmedThen ?? { agents: 0, fromMs: 0 };
+    const example = this.trimmedThen?.example ?? id;
+    const ownMs = await keptFrom(error, sources);
+    this.trimmedThen = { agents: agents + 1, example, fromMs: Math.max(fromMs, ownMs) };
+    this.past.add(addressKey(id));
+  }
+
+  private hold(key: string, id: AgentId, row: AgentRow | undefined): void {
+    if (row === undefined) return;
+    const before = this.rows.get(key);
+    this.rowBytes += bytesOf(row) - (before === undefined ? 0 : bytesOf(before.row));
+    this.rows.set(key, { id, row });
+    this.changed.add(key);
+    if (row.ended) this.ends.set(key, row);
+    else this.ends.delete(key);
   }
 
   private get isFull(): boolean {
-    const { batchEvents, batchBytes } = this.limits;
-    return this.pendingEvents >= batchEvents || this.pendingBytes >= batchBytes;
+    const { batchEvents, rowBytesMax } = this.limits;
+    return this.batched >= batchEvents || this.rowBytes >= rowBytesMax;
   }
 
   /** Everything up to `seq` of a group was taken. */
   private write(group: number, seq: number): void {
     this.database.transaction(() => {
-      for (const { id, row } of this.pending.values()) this.tables.put(id, row);
+      for (const key of this.changed) {
+        const { id, row } = this.rows.get(key)!;
+        this.tables.put(id, row);
+      }
     });
     this.commit();
-    this.pending.clear();
-    this.pendingBytes = 0;
-    this.pendingEvents = 0;
+    this.changed.clear();
+    this.batched = 0;
+    if (this.rowBytes >= this.limits.rowBytesMax) {
+      this.rows.clear();
+      this.rowBytes = 0;
+    }
     const { created, seqs } = this.position;
     this.position = { created, seqs: seqs.with(group, seq) };
+    if (this.database.memoryBytes > this.limits.unsavedBytesMax) this.save();
   }
 
   private commit(): void {
@@ -298,25 +343,19 @@ export class View {
   }
 
   /** Rule 1. */
-  private save(): void {
-    if (!this.kept) return this.database.close();
+  private closeKept(): void {
     const core = new TextEncoder().encode(JSON.stringify({ v: VERSION, ...this.position }));
     // The file is written again if this number is another.
     const seq = this.position.seqs.reduce((sum, each) => sum + each, 0) as Sequence;
     this.database.close({ seq, core });
   }
-
-  private saveAndReopen(): void {
-    if (!this.kept) return;
-    const { position } = this;
-    this.save();
-    this.open();
-    if (JSON.stringify(this.position) !== JSON.stringify(position))
-      throw new ViewNotSaved({
-        message: "the view can't be saved: is there room in its folder, and may it be written to?",
-      });
-  }
 }
+
+const isSame = (a: Position, b: Position): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+/** Of memory, about. */
+const bytesOf = ({ state = "", error = "", schedules }: AgentRow): number =>
+  ROW_BYTES + state.length + error.length + schedules.size * SCHEDULE_BYTES;
 
 /** `NOWHERE` for one of another version. */
 function decodePosition(core: Uint8Array): Position {

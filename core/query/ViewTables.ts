@@ -29,6 +29,9 @@ const COLUMNS = [
   "state",
 ];
 
+/** In the order of their values in `put`. `size` is computed. */
+const WRITTEN = COLUMNS.map((name) => (name === "size" ? "pages" : name));
+
 const tableDdl = (table: string): string => `CREATE TABLE ${quoted(table)} (
   name TEXT PRIMARY KEY,
   seq INTEGER,
@@ -47,6 +50,8 @@ export class ViewTables {
   private readonly database: AgentDatabase;
   /** Tables by class. */
   private readonly tables = new Map<string, string>();
+  /** Statements by table: they are used for each row. */
+  private readonly statements = new Map<string, RowStatements>();
 
   /** Makes what is not there yet. */
   constructor(database: AgentDatabase) {
@@ -70,10 +75,7 @@ export class ViewTables {
   get(id: AgentId): AgentRow {
     const table = this.tables.get(id.class);
     if (table === undefined) return NO_ROW;
-    const [row] = this.database.query(
-      `SELECT seq, time, errors, error, fault, pages, schedules, state FROM ${quoted(table)} WHERE name = ?`,
-      [id.name],
-    ).rows;
+    const [row] = this.database.query(this.statementsOf(table).get, [id.name]).rows;
     if (row === undefined) return NO_ROW;
     const [seq, time, errors, error, fault, pages, schedules, state] = row;
     return {
@@ -97,28 +99,23 @@ export class ViewTables {
     if (row.ended) {
       const table = this.tables.get(id.class);
       if (table === undefined) return;
-      this.database.query(`DELETE FROM ${quoted(table)} WHERE name = ?`, [name]);
+      this.database.query(this.statementsOf(table).remove, [name]);
       return;
     }
     const schedules = [...row.schedules.values()];
     const dueSeconds = Math.min(...schedules.map(({ time }) => time));
-    this.database.query(
-      `INSERT OR REPLACE INTO ${quoted(this.tableOf(id.class))}
-       (name, seq, time, errors, error, fault, due, pages, schedules, state)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      [
-        name,
-        row.seq,
-        row.seq === 0 ? null : isoOf(row.timeMs),
-        row.errors,
-        row.error ?? null,
-        row.fault ?? null,
-        dueSeconds === Infinity ? null : isoOf(dueSeconds * 1000),
-        row.pages,
-        JSON.stringify(schedules),
-        row.state ?? null,
-      ],
-    );
+    this.database.query(this.statementsOf(this.tableOf(id.class)).put, [
+      name,
+      row.seq,
+      row.seq === 0 ? null : isoOf(row.timeMs),
+      row.errors,
+      row.error ?? null,
+      row.fault ?? null,
+      dueSeconds === Infinity ? null : isoOf(dueSeconds * 1000),
+      row.pages,
+      JSON.stringify(schedules),
+      row.state ?? null,
+    ]);
   }
 
   /** Makes it where there is none. */
@@ -131,6 +128,14 @@ export class ViewTables {
     this.tables.set(className, table);
     this.makeUnion();
     return table;
+  }
+
+  private statementsOf(table: string): RowStatements {
+    const known = this.statements.get(table);
+    if (known !== undefined) return known;
+    const made = rowStatements(quoted(table));
+    this.statements.set(table, made);
+    return made;
   }
 
   private freeName(className: string): string {
@@ -154,6 +159,23 @@ export class ViewTables {
     this.database.query("DROP VIEW IF EXISTS agents", []);
     this.database.query(`CREATE VIEW agents AS ${parts.join(" UNION ALL ") || nothing}`, []);
   }
+}
+
+interface RowStatements {
+  readonly get: string;
+  readonly put: string;
+  readonly remove: string;
+}
+
+/** `put` changes a row in its place: REPLACE would remove and add it, with its entry in the index. */
+function rowStatements(table: string): RowStatements {
+  const [name, ...changing] = WRITTEN;
+  return {
+    get: `SELECT seq, time, errors, error, fault, pages, schedules, state FROM ${table} WHERE name = ?`,
+    put: `INSERT INTO ${table} (${WRITTEN.join(", ")}) VALUES (${WRITTEN.map(() => "?").join(", ")})
+      ON CONFLICT (${name}) DO UPDATE SET ${changing.map((column) => `${column} = excluded.${column}`).join(", ")}`,
+    remove: `DELETE FROM ${table} WHERE name = ?`,
+  };
 }
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;

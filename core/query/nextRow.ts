@@ -15,24 +15,32 @@ import { afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts"
 export type RowSources = Required<Pick<RebuildSources, "journal" | "snapshots" | "databases">>;
 
 /**
- * The row after an event: by the event, or rebuilt (2, 6). Rejects with `BrokerUnavailable`, and
- * for an earlier time with `HistoryTrimmed`.
+ * The row after an event: by the event, at once, or of the rebuilt agent, as a promise (2, 6). This
+ * rejects with `BrokerUnavailable`, and for an earlier time with `HistoryTrimmed`.
  */
-export async function rowAfter(
+export function rowAfter(
   { id, seq, data }: BackupEntry,
   row: AgentRow,
   sources: RowSources,
   atTimeMs?: number,
-): Promise<AgentRow> {
+): AgentRow | Promise<AgentRow> {
+  let turns: JournalHead["turns"];
   try {
     const { head } = decodeEvent(data);
     const follows = (head.after ?? 0) <= row.seq && !hidesSchedules(head);
     if (follows) return afterEvent(row, seq, head);
-    return await rebuild(id, { seq, turns: head.turns }, row, { ...sources, atTimeMs });
+    turns = head.turns;
   } catch (error) {
-    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-    return { ...row, fault: error.message, ended: false };
+    return faulty(row, error);
   }
+  const rebuilding = rebuild(id, { seq, turns }, row, { ...sources, atTimeMs });
+  return rebuilding.catch((error: unknown) => faulty(row, error));
+}
+
+/** Rule 6. Throws any error but those of damaged bytes. */
+function faulty(row: AgentRow, error: unknown): AgentRow {
+  if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+  return { ...row, fault: error.message, ended: false };
 }
 
 /** Undefined: the event is damaged. */
@@ -66,8 +74,7 @@ export async function rowAt(
     const { seq } = rebuilt.image;
     return closing(rebuilt, () => rowOf(rebuilt, row, { seq, turns: [] }));
   } catch (error) {
-    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-    return { ...row, fault: error.message, ended: false };
+    return faulty(row, error);
   }
 }
 

@@ -61,17 +61,16 @@ export async function* readRange(
   const stream = subjects.streamOf(what, group);
   const subject = what === "inbox" ? `${subjects.namespace}.inbox.>` : subjects.journals();
   try {
-    const messages = reader.messages(stream, subject, { fromSeq, toSeq });
-    for await (const { subject: on, seq, storedMs, data: stored } of messages) {
-      const data = await bytesOf(blobs, stored);
-      // An input that was done since it was read is in the journal; an event that was trimmed since
-      // is named by the next one. Their bodies are gone.
-      const isGone =
-        data === stored &&
-        findClaimCheck(stored) !== undefined &&
-        (await reader.byLeader(stream, { seq })) === undefined;
-      if (!isGone) yield { id: subjects.addressOf(on), seq, storedMs, data };
-    }
+    for await (const batch of reader.batches(stream, subject, { fromSeq, toSeq }))
+      for (const { subject: on, seq, storedMs, data: stored } of batch) {
+        const isCheck = findClaimCheck(stored) !== undefined;
+        const data = isCheck ? await bytesOf(blobs, stored) : stored;
+        // An input that was done since it was read is in the journal; an event that was trimmed
+        // since is named by the next one. Their bodies are gone.
+        const isGone =
+          isCheck && data === stored && (await reader.byLeader(stream, { seq })) === undefined;
+        if (!isGone) yield { id: subjects.addressOf(on), seq, storedMs, data };
+      }
   } catch (error) {
     throw unavailable(error);
   }

@@ -62,6 +62,11 @@ export async function withView<A>(
       if (rebuild) view.forget();
       const startMs = joins.time.monotonicMs();
       const catchUp = async (): Promise<void> => {
+        await upToEvent();
+        // Before the statement, which may be wrong: reading the journals can take minutes.
+        view.save();
+      };
+      const upToEvent = async (): Promise<void> => {
         await view.catchUp(sources);
         while (event !== undefined && (view.seqs[event.group] ?? 0) < event.seq) {
           if (joins.time.monotonicMs() - startMs > EVENT_WAIT_MS)

@@ -3,7 +3,7 @@
  * answered by the agent. A GET tells what it counted, in state and in SQL, so that the bench can
  * check.
  */
-import { Agent, routeAgentRequest } from "agents";
+import { Agent, query, routeAgentRequest, type AgentNamespace } from "agents";
 import { body, github, path, slug, webhook } from "agents/webhooks";
 
 interface Counted {
@@ -47,7 +47,9 @@ export default {
       entity: path("agent", { trust: true }),
     }),
   ],
-  async fetch(request: Request, env: unknown): Promise<Response> {
+  async fetch(request: Request, env: { CountingAgent: AgentNamespace }): Promise<Response> {
+    const sql = new URL(request.url).searchParams.get("sql");
+    if (sql !== null) return Response.json(await query(env.CountingAgent, sql));
     return (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
   },
 };
