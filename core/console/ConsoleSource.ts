@@ -42,7 +42,8 @@ export interface ConsoleSource {
   /**
    * Agents of a class or of all, by class and name: those whose names begin with `prefix` and
    * contain `text` (case does not count), after the agent `after`, `limit` at most. Fewer than
-   * `limit`: there are no more after them.
+   * `limit`: there are no more after them. Without `fresh`, what comes after an agent may be as of
+   * half a minute ago.
    */
   readonly list: (wanted: {
     readonly className: string | undefined;
@@ -50,6 +51,7 @@ export interface ConsoleSource {
     readonly text: string;
     readonly after: AgentOf | undefined;
     readonly limit: number;
+    readonly fresh: boolean;
   }) => Promise<unknown>;
   /**
    * The last `limit` turns that match, between the sequences, oldest first; and the others of the

@@ -140,6 +140,7 @@ export class Console {
             text: given("text") ?? "",
             after: agentAfter(given("after")),
             limit,
+            fresh: query.has("fresh"),
           }),
         );
       if (what === "deliveries")

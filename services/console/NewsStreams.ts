@@ -14,7 +14,7 @@ import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 
 /** Each follows the journals. */
 const PAGES_MAX = 64;
-/** Rule 1: agents and deliveries that a line names; a page that shows more asks again. */
+/** Rule 1: agents and deliveries that a line names. */
 const NAMED_MAX = 500;
 /** Rule 2. */
 const PAUSE_MS = 200;
@@ -23,6 +23,7 @@ const QUIET_MS = 5_000;
 
 /** One line. Empty: rule 3. */
 interface NewsLine {
+  /** Empty: more than a line names. */
   readonly agents?: ReadonlyArray<readonly [className: string, name: string, seq: number]>;
   readonly deliveries?: ReadonlyArray<DeliveryRecord>;
   readonly overview?: unknown;
@@ -84,6 +85,7 @@ class News {
   /** Called with the next news. */
   onNews: () => void = () => undefined;
   private readonly agents = new Map<string, readonly [string, string, number]>();
+  private isTooMany = false;
   private deliveries: DeliveryRecord[] = [];
   private overview: unknown;
 
@@ -97,6 +99,7 @@ class News {
       const key = `${className}/${name}`;
       if (this.agents.size < NAMED_MAX || this.agents.has(key))
         this.agents.set(key, [className, name, news.seq]);
+      else this.isTooMany = true;
     } else if ("deliveries" in news)
       this.deliveries = [...this.deliveries, ...news.deliveries].slice(-NAMED_MAX);
     else this.overview = news.overview;
@@ -111,11 +114,12 @@ class News {
 
   take(): NewsLine {
     const line = {
-      ...(this.agents.size > 0 && { agents: [...this.agents.values()] }),
+      ...(this.agents.size > 0 && { agents: this.isTooMany ? [] : [...this.agents.values()] }),
       ...(this.deliveries.length > 0 && { deliveries: this.deliveries }),
       ...(this.overview !== undefined && { overview: this.overview }),
     };
     this.agents.clear();
+    this.isTooMany = false;
     this.deliveries = [];
     this.overview = undefined;
     return line;

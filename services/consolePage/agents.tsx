@@ -1,40 +1,25 @@
 /**
- * Which agents exist: search, and pages of a list of any length. News refreshes the first page;
- * each further page begins after the last agent shown.
+ * Which agents exist: search, and a list of any length, page by page. News refreshes whatever is
+ * shown (`AgentPages`).
  */
-import { useState } from "react";
-import { withQuery } from "./api.ts";
-import { goQuietly, useAsk, useNextPage, useNewsCount, useRested, type Place } from "./hooks.ts";
-import { AgentLink, Answer, Field, Heading, Problem, Table, Time } from "./parts.tsx";
+import { useContext, useEffect, useMemo, useReducer, useState } from "react";
+import { AgentPages, PAGE } from "./AgentPages.ts";
+import { ask, withQuery } from "./api.ts";
+import { goQuietly, NewsContext, useRested, type Place } from "./hooks.ts";
+import { AgentLink, Field, Heading, Problem, Table, Time, type TableRow } from "./parts.tsx";
 import type { ListedAgent as Listed } from "../cli/commands/list.ts";
 
-interface Pages {
-  readonly list: ReadonlyArray<Listed>;
-  readonly isAll: boolean;
+interface Filter {
+  readonly class: string;
+  readonly text: string;
 }
-const NONE = { question: "", list: [], isAll: false };
-
-/** Some screens; each agent costs the broker a look-up. */
-const PAGE = 100;
 
 export const Agents = ({ place }: { readonly place: Place }) => {
   const filter = { class: place.query.get("class") ?? "", text: place.query.get("text") ?? "" };
-  const set = (change: Partial<typeof filter>): void =>
+  const set = (change: Partial<Filter>): void =>
     goQuietly(withQuery("agents", { ...filter, ...change }));
-  const news = useNewsCount(({ agents }) => agents !== undefined);
-  const question = useRested(withQuery("agents", { ...filter, limit: PAGE }));
-  const first = useAsk<ReadonlyArray<Listed>>(question, news);
-  /** What was shown when the last page was asked for, and that page. */
-  const [pages, setPages] = useState<{ readonly question: string } & Pages>(NONE);
-  const more = useNextPage<ReadonlyArray<Listed>>(question, (page) =>
-    setPages(({ list }) => ({ question, list: [...list, ...page], isAll: page.length < PAGE })),
-  );
-  const { list, isAll } = shownOf(first.value ?? [], pages.question === question ? pages : NONE);
-  const showMore = (): void => {
-    const { class: className, name } = list.at(-1)!;
-    setPages({ question, list, isAll });
-    void more.next(`${question}&after=${encodeURIComponent(`${className}/${name}`)}`);
-  };
+  const rested = { class: useRested(filter.class), text: useRested(filter.text) };
+  const pages = useAgentPages(rested);
   return (
     <>
       <Heading text="Agents" />
@@ -42,38 +27,72 @@ export const Agents = ({ place }: { readonly place: Place }) => {
         <Field label="Class" value={filter.class} onChange={(name) => set({ class: name })} />
         <Field label="Name contains" value={filter.text} onChange={(text) => set({ text })} />
       </form>
-      <Answer of={first}>{() => <AgentTable list={list} />}</Answer>
-      {more.error !== undefined && <Problem text={more.error} />}
-      {!isAll && <button onClick={showMore}>More</button>}
+      {pages?.error !== undefined && <Problem text={pages.error} />}
+      {pages?.list !== undefined ? (
+        <AgentTable list={pages.list} />
+      ) : (
+        pages?.error === undefined && <p className="quiet">Loading…</p>
+      )}
+      {pages?.list !== undefined && !pages.isAll && <button onClick={pages.more}>More</button>}
     </>
   );
 };
 
-/** `first`, and those of `pages` after it: news has moved it since. */
-function shownOf(first: ReadonlyArray<Listed>, pages: Pages): Pages {
-  const last = first.at(-1);
-  if (last === undefined || first.length < PAGE) return { list: first, isAll: true };
-  const rest = pages.list.filter((agent) => isAfter(agent, last));
-  return { list: [...first, ...rest], isAll: pages.isAll };
+const pageTime = {
+  monotonicMs: () => performance.now(),
+  after: (ms: number, run: () => void) => {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Undefined at first. */
+function useAgentPages({ class: className, text }: Filter): AgentPages | undefined {
+  const watch = useContext(NewsContext);
+  const [pages, setPages] = useState<AgentPages>();
+  const [, draw] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => {
+    const made = new AgentPages({
+      filter: { class: className, text },
+      ask: ({ after, fresh }, signal) => {
+        const from = after && `${after.class}/${after.name}`;
+        const wanted = { class: className, text, limit: PAGE, after: from, fresh };
+        return ask<ReadonlyArray<Listed>>(withQuery("agents", wanted), { signal });
+      },
+      onChange: draw,
+      time: pageTime,
+    });
+    setPages(made);
+    const stop = watch((news) => made.hear(news));
+    return () => {
+      stop();
+      made.close();
+    };
+  }, [className, text, watch]);
+  return pages;
 }
 
-/** In the order of the console's list. */
-const isAfter = (a: Listed, b: Listed): boolean =>
-  a.class === b.class ? a.name > b.name : a.class > b.class;
+const AgentTable = ({ list }: { readonly list: ReadonlyArray<Listed> }) => {
+  // Cells of an agent are made once: `Table` draws only rows of pages that were asked for again.
+  const drawn = useMemo(() => new WeakMap<Listed, TableRow["cells"]>(), []);
+  const cellsOf = (agent: Listed): TableRow["cells"] => {
+    let cells = drawn.get(agent);
+    if (cells === undefined) drawn.set(agent, (cells = agentCells(agent)));
+    return cells;
+  };
+  return (
+    <Table
+      label="Agents"
+      columns={["Agent", "Events", "Last", "Host"]}
+      none="No agents."
+      rows={list.map((agent) => ({ key: `${agent.class}/${agent.name}`, cells: cellsOf(agent) }))}
+    />
+  );
+};
 
-const AgentTable = ({ list }: { readonly list: ReadonlyArray<Listed> }) => (
-  <Table
-    label="Agents"
-    columns={["Agent", "Events", "Last", "Host"]}
-    none="No agents."
-    rows={list.map((agent) => ({
-      key: `${agent.class}/${agent.name}`,
-      cells: [
-        <AgentLink agent={agent} />,
-        agent.events,
-        <Time at={agent.time} />,
-        agent.owner ?? "no host",
-      ],
-    }))}
-  />
-);
+const agentCells = (agent: Listed): TableRow["cells"] => [
+  <AgentLink agent={agent} />,
+  agent.events,
+  <Time at={agent.time} />,
+  agent.owner ?? "no host",
+];

@@ -61,6 +61,7 @@ export const act = <A>(path: string): Promise<A> => ask<A>(path, { method: "POST
 
 /** One line of the console's news. */
 export interface News {
+  /** That had events. Empty: any may have. */
   readonly agents?: ReadonlyArray<readonly [className: string, name: string, seq: number]>;
   readonly deliveries?: ReadonlyArray<unknown>;
   readonly overview?: unknown;

@@ -207,15 +207,24 @@ export function useNewsStream(path: string) {
   useEffect(() => {
     const ended = new AbortController();
     const { signal } = ended;
+    let lost = false;
+    const pass = (news: News): void => {
+      // What happened meanwhile was not heard of.
+      const told = lost ? { ...news, agents: [], deliveries: [], overview: {} } : news;
+      lost = false;
+      for (const watcher of watchers.current) watcher(told);
+    };
+    const seen = (): void => {
+      if (!document.hidden && lost) pass({});
+    };
+    document.addEventListener("visibilitychange", seen, { signal });
     const run = async (): Promise<void> => {
-      let lost = false;
       while (!signal.aborted) {
         const tell = (news: News): void => {
           setLive(true);
-          // What happened meanwhile was not heard of.
-          const told = lost ? { ...news, agents: [], deliveries: [], overview: {} } : news;
-          lost = false;
-          for (const watcher of watchers.current) watcher(told);
+          // Nobody sees it: a tab in the background asks for nothing until it is looked at.
+          if (document.hidden) lost = true;
+          else pass(news);
         };
         try {
           await followNews(path, tell, signal);

@@ -84,7 +84,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
         modules,
       };
     },
-    list: async ({ className, prefix, text, after, limit }) => {
+    list: async ({ className, prefix, text, after, limit, fresh }) => {
       const stored =
         className === undefined
           ? undefined
@@ -92,7 +92,8 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
               throw refusalOf(error);
             });
       const part = text.toLowerCase();
-      const matching = (await (after === undefined ? entries.now() : entries.lately())).filter(
+      const isNew = after === undefined || fresh;
+      const matching = (await (isNew ? entries.now() : entries.lately())).filter(
         ({ id }) =>
           (stored === undefined || id.class === stored) &&
           id.name.startsWith(prefix) &&

@@ -1,0 +1,188 @@
+/**
+ * The part of the list of agents that is shown: pages that follow on each other, each asked for
+ * again when an agent of it has news. `agents.tsx` draws it.
+ *
+ * 1. An answer takes the place of what was shown from the agent after which it begins to its own
+ *    last one. No agent is shown twice, and none is left out between two pages, however they move.
+ * 2. One question at a time. After its answer news waits for nine times as long as that took, so
+ *    that an open page keeps the console busy for a tenth of the time at most. A person's wish for
+ *    more does not wait.
+ * 3. News of an agent whose page is being asked for makes the page be asked for again.
+ */
+import { messageOf } from "../../core/errors/thrown.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import type { ListedAgent } from "../cli/commands/list.ts";
+import type { AgentName, News } from "./api.ts";
+
+/** Some screens; each agent costs the broker a look-up. */
+export const PAGE = 100;
+/** Rule 2. */
+const REST_FACTOR = 9;
+/** A busy installation has news all the time. */
+const AGAIN_MS = 1_000;
+
+export interface AgentPagesParts {
+  /** As somebody has typed it; empty: all. */
+  readonly filter: { readonly class: string; readonly text: string };
+  /** Resolves to the first `PAGE` agents after one. `fresh`: as they are now. */
+  readonly ask: (
+    wanted: { readonly after: AgentName | undefined; readonly fresh: boolean },
+    signal: AbortSignal,
+  ) => Promise<ReadonlyArray<ListedAgent>>;
+  /** Called when what is shown has changed. */
+  readonly onChange: () => void;
+  readonly time: Pick<TimeShape, "monotonicMs" | "after">;
+}
+
+export class AgentPages {
+  /** Undefined until the first answer. */
+  list: ReadonlyArray<ListedAgent> | undefined;
+  /** There are no agents after those shown. */
+  isAll = false;
+  /** Why the last question has no answer. */
+  error: string | undefined;
+  private readonly parts: AgentPagesParts;
+  private readonly closed = new AbortController();
+  /** Shown agents that have news at their place, the longest waiting first. */
+  private readonly stale = new Map<string, AgentName>();
+  /** At first: the first page. */
+  private wantsMore = true;
+  private asking = false;
+  private restedMs = 0;
+  private cancelNext = (): void => undefined;
+
+  constructor(parts: AgentPagesParts) {
+    this.parts = parts;
+    this.askNext();
+  }
+
+  /** The next page. */
+  readonly more = (): void => {
+    this.wantsMore = true;
+    this.askNext();
+  };
+
+  hear({ agents }: News): void {
+    if (agents === undefined) return;
+    const { list } = this;
+    // The first answer is still to come, or was an error.
+    if (list === undefined) this.stale.set("", FIRST);
+    else if (agents.length === 0)
+      for (let at = 0; at < Math.max(1, list.length); at += PAGE) this.mark(list[at] ?? FIRST);
+    else
+      for (const [className, name] of agents)
+        if (this.mayBeListed(className, name)) this.mark({ class: className, name });
+    this.askNext();
+  }
+
+  close(): void {
+    this.cancelNext();
+    this.closed.abort();
+  }
+
+  private mayBeListed(className: string, name: string): boolean {
+    const { class: wanted, text } = this.parts.filter;
+    // Classes are found by other spellings, too, so the list tells which one it is.
+    const listed = wanted === "" ? className : (this.list?.[0]?.class ?? className);
+    return className === listed && name.toLowerCase().includes(text.toLowerCase());
+  }
+
+  private mark(agent: AgentName): void {
+    const list = this.list ?? [];
+    const shown = list[placeOf(list, agent)];
+    if (shown === undefined && !this.isAll) return;
+    const place = shown ?? agent;
+    this.stale.set(keyOf(place), place);
+  }
+
+  private askNext(): void {
+    if (this.asking || this.closed.signal.aborted) return;
+    this.cancelNext();
+    if (!this.wantsMore && this.stale.size === 0) return;
+    const isWish = this.wantsMore && this.list !== undefined;
+    const { time } = this.parts;
+    const waitMs = isWish ? 0 : Math.max(0, this.restedMs - time.monotonicMs());
+    this.cancelNext = time.after(waitMs, () => void this.askPage());
+  }
+
+  private async askPage(): Promise<void> {
+    const list = this.list ?? [];
+    const isMore = this.wantsMore;
+    const [oldest = FIRST] = this.stale.values();
+    const start = isMore ? list.length : Math.floor(placeOf(list, oldest) / PAGE) * PAGE;
+    const after = list[start - 1];
+    const end = list[start + PAGE - 1];
+    // Rule 3: what is marked from now on has come after the question.
+    const answered = this.unmark((place) => isIn(place, after, end));
+    this.wantsMore = false;
+    this.asking = true;
+    const { time } = this.parts;
+    const startMs = time.monotonicMs();
+    try {
+      const wanted = { after, fresh: !isMore };
+      const page = await this.parts.ask(wanted, this.closed.signal);
+      this.error = undefined;
+      this.show(after, page);
+      const last = page.length < PAGE ? undefined : page.at(-1);
+      // New agents have pushed the end of what was asked for into the next page.
+      if (end !== undefined && !isIn(end, after, last)) this.mark(end);
+    } catch (error) {
+      this.error = messageOf(error);
+      // With the next news.
+      for (const place of answered) this.mark(place);
+    }
+    const endMs = time.monotonicMs();
+    this.restedMs = Math.max(startMs + AGAIN_MS, endMs + REST_FACTOR * (endMs - startMs));
+    this.asking = false;
+    if (this.closed.signal.aborted) return;
+    this.parts.onChange();
+    if (this.error === undefined) this.askNext();
+  }
+
+  /** Rule 1. */
+  private show(after: AgentName | undefined, page: ReadonlyArray<ListedAgent>): void {
+    const list = this.list ?? [];
+    const last = page.length < PAGE ? undefined : page.at(-1);
+    const before = after === undefined ? [] : list.slice(0, placeOf(list, after) + 1);
+    const rest = last === undefined ? [] : list.filter((agent) => order(agent, last) > 0);
+    this.list = [...before, ...page, ...rest];
+    if (rest.length === 0) this.isAll = last === undefined;
+  }
+
+  private unmark(isMeant: (place: AgentName) => boolean): ReadonlyArray<AgentName> {
+    const meant = [...this.stale.values()].filter(isMeant);
+    for (const place of meant) this.stale.delete(keyOf(place));
+    return meant;
+  }
+}
+
+/** Before all agents. */
+const FIRST: AgentName = { class: "", name: "" };
+
+const keyOf = ({ class: className, name }: AgentName): string => `${className}/${name}`;
+
+/** In the order of the console's list. */
+function order(a: AgentName, b: AgentName): number {
+  if (a.class !== b.class) return a.class < b.class ? -1 : 1;
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}
+
+/** Undefined `after`: from the first; undefined `last`: to the end. */
+const isIn = (
+  place: AgentName,
+  after: AgentName | undefined,
+  last: AgentName | undefined,
+): boolean =>
+  (after === undefined || order(place, after) > 0) &&
+  (last === undefined || order(place, last) <= 0);
+
+/** The index of the first agent that is not before the place. */
+function placeOf(list: ReadonlyArray<AgentName>, place: AgentName): number {
+  let [low, high] = [0, list.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (order(list[middle]!, place) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
