@@ -53,9 +53,9 @@ export const VIEW_LIMITS: ViewLimits = {
   unsavedBytesMax: 32 * 2 ** 20,
 };
 
-/** Of a row in memory, besides its state, error and schedules; about. */
+/** A row in memory, without its state, error and schedules, about. */
 const ROW_BYTES = 300;
-/** Of a schedule of a row; about. */
+/** A schedule of a row, about. */
 const SCHEDULE_BYTES = 300;
 /** Events between two numbers for whoever waits. */
 const TELL_EVENTS = 2_000;
@@ -353,7 +353,7 @@ export class View {
 
 const isSame = (a: Position, b: Position): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** Of memory, about. */
+/** The memory of a row, about. */
 const bytesOf = ({ state = "", error = "", schedules }: AgentRow): number =>
   ROW_BYTES + state.length + error.length + schedules.size * SCHEDULE_BYTES;
 

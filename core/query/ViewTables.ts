@@ -167,7 +167,7 @@ interface RowStatements {
   readonly remove: string;
 }
 
-/** `put` changes a row in its place: REPLACE would remove and add it, with its entry in the index. */
+/** `put` changes a row in its place: REPLACE would remove and add it, and its index entry. */
 function rowStatements(table: string): RowStatements {
   const [name, ...changing] = WRITTEN;
   return {

@@ -9,7 +9,6 @@
  *    more does not wait.
  * 3. News of an agent whose page is being asked for makes the page be asked for again.
  */
-import { messageOf } from "../../core/errors/thrown.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { ListedAgent } from "../cli/commands/list.ts";
 import type { AgentName, News } from "./api.ts";
@@ -127,7 +126,7 @@ export class AgentPages {
       // New agents have pushed the end of what was asked for into the next page.
       if (end !== undefined && !isIn(end, after, last)) this.mark(end);
     } catch (error) {
-      this.error = messageOf(error);
+      this.error = error instanceof Error ? error.message : String(error);
       // With the next news.
       for (const place of answered) this.mark(place);
     }

@@ -1,6 +1,6 @@
 /**
- * Questions over all agents that wait for one another (`core/query/Queries`): how often the journals
- * are read for them, and that each has what was stored before it was asked.
+ * Questions over all agents that wait for one another (`core/query/Queries`): how often the
+ * journals are read for them, and that each has what was stored before it was asked.
  */
 import { expect, test } from "vitest";
 import { LocalImageCorrupt } from "../../core/database/Databases.ts";
