@@ -84,7 +84,9 @@ export function addConsole(program: Command, context: CommandContext): void {
       `
 The API, with "Authorization: Bearer <token>"; GET gives what the reading commands print with --json:
   GET  /api/overview, /api/hosts, /api/top
-  GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&limit=
+  GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&fresh&limit=
+                                   without fresh, those after an agent may be as of
+                                   half a minute ago
   GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows&limit=
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
