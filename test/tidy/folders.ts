@@ -76,6 +76,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
 
 /** Folders of tests that are not named after a folder of the sources, and what they hold. */
 export const TEST_FOLDERS: Readonly<Record<string, string>> = {
+  aiChat: "chats of the reference's own package, whose hosts are killed",
   attack: "what an outsider tries, over real sockets and processes",
   bench: "what is measured, beside what it is compared with",
   cluster: "three brokers",
