@@ -1,7 +1,8 @@
 /**
  * `npm run chat-kills [-- --times <n>]`: chats of the reference's `@cloudflare/ai-chat`, run with
  * its own package, while the host that writes an answer is killed at each point so many times (1).
- * It runs `dist/`: build first. The packages come from npm. Exit code 1 when something did not hold.
+ * It runs `dist/`: build first. The packages come from npm. Exit code 1 when something did not
+ * hold.
  */
 import { parseArgs } from "node:util";
 import { ChatRig, POINTS } from "./ChatRig.ts";

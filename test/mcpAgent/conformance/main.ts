@@ -8,11 +8,11 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { cachedPackages } from "../kit/cachedPackages.ts";
-import { Installation } from "../kit/Installation.ts";
+import { cachedPackages } from "../../kit/cachedPackages.ts";
+import { Installation } from "../../kit/Installation.ts";
 
 const MODULE = fileURLToPath(new URL("./conformanceModule.ts", import.meta.url));
-const CLIENT = fileURLToPath(new URL("../mcp/conformanceClient.ts", import.meta.url));
+const CLIENT = fileURLToPath(new URL("./conformanceClient.ts", import.meta.url));
 const MANIFEST = { dependencies: { "@modelcontextprotocol/conformance": "0.1.16" } };
 
 /** What fails, and why. Whatever else fails is a fault. */

@@ -8,7 +8,7 @@ import { CompleteRequestSchema, SubscribeRequestSchema, UnsubscribeRequestSchema
 import { routeAgentRequest } from "agents";
 import { McpAgent } from "agents/mcp";
 import { z } from "zod";
-import { ToolAgent } from "../mcp/toolModule.ts";
+import { ToolAgent } from "../../mcp/toolModule.ts";
 
 /** One red pixel. */
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="; // prettier-ignore

@@ -5,7 +5,7 @@
  */
 import { AgentClient } from "reference-agents/client";
 import WebSocket from "ws";
-import { pollUntil } from "../kit/poll.ts";
+import { pollUntil } from "../../kit/poll.ts";
 
 interface Added {
   readonly id: string;
