@@ -25,11 +25,15 @@ const modelOf = (chat) => ({
   modelId: "words",
   supportedUrls: {},
   async doStream({ prompt, abortSignal }) {
-    const last = prompt.at(-1);
+    const asked = prompt.findLastIndex(({ role }) => role === "user");
     const body = JSON.stringify({
       chat,
-      question: textOf(prompt.findLast(({ role }) => role === "user")),
-      said: last.role === "assistant" ? textOf(last) : "",
+      question: textOf(prompt[asked]),
+      // An answer that was interrupted is several messages.
+      said: prompt
+        .slice(asked + 1)
+        .map(textOf)
+        .join(""),
       turns: prompt.filter(({ role }) => role === "user").length,
     });
     const answer = await fetch(process.env.MODEL_URL, {
