@@ -15,14 +15,12 @@ const INTRO = "Stateful agents for webhooks, WebSockets and schedules, on NATS J
 const OUTRO = `
 Exit codes:
   0  done
-  1  failed: the message says what and what to do
+  1  failed: the message says why and what to do
   2  the command line is wrong
-  3  there is no such agent, or no such dead letter
-  4  what "agents rerun" has run again came out another way
-141  the reader of the output closed the pipe, like head
+L1  the reader of the output closed the pipe, like head
 
-Options can also be set by the environment variable that their help names.
-"agents help <command>" has each command's options and examples.`;
+Many options can also be set by an environment variable, shown in their help.
+"agents help <command>" shows a command's options and examples.`;
 
 /**
  * Runs one command line, without `node` and the script, and returns its exit code: 0, or 2 for a
@@ -41,7 +39,7 @@ export async function runProgram(
     .helpCommand("help [command]", "show a command's help")
     .addHelpText("after", OUTRO)
     .showSuggestionAfterError()
-    .showHelpAfterError('"agents --help" shows what there is.')
+    .showHelpAfterError('"agents --help" lists the commands.')
     .enablePositionalOptions()
     .exitOverride()
     .configureOutput({

@@ -136,7 +136,7 @@ const WhyTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
               <Table
                 label={`Turns that wrote ${path}`}
                 columns={["Turn", "When", "Cause", "Delivery", "Before", "After"]}
-                none={`No turn wrote ${path}: it has never been there.`}
+                none={`No turn wrote ${path}: it has never existed.`}
                 rows={list.map(({ seq, time, causes, before, after }, n) => ({
                   key: n,
                   cells: [

@@ -195,7 +195,7 @@ const OneDelivery = ({
               const sent = await act<ReadonlyArray<{ readonly id: string }>>(
                 withQuery(`deliveries/${encodeURIComponent(record.id)}/redeliver`, { to }),
               );
-              return `Sent again as ${sent.map(({ id }) => id).join(", ")}.`;
+              return `Delivered again as ${sent.map(({ id }) => id).join(", ")}.`;
             }}
           />
         </div>

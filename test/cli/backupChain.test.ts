@@ -200,7 +200,7 @@ test("verify finds what is wrong, and restore refuses it", async () => {
     return bytes;
   };
   bad((lines) => lines.toSpliced(1, 1));
-  expect((await run(["verify", "bad"])).err).toContain("is not the file that was written");
+  expect((await run(["verify", "bad"])).err).toContain("has changed since it was written");
   expect((await run(["restore", "bad"], "elsewhere")).err).toContain("nothing was written");
   const whole = readFileSync(at(`bad/${name}`));
   writeFileSync(at(`bad/${name}`), whole.subarray(0, whole.length >> 1));

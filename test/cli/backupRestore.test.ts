@@ -209,7 +209,7 @@ describe("agents restore", () => {
     const refused = await run(target, "restore", saved);
     expect(refused.err).toContain("stop the hosts");
     await host.stop();
-    expect((await run(source, "restore", saved)).err).toContain("There are agents here");
+    expect((await run(source, "restore", saved)).err).toContain("This installation has agents");
   });
 
   it("makes all agents: what was stored when the backup began is done once, and what waited goes on", async () => {

@@ -125,7 +125,7 @@ test("it is told apart from a folder with anything else, and goes on only as it 
   mkdirSync(other);
   writeFileSync(join(other, "notes.txt"), "");
   await expect(again({ folder: other })).rejects.toThrow("is not empty");
-  await expect(verify(saved)).rejects.toThrow("goes on with that");
+  await expect(verify(saved)).rejects.toThrow("continues an unfinished backup");
   await expect(backupsIn([folder.path])).rejects.toThrow(
     /unfinished backup, and nothing was removed: run "agents backup/,
   );
@@ -165,7 +165,7 @@ test("what was saved stays, and the rest is as the journals have it by now", asy
   const total = Math.ceil((AGENTS * EVENTS) / SIZES.rangeEventsMin);
   // Two were whole. What came since is read twice.
   expect(ranges).toBe(total - 2 + 2);
-  expect(err[0]).toContain("goes on with the backup that began");
+  expect(err[0]).toContain("continuing the backup that began");
   expect(JSON.parse(out[0]!)).toMatchObject({ inputs: 0, letters: 0 });
   expect(readdirSync(saved).filter((name) => /unfinished|edges/.test(name))).toEqual([]);
   expect(await verify(saved)).toMatchObject({ agents: AGENTS, damaged: [] });

@@ -35,7 +35,7 @@ const start = (shell: (command: string) => string): DevProcess =>
 
 it("opens the console; Ctrl-C stays the terminal's", async () => {
   const own = start((command) => `exec ${command}`);
-  await own.printed(/o and Enter open the console/);
+  await own.printed(/Press o and Enter to open the console/);
   own.child.stdin!.write("what\no\n");
   const url = await pollUntil("the browser", () => {
     const found = opened();

@@ -140,7 +140,7 @@ test("what can't be followed is an error before anything is started", async () =
     [1, ""],
   ]);
   const [both, alone, empty] = errors.map(({ err }) => err);
-  expect(both).toContain("leave out --nats (NATS_URL)");
-  expect(alone).toContain("--agent belongs to --from");
+  expect(both).toContain("remove --nats (NATS_URL)");
+  expect(alone).toContain("--agent requires --from");
   expect(empty).toMatch(/agents provision/);
 });

@@ -60,7 +60,7 @@ test("is what the other was then, and each goes its own way", async () => {
   expect((await call<Kept>("first", "all")).notes.at(-1)).toBe("three");
 
   const now = await agents("fork", "Keeper", "first", "third");
-  expect(now.out).toMatch(/^Keeper\/third is what Keeper\/first was at sequence \d+: \d+ events, 2 timers armed\.\n$/); // prettier-ignore
+  expect(now.out).toMatch(/^Keeper\/third was forked from Keeper\/first at sequence \d+: \d+ events, 2 timers armed\.\n$/); // prettier-ignore
   expect(await call<Kept>("third", "all")).toEqual(await call<Kept>("first", "all"));
 });
 

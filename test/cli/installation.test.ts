@@ -118,7 +118,7 @@ describe("agents call", () => {
       "call", "WorkAgent", "x", "finished", "--timeout", "1", ...other,
     ]); // prettier-ignore
     expect(code).toBe(1);
-    expect(err).toContain("Does a host run");
+    expect(err).toContain("Is a host running");
   });
 });
 
@@ -195,7 +195,7 @@ describe("agents approvals", () => {
     expect(await agents(["approvals", "WorkAgent", "asker-2"])).toEqual({
       code: 0,
       out: "",
-      err: "Nothing waits for an answer.",
+      err: "No open approvals.",
     });
     expect((await agents(["approvals", "WorkAgent", "nobody"])).code).toBe(3);
   });

@@ -159,7 +159,7 @@ describe("agents state", () => {
     expect(await run("2020-01-01T00:00:00Z")).toMatchObject({ code: 3, out: "" });
     expect((await run("2020-01-01T00:00:00Z")).err).toContain("had no event at 2020-01-01");
     expect(await run("yesterday")).toMatchObject({ code: 2 });
-    expect((await run("yesterday")).err).toContain("--at yesterday: give a journal sequence");
+    expect((await run("yesterday")).err).toContain("--at yesterday: use a journal sequence");
   });
 });
 
@@ -293,7 +293,7 @@ describe("the command line", () => {
       [["dev", "--port", "x"], /whole number from 0 to 65535/],
       [["list", "--namespace", "a.b", ...NATS], /letters, digits/],
       [["provision"], /--nats/],
-      [["dead", "show", "x"], /Give its number/],
+      [["dead", "show", "x"], /Use the number of a dead letter/],
       [["tail", "--limit", "0"], /whole number from 1/],
       [["gateway", "server.ts"], /needs a broker/],
       [
@@ -304,9 +304,15 @@ describe("the command line", () => {
       [["gateway", ...NATS, "--public-url", "hooks.example.com"], /scheme and host/],
       [["host", ...NATS, "--workers", "0"], /auto, or a whole number from 1 to 256/],
       [["gateway", ...NATS, "--workers", "many"], /auto, or a whole number from 1 to 256/],
-      [["dev", "--workers", "2"], /for gateway and host; dev has one worker/],
-      [["mail", ...NATS, "--workers", "2"], /for gateway and host; start mail as often/],
-      [["console", ...NATS, "--workers", "2"], /for gateway and host; the console is one process/],
+      [["dev", "--workers", "2"], /Only gateway and host have workers; dev has one worker/],
+      [
+        ["mail", ...NATS, "--workers", "2"],
+        /Only gateway and host have workers; start several mail processes/,
+      ],
+      [
+        ["console", ...NATS, "--workers", "2"],
+        /Only gateway and host have workers; the console is one process/,
+      ],
     ];
     for (const [args, says] of wrong)
       expect(await cli.run(args), args.join(" ")).toMatchObject({

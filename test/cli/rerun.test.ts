@@ -186,7 +186,11 @@ test("--failed runs only what failed or was tried again", async () => {
 test("says what is wrong", async () => {
   const cases: ReadonlyArray<readonly [string[], number, string]> = [
     [["RepoAgent", "nobody", NOW], 3, "nobody"],
-    [["RepoAgent", "hello", NONE], 1, "exports no agent class RepoAgent; it has OtherAgent"],
+    [
+      ["RepoAgent", "hello", NONE],
+      1,
+      "does not export an agent class RepoAgent; its classes: OtherAgent",
+    ],
     [["RepoAgent", "hello", pathOf("./rerun/gone.ts")], 1, "no such file"],
     [["RepoAgent", "hello", NOW, "--last", "0"], 2, "--last"],
   ];

@@ -41,7 +41,7 @@ describe("agents dev", () => {
     const dev = start(["dev", ...FREE]);
     const url = await dev.printed(/^ {2}url +(\S+)/m);
     const metrics = await dev.printed(/^ {2}metrics +(\S+)/m);
-    await dev.printed(/Ctrl-C stops it/);
+    await dev.printed(/Press Ctrl-C to stop/);
     expect(await get(url)).toMatchObject({ says: "one" });
     expect(await (await fetch(metrics)).text()).toContain("\nstarts_total 1\n");
     expect((await fetch(metrics.replace("metrics", "readyz"))).status).toBe(200);
@@ -56,7 +56,7 @@ describe("agents dev", () => {
 
     dev.child.kill("SIGINT");
     expect(await dev.ended).toBe(0);
-    expect(dev.out).toMatch(/Stopping …\nstop\nStopped\. The data stays in \.agents\.\n$/);
+    expect(dev.out).toMatch(/Stopping …\nstop\nStopped\. The data is kept in \.agents\.\n$/);
     expect(existsSync(at(".agents/dev.json"))).toBe(false);
     expect(dev.err).toBe("");
   });
@@ -65,7 +65,7 @@ describe("agents dev", () => {
     writeFileSync(at(".env"), "SECRET=from-file");
     const first = start(["dev", ...FREE]);
     const url = await first.printed(/^ {2}url +(\S+)/m);
-    await first.printed(/Ctrl-C stops it/);
+    await first.printed(/Press Ctrl-C to stop/);
     expect(await get(url)).toMatchObject({ env: "from-file" });
     const kept = readFileSync(at(".agents/dev-secrets.env"), "utf8");
     expect(kept).toMatch(
@@ -88,13 +88,13 @@ describe("agents dev", () => {
   it("loads the module again when it changes, and runs on with the old code while it can't be loaded", async () => {
     const dev = start(["dev", ...FREE]);
     const url = await dev.printed(/^ {2}url +(\S+)/m);
-    await dev.printed(/Ctrl-C stops it/);
+    await dev.printed(/Press Ctrl-C to stop/);
     writeFileSync(at("server.ts"), MODULE("two"));
-    await dev.printed(/server\.ts changed: loaded again/);
+    await dev.printed(/server\.ts changed: reloaded/);
     expect(await get(url)).toMatchObject({ says: "two" });
     writeFileSync(at("server.ts"), "export class {");
     await dev.printed(
-      /can't be loaded\. The code from before runs on\.\nsyntax error\n.*server\.ts:1:/,
+      /can't be loaded\. The previous code keeps running\.\nsyntax error\n.*server\.ts:1:/,
     );
     expect(await get(url)).toMatchObject({ says: "two" });
     writeFileSync(at("server.ts"), MODULE("three"));
@@ -103,7 +103,7 @@ describe("agents dev", () => {
 
   it("a second Ctrl-C ends it at once; two signals of one key press are one", async () => {
     const dev = start(["dev", ...FREE], { HANG: "1" });
-    await dev.printed(/Ctrl-C stops it/);
+    await dev.printed(/Press Ctrl-C to stop/);
     dev.child.kill("SIGINT");
     dev.child.kill("SIGINT");
     await dev.printed(/^stop$/m);
@@ -115,13 +115,13 @@ describe("agents dev", () => {
 
   it("two on one data folder are refused; a note left by a killed one is not in the way", async () => {
     const first = start(["dev", ...FREE]);
-    await first.printed(/Ctrl-C stops it/);
+    await first.printed(/Press Ctrl-C to stop/);
     const second = start(["dev", ...FREE]);
     expect(await second.ended).toBe(1);
     expect(second.err).toContain(`process ${first.child.pid}`);
     await first.kill();
     expect(existsSync(at(".agents/dev.json"))).toBe(true);
-    await start(["dev", ...FREE]).printed(/Ctrl-C stops it/);
+    await start(["dev", ...FREE]).printed(/Press Ctrl-C to stop/);
   });
 
   it("a module that is not there or not right is an error with the remedy", async () => {
@@ -132,7 +132,7 @@ describe("agents dev", () => {
     rmSync(at("server.ts"));
     const none = start(["dev", ...FREE]);
     expect(await none.ended).toBe(2);
-    expect(none.err).toContain("No module given and none found here");
+    expect(none.err).toContain("No module was given and none was found here");
   });
 
   it("a module that can't be loaded stops the broker that was started meanwhile", async () => {
@@ -204,7 +204,7 @@ describe("agents gateway and host", () => {
     expect(await neither.ended).toBe(1);
     expect(neither.err).toMatch(/NEW or OLD not set: server\.ts verifies/);
     const dev = start(["dev", ...FREE], { OLD: "s" });
-    await dev.printed(/Ctrl-C stops it/);
+    await dev.printed(/Press Ctrl-C to stop/);
     expect(readFileSync(at(".agents/dev-secrets.env"), "utf8")).toMatch(
       /^GITHUB_WEBHOOK_SECRET=\S+\nAPPROVAL_SECRET=\S+\n$/,
     );

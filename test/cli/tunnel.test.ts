@@ -42,7 +42,7 @@ it("runs the program with the local address, and ends it", async () => {
 
 it("a program that ends without a URL fails the start, with what it printed", async () => {
   await expect(open(`console.error("no such account"); process.exit(3)`)).rejects.toThrow(
-    /gave no public URL: it ended with code 3.*no such account/s,
+    /printed no public URL: it ended with code 3.*no such account/s,
   );
 });
 
@@ -53,14 +53,14 @@ it("a program that ends later is told of", async () => {
     (line) => warnings.push(line),
   );
   await pollUntil("a warning", () => warnings.length > 0 || { done: false, saw: "none" });
-  expect(warnings[0]).toContain("nothing arrives at https://a.example.com any more");
+  expect(warnings[0]).toContain("Requests to https://a.example.com no longer arrive");
 });
 
 it("a URL needs no program, and port 0 needs a number", async () => {
   const tunnel = (given: string, port: number) =>
     openTunnel({ tunnel: given, port, time: machineTime, warn: () => undefined });
   expect((await tunnel("https://dev.example.com/", 0)).url).toBe("https://dev.example.com");
-  await expect(tunnel("cloudflared", 0)).rejects.toThrow("Give one with --port");
+  await expect(tunnel("cloudflared", 0)).rejects.toThrow("Set one with --port");
 });
 
 it("every provider has a settings page", () => {

@@ -114,10 +114,10 @@ describe("agents why", () => {
   });
 
   it("says what is wrong with a path, and when there was never such a value", async () => {
-    expect(await run("why", ...AGENT, "a..b")).toMatchObject({ code: 2, err: expect.stringContaining("is no path") as string }); // prettier-ignore
+    expect(await run("why", ...AGENT, "a..b")).toMatchObject({ code: 2, err: expect.stringContaining("is not a path") as string }); // prettier-ignore
     expect(await run("why", ...AGENT, "table:events")).toMatchObject({ code: 2, err: expect.stringContaining("key in brackets") as string }); // prettier-ignore
     expect(await run("why", ...AGENT, "members[ann]")).toMatchObject({ code: 2, err: expect.stringContaining("name and team") as string }); // prettier-ignore
-    expect(await run("why", ...AGENT, "never")).toEqual({ code: 0, out: "", err: "No turn wrote never: it has never been there." }); // prettier-ignore
+    expect(await run("why", ...AGENT, "never")).toEqual({ code: 0, out: "", err: "No turn wrote never: it has never existed." }); // prettier-ignore
     expect(await run("why", "RepoAgnet", "octo-demo", "open")).toMatchObject({ code: 3, err: expect.stringContaining("Did you mean RepoAgent?") as string }); // prettier-ignore
   });
 });

@@ -141,7 +141,7 @@ describe("--workers 2", () => {
   it("a worker without a parent is refused", async () => {
     const { code, err } = await run("host", MODULE, "--nats", nats.url, "--worker", "0");
     expect(code).toBe(2);
-    expect(err).toContain("--worker is what a control process gives");
+    expect(err).toContain("--worker is set by a control process");
   });
 
   it("what is wrong with the start is told once, and nothing is tried again", async () => {

@@ -219,7 +219,7 @@ describe("agents console", () => {
     await own.ended;
     await expect(serve(["--token-file", `${file}s`], {})).rejects.toThrow("can't be read");
     const both = serve(["--token-file", file], { AGENTS_CONSOLE_TOKEN: TOKEN });
-    await expect(both).rejects.toThrow("give one of them");
+    await expect(both).rejects.toThrow("Use one of them");
   });
 
   it("accepts the public host that it is given, and no other", async () => {
@@ -449,7 +449,7 @@ describe("the console's page", () => {
     await page.goto(`${served.url}/#/${path}/tables?query=${query}`);
     await page.getByRole("columnheader", { name: "<b>" }).waitFor();
     await page.goto(`${served.url}/#/${path}/why?path=${encodeURIComponent("state.<img src=x onerror=hacked=1>")}`); // prettier-ignore
-    await page.getByText("it has never been there").waitFor();
+    await page.getByText("it has never existed").waitFor();
     expect(await page.evaluate("typeof hacked")).toBe("undefined");
     expect(await page.locator("main img, main svg, main script").count()).toBe(0);
     expect(broken).toEqual([]);

@@ -19,7 +19,7 @@ test("is a failure with its reason where a command has ended before its end", as
     "a warning: agents: as such\n40 events run again\nagents: The broker is away: gone.\n";
   await expect(ran(1, LINES, err)).rejects.toMatchObject({
     status: 400,
-    message: "The broker is away: gone. (agents rerun had 2 results until then)",
+    message: "The broker is away: gone. (agents rerun had 2 results by then)",
   });
   await expect(ran(3, "", "agents: There is no agent A/a\n")).rejects.toMatchObject({
     status: 404,

@@ -76,7 +76,7 @@ describe("four stream groups under least privilege", () => {
   test("the operator erases an agent: its host ends it, and what its group stores is gone", async () => {
     const erased = await cli("operator", "erase", "Ledger", AGENTS[9]!, "--yes");
     expect(erased).toMatchObject({ code: 0 });
-    expect(erased.text).toContain("Local files are gone from host-");
+    expect(erased.text).toContain("Local files were removed from host-");
     expect((await cli("reader", "state", "Ledger", AGENTS[9]!)).text).not.toContain("count");
     expect((await cli("reader", "history", "Ledger", AGENTS[9]!)).text).toContain("destroyed");
     expect((await cli("operator", "export", "Ledger", AGENTS[10]!)).code).toBe(0);

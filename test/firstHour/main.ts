@@ -94,7 +94,7 @@ async function firstHour(tarball: string): Promise<void> {
   );
   await step("npm install", () => app.run("npm", "install"));
   const serving = await step("npm start serves", () =>
-    app.serve(/Ctrl-C stops it/, "npm", "start", "--", "--port", "0", "--admin-port", "0"),
+    app.serve(/Press Ctrl-C to stop/, "npm", "start", "--", "--port", "0", "--admin-port", "0"),
   );
   const url = await serving.printed(/ url\s+(\S+)/);
   await step("a signed webhook is answered", () => expectStatus(sendCurl(serving.text, url), 200));
@@ -136,10 +136,13 @@ async function breakAndMend(serving: Server, url: string): Promise<void> {
   const text = readFileSync(file, "utf8");
   const from = serving.text.length;
   writeFileSync(file, text.replace("onRequest(request: Request)", "onRequest(request: )"));
-  await serving.printed(/can't be loaded. The code from before runs on.[^]*server\.ts:\d+/, from);
+  await serving.printed(
+    /can't be loaded. The previous code keeps running.[^]*server\.ts:\d+/,
+    from,
+  );
   await expectStatus(sendCurl(serving.text, url), 200);
   writeFileSync(file, text);
-  await serving.printed(/loaded again/, from);
+  await serving.printed(/changed: reloaded/, from);
 }
 
 /** How an app that was written for the reference installs it: `npm install agents@npm:turnkeep`. */

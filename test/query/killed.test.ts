@@ -84,7 +84,7 @@ it("is an error in the console, when the process that runs it is killed", async 
   const answer = await asked;
   expect([answer.status, await answer.json()]).toEqual([
     503,
-    { error: "agents query was ended by SIGKILL before it had an answer. Ask again." },
+    { error: "agents query was ended by SIGKILL before it had a result. Try again." },
   ]);
   served.process.kill();
 });

@@ -272,14 +272,14 @@ test("as of an earlier time it has the agents of then", async () => {
   const trimmed = await agents("query", ...sold, ...at.with(1, "2026-01-01T00:00:00Z"));
   expect(trimmed.code).toBe(3);
   expect(trimmed.err).toMatch(
-    /^As of 2026-01-01T00:00:00.000Z there is no answer: the history of \d+ agents? is trimmed \(Shop\/.*\)\. There is one from \S+Z on; where the events were archived, name the archive \(--archive\)\.$/m,
+    /^There is no answer as of 2026-01-01T00:00:00.000Z, because the history of \d+ agents? is trimmed \(Shop\/.*\)\. The earliest possible time is \S+Z\. If the events were archived, specify the archive \(--archive\)\.$/m,
   );
   expect(await rows(...sold, ...at)).toEqual([{ sold: 1 }]);
   expect(await rows("SELECT count(*) AS n FROM agents", "--at", "0s")).toEqual(
     await rows("SELECT count(*) AS n FROM agents"),
   );
   expect((await agents("query", ...sold, ...at, "--rebuild")).err).toContain("leave out --rebuild");
-  expect((await agents("query", ...sold, "--at", "42")).err).toContain("give how long ago");
+  expect((await agents("query", ...sold, "--at", "42")).err).toContain("use how long ago");
 });
 
 test("it waits for an event that it is told to have", async () => {

@@ -161,7 +161,7 @@ test("with the archive every command reads journal and archive as one", async ()
   const seqOf = (line: string) => (JSON.parse(line) as { readonly seq: number }).seq;
   expect(changes.map(seqOf)).toEqual(told.map(({ seq }) => seq));
   const kept = await agents(...follow.slice(0, -1), "1");
-  expect(kept.err).toContain("name the archive");
+  expect(kept.err).toContain("specify the archive");
   const wrong = await agents("state", "keeper", "old", "--archive", "/no/url");
   expect(wrong).toMatchObject({ code: 2 });
   expect(wrong.err).toContain("give a folder's or a bucket's URL");
@@ -201,7 +201,7 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   const base = (await ports.snapshots.bases(ID))!.copies[0]!;
   const refused = await agents("erase", "keeper", "old", "--yes");
   expect(refused).toMatchObject({ code: 1 });
-  expect(refused.err).toMatch(/lies in an archive .* Nothing was removed.*--archive/);
+  expect(refused.err).toMatch(/is in an archive .* Nothing was removed.*--archive/);
   const parts = files.filter((file) => file.endsWith(".gz")).map((file) => join(root, file));
   const whole = parts.map((part) => readFileSync(part));
   const receipt = installation.pathOf("receipt.json");
@@ -219,7 +219,7 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   const erased = await agents("erase", "keeper", "old", ...given, saved);
   expect(erased).toMatchObject({ code: 0 });
   expect(erased.err).toMatch(/The backup \S+\/saved of \S+ holds [1-9]\d* lines of it/);
-  expect(erased.out).toMatch(/\d+ parts of it are gone from the archive/);
+  expect(erased.out).toMatch(/\d+ parts of it were removed from the archive/);
   expect(await ports.snapshots.bases(ID)).toBeUndefined();
   for (const file of mentions) expect(readFileSync(join(root, file)).includes('"old"')).toBe(false);
 
@@ -239,7 +239,7 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   await ports.deadLetters.put(ID, encodeDeadLetter(letter, new Uint8Array(1)));
   const late = await verify();
   expect(late).toMatchObject({ code: 1 });
-  expect(JSON.parse(late.out)).toMatchObject({ found: [expect.stringMatching(/a snapshot of before its end/), expect.stringMatching(/a dead letter of before/)] }); // prettier-ignore
+  expect(JSON.parse(late.out)).toMatchObject({ found: [expect.stringMatching(/a snapshot from before the erasure/), expect.stringMatching(/a dead letter from before the erasure/)] }); // prettier-ignore
   expect(await agents("erase", "keeper", "old", "--yes", "--archive", archiveUrl)).toMatchObject({ code: 0 }); // prettier-ignore
   // What it stores in a later life is its own.
   await call("old", "note", "anew");

@@ -49,7 +49,7 @@ export class Operator {
       await erase(this.ports as unknown as ReadPorts, terminal, time, what);
     } catch (error) {
       said.push((error as Error).message);
-      const nothing = (error as Error).message.startsWith("There is nothing of");
+      const nothing = (error as Error).message.startsWith("Nothing is stored about");
       weather.trace.add(`operator hears ${said.join(" | ")}`);
       weather.bit(nothing ? "nothing to erase" : "erase failed");
       return nothing;

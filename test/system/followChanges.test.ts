@@ -115,8 +115,8 @@ test("says what is wrong with what it is given", async () => {
   const { follow } = await start();
   for (const [args, message] of [
     [["--follow", "--from", "yesterday"], /position/],
-    [["counter"], /Name the agent/],
-    [["counter", "a", "--from", "end"], /belong to --follow/],
+    [["counter"], /Specify the agent/],
+    [["counter", "a", "--from", "end"], /require --follow/],
   ] as const) {
     const { ended, err } = follow(...args);
     expect(await ended).toBe(2);

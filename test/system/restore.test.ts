@@ -250,8 +250,8 @@ test("under traffic nothing is lost and nothing applies twice", async () => {
 test("says what is wrong with what it is given", async () => {
   await hook("wrong", "a");
   const cases = [
-    [["restore", "ledger", "wrong"], /Say to which point/],
-    [["restore", "folder", "--at", "3"], /Give the agent's name too/],
+    [["restore", "ledger", "wrong"], /Specify the point/],
+    [["restore", "folder", "--at", "3"], /Specify the agent's name too/],
     [["restore", "ledger", "nobody", "--at", "3", "--yes"], /There is no agent/],
     [["restore", "ledger", "wrong", "--at", "yesterday", "--yes"], /--at yesterday/],
     [["restore", "ledger", "wrong", "--at", "999999", "--yes"], /is at that point/],

@@ -59,7 +59,7 @@ export class BackupLog {
     const names = (await readdir(folder)).filter((name) => !name.startsWith(LOCK));
     const log = new BackupLog(folder);
     if (names.includes(MANIFEST) || (names.length > 0 && !names.includes(LOG)))
-      throw failed(`${folder} is not empty: give a new folder for each backup.`);
+      throw failed(`${folder} is not empty. Use a new folder for each backup.`);
     await log.read();
     return log;
   }
@@ -103,7 +103,7 @@ export class BackupLog {
     if (plan === undefined) return writeFile(join(this.folder, LOG), "", { mode: PRIVATE_FILE });
     if (plan.v !== VERSION)
       throw failed(
-        `${this.folder} was begun by another release, which alone can go on with it. Give a new folder.`,
+        `${this.folder} is an unfinished backup of another release, and only that release can continue it. Use a new folder.`,
       );
     this.plan = plan;
     for (const line of lines.slice(1)) {

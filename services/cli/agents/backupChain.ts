@@ -58,7 +58,7 @@ export async function readChain(path: string): Promise<BackupChain> {
     const found = await readManifest(earlier).catch(() => undefined);
     if (found?.id !== since.id || links.length >= LINKS_MAX)
       throw failed(
-        `${at} builds on another backup (${since.id}), which is not in ${earlier}: put it back there.`,
+        `${at} builds on another backup (${since.id}), which is not in ${earlier}. Move it back there.`,
       );
     links.unshift({ path: earlier, manifest: found });
   }
@@ -66,7 +66,7 @@ export async function readChain(path: string): Promise<BackupChain> {
   const other = links.find(({ manifest }) => sharesOf(manifest) !== shares);
   if (other !== undefined)
     throw new CorruptFrame({
-      message: `${other.path} divides its agents otherwise than what it builds on`,
+      message: `${other.path} divides its agents differently from the backup that it builds on`,
     });
   return { links, shares };
 }

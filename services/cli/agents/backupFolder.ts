@@ -142,7 +142,7 @@ export async function readManifest(folder: string): Promise<BackupManifest> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
   if (text === undefined)
     throw failed(
-      `${folder} has no ${MANIFEST}: it is no backup, or one that was not finished. The same "agents backup" goes on with that.`,
+      `${folder} has no ${MANIFEST}: it is not a backup, or an unfinished one. Running the same "agents backup" again continues an unfinished backup.`,
     );
   return decodeManifest(text);
 }
@@ -168,9 +168,9 @@ export async function* readEntries(
     });
   }
   if (sum !== undefined && hash.digest("hex") !== sum)
-    throw new CorruptFrame({ message: `${path} is not the file that was written` });
+    throw new CorruptFrame({ message: `${path} has changed since it was written` });
   if (count !== lines)
-    throw new CorruptFrame({ message: `${path}: ${lines} lines were saved, ${count} are there` });
+    throw new CorruptFrame({ message: `${path}: ${lines} lines were saved, and it has ${count}` });
 }
 
 /** Lines of a gzipped file. Its bytes are also given to `hash`. */

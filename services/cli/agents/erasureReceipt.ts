@@ -28,7 +28,7 @@ export const sha256 = (content: string | Uint8Array): string =>
 /** Throws `CliError` if the file exists. Called before anything is erased. */
 export function refuseReceipt(path: string): void {
   if (existsSync(path))
-    throw failed(`${path} exists. Nothing was removed. Give a new file for each receipt.`);
+    throw failed(`${path} exists already. Nothing was removed. Use a new file for each receipt.`);
 }
 
 export const writeReceipt = (path: string, receipt: ErasureReceipt): Promise<void> =>

@@ -27,8 +27,8 @@ export async function findAgent(
   const meant = stored === undefined ? await nearestClass(journal, className) : undefined;
   const hint =
     meant === undefined
-      ? `nothing has been stored for it yet. "agents list" shows those that exist.`
-      : `there are none of that class. Did you mean ${meant}?`;
+      ? `nothing has been stored for it yet. "agents list" lists the agents that exist.`
+      : `no agent of that class exists. Did you mean ${meant}?`;
   throw notFound(`There is no agent ${className} "${name}": ${hint}`);
 }
 
@@ -61,7 +61,7 @@ async function findClass(journal: JournalShape, className: string): Promise<stri
 export async function resolveClass(journal: JournalShape, className: string): Promise<string> {
   const meant = (await findClass(journal, className)) ?? pascalCase(className);
   if (isClassName(meant)) return meant;
-  throw usage(`"${className}" is no agent class: give its name (RepoAgent, repo-agent).`);
+  throw usage(`"${className}" is not the name of an agent class. Examples: RepoAgent, repo-agent.`);
 }
 
 /**

@@ -69,7 +69,7 @@ export async function followChanges(
         }
       } catch (error) {
         if (!(error instanceof BrokerUnavailable)) throw toCliError(error, position);
-        if (!isAway) terminal.err(`The broker is away (${error.message}); waiting for it.`);
+        if (!isAway) terminal.err(`The broker is unreachable (${error.message}). Waiting for it.`);
         isAway = true;
         await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
       }
@@ -89,7 +89,7 @@ async function startOf(
   const position = decodePosition(from);
   if (position?.seqs.length !== last.length)
     throw usage(
-      `--from ${from}: give the "position" of a line that this installation has printed, or end.`,
+      `--from ${from}: use the "position" of a line printed by this installation, or "end".`,
     );
   return position;
 }
@@ -147,7 +147,7 @@ class Printer {
     const last = catchUp?.agent === key ? catchUp.seq : (seqs[group] ?? 0);
     if (catchUp === undefined || after <= last) return;
     this.terminal.err(
-      `${key}: the history up to event ${after} was trimmed. Where it was archived, name the archive (--archive).`,
+      `${key}: the history up to event ${after} was trimmed. If it was archived, specify the archive (--archive).`,
     );
   }
 }
@@ -158,6 +158,8 @@ function toCliError(error: unknown, position: ChangePosition): unknown {
     error instanceof UnknownVersion ||
     error instanceof ArchiveUnavailable;
   return known
-    ? failed(`${error.message}. All before it was printed: --from ${encodePosition(position)}`)
+    ? failed(
+        `${error.message}. Everything before it was printed. Continue with --from ${encodePosition(position)}`,
+      )
     : error;
 }

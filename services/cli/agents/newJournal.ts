@@ -25,7 +25,7 @@ export async function freePlace(
   if (last === undefined) return { seq: 0 as Sequence, epoch: 0 as Epoch };
   const end = bareEnd(last);
   if (end !== undefined) return { seq: last.seq, epoch: end.epoch as Epoch };
-  throw failed(`${addressKey(id)} exists here, and was not touched. ${advice}`);
+  throw failed(`${addressKey(id)} exists here already, and was not changed. ${advice}`);
 }
 
 /** Appends one event after `expectedSeq` and returns its sequence. Throws `CliError`. */
@@ -43,6 +43,6 @@ export async function storeEvent(
       ? "an input arrived and activated it meanwhile: stop its senders"
       : result.message;
   throw failed(
-    `${addressKey(id)} is stored only in part: ${why}. Remove it ("agents erase") and run this again.`,
+    `${addressKey(id)} is only partly stored: ${why}. Erase it ("agents erase") and run this again.`,
   );
 }

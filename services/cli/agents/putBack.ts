@@ -57,11 +57,11 @@ export async function putBack(
   const { id, differences } = plan;
   const point = `event ${plan.seq}, ${plan.time}`;
   if (plan.seq === plan.nowSeq)
-    throw failed(`${addressKey(id)} is at that point: event ${plan.seq} is its last.`);
+    throw failed(`${addressKey(id)} is at that point already: event ${plan.seq} is its last.`);
   if (!json) {
-    terminal.err(`${addressKey(id)}: from event ${plan.nowSeq} back to ${point}`);
+    terminal.err(`${addressKey(id)}: from event ${plan.nowSeq} to ${point}`);
     for (const line of differences) terminal.out(line);
-    if (differences.length === 0) terminal.err("State and rows are the same.");
+    if (differences.length === 0) terminal.err("State and rows do not differ.");
   }
   const restored = yes ? await restore(ports, plan, `restore:${time.id()}`) : null;
   if (json) {
@@ -72,12 +72,12 @@ export async function putBack(
   }
   if (restored === null)
     throw usage(
-      `Nothing was changed. Add --yes to put it back to ${point}; what it does until then is put back, too.`,
+      `Nothing was changed. Add --yes to restore it to ${point}, which also reverts what it does until then.`,
     );
   await wakeAgent(ports, time, id);
   if (json) return;
   terminal.err(
-    `${addressKey(id)} is as it was after ${point}; that is event ${restored} now. To undo it: agents restore ${id.class} ${id.name} --at ${restored - 1} --yes`,
+    `${addressKey(id)} is as it was after ${point}. This is event ${restored}. To undo it: agents restore ${id.class} ${id.name} --at ${restored - 1} --yes`,
   );
 }
 
@@ -122,13 +122,13 @@ async function restore(
       const { reply } = await calls.call(id, { kind: "restore", key, life }, bounds);
       if (reply.kind === "result") return Number(reply.value);
       const why = reply.kind === "error" ? reply.message : reply.kind;
-      throw failed(`${addressKey(id)} was not put back: ${why}. Its host's log says more.`);
+      throw failed(`${addressKey(id)} was not restored: ${why}. Its host's log has details.`);
     } catch (error) {
       if (!(error instanceof AgentUnreachable)) throw error;
       // A host that has done it before answers a repetition with the same result.
       if (tries < TRIES) continue;
       throw failed(
-        `${error.message}. Its host puts it back: start one (agents host). "agents history" shows whether it was done.`,
+        `${error.message}. A host restores it: start one (agents host). "agents history" shows whether it was restored.`,
       );
     }
 }

@@ -75,11 +75,11 @@ export async function restoreBackup(
   if (json) terminal.out(JSON.stringify(done));
   else
     terminal.out(
-      `${agents} agents with ${events} events, ${inputs} inputs that wait, ${letters} dead letters, ${timers} timers: as of ${manifest.time}. Start the hosts.`,
+      `${agents} agents with ${events} events, ${inputs} waiting inputs, ${letters} dead letters and ${timers} timers, as of ${manifest.time}. Start the hosts.`,
     );
   if (damaged > 0)
     terminal.err(
-      `${damaged} events were damaged when they were saved; their agents will not start.`,
+      `${damaged} events were already damaged when they were saved. Their agents will not start.`,
     );
 }
 
@@ -105,18 +105,20 @@ async function check(path: string, progress: Progress): Promise<CheckedChain> {
     if (error instanceof CliError) throw error;
     const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
     if (!known && (error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw failed(`${path} can't be restored, nothing was written: ${(error as Error).message}`);
+    throw failed(`${path} can't be restored, and nothing was written: ${(error as Error).message}`);
   }
 }
 
 async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> {
   for await (const { id } of journal.list())
     throw failed(
-      `There are agents here (${addressKey(id)}): restore into an installation that is empty, another namespace or another broker.`,
+      `This installation has agents (${addressKey(id)}). Restore into an empty installation: another namespace or another broker.`,
     );
   const [host] = await leases.list("host.");
   if (host !== undefined)
-    throw failed(`A host runs here (${host.value}): stop the hosts, restore, and start them.`);
+    throw failed(
+      `A host is running (${host.value}). Stop the hosts, restore, and start them again.`,
+    );
 }
 
 interface Stored {
@@ -151,7 +153,7 @@ async function storeEvents(
       const result = await ports.journal.append(id, event?.data ?? data, { expectedSeq, signal });
       if (result._tag !== "Stored")
         throw failed(
-          `${key} could not be stored (${result._tag}): the restore is not complete. Remove what is there, and begin again in an empty installation.`,
+          `${key} could not be stored (${result._tag}): the restore is incomplete. Remove what was restored, and start over in an empty installation.`,
         );
       seqs.set(key, result.seq);
       progress.tell(++events, total);
@@ -213,6 +215,6 @@ async function storeInput({ inbox }: ReadPorts, id: AgentId, data: Uint8Array): 
   const stored = await inbox.publish(id, data, { signal });
   if (stored._tag !== "Stored")
     throw failed(
-      `An input of ${addressKey(id)} could not be stored: ${stored.message}. The restore is not complete.`,
+      `An input of ${addressKey(id)} could not be stored: ${stored.message}. The restore is incomplete.`,
     );
 }

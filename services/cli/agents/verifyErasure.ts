@@ -31,7 +31,7 @@ export async function tellErasure(
   { receipt, json }: { readonly receipt: ErasureReceipt; readonly json: boolean },
 ): Promise<void> {
   if (receipt.namespace !== ports.namespace)
-    throw usage(`The receipt is of another namespace: add --namespace ${receipt.namespace}.`);
+    throw usage(`The receipt belongs to another namespace: add --namespace ${receipt.namespace}.`);
   const { found, notes } = await verifyErasure(ports, receipt);
   const names = receipt.agents.map((agent) => addressKey(agentId(agent.class, agent.name)));
   if (json) terminal.out(JSON.stringify({ erased: found.length === 0, found, notes }));
@@ -39,10 +39,9 @@ export async function tellErasure(
   for (const note of notes) terminal.err(note);
   if (found.length > 0)
     throw failed(
-      `${names.join(", ")} is not all gone. Run agents erase again; remove backups when their time is over.`,
+      `${names.join(", ")} is not completely erased. Run "agents erase" again, and remove backups when they are no longer needed.`,
     );
-  if (!json)
-    terminal.out(`Nothing of ${names.join(", ")} is left that was erased at ${receipt.time}.`);
+  if (!json) terminal.out(`Nothing is left of ${names.join(", ")}, erased at ${receipt.time}.`);
 }
 
 async function verifyErasure(ports: ReadPorts, receipt: ErasureReceipt): Promise<Erasure> {
@@ -55,7 +54,7 @@ async function verifyErasure(ports: ReadPorts, receipt: ErasureReceipt): Promise
     await lookInArchive(ports, id, agent, say);
     if (agent.silent.length > 0)
       notes.push(
-        `${addressKey(id)}: no answer came from ${agent.silent.join(", ")}, whose local files can't be looked at from here`,
+        `${addressKey(id)}: ${agent.silent.join(", ")} did not answer; local files there can't be checked from here`,
       );
   }
   await lookForMessages(ports, receipt, (what) => void found.push(what));
@@ -67,7 +66,7 @@ async function verifyErasure(ports: ReadPorts, receipt: ErasureReceipt): Promise
       found.push(`the backup ${folder} of ${held.time} has ${held.lines} lines`);
   }
   for (const server of receipt.away)
-    notes.push(`${server} was away: its files can't be looked at from here`);
+    notes.push(`${server} was unreachable: its files can't be checked from here`);
   return { found, notes };
 }
 
@@ -83,13 +82,13 @@ async function lookInJournal(
   for await (const _event of journal.read(id, { fromSeq: 1 as Sequence, toSeq: end as Sequence }))
     events++;
   // The last is the end itself, unless a later life was trimmed.
-  if (end > 0 && events > 1) say(`${events - 1} events before its end are in the journal`);
+  if (end > 0 && events > 1) say(`${events - 1} events from before the erasure are in the journal`);
   const isOld = (bytes: Uint8Array | undefined): boolean =>
     bytes !== undefined && seqOf(bytes) <= end;
   for await (const snapshot of snapshots.newestFirst(id))
-    if (isOld(snapshot)) say(`a snapshot of before its end is at the broker`);
+    if (isOld(snapshot)) say(`a snapshot from before the erasure is at the broker`);
   const { copies = [] } = (await snapshots.bases(id)) ?? {};
-  if (copies.some(isOld)) say(`a base of before its end is at the broker`);
+  if (copies.some(isOld)) say(`a base from before the erasure is at the broker`);
 }
 
 /** -1 if it can't be read: it does not belong to a later life. */
@@ -126,10 +125,10 @@ async function lookForMessages(
   const erasedMs = new Date(time).getTime();
   for await (const { id, data } of ports.deadLetters.list())
     if (erased.has(addressKey(id)) && timeOf(data) <= erasedMs)
-      say(`${addressKey(id)}: a dead letter of before`);
+      say(`${addressKey(id)}: a dead letter from before the erasure`);
   for await (const { id, storedMs } of ports.stored("inputs"))
     if (erased.has(addressKey(id)) && storedMs <= erasedMs)
-      say(`${addressKey(id)}: an input of before waits`);
+      say(`${addressKey(id)}: an input from before the erasure waits`);
 }
 
 /** 0 for what can't be read. */

@@ -54,6 +54,6 @@ export async function wakeAgent(
   const stored = await inbox.publish(id, input, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
   if (stored._tag !== "Stored")
     throw failed(
-      `${addressKey(id)} is here, but could not be woken (${stored.message}): call it once, for what waits in its queue.`,
+      `${addressKey(id)} was created, but could not be woken (${stored.message}). Call it once, so that its queue runs.`,
     );
 }

@@ -71,7 +71,7 @@ export async function withView<A>(
         while (event !== undefined && (view.seqs[event.group] ?? 0) < event.seq) {
           if (joins.time.monotonicMs() - startMs > EVENT_WAIT_MS)
             throw failed(
-              `--after ${event.text}: no such event was stored in ${EVENT_WAIT_MS / 1_000} seconds; the view is up to event ${view.seqs[event.group] ?? 0}`,
+              `--after ${event.text}: no such event was stored within ${EVENT_WAIT_MS / 1_000} seconds. The view goes up to event ${view.seqs[event.group] ?? 0}.`,
             );
           await new Promise<void>((resolve) => joins.time.after(EVENT_AGAIN_MS, resolve));
           await view.catchUp(sources);
@@ -85,7 +85,7 @@ export async function withView<A>(
       if (error instanceof ViewNotSaved) throw failed(`${folder}: ${error.message}`);
       if (isFull(error))
         throw failed(
-          `The states of all agents together are larger than a view may be (${IMAGE_BYTES_MAX / 2 ** 20} MiB).`,
+          `The states of all agents together exceed the size limit of a view (${IMAGE_BYTES_MAX / 2 ** 20} MiB).`,
         );
       throw error;
     } finally {
@@ -100,7 +100,7 @@ function lockOf(folder: string): LockOptions {
     path,
     waitMs: WAIT_MS_MAX,
     busy: (holder) =>
-      `${holder} has been working on the view in ${folder} for too long. If it is no "agents query", remove ${path}.`,
+      `${holder} has been updating the view in ${folder} for too long. If it is not an "agents query", remove ${path}.`,
   };
 }
 

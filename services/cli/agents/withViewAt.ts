@@ -35,7 +35,7 @@ export async function withViewAt<A>(
     if (trimmed === undefined) return use(view);
     const { agents, example, fromMs } = trimmed;
     throw notFound(
-      `As of ${new Date(atTimeMs).toISOString()} there is no answer: the history of ${agents} ${agents === 1 ? "agent" : "agents"} is trimmed (${addressKey(example)}${agents === 1 ? "" : " and others"}). There is one from ${new Date(fromMs).toISOString()} on; where the events were archived, name the archive (--archive).`,
+      `There is no answer as of ${new Date(atTimeMs).toISOString()}, because the history of ${agents} ${agents === 1 ? "agent" : "agents"} is trimmed (${addressKey(example)}${agents === 1 ? "" : " and others"}). The earliest possible time is ${new Date(fromMs).toISOString()}. If the events were archived, specify the archive (--archive).`,
     );
   } finally {
     view.close();

@@ -33,9 +33,9 @@ export function addApprovals(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("approvals"), "<class>", "[name]")
     .description(
-      "Lists what people are asked by this.approval and waitForApproval, the oldest first. Asked by a workflow, it is the workflow's class and the instance's id. Without a name, each agent of the class is rebuilt from its journal, one after the other.",
+      "Lists the open approvals of an agent (this.approval, waitForApproval), oldest first. For a workflow, give its class and the instance's id. Without a name, every agent of the class is rebuilt from its journal, one after the other.",
     )
-    .option("--all", "also those that are decided or over")
+    .option("--all", "also approvals that are decided or expired")
     .addOption(option.at())
     .addHelpText(
       "after",
@@ -85,7 +85,7 @@ export async function approvals(
     await withAgentAt(ports, { className, name: each, at, orNone: name === undefined }, print);
   if (json) return;
   const what = `${count} ${count === 1 ? "approval" : "approvals"}`;
-  terminal.err(count === 0 ? (all ? "Nobody was asked." : "Nothing waits for an answer.") : what);
+  terminal.err(count === 0 ? (all ? "No approvals." : "No open approvals.") : what);
 }
 
 async function* namesOf(

@@ -64,18 +64,18 @@ export function addBackup(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("backup"))
     .description(
-      "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be. One that was interrupted goes on when it is run again.",
+      "Writes every agent's journal, waiting inputs and dead letters into a new folder, for agents restore. The backup contains everything that was stored when it began, and may contain later commits. Run it again to continue an interrupted backup.",
     )
-    .argument("<folder>", "new, empty, or of a backup that was interrupted")
-    .option("--since <backup>", "folder of an earlier one: save only events that came since then")
+    .argument("<folder>", "a new or empty folder, or that of an interrupted backup")
+    .option("--since <backup>", "folder of an earlier backup: save only later events")
     .addHelpText(
       "after",
       `
-Don't run dead letters again (agents dead redrive) meanwhile. A folder without manifest.json is
-a backup that was not finished: the same command goes on with it.
+Don't redrive dead letters (agents dead redrive) meanwhile. A folder without manifest.json is an
+unfinished backup: the same command continues it.
 
-A backup with --since needs the earlier one, and all that that builds on, at the same place beside
-it. agents verify checks them together.
+A backup with --since needs the earlier backup, and those that it builds on, at the same relative
+path. agents verify checks them together.
 
 Examples:
   agents backup /backups/$(date +%F)
@@ -107,13 +107,13 @@ export async function backup(
     path: join(path, LOCK),
     waitMs: 0,
     busy: (holder: string) =>
-      `${holder} works on ${path}. If it is no "agents backup", remove ${join(path, LOCK)}.`,
+      `${holder} is writing to ${path}. If it is not an "agents backup", remove ${join(path, LOCK)}.`,
   };
   const { plan, files } = await withFileLock(lock, time, async () => {
     const log = await BackupLog.open(path);
     const begun = await begin(ports, path, log, { time, earlier, options });
     if (log.pieces.size > 1)
-      terminal.err(`${path}: goes on with the backup that began at ${begun.time}.`);
+      terminal.err(`${path}: continuing the backup that began at ${begun.time}.`);
     const saved = await save(ports, path, log, {
       plan: begun,
       from: begun.streams.map((_, group) => earlier?.streams[group]?.end ?? 0),
@@ -129,7 +129,7 @@ export async function backup(
   if (options.json) terminal.out(JSON.stringify(told));
   else
     terminal.out(
-      `${path}: ${counts.events} events${since === undefined ? "" : ` since ${since}`}, ${counts.inputs} inputs that wait, ${counts.letters} dead letters, all that was stored at ${plan.time}`,
+      `${path}: ${counts.events} events${since === undefined ? "" : ` since ${since}`}, ${counts.inputs} waiting inputs and ${counts.letters} dead letters, everything stored by ${plan.time}`,
     );
 }
 
@@ -154,13 +154,13 @@ interface Earlier {
 async function earlierOf(ports: ReadPorts, path: string): Promise<Earlier> {
   const { manifest } = (await readChain(path)).links.at(-1)!;
   const { id, streams } = manifest;
-  const full = "Make a full one: without --since.";
+  const full = "Make a full backup, without --since.";
   if (id === undefined || streams === undefined)
-    throw failed(`${path} was made by an older release, and can't be built on. ${full}`);
+    throw failed(`${path} was made by an older release. New backups can't build on it. ${full}`);
   if (await isOurs(ports, { namespace: manifest.namespace, streams }))
     return { path, id, streams, shares: sharesOf(manifest) };
   throw failed(
-    `${path} is of another installation, or of this one before it was made anew. ${full}`,
+    `${path} belongs to another installation, or to this one before it was created anew. ${full}`,
   );
 }
 
@@ -199,10 +199,10 @@ async function begin(
   const { plan } = log;
   if (plan !== undefined && log.pieces.has("inputs")) {
     if (!(await isOurs(ports, plan)))
-      throw failed(`${path} was begun of another installation. Give a new folder.`);
+      throw failed(`${path} is an unfinished backup of another installation. Use a new folder.`);
     if (plan.since?.id !== earlier?.id)
       throw failed(
-        `${path} was begun ${plan.since === undefined ? "without --since" : `with --since ${resolve(path, plan.since.folder)}`}. Do the same to go on with it, or give a new folder.`,
+        `${path} was begun ${plan.since === undefined ? "without --since" : `with --since ${resolve(path, plan.since.folder)}`}. Use the same options to continue it, or use a new folder.`,
       );
     return plan;
   }

@@ -37,21 +37,21 @@ export function addCall(program: Command, context: CommandContext): void {
   const { terminal } = context;
   addTargetOptions(program.command("call"), "<class>", "<name>")
     .description(
-      "Calls a public method of an agent, as another agent's stub would, and prints its result. Starts the agent if it is not in memory, and makes it if it is not there at all.",
+      "Calls a public method of an agent, as another agent's stub would, and prints its result. Activates the agent if it is not in memory, and creates it if it does not exist.",
     )
     .argument("<method>", "name of the method")
     .argument("[json...]", "its arguments, each as JSON")
     .addOption(
-      new Option("--timeout <seconds>", "give up after so long")
+      new Option("--timeout <seconds>", "give up after this time")
         .default(CALL_TIMEOUT_SECONDS)
         .argParser((text: string) => option.readWhole(text, 1, DAY_SECONDS)),
     )
-    .option("--key <text>", "of a durable method: the same key again is the same call")
+    .option("--key <text>", "for a durable method: calls with the same key are one call")
     .addHelpText(
       "after",
       `
---json prints the result as one line of JSON; null when there is none. What the method throws is
-printed on stderr, with exit code 1. Arguments that begin with a dash go after --.
+--json prints the result as one line of JSON, or null if there is none. An error that the method
+throws is printed on stderr, with exit code 1. Put -- before arguments that begin with a dash.
 
 Examples:
   agents call repo-agent octocat~hello-world listEvents 5
@@ -85,13 +85,13 @@ export async function call(
     ({ reply } = await ports.calls.call(id, { ...what, method, args }, bounds));
   } catch (error) {
     if (!(error instanceof AgentUnreachable)) throw error;
-    throw failed(`${error.message}. Does a host run ("agents dev", "agents host")?`);
+    throw failed(`${error.message}. Is a host running ("agents dev", "agents host")?`);
   }
   if (reply.kind === "error")
     throw failed(`${addressKey(id)}.${method}(): ${describeError(reply)}`);
   if (reply.kind !== "result") throw new Error(`unexpected ${reply.kind} reply`);
   if (options.json) terminal.out(JSON.stringify(reply.value ?? null));
-  else if (reply.value === undefined) terminal.err("Done; it returned nothing.");
+  else if (reply.value === undefined) terminal.err("Done. It returned nothing.");
   else terminal.out(JSON.stringify(reply.value, undefined, 2));
 }
 
@@ -103,7 +103,7 @@ function readArgument(text: string, index: number): unknown {
     return JSON.parse(text) as unknown;
   } catch {
     throw usage(
-      `Argument ${index + 1} is not JSON: ${text}\nA string has quotes of its own: '${JSON.stringify(text)}'`,
+      `Argument ${index + 1} is not JSON: ${text}\nA string needs its own quotes: '${JSON.stringify(text)}'`,
     );
   }
 }

@@ -20,7 +20,7 @@ export function addCompletion(program: Command, context: CommandContext): void {
   program
     .command("completion")
     .description("Prints a script that completes commands and options with Tab.")
-    .addArgument(new Argument("<shell>", "the shell that reads it").choices(SHELLS))
+    .addArgument(new Argument("<shell>", "the shell to write it for").choices(SHELLS))
     .addHelpText(
       "after",
       `

@@ -52,37 +52,37 @@ export function addConsole(program: Command, context: CommandContext): void {
   addTargetOptions(
     program
       .command("console")
-      .summary("an operator's page: agents, their turns, state and rows at any turn"),
+      .summary("serve a page for operators: agents, their turns, state and rows"),
   )
     .description(
-      "Serves a page and an API for operators on a port of their own: deliveries, agents, what happened to them turn by turn, which turn wrote a field, their state, rows and schedules at any turn, the past on other code, dead letters, hosts. Only who knows the token sees it.",
+      "Serves a page and an API for operators on a separate port: deliveries, agents, their turns, which turn wrote a field, their state, rows and schedules after any turn, reruns of the past on other code, dead letters and hosts. Access requires the token.",
     )
     .addOption(option.consolePort("--port", "port; 0: any free one"))
     .addOption(new Option("--hostname <address>", "address to listen on").default("127.0.0.1"))
     .addOption(
       new Option(
         "--token-file <file>",
-        "file with the token that opens it; or AGENTS_CONSOLE_TOKEN (made up and printed if neither is given)",
+        "file with the access token; or AGENTS_CONSOLE_TOKEN (generated and printed if neither is set)",
       ).env("AGENTS_CONSOLE_TOKEN_FILE"),
     )
     .addOption(new Option("--token <token>").hideHelp())
     .addOption(
       new Option(
         "--public-host <name>",
-        "name that callers ask for, where a proxy is in front of it; requests for other names are refused",
+        "the console's URL behind a proxy; requests with another Host are refused",
       ).env("AGENTS_CONSOLE_PUBLIC_HOST"),
     )
     .addOption(
       new Option(
         "--rerun <module...>",
-        "modules that the page may run an agent's past on; their code runs in processes of its own",
+        "modules on which the page may rerun an agent's past; their code runs in separate processes",
       ),
     )
     .addOption(option.noWorkers("the console is one process"))
     .addHelpText(
       "after",
       `
-The API, with "Authorization: Bearer <token>"; GET gives what the reading commands print with --json:
+The API needs "Authorization: Bearer <token>". GET returns what the reading commands print with --json:
   GET  /api/overview, /api/hosts, /api/top
   GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&fresh&limit=
                                    without fresh, those after an agent may be as of
@@ -132,7 +132,7 @@ export async function console(
   { hostname, port, publicHost, log, modules, dataFolder, ...given }: ConsoleOptions,
 ): Promise<void> {
   if (given.token !== undefined && given.token.length < TOKEN_MIN)
-    throw usage(`The console's token is too short: ${TOKEN_MIN} characters at least`);
+    throw usage(`The console's token is too short. It needs at least ${TOKEN_MIN} characters.`);
   const { time } = joins;
   const token = given.token ?? randomBytes(TOKEN_BYTES).toString("base64url");
   const own = ownProcess(joins, target);
@@ -144,7 +144,7 @@ export async function console(
     // A configured token is known to the operator; a generated one is printed nowhere else.
     // Browsers do not send a URL's fragment.
     const open = given.token === undefined ? `${url}/#token=${token}` : `${url}/#token=…`;
-    terminal.err(`The console serves on ${open}`);
+    terminal.err(`The console is at ${open}`);
     await signals.stopped;
   } finally {
     signals.release();
@@ -163,7 +163,7 @@ function givenToken(
 ): string | undefined {
   if (options.token !== undefined)
     throw usage(
-      "--token is not taken: every user of this machine could read it in the list of processes. Give the token in a file (--token-file <file>) or in the environment (AGENTS_CONSOLE_TOKEN), or none: one is made up and printed.",
+      "--token does not exist, because every user of this machine could read it in the process list. Put the token in a file (--token-file <file>) or in the environment (AGENTS_CONSOLE_TOKEN). Without either, one is generated and printed.",
     );
   // An empty variable counts as unset: a compose file sets variables that its .env leaves out to
   // nothing.
@@ -171,7 +171,7 @@ function givenToken(
   const file = options.tokenFile || undefined;
   if (file === undefined) return value;
   if (value !== undefined)
-    throw usage("AGENTS_CONSOLE_TOKEN and --token-file are both given: give one of them.");
+    throw usage("AGENTS_CONSOLE_TOKEN and --token-file are both set. Use one of them.");
   try {
     return readFileSync(resolve(cwd, file), "utf8").trim();
   } catch (error) {

@@ -131,7 +131,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     deliveries: async ({ limit, ...given }) => {
       const { status } = given;
       if (status !== undefined && !DELIVERY_STATUSES.includes(status))
-        throw new ConsoleRefusal(400, `status=${String(status)}: give one of ${DELIVERY_STATUSES.join(", ")}`); // prettier-ignore
+        throw new ConsoleRefusal(400, `status=${String(status)}: use one of ${DELIVERY_STATUSES.join(", ")}`); // prettier-ignore
       const found = await lines((capture) =>
         listDeliveries(ports, capture, { given, limit, json, nowMs: time.nowMs() }),
       );

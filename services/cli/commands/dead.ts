@@ -54,7 +54,7 @@ export function addDead(program: Command, context: CommandContext): void {
   const dead = program
     .command("dead")
     .description(
-      "Dead letters: webhooks, queue items, schedules' runs and outgoing webhooks whose last attempt failed, with the error. They wait here until somebody decides.",
+      "Dead letters are webhooks, queue items, runs of schedules and outgoing webhooks whose last attempt failed. They are kept, with the error, until an operator redrives or drops them.",
     )
     .addHelpText(
       "after",
@@ -71,29 +71,25 @@ Examples:
       .addHelpText("after", `\nExample:\n  agents dead ${example}`);
   const eachOf = (name: string, summary: string, run: typeof deadDrop): void => {
     part(name, summary, `${name} 7`)
-      .argument("<id...>", "numbers, as agents dead list shows them", readIds)
+      .argument("<id...>", "numbers, as shown by agents dead list", readIds)
       .action((ids: ReadonlyArray<number>, given: GivenTarget) =>
         withoutSql(context, given, (ports) => run(ports, terminal, { ids, json: given.json })),
       );
   };
 
-  part(
-    "list",
-    "which dead letters there are, the oldest first",
-    "list repo-agent",
-    "[class]",
-  ).action((className: string | undefined, given: GivenTarget) =>
-    withoutSql(context, given, (ports) =>
-      deadList(ports, terminal, { className, json: given.json }),
-    ),
+  part("list", "list dead letters, oldest first", "list repo-agent", "[class]").action(
+    (className: string | undefined, given: GivenTarget) =>
+      withoutSql(context, given, (ports) =>
+        deadList(ports, terminal, { className, json: given.json }),
+      ),
   );
-  eachOf("show", "all that is known of a dead letter: the input and the error", deadShow);
-  eachOf("redrive", "let an input run again, with all its attempts", deadRedrive);
-  eachOf("drop", "forget a dead letter for good", deadDrop);
+  eachOf("show", "show a dead letter: the input and the error", deadShow);
+  eachOf("redrive", "run an input again, with all its attempts", deadRedrive);
+  eachOf("drop", "remove a dead letter for good", deadDrop);
 }
 
 function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArray<number> {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("Give its number.");
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("Use the number of a dead letter.");
   return [...before, option.readWhole(text, 1, Number.MAX_SAFE_INTEGER)];
 }
 
@@ -145,7 +141,7 @@ export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadO
       input = inputAgain(letter);
     } catch (error) {
       if (!isUnreadable(error)) throw error;
-      throw failed(`Dead letter ${seq} can't be read (${error.message}): it can only be dropped.`);
+      throw failed(`Dead letter ${seq} can't be read (${error.message}). It can only be dropped.`);
     }
     const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
     const stored = await ports.inbox.publish(id, input, { signal });
@@ -180,7 +176,7 @@ async function each(
     try {
       const letter = await deadLetters.get(id as Sequence);
       if (letter === undefined)
-        throw notFound(`There is no dead letter ${id}. "agents dead list" shows those there are.`);
+        throw notFound(`There is no dead letter ${id}. "agents dead list" lists the dead letters.`);
       await use(letter);
     } catch (error) {
       if (!(error instanceof CliError)) throw error;

@@ -45,28 +45,27 @@ interface Given extends GivenTarget, GivenFilter {
 }
 
 export const routeOption = (): Option =>
-  new Option("--route <path>", "only of this route, as declared: /webhooks/github");
+  new Option("--route <path>", "only this route, as declared: /webhooks/github");
 export const statusOption = (): Option =>
-  new Option("--status <status>", "only with this end").choices(DELIVERY_STATUSES);
+  new Option("--status <status>", "only with this status").choices(DELIVERY_STATUSES);
 export const agentOption = (): Option =>
-  new Option("--agent <class/name>", "only of this agent, or of a class: RepoAgent/acme~site");
+  new Option("--agent <class/name>", "only this agent or class: RepoAgent/acme~site");
 
 export function addDeliveries(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   const command = addTargetOptions(program.command("deliveries"))
     .description(
-      "Shows the delivery log: each request to a webhook route, whether it was refused, stored, answered, a duplicate, failed or dead. Kept for 14 days, and no more than 512 MiB.",
+      "Shows the delivery log: each request to a webhook route, with its status (refused, stored, answered, duplicate, failed, dead …). The log keeps 14 days, and at most 512 MiB.",
     )
     .addOption(routeOption())
     .addOption(statusOption())
     .addOption(agentOption())
-    .addOption(new Option("--since <time>", "only from then on: 15m, 2h, 7d, or a time"))
-    .addOption(new Option("--follow", "go on with those that come, until Ctrl-C"))
+    .addOption(new Option("--since <time>", "only since then: 15m, 2h, 7d, or a time"))
+    .addOption(new Option("--follow", "keep printing new deliveries, until Ctrl-C"))
     .addOption(
-      new Option(
-        "--limit <count>",
-        `at most so many, the last ones (default: ${LIMIT_DEFAULT})`,
-      ).argParser((text: string) => option.readWhole(text, 1, 1_000_000)),
+      new Option("--limit <count>", `only the last <count> (default: ${LIMIT_DEFAULT})`).argParser(
+        (text: string) => option.readWhole(text, 1, 1_000_000),
+      ),
     )
     .addHelpText(
       "after",
@@ -89,9 +88,9 @@ Examples:
           await follow(ports, terminal, { filter, json: given.json === true, time: joins.time });
       }),
     );
-  addTargetOptions(command.command("show").summary("all that is known of a delivery"))
-    .description("Shows a delivery: what came, what became of it, and its bytes.")
-    .argument("<id>", "as agents deliveries and log lines show it")
+  addTargetOptions(command.command("show").summary("show one delivery"))
+    .description("Shows a delivery: the request, its outcome, and its bytes.")
+    .argument("<id>", "as shown by agents deliveries and in log lines")
     .addHelpText("after", "\nExample:\n  agents deliveries show mwvbsxl7-70lqa00")
     .action((id: string, given: GivenTarget) =>
       // Options of both commands: those before "show" belong to the outer one.
@@ -111,7 +110,7 @@ export async function filterOf(
   const className = slash === -1 ? agent : agent!.slice(0, slash);
   const name = slash === -1 ? undefined : agent!.slice(slash + 1);
   if (className === "")
-    throw usage(`--agent ${agent}: give a class and a name: RepoAgent/acme~site`);
+    throw usage(`--agent ${agent}: use a class and a name, as in RepoAgent/acme~site`);
   return {
     route,
     status,
@@ -153,7 +152,9 @@ async function list(
   if (options.json) return;
   if (found.length === 0) terminal.err("No deliveries.");
   else if (options.limit === undefined && found.length === LIMIT_DEFAULT)
-    terminal.err(`The last ${LIMIT_DEFAULT}. --limit shows more, --since goes back to a time.`);
+    terminal.err(
+      `These are the last ${LIMIT_DEFAULT}. --limit shows more, --since goes back to a time.`,
+    );
 }
 
 /** Resolves at a signal. */
@@ -171,7 +172,7 @@ async function follow(
     for (const record of records)
       if (matches(record, options.filter)) print(terminal, record, options.json);
   });
-  terminal.err("Following. Ctrl-C ends it.");
+  terminal.err("Following. Press Ctrl-C to stop.");
   try {
     await signals.stopped;
   } finally {
@@ -190,7 +191,7 @@ export async function showDelivery(
   const records = await findDelivery(ports.deliveries, id);
   if (records.length === 0)
     throw notFound(
-      `There is no delivery ${id} in the log: it is older than the log, or another installation's. "agents deliveries" shows those that there are.`,
+      `There is no delivery ${id} in the log: it is older than the log, or belongs to another installation. "agents deliveries" lists those that exist.`,
     );
   for (const record of records) {
     const input = await findInput(ports.journal, record);
@@ -216,7 +217,7 @@ const print = (terminal: Terminal, record: DeliveryRecord, json: boolean): void 
 /** One line: when, what became of it, where it went, and its id. */
 function describe(record: DeliveryRecord): string {
   const { status, http, ms, agent, route, method, type, seq, duplicateOf, why, error } = record;
-  const more = record.more === undefined ? [] : [`and ${record.more} more like it`];
+  const more = record.more === undefined ? [] : [`and ${record.more} like it`];
   return oneLine(
     [
       new Date(arrivalOf(record)).toISOString(),

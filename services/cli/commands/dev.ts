@@ -36,7 +36,7 @@ export function addDev(program: Command, context: CommandContext): void {
   const command = program
     .command("dev")
     .description(
-      "Runs gateway and host, beside a nats-server of its own (or the one that --nats names). Reads .env files, makes up webhook secrets that are not set, and loads the module again when its files change.",
+      "Runs a gateway and a host with an embedded nats-server (or the one of --nats). Reads .env files, generates webhook secrets that are not set, and reloads the module when its files change.",
     )
     .argument("[module]", MODULE_HELP)
     .addOption(option.port())
@@ -60,7 +60,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.adminPort())
     .addOption(option.adminHostname())
     .addOption(
-      option.consolePort("--console-port", "port of the console where it is free, else any other"),
+      option.consolePort("--console-port", "port of the console; any other if it is taken"),
     )
     .addOption(new Option("--open", "open the console in the browser"))
     .addOption(option.leaseTtl())
@@ -70,7 +70,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(history())
     .addOption(
       archive(
-        "archive that history goes to before it is trimmed; none: go on without the one that it went to",
+        "archive in which history is stored before it is trimmed; none: go on without the previous archive",
       ),
     )
     .addOption(option.groupCommit())
@@ -85,16 +85,16 @@ export function addDev(program: Command, context: CommandContext): void {
       "after",
       `
 Examples:
-  agents dev                          the module is found here
+  agents dev                          finds the module in this folder
   agents dev src/agents.ts --port 9000
-  agents dev --data /tmp/try          data elsewhere; --data with a new folder starts empty
+  agents dev --data /tmp/try          keeps data elsewhere; a new folder starts empty
   agents dev --tunnel "cloudflared tunnel --url {url}"
                                       providers reach it: prints the URL for each one's settings
   agents dev --from nats://nats.internal:4222 --nats-creds reader.creds --data /tmp/forks
                                       an installation's webhooks reach forks of its agents here
 
-The data is found again at the next start. Webhook secrets come from the environment or from
-.env, .env.local and .dev.vars beside the module or here.`,
+Data is kept between starts. Webhook secrets come from the environment, or from .env, .env.local
+and .dev.vars beside the module or in this folder.`,
     )
     .action(async (module: string | undefined, given: GivenDev) => {
       const { joins, terminal, args } = context;
@@ -144,11 +144,11 @@ async function openInstallationIfAsked(
   given: GivenDev,
 ): Promise<OpenInstallation | undefined> {
   if (given.from === undefined) {
-    if (given.agent !== undefined) throw usage("--agent belongs to --from.");
+    if (given.agent !== undefined) throw usage("--agent requires --from.");
     return undefined;
   }
   if (given.nats !== undefined)
-    throw usage("--from copies agents to a server of its own: leave out --nats (NATS_URL).");
+    throw usage("--from copies agents to its own nats-server: remove --nats (NATS_URL).");
   const { openInstallation } = await import("./followInstallation.ts");
   return openInstallation(context, { ...given, from: given.from });
 }
@@ -204,7 +204,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
           ? undefined
           : `smtp://${printable(options.hostname)}:${running.smtpPort}`;
       const admin = `http://${printable(control.adminHostname)}:${control.adminPort}`;
-      if (again) terminal.out(`Started again: ${url}`);
+      if (again) terminal.out(`Restarted: ${url}`);
       const greeting = again ? [] : devGreeting({
       ...prepared, url, console: control.console, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd, interactive: terminal.interactive,
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
@@ -218,7 +218,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       };
     },
   );
-  terminal.out(`Stopped. The data stays in ${shownPath(terminal.cwd, dataFolder)}.`);
+  terminal.out(`Stopped. The data is kept in ${shownPath(terminal.cwd, dataFolder)}.`);
 }
 
 /** A running server's admin port answers at once. Another process with the same pid does not. */
@@ -237,7 +237,7 @@ async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<voi
   );
   if (!answers) return;
   throw failed(
-    `A dev server (process ${pid}, ${url}) already has its data in ${shownPath(terminal.cwd, dataFolder)}. Stop it, or give this one another folder (--data).`,
+    `A dev server (process ${pid}, ${url}) already uses the data in ${shownPath(terminal.cwd, dataFolder)}. Stop it, or use another folder (--data).`,
   );
 }
 
@@ -265,13 +265,13 @@ function keepLoaded(
       const next = await loadModule(module.file);
       watch.follow(next.files);
       await running.reload(next);
-      terminal.out(`${names} changed: loaded again`);
+      terminal.out(`${names} changed: reloaded`);
     } catch (error) {
       if (error instanceof ModuleError)
         watch.follow([...new Set([...module.files, ...error.files])]);
       const message = messageOf(error);
       terminal.err(
-        `${names} changed, and can't be loaded. The code from before runs on.\n${message}`,
+        `${names} changed, but can't be loaded. The previous code keeps running.\n${message}`,
       );
     }
   };

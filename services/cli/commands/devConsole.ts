@@ -88,7 +88,7 @@ function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: De
   const open = async () => {
     const found = findDev(dataFolder);
     if (found._tag !== "Running")
-      throw new ConsoleRefusal(503, "The server is starting: ask again in a moment.");
+      throw new ConsoleRefusal(503, "The server is starting. Try again in a moment.");
     const { natsUrl, namespace } = found.dev;
     const target = { natsUrl, namespace };
     const [{ consoleSource }, { ownProcess }, ports] = await Promise.all([

@@ -59,7 +59,7 @@ export function addDiff(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("diff"), "<class>", "<name>")
     .description(
-      "Shows which fields of the state and which rows of its tables differ between two points of an agent's history. The running agent is not disturbed.",
+      "Shows which fields of an agent's state and which rows of its tables differ between two points of its history. Does not touch the running agent.",
     )
     .addOption(
       new Option(
@@ -67,15 +67,16 @@ export function addDiff(program: Command, context: CommandContext): void {
         "a journal sequence, a time (ISO 8601), or how long ago: 42, 2026-03-01T09:30:00Z, 2h",
       ).makeOptionMandatory(),
     )
-    .addOption(new Option("--to <point>", "likewise (default: now)"))
+    .addOption(new Option("--to <point>", "the other point, in the same forms (default: now)"))
     .addHelpText(
       "after",
       `
-A point is the agent after its last event up to there; before its first it had nothing. Rows are named by their primary key, or by
-their rowid. Of a table with more than ${ROWS_MAX.toLocaleString("en")} rows only the number is compared.
+A point is the agent's last event up to there; before its first event the agent is empty. Rows are
+identified by primary key or rowid. Only the number of rows is compared if a table has more than
+${ROWS_MAX.toLocaleString("en")} rows.
 
 --json prints {class, name, from: {seq, time?}, to: {seq, time}, state: [{path, before?, after?}],
-rows: [{path, before?, after?}]}; before is absent for what is new, after for what is gone.
+rows: [{path, before?, after?}]}; before is absent if it was added, after if it was removed.
 
 Examples:
   agents diff RepoAgent octocat~hello-world --from 41 --to 42

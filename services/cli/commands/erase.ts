@@ -76,25 +76,35 @@ export function addErase(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("erase"), "[class]", "[name]")
     .description(
-      "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host ends its life first, and its sockets are closed.",
+      "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host first destroys the agent and closes its sockets.",
     )
-    .option("--yes", "do it")
+    .option("--yes", "erase it; without it, nothing is removed")
     .option(
       "--while-away",
-      "do it though a nats-server that holds copies is away, or the archive has lost its parts",
+      "erase even if a nats-server with copies is unreachable, or the archive has lost its parts",
     )
-    .option("--receipt <file>", "new file for what was removed where and when, with hashes")
-    .option("--backups <folder...>", "backups, or folders of them: say which hold the agent")
-    .option("--verify <file>", "erase nothing: look again for what a receipt says was erased")
+    .option(
+      "--receipt <file>",
+      "new file that records what was removed where and when, with hashes",
+    )
+    .option(
+      "--backups <folder...>",
+      "backups, or folders of backups: report which contain the agent",
+    )
+    .option(
+      "--verify <file>",
+      "erase nothing, but check that everything in a receipt is still gone",
+    )
     .addHelpText(
       "after",
       `
-One event without content stays in the journal: that it was erased. Stop what sends to the agent
-first; an input that comes later makes a new agent of the same name. Name the archive where there is one (--archive). What backups and copies of
-the broker's disks hold is not touched. A view of agents query forgets the agent when it is next asked.
+One event without content stays in the journal, as a record of the erasure. Stop senders first: a
+later input creates a new agent of the same name. If there is an archive, specify it (--archive).
+Backups and copies of the broker's disks are not changed. The view of agents query drops the agent
+at the next query.
 
---verify exits with 1 where anything is still there, in the brokers, the archive or the backups
-that the receipt names.
+--verify exits with 1 if anything is left in the broker, in the archive, or in the backups that
+the receipt lists.
 
 --json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent, away}; with
 --verify {erased: boolean, found: […], notes: […]}
@@ -109,7 +119,7 @@ Examples:
       const json = given.json === true;
       if (given.verify !== undefined) {
         if (className !== undefined)
-          throw usage("--verify takes the agents from the receipt: leave class and name out.");
+          throw usage("--verify reads the agents from the receipt: leave out class and name.");
         const receipt = await readReceipt(file(given.verify));
         const { archive = receipt.archive } = given;
         const target = { ...given, ...(archive !== undefined && { archive }) };
@@ -119,7 +129,7 @@ Examples:
         return;
       }
       if (className === undefined || name === undefined)
-        throw usage("Give the class and the name of the agent, or --verify <receipt>.");
+        throw usage("Specify the class and the name of the agent, or --verify <receipt>.");
       await withPorts(context, given, (ports, { archive }) =>
         erase(ports, terminal, joins.time, {
           className,
@@ -150,12 +160,12 @@ export async function erase(
   const below = await subAgentsOf(ports, id);
   if (!yes)
     throw usage(
-      `This removes all of ${addressKey(id)}${below.length === 0 ? "" : ` and of its ${below.length} sub-agents`} for good: state, SQL, history, inputs, schedules, dead letters. Add --yes to do it; "agents export" keeps a copy.`,
+      `This removes ${addressKey(id)}${below.length === 0 ? "" : ` and its ${below.length} sub-agents`} for good: state, SQL, history, inputs, schedules, dead letters. Add --yes to erase it. "agents export" makes a copy.`,
     );
   const awayBefore = await ports.awayCopies();
   if (awayBefore.length > 0 && !whileAway)
     throw failed(
-      `${awayBefore.join(", ")} holds copies, and is away or behind: what is removed now may stay in its files. Nothing was removed. Bring it back and run this again; or add --while-away, and empty its store folder before it comes back.`,
+      `${awayBefore.join(", ")} has copies, but is unreachable or behind. What is erased now could stay in its files, so nothing was removed. Bring it back and run this again; or add --while-away, and empty its store folder before it returns.`,
     );
   if (receipt !== undefined) refuseReceipt(receipt);
   const held = await heldBy(await backupsIn(backups), [id, ...below]);
@@ -171,7 +181,7 @@ export async function erase(
     for (const server of one.away) away.add(server);
   }
   for (const { folder, time: at, lines } of held)
-    terminal.err(`The backup ${folder} of ${at} holds ${lines} lines of it.`);
+    terminal.err(`The backup ${folder} of ${at} contains ${lines} lines of it.`);
   if (receipt !== undefined) {
     await writeReceipt(receipt, {
       time: new Date(time.nowMs()).toISOString(),
@@ -181,11 +191,11 @@ export async function erase(
       away: [...away],
       backups: held,
     });
-    terminal.err(`The receipt is ${receipt}. To look again: agents erase --verify ${receipt}`);
+    terminal.err(`The receipt is ${receipt}. To check again: agents erase --verify ${receipt}`);
   }
   if (living.length > 0)
     throw failed(
-      `${living.map(addressKey).join(", ")} lives again: it gets new inputs all the time. Stop whoever sends them, and run this again.`,
+      `${living.map(addressKey).join(", ")} was created again, because it keeps receiving inputs. Stop the senders, and run this again.`,
     );
 }
 
@@ -238,7 +248,7 @@ async function eraseOne(
   const isNothing = describe(purged) === describe(NOTHING) && archived.length === 0;
   if (end === BEFORE_ALL && !lives && !mayBeNone && isNothing)
     throw notFound(
-      `There is nothing of ${addressKey(id)}. "agents list" shows the agents that exist.`,
+      `Nothing is stored about ${addressKey(id)}. "agents list" lists the agents that exist.`,
     );
   const away = [...new Set([...awayBefore, ...(await ports.awayCopies())])];
   const silent = hosts.filter((host) => !told.includes(host));
@@ -258,22 +268,22 @@ async function eraseOne(
   else {
     terminal.out(`${addressKey(id)} is erased: ${describe(purged)}.`);
     if (archived.length > 0)
-      terminal.out(`${archived.length} parts of it are gone from the archive.`);
+      terminal.out(`${archived.length} parts of it were removed from the archive.`);
     if (end !== BEFORE_ALL)
-      terminal.out(`One event without content stays, the end of its life (sequence ${end}).`);
-    if (told.length > 0) terminal.out(`Local files are gone from ${told.join(", ")}.`);
+      terminal.out(`One event without content stays: the record of the erasure (sequence ${end}).`);
+    if (told.length > 0) terminal.out(`Local files were removed from ${told.join(", ")}.`);
   }
   if (!purged.doneInputsGone)
     terminal.err(
-      "Older messages of other agents wait in the inbox. So inputs that were done, and are no longer stored, may still be bytes in the broker's files, until it rewrites them (docs/operations/history.md).",
+      "Older messages of other agents wait in the inbox. Bytes of inputs that are already removed may therefore remain in the broker's files until it rewrites them (docs/operations/history.md).",
     );
   if (away.length > 0)
     terminal.err(
-      `${away.join(", ")} was away: its files may hold bytes of this agent for good, and running this again does not reach them. Stop it, empty its store folder and start it: it copies everything from the others, without them (docs/operations/history.md).`,
+      `${away.join(", ")} was unreachable. Its files may keep bytes of this agent, and running this again does not remove them. Stop it, empty its store folder and start it: it copies everything else from the other servers (docs/operations/history.md).`,
     );
   if (silent.length > 0)
     terminal.err(
-      `No answer from ${silent.join(", ")}: run this again, or remove the data folder of a host that is gone; it is a cache.`,
+      `No answer from ${silent.join(", ")}. Run this again; if a host is gone for good, remove its data folder, which is only a cache.`,
     );
   const { doneInputsGone: _, ...removed } = purged;
   const erased = { class: id.class, name: id.name, end, removed, archived, hosts: told, silent };
@@ -296,11 +306,11 @@ async function checkArchive(
   const place = bases && newestBase(id, bases)?.head.archive;
   if (place !== undefined && archive === undefined)
     throw failed(
-      `Older history of ${addressKey(id)} lies in an archive (${place.segment}). Nothing was removed. Name the archive too: --archive file:///… or s3://…`,
+      `Older history of ${addressKey(id)} is in an archive (${place.segment}). Nothing was removed. Specify the archive too: --archive file:///… or s3://…`,
     );
   if (place !== undefined && !whileAway && (await archive?.sha256At(place)) === undefined)
     throw failed(
-      `Older history of ${addressKey(id)} lies in an archive (${place.segment}), and the one that is named does not have it. Nothing was removed. Name the right one, or mount its disk; where it is lost, add --while-away.`,
+      `Older history of ${addressKey(id)} is in an archive (${place.segment}), which is not the specified one. Nothing was removed. Specify the right archive, or mount its disk; if it is lost, add --while-away.`,
     );
 }
 
@@ -319,11 +329,11 @@ async function endOf(
     const { reply } = await calls.call(id, { kind: "erase" }, bounds);
     if (reply.kind === "result") return Number(reply.value) as Sequence;
     throw failed(
-      `${addressKey(id)} could not be ended: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log says more.`,
+      `${addressKey(id)} could not be destroyed: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log has details.`,
     );
   } catch (error) {
     if (!(error instanceof AgentUnreachable)) throw error;
-    throw failed(`${error.message}. Its inputs are removed; run this again.`);
+    throw failed(`${error.message}. Its inputs were removed. Run this again.`);
   }
 }
 

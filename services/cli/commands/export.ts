@@ -26,21 +26,24 @@ export function addExport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("export"), "[class]", "[name]")
     .description(
-      "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. With --follow: each turn of all agents, of a class or of one, as a line of JSON, for other systems. Reads the broker; agents go on meanwhile.",
+      "Prints an agent's whole journal as JSON lines, for agents import. With --follow, prints each turn of all agents, of one class or of one agent as a line of JSON, for other systems. Reads from the broker and does not disturb running agents.",
     )
-    .option("--follow", "print turns as they are stored, from the beginning on, until Ctrl-C")
-    .option("--from <position>", "with --follow: after the line with this position; or end")
-    .addOption(option.count("--limit <count>", "with --follow: end after so many lines"))
+    .option("--follow", "print turns as they are stored, from the beginning, until Ctrl-C")
+    .option(
+      "--from <position>",
+      "with --follow: start after the line with this position, or at the end (end)",
+    )
+    .addOption(option.count("--limit <count>", "with --follow: stop after this many lines"))
     .addHelpText(
       "after",
       `
-Inputs that still wait for the agent, and its dead letters, are not in it.
+Waiting inputs and dead letters are not included.
 
 With --follow each line is
   {position, event, turn, class, name, changed, seq, time, cause, state?, sql?, schedules?, …}
-event and turn name the turn for good; state is the state after it, where it changed. Store the
-position of the last line that you have processed, and go on with --from: no turn is missed. Each
-agent's turns come in order. Name the archive where history is trimmed (--archive).
+event and turn identify the turn for good; state is the state after it, if it changed. Store the
+position of the last line that you have processed, and continue with --from: no turn is missed.
+Each agent's turns are printed in order. If history is trimmed, specify the archive (--archive).
 
 Examples:
   agents export RepoAgent octocat~hello-world > agent.jsonl
@@ -54,10 +57,10 @@ Examples:
         );
       if (className === undefined || name === undefined)
         throw usage(
-          "Name the agent: agents export <class> <name>. All of them: agents backup, or agents export --follow.",
+          "Specify the agent: agents export <class> <name>. For all agents: agents backup, or agents export --follow.",
         );
       if (given.from !== undefined || given.limit !== undefined)
-        throw usage("--from and --limit belong to --follow.");
+        throw usage("--from and --limit require --follow.");
       return withPorts(context, given, (ports) =>
         exportAgent(ports, terminal, joins.time, { className, name }),
       );
@@ -91,7 +94,7 @@ async function exportAgent(
   } catch (error) {
     if (!(error instanceof CorruptFrame)) throw error;
     throw failed(
-      `The journal of ${addressKey(id)} is damaged, the copy is not complete: ${error.message}`,
+      `The journal of ${addressKey(id)} is damaged, and the copy is incomplete: ${error.message}`,
     );
   }
   terminal.out(agentFileEnd(events));

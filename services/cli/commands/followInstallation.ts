@@ -63,11 +63,13 @@ export async function openInstallation(
         await there.feed.follow(filter, (id, { seq, data }) => follower.take(id, seq, data), {
           signal: ended.signal,
           onFailed: (error) =>
-            terminal.err(`--from: no more webhooks arrive (${String(error)}). Start again.`),
+            terminal.err(
+              `--from: webhooks no longer arrive (${String(error)}). Restart agents dev.`,
+            ),
         });
         const shown = withoutSecrets([given.from]).join();
         terminal.out(
-          `Following ${shown}: webhooks that its agents have done reach forks of them here. Nothing leaves this process.`,
+          `Following ${shown}: webhooks that its agents have processed run on forks of them here. Nothing is sent from this process.`,
         );
         return async () => {
           ended.abort();
@@ -116,7 +118,7 @@ class Follower {
       } catch (error) {
         // Only this webhook fails: its agent's history is not complete, or the broker here is away.
         const message = messageOf(error);
-        this.parts.terminal.err(`${oneLine(key)}: a webhook was left out: ${message}`);
+        this.parts.terminal.err(`${oneLine(key)}: a webhook was skipped: ${message}`);
       }
     }
   }
@@ -128,7 +130,9 @@ class Follower {
   ): Promise<void> {
     const { here, tell, terminal, time } = this.parts;
     if (cause.method === undefined)
-      throw failed("its turn began before this server followed, so its request is unknown");
+      throw failed(
+        "its turn began before this server started following, so its request is unknown",
+      );
     await this.forkOnce(id, from);
     const key = cause.id!;
     tell({ key, steps });

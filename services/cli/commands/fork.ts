@@ -46,15 +46,15 @@ export function addFork(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("fork"), "<class>", "<name>")
     .description(
-      "Makes an agent of a new name that is what the other was at that point: state, SQL, queue, schedules and history. The other goes on as it is. Its schedules are armed again, and what waits in its queue goes on: both agents do it.",
+      "Creates an agent with a new name that is what the other agent was at that point: state, SQL, queue, schedules and history. The original is not changed. Schedules and queued items are copied too, so both agents run them.",
     )
     .argument("<new name>", "the fork's")
     .addOption(option.at())
     .addHelpText(
       "after",
       `
-Schedules that were due long ago run at once: fork an agent with mail or webhooks to send where that
-does no harm (agents export, and agents import elsewhere).
+Schedules that were due in the meantime run at once. If an agent has mail or webhooks to send, fork
+it where that does no harm (agents export, then agents import elsewhere).
 
 Examples:
   agents fork RepoAgent octocat~hello-world before-the-bug --at 1041
@@ -80,19 +80,19 @@ export async function fork(
   const point = readAt(at);
   const from = await findAgent(ports.journal, className, name);
   const id = address(from.class, newName);
-  if (id.name === from.name) throw usage(`Give the fork of ${addressKey(from)} a name of its own`);
+  if (id.name === from.name) throw usage(`The fork of ${addressKey(from)} needs a name of its own`);
   const toSeq = await check(ports, from, point);
   const { events, timers } = await copyAgent(ports, ports, time, {
     from,
     to: id,
     toSeq,
-    advice: "Give another name, or erase it first (agents erase).",
+    advice: "Use another name, or erase it first (agents erase).",
   });
   const done = { class: id.class, name: id.name, seq: toSeq, events, timers };
   if (json) terminal.out(JSON.stringify(done));
   else
     terminal.out(
-      `${addressKey(id)} is what ${addressKey(from)} was at sequence ${toSeq}: ${events} events, ${timers} timers armed.`,
+      `${addressKey(id)} was forked from ${addressKey(from)} at sequence ${toSeq}: ${events} events, ${timers} timers armed.`,
     );
 }
 
@@ -111,14 +111,14 @@ async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Seque
     if (error instanceof HistoryTrimmed) throw notFound(error.message);
     if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
     throw failed(
-      `The journal of ${addressKey(id)} is damaged, nothing was written: ${error.message}`,
+      `The journal of ${addressKey(id)} is damaged, and nothing was written: ${error.message}`,
     );
   }
   const trimmed = last === undefined ? await trimmedBefore(id, ports.journal) : undefined;
   if (trimmed !== undefined) throw notFound(trimmed.message);
   if (last === undefined || last.kind === "destroyed")
     throw notFound(
-      `${addressKey(id)} ${last === undefined ? "had no event" : "had ended"} ${describePoint(point)}. "agents history" shows what it was when.`,
+      `${addressKey(id)} ${last === undefined ? "had no event" : "had ended"} ${describePoint(point)}. "agents history" lists its events.`,
     );
   return last.seq;
 }

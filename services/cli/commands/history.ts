@@ -79,27 +79,29 @@ const KINDS = [...Cause.fields.kind.literals, "claimed", "destroyed"];
 export function addHistory(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("history"), "<class>", "<name>")
-    .description("Shows an agent's journal: what came in, what changed, who did it.")
-    .addOption(new Option("--kind <kind>", "only turns that this began").choices(KINDS))
+    .description("Shows an agent's journal: each turn's input, its changes and its host.")
+    .addOption(new Option("--kind <kind>", "only turns with this kind of cause").choices(KINDS))
     .addOption(new Option("--route <path>", "only webhooks of this route: /webhooks/github"))
-    .addOption(new Option("--delivery <id>", "only what this delivery began"))
-    .addOption(new Option("--failed", "only turns that failed, or whose input is dead"))
-    .addOption(new Option("--since <time>", "only from then on: 15m, 2h, 7d, or a time"))
-    .addOption(new Option("--until <time>", "only up to then"))
+    .addOption(new Option("--delivery <id>", "only turns caused by this delivery"))
     .addOption(
-      new Option("--grep <text>", "only turns with this text, in input, state, SQL or error"),
+      new Option("--failed", "only turns that failed, or whose input became a dead letter"),
+    )
+    .addOption(new Option("--since <time>", "only since then: 15m, 2h, 7d, or a time"))
+    .addOption(new Option("--until <time>", "only until then"))
+    .addOption(
+      new Option("--grep <text>", "only turns with this text in input, state, SQL or error"),
     ) // prettier-ignore
-    .addOption(option.count("--limit <count>", "only the last so many turns"))
+    .addOption(option.count("--limit <count>", "only the last <count> turns"))
     .addOption(option.count("--from <seq>", "only from this journal sequence on", 0))
-    .addOption(new Option("--rows", "also the rows that each turn's SQL changed, with values"))
-    .addOption(new Option("--follow", "go on with turns that come, until Ctrl-C"))
+    .addOption(new Option("--rows", "also show the rows that each turn changed, with values"))
+    .addOption(new Option("--follow", "keep printing new turns, until Ctrl-C"))
     .addHelpText(
       "after",
       `
 --json prints one object a line, oldest first:
   {seq, time, cause, state?, sql?, rows?, schedules?, queue?, done?, host, epoch}
-cause has kind, id, provider, type, headers and body of what came in; state is the state after
-the turn, where the turn changed it; rows is [{path, before?, after?}] with --rows.
+cause has kind, id, provider, type, headers and body of the input; state is the state after the
+turn, if the turn changed it; rows is [{path, before?, after?}] with --rows.
 
 Examples:
   agents history repo-agent octocat~hello-world
@@ -126,7 +128,7 @@ Examples:
 /** Throws `CliError`. */
 function filterOf({ since, until, follow, ...given }: Given, nowMs: number): HistoryFilter {
   if (until !== undefined && follow === true)
-    throw usage("--until and --follow exclude each other: turns that come are after every past time."); // prettier-ignore
+    throw usage("--until and --follow can't be combined: new turns come after every past time."); // prettier-ignore
   const { kind, route, delivery, failed, grep } = given;
   return {
     kind,
@@ -310,7 +312,7 @@ async function followTurns(
           open(reading);
           return reading;
         })
-        .then(() => terminal.err("Following. Ctrl-C ends it."), reject);
+        .then(() => terminal.err("Following. Press Ctrl-C to stop."), reject);
     });
   } finally {
     ended.abort();
@@ -319,7 +321,7 @@ async function followTurns(
 }
 
 const trimmedNote = (seq: number, timeMs: number): string =>
-  `The history up to event ${seq} of ${new Date(timeMs).toISOString()} was trimmed. Where it was archived, name the archive (--archive).`;
+  `The history up to event ${seq} of ${new Date(timeMs).toISOString()} was trimmed. If it was archived, specify the archive (--archive).`;
 
 /** Characters of a state or a statement that are shown; `--json` prints all. */
 const SHOWN_MAX = 200;
@@ -344,8 +346,8 @@ export function describeLine(line: TurnLine): string {
     ...detail("queue", line.queue),
     ...detail("error", line.error),
     ...(line.restored ? [restoredNote(line.restored)] : []),
-    ...(line.begun ? ["    not done: the turn went on after this commit"] : []),
-    ...(line.dead ? ["    dead: attempts exhausted; the input lies in the dead letters"] : []),
+    ...(line.begun ? ["    not finished: the turn continued after this commit"] : []),
+    ...(line.dead ? ["    dead: attempts exhausted; the input is a dead letter"] : []),
   ].join("\n");
 }
 

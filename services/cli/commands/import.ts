@@ -51,10 +51,10 @@ export function addImport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("import"))
     .description(
-      "Makes the agent of a file, in this installation or another: state, SQL, queue, schedules and history as they were. Refuses where the agent exists. Its schedules are armed again, and what waits in its queue goes on: where the agent that it was copied from lives too, both do it.",
+      "Creates an agent from a file of agents export, in any installation: state, SQL, queue, schedules and history as they were. Refuses if the agent exists. Schedules and queued items are imported too: if the original agent still exists, both run them.",
     )
-    .argument("<file>", "what agents export has printed")
-    .option("--as <name>", "another name for it")
+    .argument("<file>", "the output of agents export")
+    .option("--as <name>", "import it under this name")
     .addHelpText(
       "after",
       `
@@ -90,7 +90,7 @@ async function importAgent(
   await wakeAgent(ports, time, id);
   const done = { class: id.class, name: id.name, events, timers };
   if (json) terminal.out(JSON.stringify(done));
-  else terminal.out(`${addressKey(id)} is here: ${events} events, ${timers} timers armed.`);
+  else terminal.out(`${addressKey(id)} was imported: ${events} events, ${timers} timers armed.`);
 }
 
 /** Rule 1. Throws `CliError`. */
@@ -105,7 +105,7 @@ async function check(path: string): Promise<{ readonly from: AgentId; readonly e
     return { from, events };
   } catch (error) {
     if (error instanceof CorruptFrame || error instanceof UnknownVersion)
-      throw failed(`${path} can't be imported, nothing was written: ${error.message}`);
+      throw failed(`${path} can't be imported, and nothing was written: ${error.message}`);
     if ((error as NodeJS.ErrnoException).code !== undefined)
       throw failed(`${path} can't be read: ${(error as Error).message}`);
     throw error;

@@ -49,9 +49,9 @@ export function addList(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("list"), "[class]")
     .description(
-      "Lists the agents that exist: their events, when the last was, and which host runs them.",
+      "Lists the agents that exist, with their number of events, the time of the last one, and the host that runs them.",
     )
-    .option("--quarantined", "only agents that are set aside: why, and until when")
+    .option("--quarantined", "only quarantined agents, with the reason and the end")
     .addHelpText(
       "after",
       `

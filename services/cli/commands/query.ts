@@ -59,28 +59,29 @@ export function addQuery(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("query"))
     .description(
-      "Runs one SELECT over all agents, and wakes none. It reads a view in the data folder, which is brought up to date from the journals first; the first time takes as long as reading all of them.",
+      "Runs one SELECT over all agents, without waking any. Reads a view in the data folder, which is first updated from the journals. The first query takes as long as reading all journals.",
     )
-    .argument("[sql]", "one SQLite statement that reads (default: the classes, and their agents)")
-    .option("--rebuild", "make the view anew first")
+    .argument("[sql]", "one SQLite statement that reads (default: a summary by class)")
+    .option("--rebuild", "rebuild the view first")
     .option(
       "--at <time>",
-      "as of an earlier time (2h ago: 2h; or 2026-03-01T09:30:00Z); reads all journals, and where they are trimmed the --archive",
+      "as of an earlier time (2h for two hours ago, or 2026-03-01T09:30:00Z); reads all journals, and the --archive if they are trimmed",
     )
     .option(
       "--after <class/name@seq>",
-      "answer only with this event of an agent: waits for it, 30 seconds at most",
+      "include this event of an agent: waits for it, at most 30 seconds",
     )
     .addOption(
-      new Option("--seconds <count>", "seconds that the statement may run")
+      new Option("--seconds <count>", "time limit of the statement")
         .default(SECONDS_DEFAULT)
         .argParser((text: string) => readWhole(text, 1, SECONDS_MAX)),
     )
     .addHelpText(
       "after",
       `
-Each class is a table of its name; "agents" has all of them, with their class. A row is an agent:
-  name, seq and time of its last event, errors (turns that failed) and error (of the last turn),
+Each class is a table with the class's name; the table "agents" has the agents of all classes, with
+a column class. A row is an agent:
+  name, seq and time (of its last event), errors (number of failed turns), error (of the last turn),
   fault (a damaged event), due (next schedule), size (bytes of database and state),
   schedules and state (JSON: state->>'plan', json_each(schedules))
 
@@ -114,7 +115,7 @@ export async function query(
   { sql, json, dataFolder, rebuild, seconds, at, after }: QueryOptions,
 ): Promise<void> {
   if (at !== undefined && (rebuild || after !== undefined))
-    throw usage("--at reads a view of its own, as of that time: leave out --rebuild and --after");
+    throw usage("--at builds a separate view, as of that time: leave out --rebuild and --after");
   const progress = new Progress(terminal, joins.time, "events read");
   const ask = (view: View): SqlResult => answer(view, sql, seconds);
   if (at !== undefined) {
@@ -149,7 +150,7 @@ async function eventOf(
   if (after === undefined) return undefined;
   const [, className, name, seq] = /^([^/]+)\/(.+)@(\d+)$/s.exec(after) ?? [];
   if (className === undefined || name === undefined)
-    throw usage(`--after ${after}: give an event of an agent (--after RepoAgent/acme~site@42)`);
+    throw usage(`--after ${after}: specify an event of an agent (--after RepoAgent/acme~site@42)`);
   const id = agentId(await existingClass(journal, className), name);
   return { text: after, group: changes.groupOf(id), seq: Number(seq) };
 }

@@ -42,20 +42,22 @@ export function addRedeliver(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("redeliver"))
     .description(
-      "Gives webhooks that were accepted before to their agents again: the bytes as they came, under new ids, so that each takes effect once more. What was refused has no bytes, and can't be sent.",
+      "Delivers accepted webhooks to their agents again: the same bytes under new ids, so that each takes effect once more. The bytes of refused requests are not kept, so these can't be delivered again.",
     )
-    .argument("[id...]", "as agents deliveries shows them")
+    .argument("[id...]", "as shown by agents deliveries")
     .addOption(
       new Option(
         "--range <from..to>",
-        "all that arrived then: 2h..30m, or two times; to may be left out",
+        "all that arrived in this range: 2h..30m, or two times; <to> may be left out",
       ),
     )
     .addOption(routeOption())
     .addOption(statusOption())
     .addOption(agentOption())
-    .addOption(new Option("--to <name>", "to the agent of this name instead: a fork of theirs"))
-    .addOption(new Option("--dry-run", "say what would be sent, and send nothing"))
+    .addOption(
+      new Option("--to <name>", "deliver to the agent of this name instead, such as a fork"),
+    )
+    .addOption(new Option("--dry-run", "show what would be delivered, and deliver nothing"))
     .addHelpText(
       "after",
       `
@@ -70,7 +72,9 @@ Examples:
     .action((ids: ReadonlyArray<string>, given: Given) =>
       withPorts(context, given, async (ports) => {
         if (ids.length > 0 === (given.range !== undefined))
-          throw usage("Give ids, or --range <from..to>: agents redeliver --help has examples.");
+          throw usage(
+            'Specify ids, or --range <from..to>. "agents redeliver --help" has examples.',
+          );
         const records =
           given.range === undefined
             ? await named(ports, ids)
@@ -103,7 +107,7 @@ async function named(
     const parts = records.filter(({ agent }) => agent !== undefined);
     if (records.length === 0)
       throw notFound(
-        `There is no delivery ${id} in the log. "agents deliveries" lists those there are.`,
+        `There is no delivery ${id} in the log. "agents deliveries" lists those that exist.`,
       );
     found.push(...(parts.length > 0 ? parts : records));
   }
@@ -118,7 +122,7 @@ async function inRange(
 ): Promise<ReadonlyArray<DeliveryRecord>> {
   const [from = "", to = "", ...rest] = range.split("..");
   if (from === "" || rest.length > 0 || !range.includes(".."))
-    throw usage(`--range ${range}: give two times with .. between them: 2h..30m`);
+    throw usage(`--range ${range}: use two times with .. between them, as in 2h..30m`);
   const filter: DeliveryFilter = {
     ...(await filterOf(ports, given, nowMs)),
     sinceMs: readTime(from, "--range", nowMs),
@@ -126,7 +130,7 @@ async function inRange(
   };
   const found = await lastDeliveries(ports.deliveries, filter, RANGE_MAX + 1);
   if (found.length > RANGE_MAX)
-    throw usage(`--range ${range} has more than ${RANGE_MAX} deliveries: give a shorter one.`);
+    throw usage(`--range ${range} has more than ${RANGE_MAX} deliveries: use a shorter range.`);
   return found.filter(({ agent }) => agent !== undefined);
 }
 
@@ -152,7 +156,7 @@ async function redeliver(
     const to = given.to === undefined ? input.id : agentId(input.id.class, given.to);
     const where = `${to.class} ${oneLine(to.name)}`;
     if (given.dryRun === true) {
-      terminal.out(`${record.id}  ${where}  seq ${input.seq}: would be sent`);
+      terminal.out(`${record.id}  ${where}  seq ${input.seq}: would be delivered`);
       continue;
     }
     const refused = await storeDelivery(ports, time.nowMs(), {
@@ -165,7 +169,7 @@ async function redeliver(
     if (refused !== undefined) wrong.push(`${record.id}: ${refused}`);
     else if (given.json === true)
       terminal.out(JSON.stringify({ id, of: record.id, class: to.class, name: to.name }));
-    else terminal.out(`${record.id}  ${where}: sent again as ${id}`);
+    else terminal.out(`${record.id}  ${where}: delivered again as ${id}`);
   }
   await ports.deliveries.flush();
   progress.end();
@@ -177,5 +181,5 @@ const whyNot = ({ status, agent }: DeliveryRecord): string =>
   agent === undefined
     ? `it was ${status}, and its bytes are not kept`
     : status === "stored"
-      ? "its agent has not done it yet; its input waits"
+      ? "its agent has not processed it yet; the input still waits"
       : "its bytes are no longer in the agent's journal";

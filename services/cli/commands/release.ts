@@ -28,7 +28,7 @@ export function addRelease(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("release"), "<class>", "<name>")
     .description(
-      "Ends the quarantine of an agent whose turns kept ending their processes, or whose journal could not be read. What waits for it runs at once, so mend the cause first: a new version of the module releases it by itself.",
+      "Ends the quarantine of an agent whose turns repeatedly ended their process, or whose journal could not be read. Its waiting inputs run at once, so fix the cause first. A new version of the module also ends the quarantine.",
     )
     .addHelpText(
       "after",
@@ -63,7 +63,9 @@ export async function release(
   else await ports.quarantines.put(id, releasedMark(marked.mark, time.nowMs()));
   if (json) terminal.out(JSON.stringify(quarantineLine(marked)));
   else
-    terminal.out(`${addressKey(id)} is released. It was set aside because ${marked.mark.reason}.`);
+    terminal.out(
+      `${addressKey(id)} is released. It was quarantined because ${marked.mark.reason}.`,
+    );
 }
 
 async function askOwner({ calls }: Pick<ReadPorts, "calls">, id: AgentId): Promise<void> {
@@ -73,15 +75,15 @@ async function askOwner({ calls }: Pick<ReadPorts, "calls">, id: AgentId): Promi
     if (reply.kind === "result" && reply.value !== null) return;
     if (reply.kind === "result") throw notQuarantined(id);
     throw failed(
-      `${addressKey(id)} could not be released: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log says more.`,
+      `${addressKey(id)} could not be released: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log has details.`,
     );
   } catch (error) {
     if (!(error instanceof AgentUnreachable)) throw error;
-    throw failed(`${error.message}. It is quarantined as before; run this again.`);
+    throw failed(`${error.message}. It is still quarantined. Run this again.`);
   }
 }
 
 const notQuarantined = (id: AgentId) =>
   failed(
-    `${addressKey(id)} is not quarantined: it runs when something arrives for it. "agents list --quarantined" shows those that are.`,
+    `${addressKey(id)} is not quarantined. "agents list --quarantined" lists the agents that are.`,
   );

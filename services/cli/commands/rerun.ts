@@ -68,27 +68,29 @@ export function addRerun(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("rerun"), "<class>", "<name>")
     .description(
-      "Runs the webhooks of an agent's past again on the code of a module, each by itself, on the agent as it was then; and shows where state, tables or schedules come out otherwise. All in memory: the running agent is not asked, and nothing is sent.",
+      "Runs an agent's past webhooks again on a module's code, each one on the agent as it was then, and shows where the resulting state, tables or schedules differ. Runs in memory: the running agent is not involved, and nothing is sent.",
     )
-    .argument("[module]", "the file that exports the agents; default: as for agents dev")
+    .argument("[module]", "file that exports the agents (default: as for agents dev)")
     .addOption(
       option
-        .count("--last <count>", "only the last so many events with webhooks")
+        .count("--last <count>", "only the last <count> events with webhooks")
         .default(RERUN_LAST_DEFAULT),
     )
     .addOption(option.count("--from <seq>", "only from this journal sequence on", 0))
     .addOption(option.count("--to <seq>", "only up to this journal sequence"))
-    .addOption(new Option("--failed", "only webhooks that failed, are dead, or were tried again"))
+    .addOption(
+      new Option("--failed", "only webhooks that failed, were retried, or became dead letters"),
+    )
     .addHelpText(
       "after",
       `
-Each event begins as it really was, whatever the code made of those before; of a turn that was tried
-again, its last attempt. Time is that of the webhook. Steps, and requests by this.fetch, have the
-results of then: nothing is asked again. A step that was not there then, and a recorded request that
-is another, is shown and fails; so does any other fetch. Webhooks and mail that the agent sends are
-only listed. Not run again, and named: requests, calls and frames, whose bodies the journal does not
-keep.
-Exit code 4 when anything goes another way, 1 when it could not all be run.
+Each event starts from the recorded state before it, whatever the code made of earlier events. A
+turn that was retried is compared with its last attempt. The clock shows the webhook's time. Steps
+and this.fetch return their recorded results. A step without a recorded result, a request that
+differs from the recorded one, and any other fetch fail and are shown. Webhooks and mail that the
+agent sends are only listed. Requests, calls and frames are listed but not run again, because the
+journal does not keep their bodies.
+The exit code is 4 if anything differs, and 1 if not everything could be run.
 
 --json prints one object a line:
   {seq, time, inputs, outcome: "same"|"differs"|"fails"|"skipped", why?, differences?, sends?}
@@ -132,7 +134,7 @@ export async function rerun(
     else for (const line of linesOf(told)) terminal.out(line);
   }
   progress.end();
-  const all = `${counts.same} the same, ${counts.differs} another way, ${counts.fails} failed, ${counts.skipped} not run again`;
+  const all = `${counts.same} the same, ${counts.differs} different, ${counts.fails} failed, ${counts.skipped} skipped`;
   if (counts.differs + counts.fails > 0) throw differs(`${addressKey(id)}: ${all}.`);
   if (!options.json) terminal.out(`${addressKey(id)}: ${all}.`);
 }
@@ -140,7 +142,9 @@ export async function rerun(
 function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
   if (module.agents.has(id.class)) return;
   const classes = [...module.agents.keys()].join(", ");
-  throw failed(`${file} exports no agent class ${id.class}; it has ${classes || "none"}`);
+  throw failed(
+    `${file} does not export an agent class ${id.class}; its classes: ${classes || "none"}`,
+  );
 }
 
 /** The events that end turns of webhooks. */

@@ -21,22 +21,22 @@ export function addRestore(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("restore"))
     .description(
-      "With a class and a name: puts the agent's state, rows and schedules back as they were, while it works. With a folder: makes the agents of a backup in an installation that is provisioned, empty, and without hosts; its namespace, shards and stream groups may be others.",
+      "With a class and a name: puts the agent's state, rows and schedules back as they were, while it runs. With a folder: restores the agents of a backup into an installation that is provisioned, empty, and without hosts. Its namespace, shards and stream groups may differ from the original's.",
     )
-    .argument("<class-or-folder>", "agent class; or what agents backup has made")
-    .argument("[name]", "name of the agent, with a class")
+    .argument("<class-or-folder>", "agent class, or the folder of a backup")
+    .argument("[name]", "name of the agent, after a class")
     .addOption(option.at())
-    .option("--yes", "put it back; without it, the difference is shown")
+    .option("--yes", "put it back; without it, only the differences are shown")
     .addHelpText(
       "after",
       `
 An agent is put back by one more event: its history stays, and the restore can be undone in the
-same way. Webhooks that it has done stay done, and what it has sent is not sent again. Jobs that
-have run since then, and were waiting at that point, run again. Turns that run have 10 s to end.
+same way. Processed webhooks stay processed, and nothing is sent again. Jobs that were waiting at
+that point and have run since run again. Turns in progress have 10 s to end.
 
-A backup is checked before anything is written. Start the hosts when it is done.
+A backup is checked before anything is written. Start the hosts when it is restored.
 
---json prints {class, name, at: {seq, time}, differences, restored} or what of a backup was made
+--json prints {class, name, at: {seq, time}, differences, restored}, or what was restored of a backup
 
 Examples:
   agents restore RepoAgent octocat~hello-world --at 2026-03-01T09:30:00Z
@@ -49,11 +49,11 @@ Examples:
       const { at } = given;
       if (name === undefined && (at !== undefined || given.yes === true))
         throw usage(
-          `Give the agent's name too: agents restore ${first} <name> --at <point>. A backup's folder takes neither --at nor --yes.`,
+          `Specify the agent's name too: agents restore ${first} <name> --at <point>. For the folder of a backup, leave out --at and --yes.`,
         );
       if (name !== undefined && at === undefined)
         throw usage(
-          `Say to which point: agents restore ${first} ${name} --at 42, or --at 2026-03-01T09:30:00Z. "agents history" shows them.`,
+          `Specify the point: agents restore ${first} ${name} --at 42, or --at 2026-03-01T09:30:00Z. "agents history" lists the events.`,
         );
       await withPorts(context, given, (ports) =>
         name === undefined || at === undefined

@@ -26,7 +26,7 @@ export function addSchedules(program: Command, context: CommandContext): void {
   const { terminal } = context;
   addTargetOptions(program.command("schedules"), "<class>", "<name>")
     .description(
-      "Lists an agent's schedules, the next first, from a copy rebuilt from its journal. An agent changes its own: see this.schedule, this.cancelSchedule and the table svc_agents_schedules.",
+      "Lists an agent's schedules, the next one first, from a copy rebuilt from its journal. Only the agent's code changes them: see this.schedule, this.cancelSchedule and the table svc_agents_schedules.",
     )
     .addOption(option.at())
     .addHelpText(

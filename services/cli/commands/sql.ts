@@ -58,7 +58,7 @@ export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): 
     }
     if (result.wrote)
       throw failed(
-        "The statement writes, and this is a copy that is thrown away: nothing was changed. Only the agent's own code writes to its database.",
+        "The statement writes, but it ran on a temporary copy: nothing was changed. Only the agent's own code can write to its database.",
       );
     printRows(terminal, result, options.json === true);
   });

@@ -21,7 +21,7 @@ export function addState(program: Command, context: CommandContext): void {
   const { terminal } = context;
   addTargetOptions(program.command("state"), "<class>", "<name>")
     .description(
-      "Prints an agent's state, rebuilt from its journal. The running agent is not disturbed.",
+      "Prints an agent's state, rebuilt from its journal. Does not touch the running agent.",
     )
     .addOption(option.at())
     .addHelpText(

@@ -36,13 +36,13 @@ export function addTail(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("tail"), "[class]", "[name]")
     .description(
-      "Prints each turn as it is committed, of one agent, of a class or of all, until Ctrl-C. What happened before is in agents history.",
+      "Prints each turn of one agent, of a class or of all agents as it is committed, until Ctrl-C. For earlier turns, use agents history.",
     )
-    .addOption(option.count("--limit <count>", "end after so many turns"))
+    .addOption(option.count("--limit <count>", "stop after this many turns"))
     .addHelpText(
       "after",
       `
---json prints one object a line: {class, name, …} and what agents history prints.
+--json prints one object a line: {class, name, …} and the fields of agents history.
 
 Examples:
   agents tail
@@ -83,7 +83,7 @@ export async function tail(
       };
       ports.feed
         .follow(filter, print, { signal: ended.signal, onFailed: reject })
-        .then(() => terminal.err("Following. Ctrl-C ends it."), reject);
+        .then(() => terminal.err("Following. Press Ctrl-C to stop."), reject);
     });
   } finally {
     ended.abort();

@@ -71,10 +71,10 @@ export function addTop(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("top"), "[class]")
     .description(
-      "Shows turns, time in turns, commits and bytes a second of each class and of the busiest agents, and how often they have held the thread of their process.",
+      "Shows turns, time in turns, commits and bytes per second of each class and of the busiest agents, and how often they blocked the thread of their process.",
     )
     .addOption(
-      new Option("--interval <seconds>", "over which rates are taken")
+      new Option("--interval <seconds>", "interval over which rates are measured")
         .default(INTERVAL_SECONDS_DEFAULT)
         .argParser((text: string) => {
           const seconds = Number(text);
@@ -85,10 +85,10 @@ export function addTop(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
-Time in turns includes what they wait for; 1000 ms a second is one turn all the time.
-Stalls are times when a turn held the thread of its process, and so everyone on it, for 0.2 s or
-more; they are counted since the host started, or the agent woke. Budgets are those of
-this.spend, summed over all agents of a class since the hosts started.
+Time in turns includes waiting; 1000 ms a second is one turn running all the time.
+A stall is a time of 0.2 s or more in which a turn blocked the thread of its process, and so every
+agent in that process. Stalls are counted since the host started, or since the agent woke. Budgets
+are those of this.spend, summed over all agents of a class since the hosts started.
 --json prints {seconds, hosts, shardsAway, classes: [{class, turns, turnMs, commits, bytes, stalls,
 stalledSeconds}], agents: [{class, name, …, waiting}], budgets: [{class, budget, spent, refused}]}
 

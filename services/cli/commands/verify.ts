@@ -42,14 +42,14 @@ const JOBS_MAX = 256;
 export function addVerify(program: Command, context: CommandContext): void {
   program
     .command("verify")
-    .summary("check a backup, and rebuild all agents from it")
+    .summary("check a backup by rebuilding all agents from it")
     .description(
-      "Checks a backup and those that it builds on: that files are as they were written, that no event is missing, and that every agent can be rebuilt. Needs no broker, and writes nothing.",
+      "Checks a backup and those that it builds on: that no file has changed, that no event is missing, and that every agent can be rebuilt. Needs no broker, and writes nothing.",
     )
-    .argument("<backup>", "what agents backup has made")
+    .argument("<backup>", "folder of a backup")
     .addOption(option.json())
     .addOption(
-      new Option("--jobs <count>", "processes that work on a large backup (default: the machine's processors)") // prettier-ignore
+      new Option("--jobs <count>", "number of processes for a large backup (default: number of processors)") // prettier-ignore
         .argParser((text: string) => option.readWhole(text, 1, JOBS_MAX)),
     )
     .addOption(
@@ -59,7 +59,7 @@ export function addVerify(program: Command, context: CommandContext): void {
       "after",
       `
 --json prints {folder, backups, agents, events, damaged: [{class, name, error}]}. The exit code is
-1 where anything is damaged.
+1 if anything is damaged.
 
 Examples:
   agents verify /backups/2026-03-01
@@ -90,7 +90,7 @@ interface Slice {
 
 function readSlice(text: string): Slice {
   const [n, of] = (/^(\d+)\/(\d+)$/.exec(text) ?? []).slice(1).map(Number);
-  if (n === undefined || of === undefined || n >= of) throw usage(`--slice ${text}: give n/of.`);
+  if (n === undefined || of === undefined || n >= of) throw usage(`--slice ${text}: use n/of.`);
   return { n, of };
 }
 
@@ -139,11 +139,11 @@ async function verify(
   else for (const each of damaged) terminal.out(`${each.class}/${each.name}: ${each.error}`);
   if (damaged.length > 0)
     throw failed(
-      `${damaged.length} of ${agents} agents can't be rebuilt from ${path}: they will not start where it is restored.`,
+      `${damaged.length} of ${agents} agents can't be rebuilt from ${path}. They will not start after a restore.`,
     );
   if (!json)
     terminal.out(
-      `${path} is whole: ${agents} agents with ${events} events, in ${backups} ${backups === 1 ? "backup" : "backups"}, all rebuilt.`,
+      `${path} is intact: rebuilt ${agents} agents with ${events} events from ${backups} ${backups === 1 ? "backup" : "backups"}.`,
     );
 }
 

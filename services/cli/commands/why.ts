@@ -37,24 +37,24 @@ export function addWhy(program: Command, context: CommandContext): void {
   const { terminal } = context;
   addTargetOptions(program.command("why"), "<class>", "<name>")
     .description(
-      "Shows the turns that wrote a field of an agent's state, or a row of its tables, the newest first: what began each, its delivery, and the value before and after. Read from the journal; the running agent is not disturbed.",
+      "Shows the turns that wrote a field of an agent's state or a row of its tables, newest first, each with its cause, its delivery, and the value before and after. Reads the journal and does not touch the running agent.",
     )
     .argument(
       "<path>",
       "state.pr.title, pr.title, items[3]; or a row by its primary key or rowid: events[42], events[42].title",
     )
-    .addOption(option.count("--limit <count>", "only the last so many"))
+    .addOption(option.count("--limit <count>", "only the last <count>"))
     .addHelpText(
       "after",
       `
-A path that could be a field or a row: state.events[42] is the field, table:events[42] the row.
-A text key stands in quotes where it looks like a number; columns of a key have commas between:
+If a path could be a field or a row: state.events[42] is the field, table:events[42] the row.
+Quote a text key that looks like a number; separate the columns of a key with commas:
   members["ann"], members["ann",7].role
 
 --json prints one object a line, newest first:
   {seq, time, causes: [{kind, id?, delivery?, provider?, route?, type?, attempt?, traceparent?, …}],
    before?, after?}
-before is absent where there was no such value, after where it is gone.
+before is absent if the value was added, after if it was removed.
 
 Examples:
   agents why RepoAgent octocat~hello-world state.open
@@ -80,7 +80,7 @@ export async function why(
     found.push(write);
     if (limit !== undefined && found.length > limit) found.shift();
   }
-  if (found.length === 0 && !json) terminal.err(`No turn wrote ${path}: it has never been there.`);
+  if (found.length === 0 && !json) terminal.err(`No turn wrote ${path}: it has never existed.`);
   for (const write of found.toReversed())
     terminal.out(json ? JSON.stringify(write) : describe(write));
 }
@@ -94,7 +94,7 @@ async function fieldOf(
   const parts = readPath(isRow ? path.slice("table:".length) : path);
   if (parts === undefined)
     throw usage(
-      `"${path}" is no path: give one as in state.pr.title, items[3], events[42].title or state["odd.name"].`,
+      `"${path}" is not a path. Examples: state.pr.title, items[3], events[42].title, state["odd.name"].`,
     );
   const [first, second, ...below] = parts;
   const root = fieldName(first!);
@@ -103,7 +103,9 @@ async function fieldOf(
       ? { kind: "row", table: root, key: bracketValues(second.inBrackets), names: below.map(fieldName) } // prettier-ignore
       : undefined;
   if (isRow && row === undefined)
-    throw usage(`"${path}" names no row: give its key in brackets, as in table:events[42].`);
+    throw usage(
+      `"${path}" does not identify a row. Add its key in brackets, as in table:events[42].`,
+    );
   if (isRow) return row!;
   if (root === "state") return { kind: "state", names: parts.slice(1).map(fieldName) };
   const field: Field = { kind: "state", names: parts.map(fieldName) };
@@ -113,12 +115,12 @@ async function fieldOf(
     if (!tablesOf(database).has(root)) return field;
     if (isField)
       throw usage(
-        `"${path}" could be a field of the state or a row: give state.${path} or table:${path}.`,
+        `"${path}" could be a field of the state or a row. Use state.${path} or table:${path}.`,
       );
     const columns = keyColumns(database, root);
     if (columns.length !== row.key.length)
       throw usage(
-        `Rows of ${root} are named by ${columns.join(" and ")}: give ${columns.length === 1 ? "one value" : `${columns.length} values with commas between`} in the brackets.`,
+        `Rows of ${root} are identified by ${columns.join(" and ")}. Put ${columns.length === 1 ? "one value" : `${columns.length} values, separated by commas,`} in the brackets.`,
       );
     return row;
   });

@@ -27,18 +27,18 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
     .description(
       "Writes a new project: an agent with a verified webhook, a test, a page, and the settings of TypeScript, npm and git. Existing files are never changed.",
     )
-    .argument("[folder]", "where; it is made if it does not exist", ".")
+    .argument("[folder]", "target folder; created if it does not exist", ".")
     .addOption(
-      new Option("--webhooks <sender>", "whose webhooks the agent receives")
+      new Option("--webhooks <sender>", "the sender of the agent's webhooks")
         .choices(STARTER_NAMES)
         .default("github"),
     )
     .addOption(new Option("--no-page", "leave out the page that shows an agent live"))
-    .addOption(new Option("--no-strict", "TypeScript without strict checks"))
+    .addOption(new Option("--no-strict", "turn off TypeScript's strict checks"))
     .addOption(
       new Option(
         "--turnkeep <spec>",
-        "what package.json depends on, e.g. file:../turnkeep-0.32.0.tgz (default: this version)",
+        "version of turnkeep for package.json, e.g. file:../turnkeep-0.32.0.tgz (default: this version)",
       ),
     )
     .addHelpText(
@@ -71,7 +71,7 @@ export function init(terminal: Terminal, folder: string, given: Given): void {
   const taken = files.filter(({ path }) => existsSync(join(target, path)));
   if (taken.length > 0)
     throw failed(
-      `${taken.map(({ path }) => shownPath(terminal.cwd, join(target, path))).join(", ")} exists already. Nothing was written. Name a new folder: turnkeep init my-agents`,
+      `${taken.map(({ path }) => shownPath(terminal.cwd, join(target, path))).join(", ")} exists already. Nothing was written. Use a new folder: turnkeep init my-agents`,
     );
   try {
     mkdirSync(target, { recursive: true });

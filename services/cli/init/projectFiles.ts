@@ -160,7 +160,7 @@ it("counts a delivery once${times > 1 ? ", however often it is sent" : ""}", asy
   expect(await agent.state()).toEqual({ events: 1, last: "${event || "event"}" });
 });
 
-it("refuses what is not signed", async () => {
+it("refuses a forged signature", async () => {
   await using test = await testAgents({ module: server, env: { ${secret}: SECRET } });
   const forged = test.sign.${verifier}(EVENT, "a guess"${options});
   expect((await test.webhook("${path}", EVENT, forged)).status).toBe(401);
@@ -169,7 +169,7 @@ it("refuses what is not signed", async () => {
 }
 
 const envExample = ({ starter }: ProjectChoices): string =>
-  `# Copy to .env. Without it, "npm start" makes up a secret that only this folder knows.
+  `# Copy to .env. Without it, "npm start" generates a secret for this folder.
 # ${starter.settings}
 ${starter.secret}=
 `;
@@ -185,7 +185,7 @@ npm test
 npm run check # types
 \`\`\`
 
-- \`server.ts\`: the agent and its webhook route. Saving it loads it again.
+- \`server.ts\`: the agent and its webhook route. It is reloaded when you save it.
 - \`server.test.ts\`: the same code in your test's process, in virtual time.
 ${page ? `- \`page.html\`: an agent's state, live: http://localhost:8787/?name=${starter.sample.agentName}\n` : ""}- \`.env.example\`: the secret that requests are verified with. Set it at
   ${starter.settings}; the URL is \`https://<your host>${starter.path}\`.

@@ -19,10 +19,16 @@ export interface GivenLogin {
 export const addLoginOptions = (command: Command): Command =>
   command
     .addOption(file("--nats-creds <file>", "credentials (.creds) to log in with", "NATS_CREDS"))
-    .addOption(file("--nats-nkey <file>", "seed of an nkey to log in with", "NATS_NKEY"))
-    .addOption(file("--nats-ca <file>", "authorities of the server's certificate", "NATS_CA"))
-    .addOption(file("--nats-cert <file>", "certificate of this client", "NATS_CERT"))
-    .addOption(file("--nats-key <file>", "key of this client's certificate", "NATS_KEY"));
+    .addOption(file("--nats-nkey <file>", "nkey seed to log in with", "NATS_NKEY"))
+    .addOption(
+      file(
+        "--nats-ca <file>",
+        "CA certificates that the server's certificate is checked against",
+        "NATS_CA",
+      ),
+    )
+    .addOption(file("--nats-cert <file>", "client certificate", "NATS_CERT"))
+    .addOption(file("--nats-key <file>", "key of the client certificate", "NATS_KEY"));
 
 /** Returns absolute paths, or undefined where no option is given. */
 export function loginOf(given: GivenLogin, cwd: string): BrokerLogin | undefined {

@@ -31,7 +31,7 @@ export function findTarget(options: TargetOptions): Target {
     };
   const found = findDev(options.dataFolder);
   const folder = shownPath(options.cwd, options.dataFolder);
-  const remedy = `Start it (agents dev), name its folder (--data), or name a broker (--nats nats://…)`;
+  const remedy = `Start one (agents dev), specify its folder (--data), or specify a broker (--nats nats://…)`;
   if (found._tag === "None")
     throw failed(`No dev server runs with its data in ${folder}. ${remedy}.`);
   if (found._tag === "Stale")

@@ -6,19 +6,19 @@ import { Option } from "commander";
 import { readWhole } from "./options.ts";
 
 export const connectionsMax = (): Option =>
-  new Option("--max-connections <count>", "connections past which new ones are closed")
+  new Option("--max-connections <count>", "maximum number of connections; further ones are closed")
     .env("AGENTS_MAX_CONNECTIONS")
     .argParser((text: string) => readWhole(text, 1, 10_000_000));
 
 export const perAddress = (): Option =>
-  new Option("--rate-per-address <count>", "requests a second of one address; past it: 429")
+  new Option("--rate-per-address <count>", "requests per second from one address; above it: 429")
     .env("AGENTS_RATE_PER_ADDRESS")
     .argParser((text: string) => readWhole(text, 1, 1_000_000));
 
 export const perEntity = (): Option =>
   new Option(
     "--rate-per-entity <count>",
-    "webhooks and sockets a second of one agent; past it: 429",
+    "webhooks and new sockets per second for one agent; above it: 429",
   )
     .env("AGENTS_RATE_PER_ENTITY")
     .argParser((text: string) => readWhole(text, 1, 1_000_000));
@@ -27,7 +27,7 @@ export const perEntity = (): Option =>
 export const framesPerSocket = (): Option =>
   new Option(
     "--frames-per-socket <count>",
-    "messages and pings a second of one socket, and four times as many of one address; past it the socket is closed with 1013 (5,000 if not said; 0: no limit)",
+    "messages and pings per second on one socket, and four times as many from one address; above it, the socket is closed with 1013 (default: 5,000; 0: no limit)",
   )
     .env("AGENTS_FRAMES_PER_SOCKET")
     .argParser((text: string) => readWhole(text, 0, 1_000_000));
@@ -35,7 +35,7 @@ export const framesPerSocket = (): Option =>
 export const bytesPerSocket = (): Option =>
   new Option(
     "--bytes-per-socket <count>",
-    "bytes of messages a second of one socket, likewise (8 MiB if not said; 0: no limit)",
+    "the same for bytes of messages (default: 8 MiB; 0: no limit)",
   )
     .env("AGENTS_BYTES_PER_SOCKET")
     .argParser((text: string) => readWhole(text, 0, 1_000_000_000));
@@ -43,10 +43,10 @@ export const bytesPerSocket = (): Option =>
 export const storeFirst = (): Option =>
   new Option(
     "--store-first",
-    "store every webhook before its agent gets it, and once more with what it did (slower; docs/guides/webhooks.md)",
+    "store every webhook before its agent receives it (slower; docs/guides/webhooks.md)",
   ).env("AGENTS_STORE_FIRST");
 
 export const trustedProxies = (): Option =>
-  new Option("--trusted-proxies <count>", "proxies in front whose X-Forwarded-For is believed")
+  new Option("--trusted-proxies <count>", "number of proxies whose X-Forwarded-For is trusted")
     .env("AGENTS_TRUSTED_PROXIES")
     .argParser((text: string) => readWhole(text, 0, 16));

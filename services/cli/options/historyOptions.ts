@@ -10,7 +10,7 @@ import { historyFault, type HistoryOption } from "../../../core/retention/Histor
 export const history = (): Option =>
   new Option(
     "--history <limits>",
-    "what classes keep of history that do not say: all, or limits as in days=30,events=100000,bytes=50000000 (all if not said)",
+    "history that classes without a setting of their own keep: all, or limits as in days=30,events=100000,bytes=50000000 (default: all)",
   )
     .env("AGENTS_HISTORY")
     .argParser(readHistory);
@@ -30,7 +30,9 @@ function readHistory(text: string): HistoryOption {
   for (const part of text.split(",")) {
     const [, limit, value] = /^\s*(\w+)=(\d+(?:\.\d+)?)\s*$/.exec(part) ?? [];
     if (limit === undefined)
-      throw new InvalidArgumentError("Give all, or limits with commas, as in days=30,events=1000.");
+      throw new InvalidArgumentError(
+        "Use all, or limits separated by commas, as in days=30,events=1000.",
+      );
     limits[limit] = Number(value);
   }
   const fault = historyFault(limits);

@@ -32,11 +32,11 @@ export function mailSettings(
 ): MailSettings {
   const { tlsCert, tlsKey, smtpSize } = given;
   if ((tlsCert === undefined) !== (tlsKey === undefined))
-    throw usage("--tls-cert and --tls-key go together: give both");
+    throw usage("--tls-cert and --tls-key go together: set both");
   const relayUrl = given.smtpRelay === "" ? undefined : given.smtpRelay;
   if (relayUrl !== undefined && !/^smtps?:\/\/[^/]/.test(relayUrl))
     throw usage(
-      "--smtp-relay (SMTP_URL) is no smtp:// or smtps:// URL: write smtp://user:password@relay.example.com:587",
+      "--smtp-relay (SMTP_URL) is not an smtp:// or smtps:// URL. Example: smtp://user:password@relay.example.com:587",
     );
   const tls =
     tlsCert === undefined || tlsKey === undefined
@@ -56,7 +56,7 @@ export function mailSettings(
 export function requireTlsForLogin({ auth, tls }: MailSettings): void {
   if (auth !== undefined && tls === undefined)
     throw usage(
-      "AGENTS_SMTP_USER and AGENTS_SMTP_PASS need --tls-cert and --tls-key: a password is never asked for in the clear",
+      "AGENTS_SMTP_USER and AGENTS_SMTP_PASS need --tls-cert and --tls-key: passwords are accepted over TLS only",
     );
 }
 

@@ -21,12 +21,14 @@ const PORT_MAX = 65_535; // TCP's
 const GATEWAY_PORT_DEFAULT = 8787;
 
 export const nats = (): Option =>
-  new Option("--nats <url>", "NATS server or cluster; several URLs with commas").env("NATS_URL");
+  new Option("--nats <url>", "NATS server or cluster; separate several URLs with commas").env(
+    "NATS_URL",
+  );
 
 export const namespace = (): Option =>
   new Option(
     "--namespace <name>",
-    `start of every subject and stream (default: ${NAMESPACE_FALLBACK})`,
+    `prefix of every subject and stream (default: ${NAMESPACE_FALLBACK})`,
   )
     .env("AGENTS_NAMESPACE")
     .argParser((text: string) => {
@@ -35,15 +37,15 @@ export const namespace = (): Option =>
     });
 
 export const data = (): Option =>
-  new Option("--data <folder>", "where local data is kept").env("AGENTS_DATA").default(".agents");
+  new Option("--data <folder>", "folder for local data").env("AGENTS_DATA").default(".agents");
 
 export const json = (): Option => new Option("--json", "machine-readable output on stdout");
 
 export const at = (): Option =>
-  new Option("--at <point>", "as it was after this journal sequence, or at this time (ISO 8601)");
+  new Option("--at <point>", "as of this journal sequence, or of this time (ISO 8601)");
 
 export const port = (): Option =>
-  new Option("--port <port>", "port for HTTP and WebSockets; 0: any free one")
+  new Option("--port <port>", "port for HTTP and WebSockets; 0: any free port")
     .env("PORT")
     .default(GATEWAY_PORT_DEFAULT)
     .argParser(readPort);
@@ -60,7 +62,7 @@ export const consolePort = (flag: string, about: string): Option =>
 export const smtpPort = (fallback?: number): Option => {
   const option = new Option(
     "--smtp-port <port>",
-    `port for mail; 0: any free one${fallback === undefined ? ` (default: ${SMTP_PORT_DEFAULT} where the module takes mail)` : ""}`,
+    `port for mail; 0: any free port${fallback === undefined ? ` (default: ${SMTP_PORT_DEFAULT} if the module receives mail)` : ""}`,
   )
     .env("AGENTS_SMTP_PORT")
     .argParser(readPort);
@@ -75,12 +77,12 @@ export const smtpRelay = (): Option =>
 
 /** The options that only `agents mail` has. */
 export const smtpOptions = (): ReadonlyArray<Option> => [
-  new Option("--tls-cert <file>", "PEM certificate: STARTTLS is offered").env("AGENTS_TLS_CERT"),
+  new Option("--tls-cert <file>", "PEM certificate; enables STARTTLS").env("AGENTS_TLS_CERT"),
   new Option("--tls-key <file>", "PEM key of the certificate").env("AGENTS_TLS_KEY"),
-  new Option("--smtp-size <MiB>", "largest message taken (default: 25)")
+  new Option("--smtp-size <MiB>", "largest accepted message (default: 25)")
     .env("AGENTS_SMTP_SIZE")
     .argParser((text: string) => readWhole(text, 1, SMTP_SIZE_MIB_MAX)),
-  new Option("--smtp-rate <count>", "messages a minute from one address (default: 600)")
+  new Option("--smtp-rate <count>", "messages per minute from one address (default: 600)")
     .env("AGENTS_SMTP_RATE")
     .argParser((text: string) => readWhole(text, 1, 1_000_000)),
 ];
@@ -94,47 +96,50 @@ export const hostname = (fallback: string): Option =>
     .default(fallback);
 
 export const publicUrl = (): Option =>
-  new Option("--public-url <url>", "how callers see the gateway, where a proxy is in front of it")
+  new Option(
+    "--public-url <url>",
+    "the gateway's URL for callers, if there is a proxy in front of it",
+  )
     .env("AGENTS_PUBLIC_URL")
     .argParser((text: string) => {
       if (/^https?:\/\/[^/?#]+\/?$/.test(text)) return text.replace(/\/$/, "");
-      throw new InvalidArgumentError("Give scheme and host only, like https://hooks.example.com.");
+      throw new InvalidArgumentError("Use scheme and host only, as in https://hooks.example.com.");
     });
 
 export const tunnel = (): Option =>
   new Option(
     "--tunnel <command|url>",
-    "make the server reachable from outside: a tunnel program to run, in which {url} and {port} are the local server's, or the URL of one that runs; its URL is the public URL",
+    "make the server reachable from outside: a tunnel command to run, in which {url} and {port} stand for the local server's, or the URL of a running tunnel; its URL becomes the public URL",
   );
 
 export const from = (): Option =>
   new Option(
     "--from <url>",
-    "NATS server or cluster of an installation, which is only read: the webhooks that its agents have done reach forks of them here, and nothing leaves this process",
+    "NATS server or cluster of an installation to follow, which is only read: webhooks that its agents have processed run on local forks of them, and nothing is sent from this process",
   ).env("AGENTS_FROM");
 
 export const allowedHosts = (): Option =>
   new Option(
     "--allowed-hosts <names>",
-    "values of Host that are answered besides loopback's and the public URL's; several with commas",
+    "additional values of Host to answer, besides loopback names and the public URL's; separate with commas",
   )
     .env("AGENTS_ALLOWED_HOSTS")
     .argParser((text: string) =>
-      readList(text, (name) => hostNameOf(name), "names or addresses, like agents.internal"),
+      readList(text, (name) => hostNameOf(name), "names or addresses, as in agents.internal"),
     );
 
 export const allowedOrigins = (): Option =>
   new Option(
     "--allowed-origins <origins>",
-    "origins whose pages may reach agents, besides the module's allowedOrigins; several with commas, * for all",
+    "origins whose pages may reach agents, besides the module's allowedOrigins; separate with commas; *: all",
   )
     .env("AGENTS_ALLOWED_ORIGINS")
     .argParser((text: string) =>
-      readList(text, readOrigin, "origins as browsers send them, like https://app.example.com"),
+      readList(text, readOrigin, "origins as browsers send them, as in https://app.example.com"),
     );
 
 export const adminPort = (): Option =>
-  new Option("--admin-port <port>", "private port: /healthz, /readyz, /metrics; 0: any free one")
+  new Option("--admin-port <port>", "private port: /healthz, /readyz, /metrics; 0: any free port")
     .env("AGENTS_ADMIN_PORT")
     .default(0)
     .argParser(readPort);
@@ -153,7 +158,7 @@ export const requireDurable = (): Option =>
 export const groupCommit = (): Option =>
   new Option(
     "--group-commit <when>",
-    "store what many agents write at once as one batch: faster where the broker syncs always, slower elsewhere",
+    "store concurrent writes of many agents as one batch: faster if the broker syncs every write, slower otherwise",
   )
     .env("AGENTS_GROUP_COMMIT")
     .choices(["auto", "on", "off"])
@@ -167,7 +172,7 @@ const MEMORY_MIB_MAX = 1_048_576;
 export const memory = (): Option =>
   new Option(
     "--memory <MiB>",
-    "memory for agents; from three quarters of it on, the longest idle leave sooner (default: half of the machine's or the container's, shared by the workers)",
+    "memory for agents; above three quarters of it, the longest idle agents hibernate earlier (default: half of the machine's or container's memory, shared by the workers)",
   )
     .env("AGENTS_MEMORY")
     .argParser((text: string) => readWhole(text, MEMORY_MIB_MIN, MEMORY_MIB_MAX));
@@ -180,7 +185,7 @@ export const CPU_SECONDS = 5;
 export const cpuSeconds = (): Option =>
   new Option(
     "--cpu-seconds <seconds>",
-    `seconds that a turn may hold its process before that is ended; 0: no limit (${CPU_SECONDS} if not said)`,
+    `seconds for which a turn may block its process before the process is ended; 0: no limit (default: ${CPU_SECONDS})`,
   )
     .env("AGENTS_CPU_SECONDS")
     .argParser((text: string) => readWhole(text, 0, CPU_SECONDS_MAX));
@@ -191,7 +196,7 @@ const TURN_SECONDS_MAX = 86_400;
 export const turnSeconds = (): Option =>
   new Option(
     "--turn-seconds <seconds>",
-    `seconds that a turn may take before it is given up; 0: no limit; a class may set its own (${TURN_SECONDS_DEFAULT} if not said)`,
+    `seconds after which a turn is given up; 0: no limit; a class can set its own (default: ${TURN_SECONDS_DEFAULT})`,
   )
     .env("AGENTS_TURN_SECONDS")
     .argParser((text: string) => readWhole(text, 0, TURN_SECONDS_MAX));
@@ -206,15 +211,19 @@ const WRITE_BYTES_MAX = 2 ** 40;
  * class's option.
  */
 export const writeLimits = (): ReadonlyArray<Option> => [
-  bytesOption("--state-bytes-max <bytes>", "largest state of an agent, as JSON", "STATE_BYTES_MAX"),
+  bytesOption(
+    "--state-bytes-max <bytes>",
+    "maximum size of an agent's state, as JSON",
+    "STATE_BYTES_MAX",
+  ),
   bytesOption(
     "--commit-bytes-max <bytes>",
-    "most that one commit of an agent changes in SQL",
+    "maximum bytes of SQL changes in one commit of an agent",
     "COMMIT_BYTES_MAX",
   ),
   bytesOption(
     "--journal-bytes-per-minute <bytes>",
-    "most that an agent's journal grows by calls and clients",
+    "maximum growth of an agent's journal by calls and clients",
     "JOURNAL_BYTES_PER_MINUTE",
   ),
 ];
@@ -222,7 +231,7 @@ export const writeLimits = (): ReadonlyArray<Option> => [
 const bytesOption = (flags: string, about: string, name: keyof typeof WRITE_LIMIT_NAMES): Option =>
   new Option(
     flags,
-    `${about}; a class may set less (its default: ${WRITE_LIMITS_DEFAULT[WRITE_LIMIT_NAMES[name]]})`,
+    `${about}; a class can set a lower limit (default: ${WRITE_LIMITS_DEFAULT[WRITE_LIMIT_NAMES[name]]})`,
   )
     .env(`AGENTS_${name}`)
     .argParser((text: string) => readWhole(text, WRITE_BYTES_MIN, WRITE_BYTES_MAX));
@@ -237,7 +246,7 @@ const WRITE_LIMIT_NAMES = {
 const WORKERS_MAX = 256;
 
 export const workers = (): Option =>
-  new Option("--workers <count>", "processes to run here; auto: one for each core")
+  new Option("--workers <count>", "number of worker processes; auto: one per core")
     .env("AGENTS_WORKERS")
     .default(1)
     .argParser((text: string) =>
@@ -246,29 +255,32 @@ export const workers = (): Option =>
 
 /** The parent passes it to each of its workers. It is not for users. */
 export const worker = (): Option =>
-  new Option("--worker <number>", "which worker this is")
+  new Option("--worker <number>", "number of this worker")
     .hideHelp()
     .argParser((text: string) => readWhole(text, 0, WORKERS_MAX - 1));
 
 /** The control process passes it to the process of an isolated agent. It is not for users. */
 export const isolated = (): Option =>
-  new Option("--isolated", "this process runs one agent alone").hideHelp();
+  new Option("--isolated", "this process runs a single agent").hideHelp();
 
 /** For commands where users could expect the option: refuses it with the reason. */
 export const noWorkers = (because: string): Option =>
   new Option("--workers <count>").hideHelp().argParser(() => {
-    throw new InvalidArgumentError(`It is for gateway and host; ${because}.`);
+    throw new InvalidArgumentError(`Only gateway and host have workers; ${because}.`);
   });
 
 export const leaseTtl = (): Option =>
-  new Option("--lease-ttl <ms>", "milliseconds after which a dead host's agents move")
+  new Option(
+    "--lease-ttl <ms>",
+    "milliseconds after which a lost host's agents move to other hosts",
+  )
     .env("AGENTS_LEASE_TTL")
     .argParser((text: string) => readWhole(text, 500, 600_000));
 
 export const shards = (): Option =>
   new Option(
     "--shards <count>",
-    "units of ownership; fixed for ever by the first run (64 if not said)",
+    "number of units of ownership; the first run fixes it for good (default: 64)",
   )
     .env("AGENTS_SHARDS")
     .argParser((text: string) => readWhole(text, 1, 4096));
@@ -282,33 +294,33 @@ const STREAM_GROUPS_MAX = 64;
 export const streamGroups = (): Option =>
   new Option(
     "--stream-groups <count>",
-    "streams each of inbox, journal and snapshots, for more than one stream's leader can take; divides the shards, fixed for ever by the first run (1 if not said)",
+    "number of streams each for inbox, journal and snapshots, to exceed the throughput of a single stream leader; divides the shards; the first run fixes it for good (default: 1)",
   )
     .env("AGENTS_STREAM_GROUPS")
     .argParser((text: string) => readWhole(text, 1, STREAM_GROUPS_MAX));
 
 export const replicas = (): Option =>
-  new Option("--replicas <count>", "copies of each stream: 3 on a cluster").argParser(
+  new Option("--replicas <count>", "replicas of each stream: 3 on a cluster").argParser(
     (text: string) => readWhole(text, 1, 5),
   );
 
 export const placementCluster = (): Option =>
-  new Option("--placement-cluster <name>", "cluster that keeps the streams");
+  new Option("--placement-cluster <name>", "cluster to place the streams on");
 
 export const placementTag = (): Option =>
   new Option(
     "--placement-tag <tag>",
-    "tag that each server with a copy must have; several times for several",
+    "tag that every server with a replica must have; may be repeated",
   ).argParser((text: string, before: ReadonlyArray<string> = []) => [...before, text]);
 
 export const mcpAllowLoopback = (): Option =>
   new Option(
     "--mcp-allow-loopback",
-    "agents may use MCP servers on this machine: whoever may name a server reaches its ports",
+    "let agents use MCP servers on this machine: anyone who can choose a server's URL then reaches this machine's ports",
   ).env("AGENTS_MCP_ALLOW_LOOPBACK");
 
 export const logLevel = (): Option =>
-  new Option("--log-level <level>", "least severe lines to log")
+  new Option("--log-level <level>", "lowest level to log")
     .env("AGENTS_LOG_LEVEL")
     .choices(LOG_LEVELS)
     .default("info");
@@ -316,20 +328,20 @@ export const logLevel = (): Option =>
 export const fetchClasses = (): Option =>
   new Option(
     "--fetch-classes <which>",
-    "Request and Response of the module's code: lazy, or the platform's own (slower; docs/guides/agents.md)",
+    "classes of Request and Response for the module's code: lazy, or the platform's own (slower; docs/guides/agents.md)",
   )
     .env("AGENTS_FETCH_CLASSES")
     .choices(["lazy", "platform"])
     .default("lazy");
 
 export const requestLog = (usual: RequestLines): Option =>
-  new Option("--request-log <which>", "requests, sockets and jobs that have a line in the log")
+  new Option("--request-log <which>", "requests, sockets and jobs to log")
     .env("AGENTS_REQUEST_LOG")
     .choices(REQUEST_LINES)
     .default(usual);
 
 export const logFormat = (): Option =>
-  new Option("--log-format <format>", "json, or text for people (default: text on a terminal)")
+  new Option("--log-format <format>", "json, or readable text (default: text on a terminal)")
     .env("AGENTS_LOG_FORMAT")
     .choices(["text", "json"]);
 
@@ -342,7 +354,7 @@ export const count = (flags: string, about: string, min = 1): Option =>
 export const readWhole = (text: string, min: number, max: number, or = ""): number => {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
-  throw new InvalidArgumentError(`Give ${or}a whole number from ${min} to ${max}.`);
+  throw new InvalidArgumentError(`Use ${or}a whole number from ${min} to ${max}.`);
 };
 
 /** Parses every part of a comma-separated list. Spaces around a part are ignored. */

@@ -16,7 +16,7 @@ export function readAt(text: string | undefined, option = "--at"): Point {
   const atTimeMs = /^\d{4}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(atTimeMs))
     throw usage(
-      `${option} ${text}: give a journal sequence (${option} 42) or a time (${option} 2026-03-01T09:30:00Z)`,
+      `${option} ${text}: use a journal sequence (${option} 42) or a time (${option} 2026-03-01T09:30:00Z)`,
     );
   return { atTimeMs };
 }

@@ -16,7 +16,5 @@ export function readTime(text: string, option: string, nowMs: number): number {
   if (ago !== null) return nowMs - Number(ago[1]) * UNITS_MS[ago[2]!]!;
   const timeMs = /^\d{4}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(timeMs)) return timeMs;
-  throw usage(
-    `${option} ${text}: give how long ago (15m, 2h, 7d) or a time (2026-03-01T09:30:00Z)`,
-  );
+  throw usage(`${option} ${text}: use how long ago (15m, 2h, 7d) or a time (2026-03-01T09:30:00Z)`);
 }

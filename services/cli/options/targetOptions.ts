@@ -40,7 +40,7 @@ export const addTargetOptions = (
       .addOption(option.nats())
       .addOption(option.namespace())
       .addOption(option.data())
-      .addOption(archive("archive of trimmed history, read as the journals are")),
+      .addOption(archive("archive of trimmed history, read together with the journals")),
   );
 
 /**

@@ -11,7 +11,7 @@ import { roleCommand } from "../options/roleCommand.ts";
 export function addGateway(program: Command, context: CommandContext): void {
   roleCommand(program, context, "gateway", {
     description:
-      "Takes HTTP, WebSockets and webhooks, verifies and stores them, and passes them to the hosts. Runs no agent code. Any number of gateways can run.",
+      "Receives HTTP requests, WebSockets and webhooks, verifies webhooks, and passes everything to the hosts. Runs no agent code. Any number of gateways can run.",
   })
     .addOption(option.port())
     .addOption(option.hostname("0.0.0.0"))
@@ -30,8 +30,8 @@ export function addGateway(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
---workers: several gateways on one port, started again when they end. Each counts its limits for itself.
-Linux only, and with uWebSockets.js or Node 22.12 and newer.
+--workers runs several gateways on one port and restarts those that end. Each worker applies limits
+separately. Requires Linux, and uWebSockets.js or Node 22.12 and newer.
 
 Examples:
   agents gateway dist/server.js --nats nats://nats:4222 --port 80

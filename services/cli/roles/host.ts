@@ -10,7 +10,7 @@ import { roleCommand } from "../options/roleCommand.ts";
 export function addHost(program: Command, context: CommandContext): void {
   const host = roleCommand(program, context, "host", {
     description:
-      "Runs agents: claims a share of them, takes over from hosts that end. Any number of hosts can run; each needs its own --data folder, which is only a cache.",
+      "Runs agents: claims a share of them, and takes over those of lost hosts. Any number of hosts can run. Each needs its own --data folder, which is only a cache.",
   })
     .addOption(option.leaseTtl())
     .addOption(option.memory())
@@ -23,8 +23,8 @@ export function addHost(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
-Agents run in workers: processes below this one, which starts them again when they end.
---workers: several of them, each with a folder of its own below --data.
+Agents run in workers: child processes, which are restarted when they end.
+--workers sets their number. Each has its own folder below --data.
 
 Examples:
   agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents

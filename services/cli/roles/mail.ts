@@ -11,15 +11,15 @@ import { roleCommand } from "../options/roleCommand.ts";
 export function addMail(program: Command, context: CommandContext): void {
   const mail = roleCommand(program, context, "mail", {
     description:
-      "Takes mail by SMTP, hands it to the module's email handler or routes, and stores it for agents before it says that it has it. Any number can run, behind one name or several MX records.",
+      "Receives mail by SMTP, passes it to the module's email handler or routes, and acknowledges a message once it is stored for its agents. Any number can run, behind one name or several MX records.",
   })
     .addOption(option.smtpPort(SMTP_PORT_DEFAULT))
     .addOption(option.hostname("0.0.0.0"))
-    .addOption(option.noWorkers("start mail as often as you need it"))
+    .addOption(option.noWorkers("start several mail processes instead"))
     .addHelpText(
       "after",
       `
-AGENTS_SMTP_USER and AGENTS_SMTP_PASS, both set: only who knows them may send (needs --tls-cert).
+If AGENTS_SMTP_USER and AGENTS_SMTP_PASS are set, senders must log in with them (needs --tls-cert).
 
 Example:
   agents mail dist/server.js --nats nats://nats:4222 --tls-cert mx.pem --tls-key mx.key`,

@@ -27,7 +27,7 @@ interface Given extends GivenLogin, GivenProvision {
 export function addProvision(program: Command, { joins, terminal }: CommandContext): void {
   addLoginOptions(program.command("provision"))
     .description(
-      "Creates what an installation keeps in the broker: streams, leases, blobs. Safe to run again: it completes what is missing, and changes what is asked for: copies, place, the leases' TTL. Run it before processes of a new release.",
+      "Creates an installation's streams, leases and blobs at the broker. Can be run again: it creates what is missing, and applies changes of replicas, placement and the lease TTL. Run it before starting a new release.",
     )
     .addOption(option.nats().makeOptionMandatory())
     .addOption(option.namespace())

@@ -11,19 +11,19 @@ import { roleCommand } from "../options/roleCommand.ts";
 export function addRetention(program: Command, context: CommandContext): void {
   roleCommand(program, context, "retention", {
     description:
-      "Trims agents' journals to what their classes keep (static options = { history: { days: 30 } }) or --history says; without either, all of history is kept. One such process works at a time, any number may run. Agents go on meanwhile and keep state, SQL, schedules, queue and done inputs.",
+      "Trims journals to the history that classes keep (static options = { history: { days: 30 } }), or to --history. Without either, all history is kept. Any number of these processes can run, and one works at a time. Agents keep running, and keep their state, SQL, schedules, queue and processed inputs.",
   })
     .addOption(history())
     .addOption(
       archive(
-        "archive that history goes to before it is trimmed; none: go on without the one that it went to",
+        "archive in which history is stored before it is trimmed; none: go on without the previous archive",
       ),
     )
-    .addOption(option.noWorkers("one process trims for all"))
+    .addOption(option.noWorkers("one process trims at a time"))
     .addHelpText(
       "after",
       `
-Its user in the broker is "retention" (deploy/nats). agents dev does the same by itself.
+Its user at the broker is "retention" (deploy/nats). agents dev trims in its own process.
 
 Example:
   agents retention dist/server.js --nats nats://nats:4222 --history days=90`,

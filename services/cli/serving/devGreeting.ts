@@ -63,18 +63,18 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
       ? [
           row(
             "secrets",
-            `${greeting.devSecrets.join(", ")}: made up for development, in ${short(devSecretsPath(dataFolder))}`,
+            `${greeting.devSecrets.join(", ")}: generated for development, in ${short(devSecretsPath(dataFolder))}`,
           ),
         ]
       : []),
     ...(greeting.tunnel === undefined ? [] : publicRoutes(greeting.tunnel, module)),
     ...(curl === undefined
       ? []
-      : ["", "A signed webhook to paste into another terminal:", "", curl]),
+      : ["", "To send a signed webhook, run this in another terminal:", "", curl]),
     "",
     greeting.interactive && greeting.console !== undefined
-      ? "o and Enter open the console. Ctrl-C stops it."
-      : "Ctrl-C stops it.",
+      ? "Press o and Enter to open the console, Ctrl-C to stop."
+      : "Press Ctrl-C to stop.",
   ];
 }
 

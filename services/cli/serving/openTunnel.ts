@@ -36,7 +36,7 @@ const ORIGIN = /^https?:\/\/[^/?#\s]+\/?$/;
 export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
   const { tunnel, port, time, warn } = options;
   if (ORIGIN.test(tunnel)) return { url: tunnel.replace(/\/$/, ""), close: async () => undefined };
-  if (port === 0) throw failed("--tunnel needs to know the port. Give one with --port.");
+  if (port === 0) throw failed("--tunnel needs a fixed port. Set one with --port.");
   const command = tunnel
     .replaceAll("{url}", `http://127.0.0.1:${port}`)
     .replaceAll("{port}", String(port));
@@ -69,7 +69,7 @@ export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
     const url = await new Promise<string>((resolve, reject) => {
       const refuse = (why: string): void =>
         reject(
-          failed(`The tunnel program gave no public URL: ${why}.\n  ${command}\n${text.trim()}`),
+          failed(`The tunnel program printed no public URL: ${why}.\n  ${command}\n${text.trim()}`),
         );
       const cancel = time.after(URL_TIMEOUT_MS, () =>
         refuse(`nothing in ${URL_TIMEOUT_MS / 1_000} s`),
@@ -90,7 +90,7 @@ export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
     });
     void ended.then((why) => {
       if (!isClosing)
-        warn(`The tunnel program has ended (${why}): nothing arrives at ${url} any more.`);
+        warn(`The tunnel program has ended (${why}). Requests to ${url} no longer arrive.`);
     });
     return { url, close };
   } catch (error) {

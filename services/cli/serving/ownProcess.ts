@@ -39,13 +39,13 @@ export const ownProcess =
     if (ran.signal !== undefined)
       throw new ConsoleRefusal(
         503,
-        `agents ${command} was ended by ${ran.signal} before it had an answer. Ask again.`,
+        `agents ${command} was ended by ${ran.signal} before it had a result. Try again.`,
       );
     const lines = ran.out.split("\n").filter((line) => line !== "");
     if (ran.code !== EXIT_OK && ran.code !== EXIT_DIFFERS)
       throw new ConsoleRefusal(
         ran.code === EXIT_NOT_FOUND ? 404 : 400,
-        reasonOf(ran.err) + (lines.length === 0 ? "" : ` (agents ${command} had ${lines.length} results until then)`), // prettier-ignore
+        reasonOf(ran.err) + (lines.length === 0 ? "" : ` (agents ${command} had ${lines.length} results by then)`), // prettier-ignore
       );
     return lines.map((line) => JSON.parse(line) as unknown);
   };

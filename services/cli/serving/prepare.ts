@@ -75,7 +75,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
     const missing = unset.map((names) => names.join(" or "));
     if (options.role === "gateway" && missing.length > 0)
       throw failed(
-        `${missing.join(", ")} not set: ${shownPath(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
+        `${missing.join(", ")} not set, but ${shownPath(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
       );
     return { module, env: before.env, envFiles: before.files, devSecrets: [] };
   }
@@ -143,6 +143,6 @@ export async function findModule(
   const found = MODULE_CANDIDATES.map((name) => join(terminal.cwd, name)).find(existsSync);
   if (found !== undefined) return found;
   throw usage(
-    `No module given and none found here (looked for ${MODULE_CANDIDATES.join(", ")}). Name the file that exports your agents: agents dev src/my-agents.ts`,
+    `No module was given and none was found here (looked for ${MODULE_CANDIDATES.join(", ")}). Specify the file that exports your agents: agents dev src/my-agents.ts`,
   );
 }

@@ -78,7 +78,7 @@ export function linkOf(
 ): WorkerLink | undefined {
   if (worker === undefined) return undefined;
   if (link === undefined)
-    throw usage("--worker is what a control process gives the processes that it starts");
+    throw usage("--worker is set by a control process for its workers, not by hand");
   return link;
 }
 

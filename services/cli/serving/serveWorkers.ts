@@ -70,7 +70,7 @@ export async function serveWorkers(
     const claimed = role === "gateway" ? await claim(scope, options) : undefined;
     const metrics = new PrometheusMetrics();
     const restarts = Array.from({ length: count }, (_, worker) =>
-      metrics.counter("agents_worker_restarts_total", "Workers started again after they ended", {
+      metrics.counter("agents_worker_restarts_total", "Workers restarted after they ended", {
         worker: String(worker),
       }),
     );
@@ -118,7 +118,7 @@ export async function serveWorkers(
     if (isolated !== undefined)
       metrics.gaugeFrom(
         "agents_isolated",
-        "Agents that run alone, since they have ended a worker",
+        "Agents that run in a process of their own, because they ended a worker",
         () => isolated!.agents.length,
       );
     const start = (worker: number, again: boolean): WorkerProcess => {
@@ -190,7 +190,7 @@ export async function serveWorkers(
       await isolated?.stop();
     }
     if (unclean > 0)
-      throw failed(`${unclean} of ${count} workers did not stop in order; their log says why.`);
+      throw failed(`${unclean} of ${count} workers did not stop cleanly. Their log says why.`);
     if (role !== "dev") log.info(`${title} stopped`);
   } catch (error) {
     if (!(error instanceof WorkerFailed)) throw error;

@@ -15,7 +15,7 @@ export const withoutSecrets = (args: ReadonlyArray<string>): ReadonlyArray<strin
   args.map((arg) => arg.replace(USER_INFO, "://***@"));
 
 const WARNING =
-  "A URL on the command line has a login in it, which other users of this machine may have seen in the list of processes. Give it by the environment (NATS_URL, SMTP_URL) or by files (--nats-creds, --nats-nkey).";
+  "A URL on the command line contains a login, which other users of this machine can read in the process list. Use the environment (NATS_URL, SMTP_URL) or files (--nats-creds, --nats-nkey) instead.";
 
 /**
  * Masks the process's command line. Returns the warning to print where it contained a login, else
