@@ -227,14 +227,14 @@ test("verify finds what is wrong, and restore refuses it", async () => {
     );
   renameSync(at("sunday"), at("moved"));
   for (const command of ["verify", "restore"])
-    expect((await run([command, "monday"], "elsewhere")).err).toContain("put it back there");
+    expect((await run([command, "monday"], "elsewhere")).err).toContain("Move it back there");
   renameSync(at("moved"), at("sunday"));
 });
 
 test("what can't be built on is refused", async () => {
-  expect((await run(["backup", "x", "--since", "nothing"])).err).toContain("no backup");
+  expect((await run(["backup", "x", "--since", "nothing"])).err).toContain("not a backup");
   expect((await run(["backup", "x", "--since", "monday"], "elsewhere")).err).toContain(
-    "of another installation",
+    "belongs to another installation",
   );
   cpSync(at("sunday"), at("old"), { recursive: true });
   const { streams: _streams, ...old } = JSON.parse(

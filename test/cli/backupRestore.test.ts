@@ -207,7 +207,7 @@ describe("agents restore", () => {
   it("refuses an installation with a host, and one with agents", async () => {
     const host = await startHost(target);
     const refused = await run(target, "restore", saved);
-    expect(refused.err).toContain("stop the hosts");
+    expect(refused.err).toContain("Stop the hosts");
     await host.stop();
     expect((await run(source, "restore", saved)).err).toContain("This installation has agents");
   });

@@ -135,7 +135,7 @@ test("it is told apart from a folder with anything else, and goes on only as it 
   await expect(again({ since: full })).rejects.toThrow("was begun without --since");
   const holder = identityOf(process.ppid);
   writeFileSync(join(saved, "unfinished.lock"), JSON.stringify({ holder }));
-  await expect(again()).rejects.toThrow(`Process ${process.ppid} works on`);
+  await expect(again()).rejects.toThrow(`Process ${process.ppid} is writing to`);
 });
 
 test("what was saved stays, and the rest is as the journals have it by now", async () => {
