@@ -127,7 +127,7 @@ describe("agents release", () => {
     };
     expect(await ran(new AgentUnreachable({ message: "no answer" }))).toMatchObject({
       code: 1,
-      err: expect.stringContaining("run this again") as string,
+      err: expect.stringContaining("Run this again") as string,
     });
     expect(await ran({ kind: "error", name: "Error", message: "unknown call" })).toMatchObject({
       code: 1,

@@ -81,7 +81,7 @@ describe("agents dev", () => {
     expect(await first.ended).toBe(0);
 
     const second = start(["dev", ...FREE]);
-    await second.printed(/secrets +(GITHUB_WEBHOOK_SECRET): made up/);
+    await second.printed(/secrets +(GITHUB_WEBHOOK_SECRET): generated/);
     expect(readFileSync(at(".agents/dev-secrets.env"), "utf8")).toBe(kept);
   });
 
@@ -175,7 +175,7 @@ describe("agents gateway and host", () => {
   it("a gateway without the secrets that it verifies with does not start; a host needs none", async () => {
     const gateway = start(["gateway", "server.ts", "--port", "0", ...args], { SECRET: "s" });
     expect(await gateway.ended).toBe(1);
-    expect(gateway.err).toMatch(/^GITHUB_WEBHOOK_SECRET not set: server\.ts verifies/);
+    expect(gateway.err).toMatch(/^GITHUB_WEBHOOK_SECRET not set, but server\.ts verifies/);
     await start(["host", "server.ts", ...args]).printed(/host serves/);
   });
 
@@ -202,7 +202,7 @@ describe("agents gateway and host", () => {
     }
     const neither = start(["gateway", "server.ts", "--port", "0", ...args], { GITHUB_WEBHOOK_SECRET: "g" }); // prettier-ignore
     expect(await neither.ended).toBe(1);
-    expect(neither.err).toMatch(/NEW or OLD not set: server\.ts verifies/);
+    expect(neither.err).toMatch(/NEW or OLD not set, but server\.ts verifies/);
     const dev = start(["dev", ...FREE], { OLD: "s" });
     await dev.printed(/Press Ctrl-C to stop/);
     expect(readFileSync(at(".agents/dev-secrets.env"), "utf8")).toMatch(
