@@ -65,7 +65,7 @@ test("the command line knows them by their address, and erases them with their p
   const state = await agents("state", "Runner", "/Supervisor/s/r0");
   expect(JSON.parse(state.out)).toEqual({ count: 2 });
   const asked = await agents("erase", "Supervisor", "s");
-  expect([asked.code, asked.err]).toMatchObject([2, expect.stringContaining("of its 3 sub-agents")]); // prettier-ignore
+  expect([asked.code, asked.err]).toMatchObject([2, expect.stringContaining("and its 3 sub-agents")]); // prettier-ignore
   const erased = await agents("erase", "Supervisor", "s", "--yes");
   expect([erased.code, erased.out.match(/is erased/g)]).toMatchObject([0, { length: WRITERS + 1 }]);
   expect(await call("Supervisor", "s", "list")).toEqual([]);
