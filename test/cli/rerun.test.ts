@@ -91,16 +91,14 @@ test("on the code that it ran on nothing goes another way, and nothing is change
   expect(sends).toEqual(["    would send: POST https://hooks.example.com/all"]);
   expect(lines).toHaveLength(REFS.length + sends.length + 1);
   expect(lines[0]).toMatch(/^\d+ {2}github push hook:0 {2}same$/);
-  expect(lines.at(-1)).toBe(
-    "RepoAgent/hello: 9 the same, 0 another way, 0 failed, 0 not run again.",
-  );
+  expect(lines.at(-1)).toBe("RepoAgent/hello: 9 the same, 0 different, 0 failed, 0 skipped.");
   expect((await ports.journal.last(ID))!.seq).toBe(before);
 });
 
 test("on other code each webhook tells by itself what comes out otherwise", async () => {
   const again = await agents(["rerun", "RepoAgent", "hello", NEXT, "--json"]);
   expect(again.code).toBe(4);
-  expect(again.err).toContain("3 the same, 4 another way, 2 failed, 0 not run again");
+  expect(again.err).toContain("3 the same, 4 different, 2 failed, 0 skipped");
   const told = new Map(linesOf(again.out).map((line, n) => [REFS[n], line]));
   expect(told.get("plain")).toMatchObject({ outcome: "same" });
   expect(told.get("plain again")).toMatchObject({ outcome: "same" });

@@ -69,7 +69,7 @@ test("erasing while one of three servers is away is asked for twice, said plainl
   await third.kill();
   await pollUntil("the others have elected, and the command says who is away", async () => {
     const { code, err } = await agents("erase", "Keeper", "one", "--yes");
-    return (code === 1 && err.includes(`${third.name} holds copies`)) || { done: false, saw: err };
+    return (code === 1 && err.includes(`${third.name} has copies`)) || { done: false, saw: err };
   });
   expect(streamsWith(nats.servers[0]!, MARKER)).toEqual(kept);
 

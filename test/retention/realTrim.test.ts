@@ -218,7 +218,7 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   expect(unreadable.err).toContain("is not a backup and contains none");
   const erased = await agents("erase", "keeper", "old", ...given, saved);
   expect(erased).toMatchObject({ code: 0 });
-  expect(erased.err).toMatch(/The backup \S+\/saved of \S+ holds [1-9]\d* lines of it/);
+  expect(erased.err).toMatch(/The backup \S+\/saved of \S+ contains [1-9]\d* lines of it/);
   expect(erased.out).toMatch(/\d+ parts of it were removed from the archive/);
   expect(await ports.snapshots.bases(ID)).toBeUndefined();
   for (const file of mentions) expect(readFileSync(join(root, file)).includes('"old"')).toBe(false);
@@ -251,7 +251,7 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   expect(back.out).toMatch(/its part at \d+ of \S+ is in the archive again/);
   const again = await agents("erase", "keeper", "old", ...given, saved);
   expect(again).toMatchObject({ code: 1 });
-  expect(again.err).toMatch(/receipt\.json exists\. Nothing was removed/);
+  expect(again.err).toMatch(/receipt\.json exists already\. Nothing was removed/);
   writeFileSync(receipt, JSON.stringify({ ...told, away: ["changed"] }));
   const changed = await verify();
   expect(changed).toMatchObject({ code: 1 });
