@@ -75,7 +75,7 @@ test("erasing while one of three servers is away is asked for twice, said plainl
 
   const erased = await agents("erase", "Keeper", "one", "--yes", "--while-away");
   expect(erased.out).toContain("is erased: 1 events, 1 inputs");
-  expect(erased.err).toContain(`${third.name} was away`);
+  expect(erased.err).toContain(`${third.name} was unreachable`);
   for (const server of nats.servers.slice(0, 2)) expect(streamsWith(server, MARKER)).toEqual([]);
   expect(streamsWith(third, MARKER)).toEqual(kept);
 
