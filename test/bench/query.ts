@@ -244,8 +244,10 @@ async function underLoad(options: BenchOptions, rows: BenchRow[]): Promise<strin
     for (const asking of askings) await load(asking, WARM_UP_SECONDS);
     for (let round = 0; round < options.rounds; round++)
       for (const { asking, loads } of runs) {
-        loads.push(await load(asking, options.seconds));
-        options.say(`  ${asking.name}: ${JSON.stringify(loads.at(-1))}`);
+        const one = await load(asking, options.seconds);
+        loads.push(one);
+        const asked = one.asked.length;
+        options.say(`  ${asking.name}: ${JSON.stringify({ ...one, asked })}`);
       }
     const answered = (await ask(subject.broker, folder.path, sql)).rows[0]?.["n"];
     const counts = await subject.answers();
