@@ -50,7 +50,7 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a terminated workflow goes on",
-    caughtBy: 32,
+    caughtBy: 54,
     breaks: ["I15"],
     install: () => {
       const offRun = patch(
