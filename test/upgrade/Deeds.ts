@@ -22,7 +22,7 @@ interface DeedStub {
 /** Together longer than two hosts take to be replaced. */
 const STEPS = 100;
 const STEP_MS = 1_000;
-const WAYS = ["queue", "call"] as const;
+type Way = "queue" | "call";
 const PEOPLE = ["ann", "bob"] as const;
 /** Of a deed, on a machine that is late. */
 const DONE_TIMEOUT_MS = 600_000;
@@ -34,20 +34,23 @@ export const startSlowWorld = (): Promise<World> =>
 export class Deeds {
   private readonly url: string;
   private readonly world: World;
+  private readonly ways: ReadonlyArray<Way>;
   private readonly clients: Array<AgentClient<DeedStub>> = [];
   /** What the caller of each durable call was told. */
   private readonly told = new Map<string, Promise<string>>();
   private readonly begun: string[] = [];
   private readonly asked: string[] = [];
 
-  constructor(url: string, world: World) {
+  /** `ways`: those that the older release has. */
+  constructor(url: string, world: World, ways: ReadonlyArray<Way>) {
     this.url = url;
     this.world = world;
+    this.ways = ways;
   }
 
   /** On whichever release hosts them. */
   async begin(round: string): Promise<void> {
-    for (const way of WAYS) {
+    for (const way of this.ways) {
       const name = `${way}-${round}`;
       this.begun.push(name);
       if (way === "queue") await this.client(name).call("begin", [STEPS]);

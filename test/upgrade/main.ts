@@ -42,7 +42,7 @@ import { Trimmed } from "./Trimmed.ts";
  */
 const FROM_DEFAULT = [
   "ab359b21947497967d98c0b5a0c1117c6b135fc6",
-  "9e0e8c1611dc57ead26a4c251337ef7f1cec70b4",
+  "f4a31bfd3a44778eda530464c9d87b9608f51d30",
 ];
 const PER_SECOND_DEFAULT = "25";
 const AGENTS = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
@@ -147,7 +147,10 @@ async function upgrade(older: Release, newer: Release): Promise<void> {
   all.length = 0;
   const keepers = new Keepers(fleet.url);
   const letters = new Letters(fleet, relay);
-  const deeds = only("step", () => new Deeds(fleet.url, world));
+  const deeds = only("step", () => {
+    const ways = only("durableCall", () => ["queue", "call"] as const) ?? (["queue"] as const);
+    return new Deeds(fleet.url, world, ways);
+  });
   const readers = only("stream", () => new Readers(fleet.url));
   const quarantined = only("quarantine", () => new Quarantined(fleet, newer));
   const trimmed = only("retention", () => new Trimmed(fleet));

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import type { Fleet, Release } from "../membership/Fleet.ts";
 
 /** Each is a folder of `core`. */
-export type Part = "stream" | "quarantine" | "retention" | "step";
+export type Part = "stream" | "quarantine" | "retention" | "step" | "durableCall";
 
 export const hasPart = ({ main }: Release, part: Part): boolean =>
   existsSync(join(dirname(main), "../../core", part));
