@@ -146,7 +146,7 @@ function afterChunk(run: Run, body: string): Run {
   const reached = run.milestones ?? [];
   if (reached.some(({ sequence }) => sequence === milestone.sequence)) return next;
   const milestones = [...reached, milestone].toSorted((a, b) => a.sequence - b.sequence);
-  // A milestone that is replayed late does not take the progress back.
+  // A late replay of a milestone keeps the progress that has been made.
   if (run.progress !== undefined && milestone.at < run.progress.at) return { ...next, milestones };
   const progress = { ...reported(data), milestone: milestone.name, at: milestone.at };
   return { ...next, milestones, progress };

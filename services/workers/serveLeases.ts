@@ -57,9 +57,12 @@ export function serveLeases(
       let silentBeats = 0;
       process.onReport((report) => {
         if (!("beat" in report)) return;
-        beatMs = time.monotonicMs();
-        const asks = report.held || joined.made === undefined || !isReplaced();
-        silentBeats = asks ? 0 : silentBeats + 1;
+        const passedMs = time.monotonicMs() - beatMs;
+        beatMs += passedMs;
+        // If this process was frozen, they come all at once, and requests may come after them.
+        if (passedMs < REPORT_BEAT_MS / 2) return;
+        const needNotAsk = report.held || joined.made === undefined || !isReplaced();
+        silentBeats = needNotAsk ? 0 : silentBeats + 1;
         if (silentBeats !== SILENT_BEATS_MAX) return;
         log.error("a worker asks for no lease although its thread is free, and is ended: its code has replaced what the process needs", { worker: number }); // prettier-ignore
         process.kill();

@@ -72,7 +72,7 @@ export class Deeds {
     const wrong: string[] = [];
     const ended: DeedRow[] = [];
     for (const id of this.begun) {
-      // A caller that asks again is told of the same run. One that failed is not tried again.
+      // A repeated call returns the result of the first run, and a failed call is not repeated.
       const told = this.told.has(id) ? await Promise.all([this.told.get(id)!, this.make(id)]) : [];
       const rows = await this.rows(id, ({ what }) => what === "end");
       const calls = this.world.calls.filter(({ agent }) => agent === id);

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { REPORT_BEAT_MS } from "../../services/watchdog/reports.ts";
 import { serveLeases } from "../../services/workers/serveLeases.ts";
 import { collectingLog } from "../kit/system.ts";
 import { HandWorker } from "./HandWorker.ts";
@@ -14,14 +15,18 @@ describe("a worker whose watchdog reports that it runs", () => {
   let worker: HandWorker;
   let stopping: boolean;
   let log: ReturnType<typeof collectingLog>;
-  const beats = (count: number, held = false): void => {
-    for (let n = 0; n < count; n++) worker.report({ beat: true, held });
+  let time: VirtualTime;
+  const beats = async (count: number, held = false): Promise<void> => {
+    for (let n = 0; n < count; n++) {
+      await time.advance(REPORT_BEAT_MS);
+      worker.report({ beat: true, held });
+    }
   };
   const ask = (): void =>
     worker.say({ leases: { n: 1, ask: "claim", key: "shard.1", value: "h" } });
 
   beforeEach(() => {
-    const time = new VirtualTime();
+    time = new VirtualTime();
     const leases = makeMemoryLeases(
       new MemoryBroker({ time, leaseTtlMs: 5_000, shards: 2 }).connect("control"),
     );
@@ -32,24 +37,31 @@ describe("a worker whose watchdog reports that it runs", () => {
     serveLeases({ time, log }, open).serve(0, worker, () => !stopping);
   });
 
-  it("is ended if it asks for no lease although its thread is free", () => {
+  it("is ended if it asks for no lease although its thread is free", async () => {
     ask();
-    beats(SILENT_BEATS_MAX - 1);
+    await beats(SILENT_BEATS_MAX - 1);
     ask();
-    beats(SILENT_BEATS_MAX - 1);
+    await beats(SILENT_BEATS_MAX - 1);
     expect(worker.killed).toBe(false);
-    beats(1);
+    await beats(1);
     expect(worker.killed).toBe(true);
     expect(log.lines.map(({ message }) => message).join()).toContain("asks for no lease");
   });
 
-  it("lives while a turn holds it, while it starts, and while it stops", () => {
-    beats(SILENT_BEATS_MAX * 2);
+  it("lives when its control process was frozen: beats that come at once count once", async () => {
     ask();
-    beats(SILENT_BEATS_MAX * 2, true);
-    beats(SILENT_BEATS_MAX - 1);
+    await time.advance(REPORT_BEAT_MS);
+    for (let n = 0; n < SILENT_BEATS_MAX * 2; n++) worker.report({ beat: true, held: false });
+    expect(worker.killed).toBe(false);
+  });
+
+  it("lives while a turn holds it, while it starts, and while it stops", async () => {
+    await beats(SILENT_BEATS_MAX * 2);
+    ask();
+    await beats(SILENT_BEATS_MAX * 2, true);
+    await beats(SILENT_BEATS_MAX - 1);
     stopping = true;
-    beats(SILENT_BEATS_MAX * 2);
+    await beats(SILENT_BEATS_MAX * 2);
     expect(worker.killed).toBe(false);
   });
 });
