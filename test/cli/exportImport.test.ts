@@ -99,6 +99,7 @@ describe("agents export and import", () => {
       [[lines[0], lines[2], lines[1], ...lines.slice(3)].join("\n"), "after event"],
       [text.replace('"v":1', '"v":2'), "version 2"],
       [text.replace('"formats":1', '"formats":2'), "of a newer release"],
+      [text.replace('"formats":1', '"formats":{"toString":0}'), '"formats" is not a whole number'],
       ["", "empty"],
     ];
     for (const [content, why] of cases) {
