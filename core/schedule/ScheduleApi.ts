@@ -64,8 +64,8 @@ export class ScheduleApi {
   }
 
   list({ id, type, timeRange }: ScheduleCriteria): Schedule[] {
-    const from = timeRange?.start === undefined ? -Infinity : timeRange.start.getTime() / 1000;
-    const to = timeRange?.end === undefined ? Infinity : timeRange.end.getTime() / 1000;
+    const from = secondsOf("start", timeRange?.start) ?? -Infinity;
+    const to = secondsOf("end", timeRange?.end) ?? Infinity;
     return this.#agent.scheduler.table
       .all()
       .filter(({ callback }) => !this.#hidden.has(callback))
@@ -82,4 +82,14 @@ export class ScheduleApi {
   cancel(id: string): boolean {
     return this.#toWrite.cancel(id);
   }
+}
+
+/** Of a limit of `timeRange`. Throws `TypeError` for what is no time. */
+function secondsOf(limit: string, time: unknown): number | undefined {
+  if (time === undefined) return undefined;
+  if (!(time instanceof Date) || Number.isNaN(time.getTime()))
+    throw new TypeError(
+      `getSchedules: timeRange.${limit} is a valid Date, such as new Date("2026-12-01")`,
+    );
+  return time.getTime() / 1000;
 }

@@ -384,6 +384,10 @@ describe("looking at schedules and cancelling them", () => {
     expect(await rig.call("a", "find", { id: cron.id })).toEqual([cron]);
     const timeRange = { start: date(START_MS + 20_000), end: date(START_MS + 7_200_000) };
     expect(await rig.call("a", "find", { timeRange })).toEqual([cron]);
+    for (const wrong of ["2026-12-01", 0, null, new Date(NaN)])
+      await expect(rig.call("a", "find", { timeRange: { end: wrong } })).rejects.toThrow(
+        "timeRange.end is a valid Date",
+      );
   });
 
   test("a cancelled schedule never runs, and cancelling says whether there was one", async () => {
