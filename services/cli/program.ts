@@ -14,10 +14,10 @@ const INTRO = "Stateful agents for webhooks, WebSockets and schedules, on NATS J
 
 const OUTRO = `
 Exit codes:
-  0  done
-  1  failed: the message says why and what to do
-  2  the command line is wrong
-L1  the reader of the output closed the pipe, like head
+  0    done
+  1    failed: the message says why and what to do
+  2    the command line is wrong
+  141  the reader of the output closed the pipe, like head
 
 Many options can also be set by an environment variable, shown in their help.
 "agents help <command>" shows a command's options and examples.`;

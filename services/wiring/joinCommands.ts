@@ -72,5 +72,14 @@ export function explain(error: unknown): string {
     return error._tag === "BrokerUnavailable"
       ? `The broker can't be reached: ${error.message}`
       : error.message;
-  return error instanceof Error ? (error.stack ?? String(error)) : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const remedy = REMEDIES[(error as NodeJS.ErrnoException).code ?? ""];
+  return remedy === undefined ? (error.stack ?? String(error)) : `${error.message}. ${remedy}`;
 }
+
+/** For what the machine is short of: a stack would only say who asked for it last. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  EMFILE: "Allow more open files, such as with ulimit -n 1024, and run the command again",
+  ENFILE: "The machine has too many open files: close some, and run the command again",
+  ENOSPC: "The disk is full: make room, and run the command again",
+};

@@ -8,6 +8,7 @@ import { describe, expect, it, vi } from "vitest";
 import { oneLine, printable } from "../../core/telemetry/printable.ts";
 import { processTerminal } from "../../services/cli/terminal/Terminal.ts";
 import { processLog } from "../../services/node/ProcessLog.ts";
+import { explain } from "../../services/wiring/joinCommands.ts";
 import { CliFixture } from "./fixture.ts";
 
 const HOSTILE = "\u001b[2J\u009b31m\u0007\u202eevil\u2066\r\u007f\u0000";
@@ -80,6 +81,14 @@ async function exitCode(args: string[], closed: "stdout" | "stderr"): Promise<un
   expect(said).not.toContain("EPIPE");
   return code;
 }
+
+describe("what a failed command says", () => {
+  it("what to do, where the machine is short of something, and of a defect the stack", async () => {
+    const short = Object.assign(new Error("EMFILE: too many open files, open 'a'"), { code: "EMFILE" }); // prettier-ignore
+    expect(explain(short)).toMatch(/^EMFILE: too many open files, open 'a'\. Allow more .* again$/);
+    expect(explain(new Error("a defect"))).toMatch(/^Error: a defect\n +at /);
+  });
+});
 
 describe("a reader that goes away, as head does", () => {
   it("a closed stdout ends a command as SIGPIPE would", async () => {
