@@ -10,6 +10,7 @@ import type {
   RenewResult,
 } from "../../core/lease/Leases.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import { inBatches } from "./inBatches.ts";
 import type { FromWorker, LeaseAnswer, LeaseRequest } from "./messages.ts";
 
 /**
@@ -39,6 +40,7 @@ export function channelLeases(
   const watchers = new Set<(change: LeaseChange) => void>();
   /** Live keys, for a watch that begins when the first has been listed. */
   const view = new Map<string, LeaseChange>();
+  const request = inBatches<LeaseRequest>((leases) => send({ leases }));
   let last = 0;
   let isClosed = false;
   let listed: Promise<void> | undefined;
@@ -52,7 +54,7 @@ export function channelLeases(
     isClosed = true;
     for (const [n, answer] of waiting) answer({ n, error: GONE });
   });
-  const ask = <A>(request: Unnumbered<LeaseRequest>, timeoutMs?: number): Promise<A> =>
+  const ask = <A>(asked: Unnumbered<LeaseRequest>, timeoutMs?: number): Promise<A> =>
     new Promise((resolve, reject) => {
       if (isClosed) return reject(new BrokerUnavailable({ message: GONE }));
       const n = ++last;
@@ -67,7 +69,7 @@ export function channelLeases(
           ? () => undefined
           : time.after(timeoutMs, () => answered({ n, error: SILENT }));
       waiting.set(n, answered);
-      send({ leases: { ...request, n } as LeaseRequest });
+      request({ ...asked, n } as LeaseRequest);
     });
   const timeoutMs = own.ttlMs * ANSWER_TTLS_MAX;
   return {

@@ -81,13 +81,13 @@ export type ToWorker =
   | { readonly returns: AgentKey }
   | { readonly broker: GivenBroker }
   | { readonly recording: Recording }
-  | { readonly leaseAnswer: LeaseAnswer }
+  | { readonly leaseAnswers: ReadonlyArray<LeaseAnswer> }
   | { readonly leaseChange: LeaseChange }
   | { readonly stop: true };
 
 export type FromWorker =
   | { readonly serves: Serving }
-  | { readonly leases: LeaseRequest }
+  | { readonly leases: ReadonlyArray<LeaseRequest> }
   | { readonly isolate: IsolateRequest }
   /** From the process of an isolated agent. */
   | { readonly isolateAnswer: IsolateAnswer }
@@ -134,10 +134,13 @@ export function readIsolation(message: unknown): OfIsolation | undefined {
 const isAgent = (agent: Partial<AgentKey> | undefined): boolean =>
   typeof agent?.class === "string" && typeof agent.name === "string";
 
-/** Returns undefined for other messages. */
-export function readLeaseRequest(message: unknown): LeaseRequest | undefined {
-  const { leases } = (message ?? {}) as { readonly leases?: Partial<LeaseRequest> };
-  return typeof leases?.n === "number" && typeof leases.ask === "string"
-    ? (leases as LeaseRequest)
-    : undefined;
+/** Returns none for other messages. */
+export function readLeaseRequests(message: unknown): ReadonlyArray<LeaseRequest> {
+  const { leases } = (message ?? {}) as { readonly leases?: unknown };
+  return Array.isArray(leases) ? leases.filter(isLeaseRequest) : [];
+}
+
+function isLeaseRequest(request: unknown): request is LeaseRequest {
+  const { n, ask } = (request ?? {}) as Partial<LeaseRequest>;
+  return typeof n === "number" && typeof ask === "string";
 }

@@ -8,7 +8,8 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
 import { LeaseKeeper } from "./LeaseKeeper.ts";
-import { readLeaseRequest } from "./messages.ts";
+import { inBatches } from "./inBatches.ts";
+import { readLeaseRequests, type LeaseAnswer } from "./messages.ts";
 import type { WorkerProcess } from "./WorkerProcess.ts";
 
 /**
@@ -54,6 +55,7 @@ export function serveLeases(
           onChange: (leaseChange) => process.send({ leaseChange }),
         }),
       );
+      const answer = inBatches<LeaseAnswer>((leaseAnswers) => process.send({ leaseAnswers }));
       let silentBeats = 0;
       process.onReport((report) => {
         if (!("beat" in report)) return;
@@ -68,13 +70,13 @@ export function serveLeases(
         process.kill();
       });
       process.onMessage((message) => {
-        const request = readLeaseRequest(message);
-        if (request === undefined) return;
-        silentBeats = 0;
-        void joined.get().then(
-          async (customer) => process.send({ leaseAnswer: await customer.ask(request) }),
-          (error: unknown) => process.send({ leaseAnswer: { n: request.n, error: String(error) } }),
-        );
+        for (const request of readLeaseRequests(message)) {
+          silentBeats = 0;
+          void joined.get().then(
+            async (customer) => answer(await customer.ask(request)),
+            (error: unknown) => answer({ n: request.n, error: String(error) }),
+          );
+        }
       });
       void process.ended.then(() =>
         joined.made?.then(

@@ -64,7 +64,7 @@ export function workerLink(): WorkerLink | undefined {
       process.channel?.unref();
     } else if ("broker" in told) onBroker(told.broker);
     else if ("recording" in told) recordings.add(told.recording);
-    else if ("leaseAnswer" in told) onAnswer(told.leaseAnswer);
+    else if ("leaseAnswers" in told) told.leaseAnswers.forEach(onAnswer);
     else if ("leaseChange" in told) onChange(told.leaseChange);
     else if ("isolate" in told) onIsolate(told.isolate);
     else if ("isolateAnswer" in told) isolation.answered(told.isolateAnswer);

@@ -9,7 +9,7 @@ import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { channelLeases } from "../../services/workers/channelLeases.ts";
 import { LeaseKeeper, type LeaseCustomer } from "../../services/workers/LeaseKeeper.ts";
-import type { LeaseAnswer } from "../../services/workers/messages.ts";
+import { readLeaseRequests, type LeaseAnswer } from "../../services/workers/messages.ts";
 import { collectingLog } from "../kit/system.ts";
 
 const TTL_MS = 5_000;
@@ -38,7 +38,8 @@ class Worker {
     const own = makeMemoryLeases(broker.connect(`worker-${number}`));
     const channel = {
       send: (message: object) => {
-        if ("leases" in message) void this.customer.ask(message.leases as never).then((a) => onAnswer(a)); // prettier-ignore
+        for (const request of readLeaseRequests(message))
+          void this.customer.ask(request).then((answer) => onAnswer(answer));
       },
       onAnswer: (f: typeof onAnswer) => void (onAnswer = f),
       onChange: (f: typeof onChange) => void (onChange = f),

@@ -23,7 +23,7 @@ describe("a worker whose watchdog reports that it runs", () => {
     }
   };
   const ask = (): void =>
-    worker.say({ leases: { n: 1, ask: "claim", key: "shard.1", value: "h" } });
+    worker.say({ leases: [{ n: 1, ask: "claim", key: "shard.1", value: "h" }] });
 
   beforeEach(() => {
     time = new VirtualTime();
