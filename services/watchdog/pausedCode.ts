@@ -4,7 +4,10 @@
  */
 import type { WatchedTurn } from "./Board.ts";
 
-/** The name of the answering function on `globalThis`, as a registered symbol. */
+/**
+ * The name of the answering function on `globalThis`. It is no symbol: where Node's own code is
+ * paused, there may be no `Symbol`.
+ */
 export const WHAT_RUNS = "turnkeep.whatRuns";
 
 export interface PausedCode {

@@ -87,7 +87,7 @@ export function startWatchdog(
       where: sourceLine(url, line, column),
     };
   };
-  (globalThis as Record<symbol, unknown>)[Symbol.for(WHAT_RUNS)] = whatRuns;
+  Object.defineProperty(globalThis, WHAT_RUNS, { value: whatRuns, configurable: true });
   const beats = setInterval(
     () =>
       board.beat(debuggerUrl() !== undefined, {

@@ -38,8 +38,8 @@ const STALL_MS = 200;
 const STALL_QUIET_MS = 60_000;
 /** Rule 2: the debugger pauses JavaScript within some 20 ms, on a machine that is busy in more. */
 const PAUSE_MS_MAX = 1_500;
-/** Microtasks that follow each other run code of Node's between those of the turn. */
-const SAMPLES_MAX = 50;
+/** Microtasks that follow each other run code of Node's between those of the turn: some ten steps. */
+const STEPS_MAX = 50;
 /** Rule 6: looks at what runs, so far apart. The limit leaves room for a third of a second. */
 const LOOKS = 9;
 const LOOKS_EVERY_MS = 15;
@@ -228,7 +228,10 @@ function fieldsOf(turn: WatchedTurn | undefined): Readonly<Record<string, unknow
   return fields;
 }
 
-/** Pauses the main thread, asks what runs, and lets it go on. Undefined: it can't be paused. */
+/**
+ * Pauses the main thread, asks what runs, and lets it go on. Undefined: it can't be paused. Where
+ * the pause meets code of no turn, or none of its author's, it steps to what follows.
+ */
 async function sample(): Promise<PausedCode | undefined> {
   const session = new Session();
   session.connectToMainThread();
@@ -237,26 +240,36 @@ async function sample(): Promise<PausedCode | undefined> {
     const urls = new Map<string, string>();
     session.on("Debugger.scriptParsed", ({ params: { scriptId, url } }) => urls.set(scriptId, url));
     session.post("Debugger.enable");
-    let code: PausedCode | undefined;
-    for (let n = 0; n < SAMPLES_MAX; n++) {
-      const next = await pauseOnce(session, urls);
-      if (next === undefined) return code;
-      code = next;
-      if (code.turn !== undefined || heldMs === 0) return code;
+    let best: Paused | undefined;
+    for (let n = 0; n < STEPS_MAX; n++) {
+      const command = n === 0 ? "Debugger.pause" : "Debugger.stepInto";
+      const next = await pausedAfter(session, command, urls);
+      if (next === undefined) break;
+      const isExact = next.inAuthors && next.code.turn !== undefined;
+      if (best?.code.turn === undefined || isExact) best = next;
+      if (isExact || heldMs === 0) break;
     }
-    return code;
+    session.post("Debugger.resume");
+    return best?.code;
   } finally {
     session.disconnect();
   }
 }
 
-function pauseOnce(
+interface Paused {
+  readonly code: PausedCode;
+  /** The line is the author's, and not only Node's. */
+  readonly inAuthors: boolean;
+}
+
+/** What runs where the thread pauses next. It stays there. */
+function pausedAfter(
   session: Session,
+  command: "Debugger.pause" | "Debugger.stepInto",
   urls: ReadonlyMap<string, string>,
-): Promise<PausedCode | undefined> {
+): Promise<Paused | undefined> {
   const urlOf = ({ location }: Debugger.CallFrame): string => urls.get(location.scriptId) ?? "";
   return new Promise((resolve) => {
-    /** The session is closed then, and lets the code go on. */
     let isLate = false;
     const late = setTimeout(() => {
       isLate = true;
@@ -268,7 +281,7 @@ function pauseOnce(
       const author = params.callFrames.find((each) => isAuthors(urlOf(each))) ?? frame;
       if (frame === undefined || author === undefined) return;
       const { lineNumber, columnNumber = 0 } = author.location;
-      const ask = `globalThis[Symbol.for("${WHAT_RUNS}")]`;
+      const ask = `globalThis["${WHAT_RUNS}"]`;
       const place = `${JSON.stringify(urlOf(author))}, ${lineNumber}, ${columnNumber}`;
       session.post(
         "Debugger.evaluateOnCallFrame",
@@ -280,12 +293,12 @@ function pauseOnce(
         (error, answer) => {
           clearTimeout(late);
           if (isLate) return;
-          session.post("Debugger.resume");
-          resolve(error === null ? (answer.result.value as PausedCode) : undefined);
+          const code = error === null ? (answer.result.value as PausedCode | undefined) : undefined;
+          resolve(code && { code, inAuthors: isAuthors(urlOf(author)) });
         },
       );
     });
-    session.post("Debugger.pause");
+    session.post(command);
   });
 }
 

@@ -139,7 +139,7 @@ describe("a turn that holds its process", () => {
     ["loop", /holdingModule\.ts:\d+/],
     ["afterAwait", /holdingModule\.ts:\d+/],
     ["regex", /holdingModule\.ts:\d+/],
-    ["microtasks", /./],
+    ["microtasks", /holdingModule\.ts:\d+/],
     ["sql", /./],
     ["native", /native code/],
   ])(
