@@ -38,7 +38,7 @@ const STALL_MS = 200;
 const STALL_QUIET_MS = 60_000;
 /** Rule 2: the debugger pauses JavaScript within some 20 ms, on a machine that is busy in more. */
 const PAUSE_MS_MAX = 1_500;
-/** Microtasks that follow each other run code of Node's between those of the turn: some ten steps. */
+/** Microtasks that follow each other run Node's own code between them: some ten steps. */
 const STEPS_MAX = 50;
 /** Rule 6: looks at what runs, so far apart. The limit leaves room for a third of a second. */
 const LOOKS = 9;
