@@ -139,12 +139,19 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
     });
 
     it("fires for whoever consumes the shard then", async () => {
-      const { shard, agent } = newShard();
-      const before = await listen(shard);
-      await arm(agent("moved"), "x", backend.wallMs() + DUE_SOON_MS);
-      const after = await listen(shard, await backend.open());
-      await fires(after, 1);
-      expect([labels(before), labels(after)]).toEqual([[], ["x"]]);
+      const connected = await backend.open();
+      // Again where a busy machine took so long that it was due for the consumer before.
+      for (let dueMs = DUE_SOON_MS; ; dueMs *= 2) {
+        const { shard, agent } = newShard();
+        const before = await listen(shard);
+        const due = backend.wallMs() + dueMs;
+        await arm(agent("moved"), "x", due);
+        const after = await listen(shard, connected);
+        if (backend.wallMs() >= due) continue;
+        await fires(after, 1);
+        expect([labels(before), labels(after)]).toEqual([[], ["x"]]);
+        return;
+      }
     });
 
     it.each(ODD_NAMES)("odd names of agents and of timers: %s", async (_name, odd) => {
@@ -154,7 +161,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       const name = odd.length > 200 ? odd.slice(0, 40) : odd;
       await arm(id, name, backend.wallMs() + 60_000, "replaced");
       await arm(id, name, backend.wallMs() + 100, "fires");
-      await arm(id, `${name}.2`, backend.wallMs() + 200, "disarmed");
+      await arm(id, `${name}.2`, backend.wallMs() + DUE_SOON_MS * 10, "disarmed");
       await ports.timers.disarm(id, `${name}.2`);
       await backend.until("it fires", () => mine().length > 0);
       expect(labels(mine())).toEqual(["fires"]);

@@ -169,7 +169,8 @@ describe("a value that is nested without an end", () => {
     expect(await agents.agent(OddAgent, "a").state()).toEqual(state);
   });
 
-  test("is taken where fields of it are to be hidden, and hidden whole in the journal", async () => {
+  // Hidden whole where this release of Node can't parse it.
+  test("is taken where fields of it are to be hidden, and the journal has none of them", async () => {
     const text = `{"for":"a","list":${nested(100_000)},"secret":"x"}`;
     expect((await send("1", text)).status).toBe(200);
     const client = await agents.connect(OddAgent, "a");
@@ -177,7 +178,9 @@ describe("a value that is nested without an end", () => {
     await agents.settled();
     expect(client.state).toEqual({ runs: 2 });
     const kept = (await agents.agent(OddAgent, "a").events()).map(({ cause }) => cause.body);
-    expect(kept.filter((one) => one !== undefined)).toEqual(["REDACTED", "REDACTED"]);
+    const stored = kept.filter((one) => one !== undefined);
+    expect(stored).toHaveLength(2);
+    for (const one of stored) expect(String(one)).toMatch(/^REDACTED$|^\{.*"secret":"REDACTED"\}$/);
   });
 });
 
