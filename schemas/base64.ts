@@ -1,13 +1,23 @@
 /**
- * Converts bytes to base64 text and back with `btoa` and `atob`, which every JavaScript runtime
- * has. For the files that contain stored frames (`AgentFile`, `BackupFile`), and for text in URLs.
- * Not for hot paths.
+ * Converts bytes to base64 text and back, with Node's `Buffer` where there is one, else with `btoa`
+ * and `atob`, which every JavaScript runtime has. For the archive and the files that contain stored
+ * frames (`AgentFile`, `BackupFile`), and for text in URLs.
  */
 
 /** Characters per call. More arguments could overflow the stack. */
 const SLICE = 8_192;
 
+// Looked up, not imported, since schemas load in browsers too.
+const platform = globalThis.process?.getBuiltinModule?.("node:buffer")?.Buffer;
+
 export function toBase64(bytes: Uint8Array): string {
+  return platform === undefined
+    ? portableToBase64(bytes)
+    : platform.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
+}
+
+/** As `toBase64`, without the platform's. */
+export function portableToBase64(bytes: Uint8Array): string {
   let binary = "";
   for (let at = 0; at < bytes.length; at += SLICE)
     binary += String.fromCharCode(...bytes.subarray(at, at + SLICE));
@@ -15,15 +25,32 @@ export function toBase64(bytes: Uint8Array): string {
 }
 
 /** Returns no bytes for text that is not base64; the frame's checksum then reports the damage. */
-export function fromBase64(text: string): Uint8Array {
+export const fromBase64 = (text: string): Uint8Array =>
+  decoded(text, (bytes, binary) => {
+    if (platform === undefined) copy(bytes, binary);
+    else platform.from(bytes.buffer).write(binary, "latin1");
+  });
+
+/** As `fromBase64`, without the platform's. */
+export const portableFromBase64 = (text: string): Uint8Array => decoded(text, copy);
+
+/** By `atob`, which refuses what is not base64; `Buffer` would skip it. */
+function decoded(
+  text: string,
+  fill: (bytes: Uint8Array<ArrayBuffer>, binary: string) => void,
+): Uint8Array {
   try {
     const binary = atob(text);
     const bytes = new Uint8Array(binary.length);
-    for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
+    fill(bytes, binary);
     return bytes;
   } catch {
     return new Uint8Array(0);
   }
+}
+
+function copy(bytes: Uint8Array, binary: string): void {
+  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
 }
 
 /** For URLs (RFC 4648, section 5), without padding. */

@@ -30,6 +30,11 @@ export interface ArchivedPart {
   readonly previous: ArchivePlace | undefined;
 }
 
+/** The part without its events. */
+export interface PartBegin extends Pick<ArchivedPart, "previous"> {
+  readonly firstSeq: Sequence;
+}
+
 export interface ArchiveShape {
   /**
    * `stateBefore`: JSON text of the state before the first event. Rejects with
@@ -41,6 +46,8 @@ export interface ArchiveShape {
   ) => Promise<ArchivePlace>;
   /** Rejects with `ArchiveUnavailable`, or `CorruptFrame` for a part that is damaged or gone. */
   readonly read: (id: AgentId, place: ArchivePlace) => Promise<ArchivedPart>;
+  /** Where a part begins, and what is before it, without its events. Rejects as `read`. */
+  readonly begin: (id: AgentId, place: ArchivePlace) => Promise<PartBegin>;
   /** Rejects as `erase` of an agent of the class would, and removes nothing. */
   readonly checkErasable: (className: string) => Promise<void>;
   /**

@@ -10,7 +10,7 @@ import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import { historyLines } from "../journal/historyLines.ts";
 import type { StoredEvent } from "../journal/Journal.ts";
-import type { ArchivedPart } from "./Archive.ts";
+import type { ArchivedPart, PartBegin } from "./Archive.ts";
 
 /** Yields lines, without their ends. Throws `CorruptFrame`. */
 export function* archiveRows(
@@ -35,27 +35,40 @@ export function* archiveRows(
   }
 }
 
+interface Row {
+  readonly class: string;
+  readonly name: string;
+  readonly seq: number;
+  readonly previous?: ArchivePlace;
+  readonly stored?: number;
+  readonly event?: string;
+}
+
+/** What the first row tells. Throws as `readRows`. */
+export function readBegin(id: AgentId, text: string): PartBegin {
+  const { seq, previous } = readRow(id, text.slice(0, text.indexOf("\n")));
+  return { firstSeq: seq as Sequence, previous };
+}
+
 /** Throws `CorruptFrame` where the rows are not those of a part of the agent. */
 export function readRows(id: AgentId, text: string): ArchivedPart {
   const events: StoredEvent[] = [];
   let previous: ArchivePlace | undefined;
   for (const line of text.split("\n")) {
     if (line === "") continue;
-    const row = JSON.parse(line) as {
-      readonly class: string;
-      readonly name: string;
-      readonly seq: number;
-      readonly previous?: ArchivePlace;
-      readonly stored?: number;
-      readonly event?: string;
-    };
-    if (row.class !== id.class || row.name !== id.name)
-      throw new CorruptFrame({
-        message: `a row of ${row.class}/${row.name} lies among those of ${addressKey(id)}`,
-      });
+    const row = readRow(id, line);
     previous ??= row.previous;
     if (row.event === undefined || row.stored === undefined) continue;
     events.push({ seq: row.seq as Sequence, storedMs: row.stored, data: fromBase64(row.event) });
   }
   return { events, previous };
+}
+
+function readRow(id: AgentId, line: string): Row {
+  const row = JSON.parse(line) as Row;
+  if (row.class !== id.class || row.name !== id.name)
+    throw new CorruptFrame({
+      message: `a row of ${row.class}/${row.name} lies among those of ${addressKey(id)}`,
+    });
+  return row;
 }

@@ -18,7 +18,7 @@ import type { ArchiveShape } from "./Archive.ts";
 export interface ArchivedSources {
   readonly journal: JournalShape;
   readonly snapshots: Pick<SnapshotsShape, "bases">;
-  readonly archive: Pick<ArchiveShape, "read">;
+  readonly archive: Pick<ArchiveShape, "read" | "begin">;
 }
 
 /**
@@ -94,9 +94,9 @@ async function* archived(
   const places: ArchivePlace[] = [];
   let place = stored && newestBase(id, stored)?.head.archive;
   while (place !== undefined) {
-    const { events, previous } = await archive.read(id, place);
-    if ((events[0]?.seq ?? Infinity) <= toSeq) places.push(place);
-    place = (events[0]?.seq ?? 0) <= fromSeq ? undefined : previous;
+    const { firstSeq, previous } = await archive.begin(id, place);
+    if (firstSeq <= toSeq) places.push(place);
+    place = firstSeq <= fromSeq ? undefined : previous;
   }
   for (const at of places.toReversed())
     for (const event of (await archive.read(id, at)).events)

@@ -22,10 +22,10 @@
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
-import { archiveRows, readRows } from "../../core/retention/archiveRows.ts";
+import { archiveRows, readBegin, readRows } from "../../core/retention/archiveRows.ts";
 import { ArchiveUnavailable, type ArchiveShape } from "../../core/retention/Archive.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { addressKey, encodeToken, type Sequence } from "../../schemas/Address.ts";
+import { addressKey, encodeToken, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { ErasedPart } from "../../schemas/ErasureReceipt.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { ArchivePlace } from "../../schemas/Snapshot.ts";
@@ -121,7 +121,14 @@ export class SegmentArchive implements ArchiveShape {
     return new Promise((stored, failed) => this.gather(id.class, { entry, body, stored, failed }));
   };
 
-  readonly read: ArchiveShape["read"] = async (id, place) => {
+  readonly read: ArchiveShape["read"] = async (id, place) =>
+    readRows(id, await this.rowsAt(id, place));
+
+  readonly begin: ArchiveShape["begin"] = async (id, place) =>
+    readBegin(id, await this.rowsAt(id, place));
+
+  /** Rule 3. */
+  private async rowsAt(id: AgentId, place: ArchivePlace): Promise<string> {
     const found = await this.ask(() => this.options.store.get(place.segment, place));
     const where = `the archived part of ${addressKey(id)} in ${place.segment}`;
     if (found === undefined) throw new CorruptFrame({ message: `${where} is gone` });
@@ -129,8 +136,8 @@ export class SegmentArchive implements ArchiveShape {
       throw new CorruptFrame({
         message: `${where} is damaged: put the segment back from a copy of the archive`,
       });
-    return readRows(id, (await this.gzip.unzip(found)).toString());
-  };
+    return (await this.gzip.unzip(found)).toString();
+  }
 
   readonly checkErasable: ArchiveShape["checkErasable"] = async (className) => {
     await this.checkOwner();

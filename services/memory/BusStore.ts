@@ -15,16 +15,35 @@ export interface Subscription {
   readonly deliver: (message: BusMessage) => void;
 }
 
+interface Added {
+  readonly subscription: Subscription;
+  /** Messages are delivered in the order of subscribing. */
+  readonly order: number;
+}
+
 export class BusStore {
-  /** The tokens of the subjects, by subscription. */
-  private readonly subscriptions = new Map<Subscription, readonly string[]>();
+  /** By subject. Each request that waits has one, so they are not searched. */
+  private readonly plain = new Map<string, Set<Added>>();
+  /** Those with a wildcard, and the tokens of their subjects. */
+  private readonly wild = new Map<Added, readonly string[]>();
+  private lastOrder = 0;
   /** Rotates the members of queue groups. */
   private turn = 0;
 
   /** The returned function removes the subscription. */
   add(subscription: Subscription): () => void {
-    this.subscriptions.set(subscription, subscription.subject.split("."));
-    return () => this.subscriptions.delete(subscription);
+    const { subject } = subscription;
+    const added = { subscription, order: ++this.lastOrder };
+    if (/[*>]/.test(subject)) {
+      this.wild.set(added, subject.split("."));
+      return () => this.wild.delete(added);
+    }
+    const same = this.plain.get(subject) ?? new Set();
+    this.plain.set(subject, same.add(added));
+    return () => {
+      same.delete(added);
+      if (same.size === 0 && this.plain.get(subject) === same) this.plain.delete(subject);
+    };
   }
 
   /**
@@ -34,9 +53,8 @@ export class BusStore {
   publish(message: BusMessage, from: object): number {
     const groups = new Map<string, Subscription[]>();
     const receivers: Subscription[] = [];
-    const tokens = message.subject.split(".");
-    for (const [subscription, wanted] of this.subscriptions) {
-      if (!matches(wanted, tokens) || !subscription.reachable()) continue;
+    for (const { subscription } of this.matching(message.subject)) {
+      if (!subscription.reachable()) continue;
       if (subscription.owner === from && !subscription.alone) continue;
       if (subscription.queue === undefined) receivers.push(subscription);
       else {
@@ -50,6 +68,14 @@ export class BusStore {
     }
     for (const receiver of receivers) receiver.deliver(message);
     return receivers.length;
+  }
+
+  private matching(subject: string): ReadonlyArray<Added> {
+    const same = [...(this.plain.get(subject) ?? [])];
+    const tokens = subject.split(".");
+    const wild = [...this.wild].filter(([, wanted]) => matches(wanted, tokens));
+    if (wild.length === 0) return same;
+    return [...same, ...wild.map(([added]) => added)].toSorted((a, b) => a.order - b.order);
   }
 }
 

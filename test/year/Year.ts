@@ -10,11 +10,12 @@
  * 2. The state at the end of each month, of some agents, is what the history gives for that point.
  * 3. From the fourth month on the broker holds no more than it did in the third. Until then agents
  *    get as many bases and snapshots as are kept of each.
- * 4. The host and the process that trims are killed in the midst of their work, on days that the
- *    seed picks.
+ * 4. On days that the seed picks, the host is killed while turns run, and the process that trims at
+ *    one of its steps (`STEPS`): whatever that process still does has no effect.
  */
-import { createHash, type Hash } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
+import { createHash, createHmac, type Hash } from "node:crypto";
+import { gunzipSync, gzipSync } from "node:zlib";
+import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
 import type { ArchiveShape } from "../../core/retention/Archive.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
@@ -23,6 +24,8 @@ import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import type { ArchiveStore } from "../../services/archive/ArchiveStore.ts";
+import { SegmentArchive } from "../../services/archive/SegmentArchive.ts";
 import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import type { Operation } from "../../services/memory/MemoryConnection.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
@@ -32,7 +35,7 @@ import { readModule } from "../../services/module/readModule.ts";
 import { Retention } from "../../services/retention/Retention.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { joinMemory, type MemoryInstallation } from "../../services/testing/joinMemory.ts";
-import { TestAgents } from "../../services/testing/TestAgents.ts";
+import { drive, type Driven } from "../../services/testing/drive.ts";
 import { TestOutgoing } from "../../services/testing/TestOutgoing.ts";
 import { limitsOf, type HistoryLimits } from "../../core/retention/HistoryLimits.ts";
 import * as diaryModule from "./diaryModule.ts";
@@ -47,10 +50,14 @@ const PARTS_A_DAY = 3;
 const WALK_DAYS = 3;
 /** Agents whose states are compared at each month's end: each rebuild reads the history before. */
 const SAMPLED = 10;
+/** Histories from one line of progress to the next. */
+const READ_TOLD = 100;
 /** What days may differ by: when agents happen to be trimmed. */
 const FLAT = 1.05;
-/** Turns that are on their way at once. */
+/** Agents whose turns are on their way at once. */
 const AT_ONCE = 64;
+/** How long a lost host's lease takes to expire, as in production. */
+const TAKE_OVER_MS = 5_000;
 /** Of days. What a dead host leaves behind in this process costs time on each later day. */
 const HOST_KILLS = 0.02;
 /** Of days. One that is due waits for the next trim. */
@@ -58,15 +65,14 @@ const TRIMMER_KILLS = 0.1;
 /** Seldom enough to be cheap: the broker's own leases are of a day here. */
 const RETENTION_TTL_MS = 15_000;
 /** Virtual time that passes between two looks whether a walk has ended. */
-const LOOK_MS = 5_000;
+const LOOK_MS = 500;
 /** From the end of a walk to the begin of the next (`services/retention`). */
 const PAUSE_MS = 60_000;
-/** The most that is waited for the archive's disk at a time: it may also wait for virtual time. */
-const DISK_MS = 50;
-/** Of a trim, at the broker. The process that does it dies before the n-th of them. */
-const STEPS: ReadonlySet<string> = new Set(["readBases", "putBase", "trim"]);
-/** Those of two agents. */
-const STEPS_MAX = 12;
+/** Of a trim. The process that does it dies at the n-th of one of them. */
+const STEPS = ["readBases", "putBase", "trim", "before archiving", "after archiving"] as const;
+type Step = (typeof STEPS)[number];
+/** As many agents as are trimmed at once, so that any of them is met. */
+const STEPS_MAX = 16;
 
 export interface YearOptions {
   readonly agents: number;
@@ -74,7 +80,10 @@ export interface YearOptions {
   readonly turns: number;
   readonly days: number;
   readonly seed: number;
-  readonly archive: (time: MemoryInstallation["time"]) => ArchiveShape;
+  /** Where the archive is. */
+  readonly store: ArchiveStore;
+  /** A fault in the archive. Default: none. */
+  readonly spoil?: (archive: ArchiveShape) => Partial<ArchiveShape>;
   /** Default: what the class says. */
   readonly limits?: HistoryLimits | "all";
   readonly tell?: (line: string) => void;
@@ -85,7 +94,8 @@ export interface YearReport {
   readonly wrong: ReadonlyArray<string>;
   readonly turns: number;
   readonly archived: number;
-  readonly kills: number;
+  /** How often the host was killed, and the process that trims at each step. */
+  readonly kills: ReadonlyMap<"host" | Step, number>;
   /** At the end of each day. */
   readonly brokerBytes: ReadonlyArray<number>;
 }
@@ -112,31 +122,33 @@ export async function simulateYear(options: YearOptions): Promise<YearReport> {
 class Year {
   private readonly options: YearOptions;
   private readonly installation: MemoryInstallation;
-  private readonly test: TestAgents;
+  private readonly driven: Driven;
   private readonly archive: ArchiveShape;
   private readonly ids: ReadonlyArray<AgentId>;
   private readonly recorded = new Map<string, Recorded>();
   private readonly brokerBytes: number[] = [];
   private trimmer: Awaited<ReturnType<Year["startTrimmer"]>> | undefined;
-  private readonly archiving = new Set<Promise<unknown>>();
+  /** What the archive's disk is at. */
+  private readonly working = new Set<Promise<unknown>>();
   private trimmers = 0;
-  /** Until the process that trims is killed; undefined: it lives on. */
-  private stepsLeft: number | undefined;
+  /** When the process that trims is killed; undefined: it lives on. */
+  private doom: { readonly step: Step; left: number } | undefined;
   private archived = 0;
-  private kills = 0;
+  private readonly kills = new Map<"host" | Step, number>();
   private readonly wrong: string[] = [];
 
-  private constructor(options: YearOptions, installation: MemoryInstallation, test: TestAgents) {
+  private constructor(options: YearOptions, installation: MemoryInstallation, driven: Driven) {
     this.options = options;
     this.installation = installation;
-    this.test = test;
-    this.archive = this.counted(options.archive(installation.time));
+    this.driven = driven;
+    const archive = this.archiveIn(options.store);
+    this.archive = { ...archive, ...options.spoil?.(archive) };
     this.ids = Array.from({ length: options.agents }, (_, n) => agentId(Diary.name, `diary-${n}`));
     const { broker } = installation;
     broker.journal.watch(({ id, event }) => this.record(id, event));
     const before = broker.intercept;
     broker.intercept = (operation) => {
-      this.killAt(operation);
+      if (operation.connection === this.trimmer?.id) this.step(operation.kind);
       return before?.(operation);
     };
   }
@@ -152,15 +164,12 @@ class Year {
       log: silent,
       outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined)),
     });
-    const test = new TestAgents({
-      installation, outgoing: outgoing!, recorded: new Map(), logs: [], url: "http://localhost",
-    }); // prettier-ignore
-    return new Year(options, installation, test);
+    return new Year(options, installation, drive(installation, outgoing!));
   }
 
   async close(): Promise<void> {
     this.trimmer?.kill();
-    await this.test.close();
+    await this.driven.close();
   }
 
   /** A part of each agent's turns, and now and then a walk through all journals. */
@@ -176,10 +185,15 @@ class Year {
       const end = Math.floor(((at + 1) * turns) / parts);
       const crash = crashes && end > begin ? this.crashHost() : undefined;
       if (crash !== undefined) crashes = false;
-      await this.write(begin, end);
+      // Those that come together share events.
+      await this.write(begin, end, part > 0);
       await crash;
     }
-    if (time.random() < TRIMMER_KILLS) this.stepsLeft ??= 1 + Math.floor(time.random() * STEPS_MAX);
+    if (time.random() < TRIMMER_KILLS)
+      this.doom ??= {
+        step: STEPS[Math.floor(time.random() * STEPS.length)]!,
+        left: 1 + Math.floor(time.random() * Math.min(STEPS_MAX, this.options.agents)),
+      };
     if (day % WALK_DAYS === 0) await this.walk();
     this.brokerBytes.push(bytesOf(this.installation.broker));
     if ((day + 1) % MONTH_DAYS === 0) await this.endMonth((day + 1) / MONTH_DAYS);
@@ -188,7 +202,10 @@ class Year {
   async report(): Promise<YearReport> {
     const { brokerBytes, archived, kills, wrong } = this;
     this.checkFlat();
-    for (const [n, id] of this.ids.entries()) await this.checkHistory(id, n < SAMPLED);
+    for (const [n, id] of this.ids.entries()) {
+      await this.checkHistory(id, n < SAMPLED);
+      if ((n + 1) % READ_TOLD === 0) this.options.tell?.(`${n + 1} histories were read`);
+    }
     const turns = this.options.agents * this.options.turns;
     return { wrong, turns, archived, kills, brokerBytes };
   }
@@ -205,37 +222,72 @@ class Year {
     known.last = event;
   }
 
-  private async write(begin: number, end: number): Promise<void> {
-    for (let n = begin; n < end; n++)
-      for (let from = 0; from < this.ids.length; from += AT_ONCE)
-        await Promise.all(
-          this.ids.slice(from, from + AT_ONCE).map(async ({ name }) => {
-            const body = JSON.stringify({ diary: name, n: n + 1, text: textOf(name, n + 1) });
-            const headers = this.test.sign.github(body, SECRET, { id: `${name}-${n + 1}` });
-            const { status } = await this.test.webhook("/diary", body, headers);
-            if (status >= 300) this.wrong.push(`turn ${n + 1} of ${name} was answered ${status}`);
-          }),
-        );
+  /** `AT_ONCE` agents at a time, the turns of each one after the other or `together`. */
+  private async write(begin: number, end: number, together: boolean): Promise<void> {
+    const turns = Array.from({ length: end - begin }, (_, i) => begin + i + 1);
+    const waiting = this.ids.values();
+    const lane = async (): Promise<void> => {
+      for (const { name } of waiting)
+        if (together) await Promise.all(turns.map((n) => this.turn(name, n)));
+        else for (const n of turns) await this.turn(name, n);
+    };
+    await this.driven.driver.settle(
+      `the answers to turns ${begin + 1} to ${end}`,
+      Promise.all(Array.from({ length: AT_ONCE }, lane)),
+    );
+  }
+
+  private async turn(name: string, n: number): Promise<void> {
+    const body = JSON.stringify({ diary: name, n, text: textOf(name, n) });
+    const request = requestOf(`${name}-${n}`, body);
+    const { status } = await this.installation.request(request, encoder.encode(body));
+    if (status >= 300) this.wrong.push(`turn ${n} of ${name} was answered ${status}`);
   }
 
   /** While turns run: what the host has not stored runs again on its successor. */
   private async crashHost(): Promise<void> {
-    this.kills++;
+    this.count("host");
     const isBefore = this.installation.time.random() < 0.5;
-    await this.test.crashAt(isBefore ? "before commit" : "after commit");
-    await this.test.revive();
+    await this.installation.crashAt(isBefore ? "before commit" : "after commit", undefined);
+    const { driver } = this.driven;
+    await driver.advance(TAKE_OVER_MS);
+    await driver.exclusive(() => this.installation.revive());
   }
 
-  /** Its disk works in the machine's time, which virtual time waits for. */
-  private counted(archive: ArchiveShape): ArchiveShape {
-    const put: ArchiveShape["put"] = (id, part) => {
-      const stored = archive.put(id, part);
-      const over = (): void => void this.archiving.delete(stored);
-      this.archiving.add(stored);
-      stored.then(over, over);
-      return stored;
+  private archiveIn(store: ArchiveStore): SegmentArchive {
+    const { time } = this.installation;
+    const gzip = { zip: gzipSync, unzip: gunzipSync };
+    return new SegmentArchive({ store, namespace: "year", time, gzip });
+  }
+
+  /** The archive's disk, as the process that trims uses it until it dies. */
+  private diskOf(isAlive: () => boolean): ArchiveStore {
+    const { store } = this.options;
+    const use = async <A>(work: () => Promise<A>): Promise<A> => {
+      if (!isAlive()) throw new Error("this process was killed");
+      return work();
     };
-    return Object.assign(Object.create(archive) as ArchiveShape, { put });
+    return {
+      name: store.name,
+      put: (key, bytes) =>
+        this.waited(
+          use(async () => {
+            this.step("before archiving");
+            await use(() => store.put(key, bytes));
+            if (isAlive()) this.step("after archiving");
+          }),
+        ),
+      get: (key, range) => this.waited(use(() => store.get(key, range))),
+      list: (prefix) => store.list(prefix),
+    };
+  }
+
+  /** The disk works in the machine's time, which virtual time waits for. */
+  private waited<A>(work: Promise<A>): Promise<A> {
+    const over = (): void => void this.working.delete(work);
+    this.working.add(work);
+    work.then(over, over);
+    return work;
   }
 
   /** Until one has ended that began now. */
@@ -246,23 +298,26 @@ class Year {
       this.trimmer ??= await this.startTrimmer();
       const { retention, lastWalkMs } = this.trimmer;
       if (lastWalkMs() >= beganMs + PAUSE_MS) return;
-      await this.test.advance(LOOK_MS);
-      await Promise.race([Promise.allSettled(this.archiving), delay(DISK_MS)]);
+      await this.driven.driver.advance(LOOK_MS);
+      while (this.working.size > 0) await Promise.allSettled(this.working);
       const { failed, reason, waiting } = retention.state;
       if (this.trimmer !== undefined && (failed > 0 || waiting !== undefined))
         throw new Error(`the walk failed: ${reason ?? waiting}`);
     }
   }
 
-  /** Of the one that trims, before it does a step of its work. Of others it does nothing. */
-  private killAt({ connection, kind }: Operation): void {
-    const { trimmer } = this;
-    if (connection !== trimmer?.id || !STEPS.has(kind)) return;
-    if (this.stepsLeft === undefined || --this.stepsLeft > 0) return;
-    this.stepsLeft = undefined;
-    this.kills++;
+  /** Of the process that trims, which may die before it does it. */
+  private step(step: Operation["kind"]): void {
+    const { trimmer, doom } = this;
+    if (trimmer === undefined || step !== doom?.step || --doom.left > 0) return;
+    this.doom = undefined;
+    this.count(doom.step);
     trimmer.kill();
     this.trimmer = undefined;
+  }
+
+  private count(killed: "host" | Step): void {
+    this.kills.set(killed, (this.kills.get(killed) ?? 0) + 1);
   }
 
   private async startTrimmer() {
@@ -272,6 +327,7 @@ class Year {
     const { databases, close } = await openSqliteDatabases({ folder: undefined });
     const leases = makeMemoryLeases(connection);
     let lastWalk = (): number => 0;
+    let alive = true;
     const limits = this.options.limits ?? Diary.options.history;
     const limited = limitsOf(limits);
     const retention = new Retention({
@@ -292,7 +348,7 @@ class Year {
         lastWalk: (read) => (lastWalk = read),
       },
       id,
-      archive: this.archive,
+      archive: this.archiveIn(this.diskOf(() => alive)),
       classes: () => (limited === undefined ? [] : [{ className: Diary.name, limits: limited }]),
     });
     retention.start();
@@ -301,6 +357,7 @@ class Year {
       retention,
       lastWalkMs: () => lastWalk() * 1_000,
       kill: () => {
+        alive = false;
         connection.close();
         broker.leases.expire(id);
         void retention.stop().finally(close);
@@ -312,8 +369,10 @@ class Year {
     for (const id of this.ids.slice(0, SAMPLED)) {
       const { last, states } = this.recorded.get(addressKey(id)) ?? {};
       if (last === undefined) continue;
-      const state = await this.test.agent(Diary, id.name).state();
-      states!.push({ seq: last.seq, state: JSON.stringify(state) });
+      const { journal, snapshots, databases } = this.installation;
+      const { image, database } = await rebuildAgent(id, { journal, snapshots, databases });
+      database.close();
+      states!.push({ seq: last.seq, state: image.state! });
     }
     // The broker keeps records of deliveries for fourteen days; the one in memory counts batches.
     this.installation.broker.deliveries.batches.taken.length = 0;
@@ -321,7 +380,7 @@ class Year {
     const { heapUsed } = process.memoryUsage();
     const mb = (bytes: number): string => (bytes / 2 ** 20).toFixed(1);
     this.options.tell?.(
-      `month ${month}: the broker holds ${mb(this.brokerBytes.at(-1)!)} MB, the process ${mb(heapUsed)} MB of heap; ${this.archived} events archived, ${this.kills} kills`,
+      `month ${month}: the broker holds ${mb(this.brokerBytes.at(-1)!)} MB, the process ${mb(heapUsed)} MB of heap; ${this.archived} events archived`,
     );
   }
 
@@ -378,6 +437,22 @@ function bytesOf({ journal, snapshots, bases, blobs }: MemoryBroker): number {
 /** Of some 200 characters, other for each turn. */
 const textOf = (name: string, n: number): string =>
   createHash("sha512").update(`${name} ${n}`).digest("base64").repeat(2);
+
+const encoder = new TextEncoder();
+
+/** As GitHub sends it. */
+const requestOf = (id: string, body: string): HttpRequest => ({
+  method: "POST",
+  target: "/diary",
+  headers: {
+    host: ["localhost"],
+    "content-type": ["application/json"],
+    "x-github-delivery": [id],
+    "x-hub-signature-256": [`sha256=${createHmac("sha256", SECRET).update(body).digest("hex")}`],
+  },
+  remoteAddress: "127.0.0.1",
+  secure: false,
+});
 
 const ignore = (): void => undefined;
 const silent: LogShape = { debug: ignore, info: ignore, warn: ignore, error: ignore };
