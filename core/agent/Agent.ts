@@ -294,7 +294,7 @@ export class Agent<
    * a signal. It can't write to the agent. A failed attempt is tried again by `options.retry`.
    * Resolves to the result as parsed from JSON. Rejects with the error of the last attempt,
    * `StepTimedOut`, `TypeError` for a result that JSON can't carry, `StepTooLarge`, and
-   * `StepNotDurable` in a turn of another kind. `undo` is refused in a fiber.
+   * `StepNotDurable` in a turn of another kind.
    */
   async step<A>(
     name: string,

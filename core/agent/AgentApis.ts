@@ -95,6 +95,11 @@ export class AgentApis {
       new Fibers(agent, {
         options: agent.options,
         kept: [this.fiberApprovals, this.fiberSteps],
+        steps: {
+          done: (fiber) => this.fiberSteps.done(fiber),
+          failure: (fiber) => this.fiberSteps.failure(fiber),
+          undo: async (failure) => (await this.steps.undo(agent.turn(), failure)).reason,
+        },
         onRecovered: (context) => agent.agent.onFiberRecovered(context),
       }),
       agent.time,

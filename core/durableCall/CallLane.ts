@@ -6,7 +6,7 @@
  * 2. A key is one call. The same again waits for the one that runs, or has what it ended with. With
  *    another method or other arguments it is refused.
  * 3. What the method returns is the result of the call, and what it throws is its error: a call
- *    that has failed is undone (`undoTurn`) and not tried again.
+ *    that has failed is undone (`undoSteps`) and not tried again.
  * 4. Whoever waits receives what is stored, once it is stored.
  *
  * `handleRpc` brings calls; `CallResults` keeps their ends.

@@ -7,12 +7,15 @@
  *    one has the results of that one.
  * 2. Idempotency keys contain a random id, not the fiber's: a fiber's id may be used again, and a
  *    fiber that continues has another one. The id is a row, stored before the first function runs.
- * 3. What a fiber writes outside of its steps stands, as it would without steps. Nothing of it is
+ * 3. A fiber that fails is undone before its row says so (`undoSteps`). Once that has begun it has
+ *    failed, and so has the one that continues in its place.
+ * 4. What a fiber writes outside of its steps stands, as it would without steps. Nothing of it is
  *    undone when the fiber continues.
  */
 import { tableExists } from "../database/tableExists.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import type { DoneStep } from "../journal/encodeCommit.ts";
+import { UNDOING } from "../journal/AgentImage.ts";
 import type { StepsOfFibers } from "../step/AgentSteps.ts";
 import { stepKey } from "../step/stepKey.ts";
 import type { KeptStep, StepStore } from "../step/StepStore.ts";
@@ -55,6 +58,7 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
     // A function of a step can't write, also where another step begins in it.
     const inTurn = <A>(f: () => A): A => agent.inTurn(turn, f);
     const isOver = (): boolean => fibers.get(fiber)?.status !== "running";
+    const failure = (): string | undefined => this.failure(fiber);
     let known: string | undefined;
     const work = (): string => (known ??= inTurn(() => this.workOf(fiber)));
     return {
@@ -64,7 +68,10 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
       get isOver() {
         return isOver();
       },
-      failure: undefined,
+      get failure() {
+        return failure();
+      },
+      done: () => this.done(fiber),
       find: (key) => this.find(fiber, key),
       size: () => this.size(fiber),
       idempotencyKey: (key) => stepKey(agent.id, { id: work() }, key),
@@ -77,6 +84,18 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
         return true;
       },
     };
+  }
+
+  /** Rule 3: why the fiber has failed, once it is being undone. */
+  failure(fiber: string): string | undefined {
+    const text = this.find(fiber, UNDOING)?.text;
+    return text === undefined ? undefined : (JSON.parse(text) as string);
+  }
+
+  /** Keys of its done steps, without the records of undoing. */
+  done(fiber: string): ReadonlyArray<string> {
+    const sql = `SELECT key FROM ${TABLE} WHERE fiber_id = ? AND key GLOB '[0-9]*' ORDER BY rowid`;
+    return this.read(sql, [fiber]).map(([key]) => JSON.parse(`"${String(key)}"`) as string);
   }
 
   /** Rule 1. */

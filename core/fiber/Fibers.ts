@@ -10,16 +10,19 @@
  * 4. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
  *    that one's stash, approvals and steps, and with its metadata unless it has its own. A host's
  *    death there neither loses the work nor doubles it.
+ * 5. A fiber whose function fails is undone first: the undos of its done steps run as steps of it
+ *    (`undoSteps`). It can't be cancelled meanwhile. One that is cancelled, or ends without its
+ *    function, undoes nothing: its record names the steps that were done.
  *
  * `FiberApi` reads the calls of `Agent`.
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
+import { errorOfFailure } from "../errors/failureText.ts";
 import { messageOf } from "../errors/thrown.ts";
-import type { LogShape } from "../telemetry/Log.ts";
+import { notUndone } from "../step/undoSteps.ts";
 import {
   CAUSE_TYPE,
-  FIBER_ALARM,
   FIBER_OPTIONS_DEFAULT,
   fiberOf,
   type FiberContext,
@@ -30,6 +33,7 @@ import {
   type FiberStatus,
   type KeptOfFibers,
 } from "./Fiber.ts";
+import { FiberAlarm } from "./FiberAlarm.ts";
 import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./FiberTable.ts";
 
 /**
@@ -37,13 +41,6 @@ import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./Fi
  * (`Execution`): most hosts died of something else, and work that is given up is lost.
  */
 export const RECOVERIES_MAX = 20;
-/** A recovery that fails is tried again with each alarm, each time twice as late, up to this. */
-const ALARM_MS_MAX = 300_000;
-/** Each alarm is a commit, and a timer in the broker. */
-const ALARM_MS_MIN = 100;
-/** 2^10 alarms' time is past any limit. */
-const DOUBLINGS_MAX = 10;
-
 interface Fiber {
   readonly id: string;
   readonly name: string;
@@ -62,6 +59,14 @@ interface Running {
 export interface FiberOwner {
   readonly options: FiberOptions;
   readonly kept: ReadonlyArray<KeptOfFibers>;
+  readonly steps: {
+    /** Keys of a fiber's done steps. */
+    done(fiber: string): ReadonlyArray<string>;
+    /** Why a fiber has failed, once it is being undone. */
+    failure(fiber: string): string | undefined;
+    /** Undoes the steps of the running fiber. Resolves to the failure, and what was undone. */
+    undo(failure: string): Promise<string>;
+  };
   readonly onRecovered: (
     context: FiberRecoveryContext,
   ) => Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
@@ -77,16 +82,16 @@ export class Fibers {
   readonly #runtime: FiberRuntime;
   readonly #owner: FiberOwner;
   readonly #options: Required<FiberOptions>;
+  readonly #alarm: FiberAlarm;
   readonly #running = new Map<string, Running>();
   #recovering: Promise<void> | undefined;
-  /** Id of the alarm's row; null: not looked for yet. */
-  #alarmId: string | undefined | null = null;
 
   constructor(runtime: FiberRuntime, owner: FiberOwner) {
     this.table = new FiberTable(runtime);
     this.#runtime = runtime;
     this.#owner = owner;
-    this.#options = checked({ ...FIBER_OPTIONS_DEFAULT, ...owner.options }, runtime.log);
+    this.#options = { ...FIBER_OPTIONS_DEFAULT, ...owner.options };
+    this.#alarm = new FiberAlarm(runtime, this.#options.keepAliveIntervalMs);
     const { leaving } = runtime;
     leaving.onFire(() => {
       for (const { controller } of this.#running.values()) controller.abort(leaving.reason);
@@ -115,7 +120,7 @@ export class Fibers {
     let settle = (): void => undefined;
     const settled = new Promise<void>((resolve) => (settle = resolve));
     this.#running.set(row.id, { controller: new AbortController(), settled, settle });
-    if (this.#alarm === undefined) this.#setAlarm(0);
+    if (!this.#alarm.isSet) this.#alarm.set(0);
   }
 
   /** Runs `f` once this turn is stored. Its failure is recorded in its row. */
@@ -139,6 +144,7 @@ export class Fibers {
   cancel(id: string, reason: string | undefined): boolean {
     const row = this.table.get(id);
     if (row === undefined || !row.kept || hasEnded(row.status)) return false;
+    if (this.#owner.steps.failure(id) !== undefined) return false; // rule 5
     this.table.settle(id, "aborted", reason ?? null);
     const running = this.#running.get(id);
     running?.controller.abort(reason);
@@ -172,7 +178,7 @@ export class Fibers {
     if (owed.length === 0) return;
     const idle = owed.filter(({ id }) => !this.#running.has(id));
     if (idle.length > 0) void this.recover();
-    this.#setAlarm(this.#running.size > 0 ? 0 : Math.min(...owed.map((row) => row.failures)));
+    this.#alarm.set(this.#running.size > 0 ? 0 : Math.min(...owed.map((row) => row.failures)));
   }
 
   /** Passes what an earlier owner left to `onFiberRecovered`, one by one. Never rejects. */
@@ -216,6 +222,8 @@ export class Fibers {
       this.table.begin(id);
       runtime.emit("fiber:run:started", told);
       const result = await f(context);
+      const failed = this.#owner.steps.failure(id);
+      if (failed !== undefined) throw errorOfFailure(failed);
       this.#settle({ id, kept }, "completed", null);
       const elapsedMs = runtime.time.nowMs() - startedMs;
       runtime.emit("fiber:run:completed", { ...told, elapsedMs });
@@ -223,12 +231,14 @@ export class Fibers {
     } catch (error) {
       // The next owner finds it (rule 1).
       if (runtime.leaving.fired) throw error;
-      const status = signal.aborted ? "aborted" : "error";
-      this.#settle({ id, kept }, status, messageOf(error));
+      const { status, why } = signal.aborted
+        ? ({ status: "aborted", why: messageOf(error) } as const)
+        : ({ status: "error", why: await this.#undo(id, error) } as const);
+      this.#settle({ id, kept }, status, why);
       const elapsedMs = runtime.time.nowMs() - startedMs;
-      runtime.emit("fiber:run:failed", { ...told, error: messageOf(error), elapsedMs });
-      if (kept && status === "error")
-        runtime.log.warn("a fiber failed", { fiber: name, id, error: messageOf(error) });
+      runtime.emit("fiber:run:failed", { ...told, error: why, elapsedMs });
+      if (status === "error" && (kept || why !== messageOf(error)))
+        runtime.log.warn("a fiber failed", { fiber: name, id, error: why });
       throw error;
     } finally {
       this.#running.delete(id);
@@ -237,11 +247,21 @@ export class Fibers {
     }
   }
 
+  /** Rule 5. Resolves to the failure, and what was undone. */
+  #undo(id: string, error: unknown): Promise<string> {
+    const { steps } = this.#owner;
+    return steps.undo(steps.failure(id) ?? messageOf(error));
+  }
+
   #settle({ id, kept }: Omit<Fiber, "name">, status: FiberStatus, error: string | null): void {
     if (kept) this.table.settle(id, status, error);
     else this.table.remove(id);
     this.#dropKept(id);
     this.#restIfDone();
+  }
+
+  #restIfDone(): void {
+    if (!this.table.isAnyOwed()) this.#alarm.clear();
   }
 
   #dropKept(id: string): void {
@@ -309,6 +329,13 @@ export class Fibers {
         cause,
       );
       if (result !== undefined) this.resolve(id, result);
+      const failed = this.#owner.steps.failure(id);
+      if (failed !== undefined)
+        runtime.log.error("a fiber failed and was not begun again, so not all of it was undone", {
+          fiber: row.name,
+          id,
+          error: notUndone(failed, this.#owner.steps.done(id)),
+        });
       this.table.recovered(row);
       this.#dropKept(id);
       emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
@@ -337,6 +364,8 @@ export class Fibers {
 
   #giveUp(row: FiberRow, why: string): void {
     const { id, kept, name } = row;
+    const { steps } = this.#owner;
+    why = notUndone(steps.failure(id) ?? why, steps.done(id));
     this.#runtime.log.error("an interrupted fiber is given up", { fiber: name, id, why });
     this.#dropKept(id);
     if (!kept) return this.table.remove(id);
@@ -344,53 +373,10 @@ export class Fibers {
     this.resolve(id, { status: "error", error: why });
     this.table.recovered(row);
   }
-
-  /** Its row's id, while that is there: it fires, and users may delete it. */
-  get #alarm(): string | undefined {
-    const { table } = this.#runtime.scheduler;
-    if (this.#alarmId === null)
-      this.#alarmId = table.all().find(({ callback }) => callback === FIBER_ALARM)?.id;
-    if (this.#alarmId !== undefined && table.get(this.#alarmId) === undefined)
-      this.#alarmId = undefined;
-    return this.#alarmId;
-  }
-
-  #setAlarm(failures: number): void {
-    const { keepAliveIntervalMs: usualMs } = this.#options;
-    const waitMs = Math.min(usualMs * 2 ** Math.min(failures, DOUBLINGS_MAX), ALARM_MS_MAX);
-    const when = { type: "scheduled", atMs: this.#runtime.time.nowMs() + waitMs } as const;
-    this.#clearAlarm();
-    const settings = { idempotent: false };
-    this.#alarmId = this.#runtime.scheduler.add({
-      callback: FIBER_ALARM,
-      when,
-      settings,
-      shape: "interface",
-    }).id;
-  }
-
-  #restIfDone(): void {
-    if (!this.table.isAnyOwed()) this.#clearAlarm();
-  }
-
-  #clearAlarm(): void {
-    const id = this.#alarm;
-    if (id !== undefined) this.#runtime.scheduler.cancel(id);
-  }
 }
 
 /** Start of the cause's type in the journal for what a recovery did; the fiber's name follows. */
 const RECOVERY_TYPE = "recovery of fiber ";
-
-/** Checks the alarm's interval: an infinite one loses work, a very short one busies the host. */
-function checked(options: Required<FiberOptions>, log: LogShape): Required<FiberOptions> {
-  const { keepAliveIntervalMs } = options;
-  if (keepAliveIntervalMs >= ALARM_MS_MIN && Number.isFinite(keepAliveIntervalMs)) return options;
-  log.error(
-    `static options.keepAliveIntervalMs can't be ${keepAliveIntervalMs}: it is at least ${ALARM_MS_MIN}. The default is used`,
-  );
-  return { ...options, keepAliveIntervalMs: FIBER_OPTIONS_DEFAULT.keepAliveIntervalMs };
-}
 
 function reasonOf(result: FiberRecoveryResult): string | null {
   if (result.status === "completed") return null;

@@ -14,6 +14,7 @@
  *    other such call. It does not wait here: its caller asks again. A call that ends this host then
  *    takes only itself down, since the others were not under way.
  */
+import { notUndone } from "../step/undoSteps.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { Unbegun } from "./Unbegun.ts";
@@ -95,9 +96,7 @@ export class Suspects {
    */
   exhausted(key: string): string {
     const { id, image } = this.agent;
-    const why = this.unbegun.exhausted(id, key);
-    const steps = image.stepsDone(key);
-    return steps.length === 0 ? why : `${why} (done, and not undone: ${steps.join(", ")})`;
+    return notUndone(this.unbegun.exhausted(id, key), image.stepsDone(key));
   }
 
   /**

@@ -20,7 +20,7 @@ export interface Begun {
 export type DoneSteps = Map<string, string | undefined>;
 
 /**
- * The key of the record that a turn's undoing has begun (`core/step/undoTurn`). No step has it:
+ * The key of the record that a turn's undoing has begun (`core/step/undoSteps`). No step has it:
  * theirs begin with a number.
  */
 export const UNDOING = "undoing";

@@ -52,7 +52,6 @@ import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import type { CeilingName } from "../turn/Ceilings.ts";
 import { Turn, type StepScope, type TurnContext } from "../turn/Turn.ts";
 import { StepWrites } from "../step/stepErrors.ts";
-import { undoTurn } from "../step/undoTurn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 import { messageOf } from "../errors/thrown.ts";
@@ -174,7 +173,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return routeError(this, turn, error, of);
   }
   undo(turn: Turn, failure: string): Promise<Undone> {
-    return undoTurn(this, turn, failure);
+    return this.apis.steps.undo(turn, failure);
   }
   /** Rejects with `AgentDiscarded` once it is. */
   async unlessDiscarded(): Promise<void> {

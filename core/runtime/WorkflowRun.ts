@@ -24,17 +24,20 @@ import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { AwaitedEvents } from "../workflow/AwaitedEvents.ts";
 import { describeThrown, type StoredError } from "../workflow/errors.ts";
 import { Execution } from "../workflow/Execution.ts";
-import {
-  RunTable,
-  type RunRecord,
-  type StepRecord,
-  type WorkflowStatus,
-} from "../workflow/RunTable.ts";
-import { REPORT_ERROR, Steps, type Report } from "../workflow/Steps.ts";
+import { RunSignals } from "../workflow/RunSignals.ts";
+import { RunTable, type RunRecord, type WorkflowStatus } from "../workflow/RunTable.ts";
+import { REPORT_ERROR, Steps } from "../workflow/Steps.ts";
+import { Undos } from "../workflow/Undos.ts";
+import { checkDeaths } from "../workflow/stepFacts.ts";
 import { Wakes } from "../workflow/Wakes.ts";
 import type { WorkflowClass, WorkflowEntrypoint } from "../workflow/WorkflowEntrypoint.ts";
 import { workflowContext } from "./workflowContext.ts";
-import type { ControlAction, InstanceStatus, WorkflowCalls } from "../workflow/WorkflowCalls.ts";
+import type {
+  ControlAction,
+  InstanceStatus,
+  WorkflowCalls,
+  WorkflowTerminateOptions,
+} from "../workflow/WorkflowCalls.ts";
 import { messageOf, stackOf } from "../errors/thrown.ts";
 
 /** Rule 3: more than a host could spend in its life. */
@@ -58,6 +61,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   readonly #table: RunTable;
   readonly #wakes: Wakes;
   readonly #events: AwaitedEvents;
+  readonly #out: RunSignals;
   #execution: Execution | undefined;
   #driving = false;
   #begun: Array<() => void> = [];
@@ -67,6 +71,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#runtime = runtimeOf(ctx);
     this.#table = new RunTable(this.#runtime);
     this.#wakes = new Wakes(this.#runtime, WITHOUT_END);
+    this.#out = new RunSignals(this.#runtime, () => `${this.workflowClass.name}/${this.name}`);
     const { approvals } = this.#runtime.apis;
     this.#events = new AwaitedEvents(this.#table, approvals, this.#runtime.log);
     approvals.onDecided(() => this.#heard());
@@ -96,7 +101,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     // The same start again, past what the done set remembers.
     if (String(run.agent) === String(agent) && run.startedMs === time) return;
     const exists = `${this.#title} exists already`;
-    this.#callback({ ...run, workflowName, agent }, `start:${time}`, "error", exists);
+    this.#out.callback({ ...run, workflowName, agent }, `start:${time}`, "error", exists);
   }
 
   #takeEvent(type: string, payload: unknown, timeMs: number): void {
@@ -136,15 +141,20 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     const run = this.#table.run();
     if (run === undefined) return { status: "unknown" };
     const { error, output } = run;
+    const rollback = ENDED.has(run.status) ? new Undos(this.#table.steps()).outcome() : undefined;
     return {
       status: this.#statusOf(run),
       ...(error === undefined ? {} : { error }),
       ...(output === undefined ? {} : { output }),
+      ...(rollback === undefined ? {} : { rollback }),
     };
   }
 
   /** Resolves to the status then. Rejects for what the instance's status does not allow. */
-  async control(action: ControlAction): Promise<InstanceStatus> {
+  async control(
+    action: ControlAction,
+    { rollback = false }: WorkflowTerminateOptions = {},
+  ): Promise<InstanceStatus> {
     const run = await this.#known();
     if (action === "restart") {
       this.#abandon();
@@ -157,7 +167,8 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       throw new Error(
         `Workflow ${this.name} can't ${action === "terminate" ? "be terminated" : action}: it is ${run.status}`,
       );
-    if (action === "terminate") {
+    if (action === "terminate" && rollback) this.#undoAll();
+    else if (action === "terminate") {
       this.#abandon();
       this.#events.end();
       this.#table.setStatus("terminated");
@@ -166,6 +177,17 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       if (action === "resume") this.#push();
     }
     return this.status();
+  }
+
+  /** As after a failure. Where that is under way it goes on. */
+  #undoAll(): void {
+    const isBegun = new Undos(this.#table.steps()).failure !== undefined;
+    if (!isBegun) {
+      this.#abandon();
+      this.#table.put(Undos.terminated());
+    }
+    this.#table.setPaused(false);
+    this.#push();
   }
 
   // Rules 1 and 2
@@ -215,7 +237,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     });
     const steps = new Steps(execution, {
       nowMs: runtime.time.nowMs,
-      report: (record, report) => this.#report(run, record, report),
+      report: (record, report) => this.#out.report(run, record, report),
       asked: async (name) => {
         await runtime.flush();
         return runtime.apis.approvals.asked(name);
@@ -235,7 +257,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     let output: string | undefined;
     let thrown: { readonly error: unknown } | undefined;
     try {
-      execution.checkDeaths();
+      checkDeaths(this.#table.steps(), this.#runtime.queue.begun(DRIVE));
       const workflow = this.#construct(run, execution, steps);
       const value = await workflow.run(
         {
@@ -253,14 +275,17 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       thrown = { error };
     }
     if (execution.isAbandoned) return;
-    if (thrown === undefined) {
+    if (thrown === undefined && execution.undos.failure === undefined) {
       await this.#end(run, execution, output === undefined ? {} : { output });
       return;
     }
-    this.#runtime.log.warn("a workflow ended with an error", {
-      error: stackOf(thrown.error),
+    const error = await execution.undo(thrown?.error);
+    const how = execution.undos.isTerminated ? "was terminated" : "ended with an error";
+    this.#runtime.log.warn(`a workflow ${how}`, {
+      error: error.message,
+      ...(thrown !== undefined && { stack: stackOf(thrown.error) }),
     });
-    await this.#end(run, execution, { error: describeThrown(thrown.error) });
+    await this.#end(run, execution, { error });
   }
 
   /**
@@ -272,14 +297,16 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     execution: Execution,
     end: { readonly output?: string; readonly error?: StoredError },
   ): Promise<void> {
-    const { error } = end;
-    const cause = { kind: "workflow", type: error === undefined ? "complete" : "errored" } as const;
+    const { isTerminated } = execution.undos;
+    const error = isTerminated ? undefined : end.error;
+    const status = isTerminated ? "terminated" : error === undefined ? "complete" : "errored";
+    const cause = { kind: "workflow", type: status } as const;
     await this.#runtime.asTurn(cause, async () => {
-      this.#table.setStatus(error === undefined ? "complete" : "errored", end);
+      this.#table.setStatus(status, isTerminated ? {} : end);
       this.#wakes.cancel();
       this.#events.end();
       if (error !== undefined && !this.#reportedError())
-        this.#callback(run, "uncaught", "error", error.message);
+        this.#out.callback(run, "uncaught", "error", error.message);
       await this.#runtime.flush();
     });
     execution.finish();
@@ -312,40 +339,6 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     if (!(namespace instanceof AgentNamespace))
       throw new Error(`this.agent: the module no longer exports ${className}: export it again`);
     return makeStub<Agent>(AgentNamespace.callsOf(namespace), agentId(className, name));
-  }
-
-  // Out
-
-  #report(run: RunRecord, record: StepRecord, report: Report): void {
-    if (report.kind !== "state") return this.#callback(run, record.key, report.kind, report.value);
-    if (run.agent === undefined) return;
-    const { change, value } = report;
-    this.#runtime.signals.send(agentId(...run.agent), this.#keyOf(run, record.key), {
-      kind: "state",
-      change,
-      ...(value === undefined ? {} : { value }),
-    });
-  }
-
-  #callback(
-    run: RunRecord,
-    key: string,
-    type: "complete" | "error" | "event",
-    value: unknown,
-  ): void {
-    if (run.agent === undefined) return;
-    this.#runtime.signals.send(agentId(...run.agent), this.#keyOf(run, key), {
-      kind: "callback",
-      type,
-      workflowName: run.workflowName,
-      workflowId: this.name,
-      time: this.#runtime.time.nowMs(),
-      ...(value === undefined ? {} : { value }),
-    });
-  }
-
-  #keyOf(run: RunRecord, key: string): string {
-    return `workflow:${this.workflowClass.name}/${this.name}/${run.generation}:${key}`;
   }
 
   #reportedError(): boolean {

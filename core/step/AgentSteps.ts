@@ -19,7 +19,8 @@
 import type { StepRequest } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
-import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { UNDOING } from "../journal/AgentImage.ts";
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { StepScope, Turn } from "../turn/Turn.ts";
 import { TurnSteps } from "../turn/TurnSteps.ts";
 import { InputSteps, type InputStepsAgent } from "./InputSteps.ts";
@@ -30,6 +31,7 @@ import { StepNotDurable, StepTooLarge } from "./stepErrors.ts";
 import { checkStepName } from "./stepKey.ts";
 import { resolveStepOptions } from "./stepOptions.ts";
 import type { StepStore } from "./StepStore.ts";
+import { undoKey, undoSteps } from "./undoSteps.ts";
 
 /** A turn or fiber with more steps is an endless loop, or work for a workflow. */
 const STEPS_MAX = 1000;
@@ -129,14 +131,10 @@ export class AgentSteps {
     const store = this.storeOf(turn);
     if (store === undefined || store.isOver)
       throw new StepNotDurable({ step: name, turn: turn.cause.kind, ended: store !== undefined });
-    if (work.undo !== undefined && !turn.durable)
-      throw new TypeError(
-        `step "${name}": undo is for turns that are dead-lettered. In a fiber, catch the error and undo the step in another one`,
-      );
     const steps = (turn.steps ??= new TurnSteps());
     const id = steps.nextKey(name, agent.currentStep);
     if (work.undo !== undefined)
-      steps.undos.set(id, { name, run: (key, result) => this.undo(turn.rest, work, key, result) });
+      steps.undos.set(id, { name, run: () => this.undoStep(turn.rest, work, id) });
     const done = store.find(id);
     const { failure } = store;
     let text: StepText;
@@ -160,6 +158,25 @@ export class AgentSteps {
     return text;
   }
 
+  /**
+   * Undoes the done steps of a turn or fiber that failed for good (`undoSteps`). Rejects with
+   * `AgentDiscarded`.
+   */
+  async undo(turn: Turn, failure: string): Promise<Undone> {
+    const store = this.storeOf(turn);
+    const steps = (turn.steps ??= new TurnSteps());
+    const isDone = (key: string): boolean => store?.find(key) !== undefined;
+    const mayUndo = [...steps.undos.keys()].some((key) => isDone(key) || steps.inFlight.size > 0);
+    const begun = store?.failure !== undefined;
+    if (store === undefined || !(mayUndo || begun)) return { reason: failure, undone: false };
+    if (!begun) await store.store({ key: UNDOING, text: JSON.stringify(failure) });
+    while (steps.inFlight.size > 0) await Promise.allSettled(steps.inFlight);
+    await this.agent.unlessDiscarded();
+    const undos = [...steps.undos].filter(([key]) => isDone(key)).map(([, undo]) => undo);
+    const lost = store.done().filter((key) => !steps.asked.has(key));
+    return { reason: await undoSteps(failure, undos, lost), undone: undos.length > 0 };
+  }
+
   /** Makes the result of a step and stores it. Rejects as its function does. */
   private async make(
     scope: Omit<StepScope, "begun">,
@@ -179,14 +196,27 @@ export class AgentSteps {
     }
   }
 
-  /** The undo of a step, as the step of that key (`undoTurn`). */
-  private undo(turn: Turn, work: StepWork, id: string, result: unknown): Promise<StepText> {
-    const name = `undo ${work.name}`;
-    const store = new InputSteps(this.agent, turn, turn.cause.id!);
-    const scope = { name, id, key: store.idempotencyKey(id), turn };
-    const { retry, timeoutMs, undo } = work;
-    const f = async (step: Step): Promise<void> => void (await undo!(result, step));
-    return this.make(scope, { name, f, retry, timeoutMs }, store);
+  /** As `StepUndo.run`: of a done step. The record of its end is the error that it failed with. */
+  private async undoStep(turn: Turn, work: StepWork, of: string): Promise<void> {
+    const store = this.storeOf(turn)!;
+    const id = undoKey(of);
+    if (store.find(id) === undefined) {
+      const name = `undo ${work.name}`;
+      const scope = { name, id, key: store.idempotencyKey(id), turn };
+      const { retry, timeoutMs, undo } = work;
+      const text = store.find(of)!.text;
+      const result: unknown = text === undefined ? undefined : JSON.parse(text);
+      const f = async (step: Step): Promise<void> => void (await undo!(result, step));
+      try {
+        await this.make(scope, { name, f, retry, timeoutMs }, store);
+      } catch (error) {
+        await this.agent.unlessDiscarded();
+        const failed = JSON.stringify(turn.conceal(failureText(error)));
+        await store.store({ key: id, text: failed });
+      }
+    }
+    const failed = store.find(id)?.text;
+    if (failed !== undefined) throw errorOfFailure(JSON.parse(failed) as string);
   }
 
   /** Rule 4. */

@@ -39,6 +39,10 @@ export class InputSteps implements StepStore {
     return done?.has(key) === true ? { text: done.get(key) } : undefined;
   }
 
+  done(): ReadonlyArray<string> {
+    return this.agent.image.stepsDone(this.work);
+  }
+
   size(): { readonly steps: number; readonly chars: number } {
     let [steps, chars] = [0, 0];
     for (const text of this.agent.image.steps.get(this.work)?.values() ?? []) {

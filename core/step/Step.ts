@@ -21,8 +21,8 @@ export interface Step {
 /** Options of `step`. */
 export interface StepOptions<Result = unknown> extends AttemptOptions {
   /**
-   * Undoes the step, if it is done, when its turn fails for good, before it is dead-lettered: the
-   * undos of a turn run in reverse order, each as a step of its own, with the step's `retry` and
+   * Undoes the step, if it is done, when its turn or fiber fails for good, before that is recorded:
+   * the undos run in reverse order, each as a step of its own, with the step's `retry` and
    * `timeout`. Like the function of a step it can't write to the agent.
    */
   readonly undo?: (result: Result, step: Step) => unknown;

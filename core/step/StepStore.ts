@@ -20,6 +20,8 @@ export interface StepStore {
   readonly failure: string | undefined;
   /** Undefined: the step is not done. */
   find(key: string): KeptStep | undefined;
+  /** Keys of done steps, in the order in which they ended, without the records of undoing. */
+  done(): ReadonlyArray<string>;
   /** How many results are kept, and UTF-16 units of them. */
   size(): { readonly steps: number; readonly chars: number };
   /**

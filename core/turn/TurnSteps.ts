@@ -6,11 +6,14 @@ import type { StepAgain } from "../../schemas/JournalEvent.ts";
 import type { DoneStep } from "../journal/encodeCommit.ts";
 import { StepCounts } from "./StepCounts.ts";
 
-/** How a step is undone (`core/step/undoTurn`). */
+/** How a step is undone (`core/step/undoSteps`). */
 export interface StepUndo {
   readonly name: string;
-  /** Runs as the step of that record's key. Rejects when its attempts are spent. */
-  readonly run: (key: string, result: unknown) => Promise<unknown>;
+  /**
+   * Resolves once the step is undone, now or in an earlier run. Rejects with what its last attempt
+   * failed with, now or then.
+   */
+  readonly run: () => Promise<unknown>;
 }
 
 /** A step within which others are begun. */

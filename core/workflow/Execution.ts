@@ -14,63 +14,59 @@
  * 4. `quiet` resolves when only waits are left. Each has a schedule of its own, so the agent may
  *    leave memory.
  * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
- * 6. A wake that comes too early is armed again: the clock of another host may be behind, or this
- *    one's was set back.
+ * 6. When `run` has failed for good, its steps are undone (`undoSteps`): no other step begins, and
+ *    one that fails is not tried again. Then each undo is a step, with pauses and deaths as any.
  */
-import type { AgentWork } from "../turn/AgentWork.ts";
-import type { AwaitedEvents, Question } from "./AwaitedEvents.ts";
+import { UNDOING } from "../journal/AgentImage.ts";
+import type { Question } from "./AwaitedEvents.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { describeThrown, reviveError, WorkflowCodeChanged, type StoredError } from "./errors.ts";
-import type { RunTable, StepKind, StepRecord } from "./RunTable.ts";
+import type { StepKind, StepRecord } from "./RunTable.ts";
 import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
 import { checkStepName } from "../step/stepKey.ts";
 import { isFinalForAll } from "../step/stepResult.ts";
+import { undoKey, undoSteps } from "../step/undoSteps.ts";
 import { StepFunctions } from "./StepFunctions.ts";
 import { StepOrder } from "./StepOrder.ts";
-import { causeOf, crashedOut, nameOf, stepOf, toResult } from "./stepFacts.ts";
-import type { Wakes } from "./Wakes.ts";
+import { StepWaits, type WaitsHost } from "./StepWaits.ts";
+import {
+  causeOf,
+  CRASHES_MAX,
+  crashedOut,
+  giverOf,
+  nameOf,
+  newStep,
+  resultOf,
+  stepOf,
+  toResult,
+  type Outcome,
+} from "./stepFacts.ts";
+import { Undos, type ResolvedUndo, type Undo } from "./Undos.ts";
 import type { StepContext } from "./WorkflowStep.ts";
 
-/** A long step meets some deployments; one that kills its host meets the next host at once. */
-export const CRASHES_MAX = 20;
 /** Promise jobs in which `run` may begin its next step, before it counts as waiting. */
 const HOPS = 32;
 
-export interface ExecutionHost {
-  readonly runtime: AgentWork;
-  readonly table: RunTable;
+export interface ExecutionHost extends WaitsHost {
   /** Start of the idempotency keys of this generation. */
   readonly keys: string;
-  readonly isPaused: () => boolean;
   /** How often the drive was journaled as begun. Above 0, hosts may have died of it (rule 3). */
   readonly begun: () => number;
   /** Called when work begins while no drive runs. */
   readonly ensureDriven: () => void;
-  readonly wakes: Wakes;
-  readonly events: AwaitedEvents;
   readonly onCodeChanged: (error: WorkflowCodeChanged) => void;
 }
 
-interface Outcome {
-  readonly result?: string | null;
-  readonly error?: StoredError;
-}
-
-/** A step that waits for its time, or for an event. */
-interface Waiting {
-  readonly record: StepRecord;
-  /** Its time is over. */
-  readonly onDue: () => void;
-}
-
+/** What the record of a wait has at first. */
+type Fresh = Partial<Pick<StepRecord, "dueMs" | "eventType">>;
 type Settle = (record: StepRecord) => void;
 
 export class Execution {
   private readonly host: ExecutionHost;
-  private readonly order: StepOrder;
-  private readonly waiting = new Map<string, Waiting>();
+  readonly undos: Undos;
+  private order: StepOrder;
+  private readonly waits: StepWaits;
   private readonly functions: StepFunctions;
-  private parked: Array<() => void> = [];
   private positions: number;
   /** Steps that run or are being stored. */
   private active = 0;
@@ -84,9 +80,16 @@ export class Execution {
   constructor(host: ExecutionHost) {
     this.host = host;
     this.functions = new StepFunctions(host.runtime);
+    this.waits = new StepWaits(host, {
+      isAbandoned: () => this.abandoned,
+      look: () => this.look(),
+      settle: (record, outcome) => this.settle(record, outcome),
+      unrecorded: (error) => this.unrecorded(error),
+    });
     const records = host.table.steps();
     this.positions = records.length;
-    this.order = new StepOrder(records);
+    this.undos = new Undos(records);
+    this.order = new StepOrder(records.filter(({ kind }) => kind !== "undo"));
   }
 
   get replaying(): boolean {
@@ -104,24 +107,53 @@ export class Execution {
   abandon(): void {
     this.abandoned = true;
     this.functions.abandon();
-    this.waiting.clear();
-    this.parked = [];
+    this.waits.clear();
     this.finish();
-  }
-
-  /** Throws when hosts died of `run` too often. A death within a step counts for that step. */
-  checkDeaths(): void {
-    const inSteps = this.host.table.steps().reduce((sum, { attempts }) => sum + attempts, 0);
-    const times = this.host.begun() - 1 - inSteps;
-    if (times >= CRASHES_MAX)
-      throw new Error(
-        `run did not end ${times} times outside of its steps: its host was gone each time`,
-      );
   }
 
   /** `run` has ended. Throws `WorkflowCodeChanged` when the record goes on. */
   checkEnd(): void {
     this.order.end();
+  }
+
+  /**
+   * `run` has ended with this error. Undoes its steps (rule 6), and resolves to the error with what
+   * was undone. Never settles once abandoned. Rejects with `AgentDiscarded`.
+   */
+  async undo(thrown: unknown): Promise<StoredError> {
+    const { undos } = this;
+    const isBegun = undos.failure !== undefined;
+    const failure = undos.failure ?? describeThrown(thrown);
+    if (!isBegun && (undos.isEmpty || thrown instanceof WorkflowCodeChanged)) return failure;
+    undos.failure = failure;
+    while (this.active > 0) await new Promise<void>((resolve) => this.onQuiet.push(resolve));
+    this.waits.clear();
+    const lost = undos.left(this.order.left);
+    this.order = new StepOrder([]);
+    const begins = JSON.stringify(failure);
+    const mark = (record: StepRecord): void =>
+      void this.settle(record, { result: begins }, () => this.host.wakes.cancel());
+    if (!isBegun) await this.undoing(UNDOING, mark);
+    const run = ({ record, undo }: Undo): Promise<unknown> =>
+      this.undoing(undoKey(record.key), (own) => {
+        const ctx = this.contextOf(record, record.attempts);
+        const of = { ctx, output: resultOf(record), error: reviveError(failure) };
+        const f = async (context: StepContext): Promise<void> => void (await undo.run(of, context));
+        void this.runFunction(own, undo.config, f);
+      });
+    const due = undos.due().map((of) => ({ name: nameOf(of.record), run: () => run(of) }));
+    return { ...failure, message: await undoSteps(failure.message, due, lost) };
+  }
+
+  /** What that key of undoing is recorded with, or ends with now. */
+  private undoing(key: string, begin: (record: StepRecord) => void): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const record = this.undos.recordOf(key) ?? this.newRecord(key, "undo");
+      const give = giverOf(resolve, reject);
+      if (record.endedAt !== null) return give(record);
+      this.settlers.set(key, give);
+      begin(record);
+    });
   }
 
   /** Nothing is left to do. */
@@ -141,53 +173,42 @@ export class Execution {
 
   /** The instance was resumed: steps that were held back begin. */
   unpark(): void {
-    const parked = this.parked;
-    this.parked = [];
-    for (const go of parked) go();
+    this.waits.unpark();
   }
 
   /** Times may be over, events may have come. */
   checkWaits(): void {
-    for (const waiting of this.waiting.values()) this.checkWait(waiting);
+    this.waits.check();
   }
 
   /**
    * One step: recorded, or begun now by `begin`, which ends it by `settle`. Never settles once
-   * abandoned. Rejects with a `TypeError` for an invalid name.
+   * abandoned. Rejects with a `TypeError` for an invalid name, and with the failure (rule 6).
    */
   step(
     kind: StepKind,
     name: string,
     begin: (record: StepRecord, isNew: boolean) => void,
-    fresh: { readonly dueMs?: number; readonly eventType?: string } = {},
+    { undo, ...fresh }: Fresh & { readonly undo?: ResolvedUndo | undefined } = {},
   ): Promise<unknown> {
     checkStepName(name, `step.${kind}`);
     return new Promise((resolve, reject) => {
       if (this.over) return;
       const key = this.order.keyOf(name);
       try {
-        const recorded = this.order.ask(key, kind);
-        const give: Settle = ({ error, result }) => {
-          if (error !== null) reject(reviveError(error));
-          else resolve(result === null ? undefined : (JSON.parse(result) as unknown));
-        };
+        const recorded = this.ask(key, kind);
+        const give = giverOf(resolve, reject);
+        if (recorded !== undefined && undo !== undefined) this.undos.add(recorded, undo);
         if (recorded !== undefined && recorded.endedAt !== null) {
           this.order.addReady(key, () => give(recorded));
           return;
         }
-        const record: StepRecord = recorded ?? {
-          key,
-          kind,
-          position: ++this.positions,
-          after: this.order.given,
-          endedAt: null,
-          attempts: 0,
-          failures: 0,
-          dueMs: fresh.dueMs ?? null,
-          eventType: fresh.eventType ?? null,
-          result: null,
-          error: null,
-        };
+        if (this.undos.failure !== undefined) {
+          this.order.giveReady();
+          throw reviveError(this.undos.failure);
+        }
+        const record = recorded ?? this.newRecord(key, kind, fresh);
+        if (recorded === undefined && undo !== undefined) this.undos.add(record, undo);
         this.settlers.set(key, give);
         begin(record, recorded === undefined);
         this.order.giveReady();
@@ -217,13 +238,13 @@ export class Execution {
     isNew: boolean,
     { onTimeout, question }: { onTimeout?: () => Outcome; question?: Question | undefined } = {},
   ): void {
-    this.addWait(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}), question);
+    this.waits.add(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}), question);
   }
 
   /** Changes the record, in one commit. Held back while paused, like the begin of a step. */
   tell(record: StepRecord, send: (record: StepRecord) => void): void {
     const tell = (): void => void this.settle(record, {}, () => send(record));
-    if (this.host.isPaused()) void this.unpaused(record).then(tell);
+    if (this.host.isPaused()) void this.waits.unpaused(record).then(tell);
     else tell();
   }
 
@@ -232,19 +253,20 @@ export class Execution {
     config: ResolvedConfig,
     f: (ctx: StepContext) => unknown,
   ): Promise<void> {
-    const { runtime, table, keys, begun } = this.host;
+    const { runtime, table, begun } = this.host;
     // A pause that is recorded already has its wake.
     let isNew = false;
     for (;;) {
       if (record.dueMs !== null) await this.retryPause(record, isNew);
       isNew = true;
-      if (this.host.isPaused()) await this.unpaused(record);
+      if (this.host.isPaused()) await this.waits.unpaused(record);
       if (this.abandoned) return;
+      if (this.isFailing(record)) return this.look();
       if (record.attempts - record.failures >= CRASHES_MAX)
         return this.settle(record, { error: crashedOut(record) });
       this.begins();
       const attempt = ++record.attempts;
-      const ctx = { key: `${keys}:${record.key}`, attempt, step: stepOf(record) };
+      const ctx = this.contextOf(record, attempt);
       let thrown: { readonly error: unknown } | undefined;
       let result: string | null | undefined;
       try {
@@ -269,7 +291,7 @@ export class Execution {
         continue;
       }
       const failures = record.failures + 1;
-      if (failures > config.limit || isFinalForAll(thrown.error))
+      if (failures > config.limit || this.isFailing(record) || isFinalForAll(thrown.error))
         return this.settle(record, { error: describeThrown(thrown.error) });
       record.failures = failures;
       record.dueMs = runtime.time.nowMs() + retryDelayMs(config, failures);
@@ -281,54 +303,44 @@ export class Execution {
     }
   }
 
+  /** Code that has changed since it failed only says how its steps are undone (rule 6). */
+  private ask(key: string, kind: StepKind): StepRecord | undefined {
+    try {
+      return this.order.ask(key, kind);
+    } catch (error) {
+      if (this.undos.failure === undefined || !(error instanceof WorkflowCodeChanged)) throw error;
+      this.order.loosen();
+      return this.order.ask(key, kind);
+    }
+  }
+
+  private newRecord(key: string, kind: StepKind, fresh: Fresh = {}): StepRecord {
+    const place = { position: ++this.positions, after: this.order.given };
+    return { ...newStep(key, kind), ...place, ...fresh };
+  }
+
+  private contextOf(record: StepRecord, attempt: number): StepContext {
+    return { key: `${this.host.keys}:${record.key}`, attempt, step: stepOf(record) };
+  }
+
+  /** Rule 6: it is not tried again. */
+  private isFailing({ kind }: StepRecord): boolean {
+    return this.undos.failure !== undefined && kind !== "undo";
+  }
+
   private retryPause(record: StepRecord, isNew: boolean): Promise<void> {
     return new Promise((resolve) => {
-      this.addWait(record, isNew, () => {
+      this.waits.add(record, isNew, () => {
         record.dueMs = null;
         resolve();
       });
     });
   }
 
-  private addWait(
-    record: StepRecord,
-    isNew: boolean,
-    onDue: () => void,
-    question?: Question,
-  ): void {
-    const { table, wakes, events } = this.host;
-    const waiting = { record, onDue };
-    this.waiting.set(record.key, waiting);
-    if (isNew)
-      this.write(record, () => {
-        table.put(record);
-        wakes.add(record.key, record.dueMs!);
-        if (question !== undefined) events.ask(record, question);
-      });
-    this.checkWait(waiting);
-    this.look();
-  }
-
-  private unpaused(record: StepRecord): Promise<void> {
-    this.write(record, () => this.host.table.put(record));
-    return new Promise((resolve) => {
-      this.parked.push(resolve);
-      this.look();
-    });
-  }
-
-  /** In a turn of its own: the running one may be durable, whose writes wait for its end. */
-  private write(record: StepRecord, f: () => void): void {
-    const { runtime } = this.host;
-    runtime
-      .asTurn(causeOf(record), async () => f())
-      .catch((error: unknown) => this.unrecorded(error));
-  }
-
   /** Rule 1. `also` is written in the same commit. */
   private async settle(record: StepRecord, outcome: Outcome, also?: () => void): Promise<void> {
     const { runtime, table, wakes, events } = this.host;
-    this.waiting.delete(record.key);
+    this.waits.remove(record.key);
     try {
       // The agent may be lost since the step's function began.
       this.begins();
@@ -354,31 +366,17 @@ export class Execution {
     this.look();
   }
 
-  private checkWait({ record, onDue }: Waiting): void {
-    const { runtime, events, wakes, isPaused } = this.host;
-    if (isPaused() || this.abandoned || !this.waiting.has(record.key)) return;
-    if (record.eventType !== null) {
-      const event = runtime.inBackground(() => events.take(record));
-      if (event !== undefined) return void this.settle(record, event);
-    }
-    if (record.dueMs! > runtime.time.nowMs()) {
-      if (!wakes.has(record.key)) this.write(record, () => wakes.add(record.key, record.dueMs!));
-      return; // rule 6
-    }
-    this.waiting.delete(record.key);
-    onDue();
-  }
-
   private begins(): void {
     if (this.active++ === 0) this.host.ensureDriven();
   }
 
   private get onlyWaits(): boolean {
-    return this.active === 0 && this.waiting.size + this.parked.length > 0;
+    return this.active === 0 && !this.waits.isEmpty;
   }
 
+  /** `quiet` and `undo` look again. */
   private look(): void {
-    if (!this.over && !this.onlyWaits) return;
+    if (!this.over && this.active > 0) return;
     const waiting = this.onQuiet;
     this.onQuiet = [];
     for (const resolve of waiting) resolve();

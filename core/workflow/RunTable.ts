@@ -6,8 +6,8 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import type { StoredError } from "./errors.ts";
 
-/** `report`: anything that is reported to the agent. */
-export type StepKind = "do" | "sleep" | "waitForEvent" | "report";
+/** `report`: anything that is reported to the agent. `undo`: of undoing steps (`Undos`). */
+export type StepKind = "do" | "sleep" | "waitForEvent" | "report" | "undo";
 
 /** `waiting`: for an event, a time or an approval. `unknown`: never started. */
 export type WorkflowStatus =

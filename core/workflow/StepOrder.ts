@@ -27,6 +27,7 @@ export class StepOrder {
   private readonly recorded: number;
   private readonly ready = new Map<string, () => void>();
   private readonly calls = new StepCounts();
+  private loose = false;
   /** Results that were given to `run`. */
   given = 0;
 
@@ -45,6 +46,11 @@ export class StepOrder {
     return this.given < this.recorded || this.unasked.size > 0;
   }
 
+  /** Recorded steps that the code has not asked for. */
+  get left(): ReadonlyArray<StepRecord> {
+    return [...this.unasked.values()];
+  }
+
   /** The key of the next step of that name: `1:charge`, `2:charge`. */
   keyOf(name: string): string {
     return this.calls.next(name);
@@ -53,6 +59,10 @@ export class StepOrder {
   /** What is recorded of it; undefined for a new step. Throws `WorkflowCodeChanged` (rule 2). */
   ask(key: string, kind: StepKind): StepRecord | undefined {
     const record = this.unasked.get(key);
+    if (this.loose) {
+      this.unasked.delete(key);
+      return record?.kind === kind ? record : undefined;
+    }
     const next = this.next();
     if (record === undefined) {
       if (next === undefined) return undefined;
@@ -78,8 +88,16 @@ export class StepOrder {
 
   /** Its result is stored: `give` is called when its turn comes (rule 1). */
   addReady(key: string, give: () => void): void {
+    if (this.loose) return give();
     this.ready.set(key, give);
     this.giveReady();
+  }
+
+  /** From now on a result is returned as soon as its step is asked for, whatever the order. */
+  loosen(): void {
+    this.loose = true;
+    for (const give of this.ready.values()) give();
+    this.ready.clear();
   }
 
   /** After an `ask`: what waited for it may be given. */

@@ -11,7 +11,13 @@ import type { Execution } from "./Execution.ts";
 import type { StepRecord } from "./RunTable.ts";
 import { durationMs, WAIT_MS_MAX } from "../time/durationMs.ts";
 import { resolveConfig, type StepConfig, type WorkflowDuration } from "./stepConfig.ts";
-import type { StepFunction, WorkflowStep, WorkflowStepEvent } from "./WorkflowStep.ts";
+import { resolveUndo } from "./resolveUndo.ts";
+import type {
+  StepFunction,
+  StepUndoOptions,
+  WorkflowStep,
+  WorkflowStepEvent,
+} from "./WorkflowStep.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 /** What a step tells the agent. */
@@ -58,20 +64,17 @@ export class Steps implements WorkflowStep {
     second: StepConfig | StepFunction<T>,
     ...more: ReadonlyArray<unknown>
   ): Promise<T> {
-    const [f, rollback] = typeof second === "function" ? [second, ...more] : more;
+    const [given, f, undoing] = typeof second === "function" ? [{}, second, ...more] : [second, ...more]; // prettier-ignore
     if (typeof f !== "function")
-      throw new TypeError(`step.do("${name}", …): the last argument is a function`);
-    if (rollback !== undefined)
       throw new TypeError(
-        `step.do("${name}", …): there are no rollback options here: catch the error in run, and undo the step in another one`,
+        `step.do("${name}", …): the function is missing: step.do(name, config?, f, { undo }?)`,
       );
-    const config = resolveConfig(name, typeof second === "function" ? {} : second);
+    const config = resolveConfig(name, given);
+    const undo = resolveUndo(name, given, undoing as StepUndoOptions | undefined);
     const execution = this.#execution;
-    return execution.step(
-      "do",
-      name,
-      (record) => void execution.runFunction(record, config, f as StepFunction<T>),
-    ) as Promise<T>;
+    const begin = (record: StepRecord): void =>
+      void execution.runFunction(record, config, f as StepFunction<T>);
+    return execution.step("do", name, begin, { undo }) as Promise<T>;
   }
 
   async sleep(name: string, duration: WorkflowDuration): Promise<void> {

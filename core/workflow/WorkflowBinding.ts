@@ -9,7 +9,12 @@ import { toBase64Url } from "../../schemas/base64.ts";
 import { AgentNamespace } from "../namespace/AgentNamespace.ts";
 import type { CallClientSource } from "../namespace/stubTarget.ts";
 import type { Approval, ApprovalCriteria, ApprovalDecision } from "../approval/Approval.ts";
-import type { ControlAction, InstanceStatus, WorkflowCalls } from "./WorkflowCalls.ts";
+import type {
+  ControlAction,
+  InstanceStatus,
+  WorkflowCalls,
+  WorkflowTerminateOptions,
+} from "./WorkflowCalls.ts";
 
 /** Options of a binding's `create`. */
 export interface WorkflowCreateOptions {
@@ -96,9 +101,12 @@ export class WorkflowInstance {
   resume(): Promise<InstanceStatus> {
     return this.control("resume");
   }
-  /** Ends the instance. Resolves to the status after that. */
-  terminate(): Promise<InstanceStatus> {
-    return this.control("terminate");
+  /**
+   * Ends the instance. Resolves to the status after that. With `rollback` its steps are undone
+   * first: it is `running` until then.
+   */
+  terminate(options: WorkflowTerminateOptions = {}): Promise<InstanceStatus> {
+    return this.#instances.getByName(this.id).control("terminate", options);
   }
   /**
    * Begins again at the first step, with the same params. Resolves to the status after that.

@@ -12,6 +12,18 @@ export interface InstanceStatus {
   readonly status: WorkflowStatus;
   readonly error?: StoredError;
   readonly output?: unknown;
+  /** What became of the undos, once those of a failed or terminated instance have run. */
+  readonly rollback?: {
+    /** `failed`: an undo has failed, the first with this error, or was cut short by `terminate`. */
+    readonly outcome: "complete" | "failed";
+    readonly error: StoredError | null;
+  };
+}
+
+/** Options of `terminate`. */
+export interface WorkflowTerminateOptions {
+  /** Undo the steps first, as after an error. Default false. */
+  readonly rollback?: boolean;
 }
 
 export type ControlAction = "pause" | "resume" | "terminate" | "restart";
@@ -26,7 +38,7 @@ export interface WorkflowCalls {
   /** `unknown` for an instance that was never started. */
   status(): Promise<InstanceStatus>;
   /** Resolves to the status after the action. */
-  control(action: ControlAction): Promise<InstanceStatus>;
+  control(action: ControlAction, options?: WorkflowTerminateOptions): Promise<InstanceStatus>;
   /** Those of `Agent`, which an instance is. */
   getApprovals(criteria?: ApprovalCriteria): Approval[];
   decideApproval(which: string, decision: ApprovalDecision): Promise<Approval>;

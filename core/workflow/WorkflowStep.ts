@@ -30,6 +30,34 @@ export interface StepContext {
   readonly step: { readonly name: string; readonly count: number };
 }
 
+/** How a step is undone when its workflow fails for good, before that becomes `errored`. */
+export interface StepUndoOptions<T = unknown> {
+  /**
+   * Undoes the step, if it is done. The undos of a workflow run in reverse order of their steps,
+   * each as a step of its own: recorded, with its own `key`, and the step's retries and timeout.
+   */
+  readonly undo?: (result: T, ctx: StepContext) => unknown;
+  /**
+   * The same as the reference has it, in place of `undo`: it also runs for a step that failed, or
+   * that had not ended. Retries and timeout are those of `rollbackConfig`.
+   */
+  readonly rollback?: (context: WorkflowRollbackContext<T>) => unknown;
+  /** Retries and timeout of the undo, with the defaults of a step. */
+  readonly rollbackConfig?: StepConfig;
+}
+
+/** What `rollback` receives. */
+export interface WorkflowRollbackContext<T = unknown> {
+  /** The context of the step's last attempt. */
+  readonly ctx: StepContext;
+  /** What the workflow fails with. */
+  readonly error: Error;
+  /** Undefined where the step has not ended, or failed. */
+  readonly output: T | undefined;
+  /** An idempotency key of the rollback, the same in each attempt. */
+  readonly key: string;
+}
+
 export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;
 
 /**
@@ -41,8 +69,13 @@ export interface WorkflowStep<State = unknown> {
    * Runs `f`, once unless something fails, and records its result, which is JSON. From then on,
    * resolves with the recorded result. Rejects with the error of the last attempt.
    */
-  do<T>(name: string, f: StepFunction<T>): Promise<T>;
-  do<T>(name: string, config: StepConfig, f: StepFunction<T>): Promise<T>;
+  do<T>(name: string, f: StepFunction<T>, undo?: StepUndoOptions<T>): Promise<T>;
+  do<T>(
+    name: string,
+    config: StepConfig,
+    f: StepFunction<T>,
+    undo?: StepUndoOptions<T>,
+  ): Promise<T>;
   /** Waits, at most a year. A crash does not restart the wait. */
   sleep(name: string, duration: WorkflowDuration): Promise<void>;
   /**

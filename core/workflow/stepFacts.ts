@@ -1,16 +1,27 @@
 /**
- * What `Execution` says of one step: its name, its cause for the journal, and its result. Pure.
+ * What `Execution` says of one step: its record at first, its name, its cause for the journal, and
+ * its result. Pure.
  */
 import { nameOfStep } from "../step/stepKey.ts";
 import { resultText } from "../step/stepResult.ts";
-import type { StoredError } from "./errors.ts";
-import type { StepRecord } from "./RunTable.ts";
+import { undoKey } from "../step/undoSteps.ts";
+import { reviveError, type StoredError } from "./errors.ts";
+import type { StepKind, StepRecord } from "./RunTable.ts";
 
-export const nameOf = ({ key }: StepRecord): string => nameOfStep(key);
-/** Its name, and which call of that name it is, from 1. */
+/** A long step meets some deployments; one that kills its host meets the next host at once. */
+export const CRASHES_MAX = 20;
+/** How a step ends. */
+export interface Outcome {
+  readonly result?: string | null;
+  readonly error?: StoredError;
+}
+
+export const nameOf = ({ key, kind }: StepRecord): string =>
+  kind === "undo" ? undoKey(nameOfStep(key)) : nameOfStep(key);
+/** Its name, and which call of that name it is, from 1; of an undo those of its step. */
 export const stepOf = ({ key }: StepRecord) => ({
   name: nameOfStep(key),
-  count: Number(key.slice(0, key.indexOf(":"))),
+  count: Number(/\d+/.exec(key)![0]),
 });
 
 export const causeOf = (record: StepRecord, attempt = 1) =>
@@ -24,6 +35,37 @@ export const causeOf = (record: StepRecord, attempt = 1) =>
 /** Null for `undefined`. Throws an error that names the step. */
 export const toResult = (record: StepRecord, value: unknown): string | null =>
   resultText(`the result of step "${nameOf(record)}"`, value) ?? null;
+
+/** What it ended with; undefined where that is nothing, and where it has not ended. */
+export const resultOf = ({ result }: StepRecord): unknown =>
+  result === null ? undefined : (JSON.parse(result) as unknown);
+
+/** Settles a promise as the record says. */
+export const giverOf =
+  (resolve: (value: unknown) => void, reject: (error: Error) => void) =>
+  (record: StepRecord): void => {
+    if (record.error !== null) reject(reviveError(record.error));
+    else resolve(resultOf(record));
+  };
+
+/** The record of a step before it begins. */
+export const newStep = (key: string, kind: StepKind): StepRecord => ({
+  key, kind, position: 0, after: 0, endedAt: null, attempts: 0, failures: 0, dueMs: null,
+  eventType: null, result: null, error: null,
+}); // prettier-ignore
+
+/**
+ * Throws when hosts died of `run` too often, which was begun so many times. A death within a step
+ * counts for that step.
+ */
+export function checkDeaths(steps: ReadonlyArray<StepRecord>, begun: number): void {
+  const inSteps = steps.reduce((sum, { attempts }) => sum + attempts, 0);
+  const times = begun - 1 - inSteps;
+  if (times >= CRASHES_MAX)
+    throw new Error(
+      `run did not end ${times} times outside of its steps: its host was gone each time`,
+    );
+}
 
 export const crashedOut = (record: StepRecord): StoredError => ({
   name: "Error",

@@ -28,8 +28,10 @@ export {
 export type { Backoff, StepConfig, WorkflowDuration } from "../../core/workflow/stepConfig.ts";
 export type {
   StepContext,
+  StepUndoOptions,
   WorkflowEvent,
   WorkflowEvent as AgentWorkflowEvent,
+  WorkflowRollbackContext,
   WorkflowStep,
   WorkflowStep as AgentWorkflowStep,
   WorkflowStepEvent,
@@ -39,7 +41,7 @@ export type {
   WorkflowCreateOptions,
   WorkflowInstance,
 } from "../../core/workflow/WorkflowBinding.ts";
-export type { InstanceStatus } from "../../core/workflow/WorkflowCalls.ts";
+export type { InstanceStatus, WorkflowTerminateOptions } from "../../core/workflow/WorkflowCalls.ts";
 export type { WorkflowStatus } from "../../core/workflow/RunTable.ts";
 export type {
   RunWorkflowOptions,

@@ -71,6 +71,7 @@ declare global {
   class OrgAgent extends Agent {}
   class OrderAgent extends Agent<Env, { status: string }> {}
   const [stock, payments, carrier, order]: any[];
+  const step: import("agents/workflows").WorkflowStep;
   class ShopAgent extends Agent<Env, { sold: number }> { sell(count: number): number }
   function mayReach(token: string | undefined, className: string, name: string): boolean;
   function tokenOf(request: Request): string | undefined;

@@ -13,10 +13,6 @@ interface Env {
 }
 type Run = (event: WorkflowEvent, step: WorkflowStep, own: Reminder) => Promise<unknown>;
 
-interface AnyStep {
-  do(...args: unknown[]): Promise<unknown>;
-}
-
 const calls: string[] = [];
 const act = (what: string): string => {
   calls.push(what);
@@ -150,20 +146,5 @@ describe("a step", () => {
       status: "errored",
       error: { name: "NonRetryableError", message: "pointless" },
     });
-  });
-
-  test("refuses what would undo it, rather than to ignore it", async () => {
-    const undo = { rollback: async () => undefined };
-    const given: unknown[][] = [
-      [() => act("s"), undo],
-      [{}, () => act("s"), undo],
-    ];
-    for (const more of given) {
-      Reminder.code = (_, step) => (step as unknown as AnyStep).do("s", ...more);
-      const instance = await reminders().create();
-      await soon();
-      expect((await instance.status()).error?.message).toMatch(/no rollback options here/);
-    }
-    expect(calls).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /** I15: workflows. Each function returns what it found wrong, in words. */
-import { CRASHES_MAX } from "../../../core/workflow/Execution.ts";
+import { CRASHES_MAX } from "../../../core/workflow/stepFacts.ts";
 import { errandResult, generationOf, SECOND } from "../Errand.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";

@@ -1,0 +1,68 @@
+/**
+ * The alarm of an agent's fibers (`Fibers`, rule 2): a schedule that `getSchedules` hides. It wakes
+ * whichever host owns the agent. `Fibers` says when it is set.
+ */
+import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
+import { FIBER_ALARM, FIBER_OPTIONS_DEFAULT } from "./Fiber.ts";
+
+/** A recovery that fails is tried again with each alarm, each time twice as late, up to this. */
+const ALARM_MS_MAX = 300_000;
+/** Each alarm is a commit, and a timer in the broker. */
+const ALARM_MS_MIN = 100;
+/** 2^10 alarms' time is past any limit. */
+const DOUBLINGS_MAX = 10;
+
+export interface AlarmRuntime extends Pick<AgentWork, "log" | "time"> {
+  readonly scheduler: SchedulesOfAgent;
+}
+
+export class FiberAlarm {
+  readonly #runtime: AlarmRuntime;
+  readonly #usualMs: number;
+  /** Id of the alarm's row; null: not looked for yet. */
+  #id: string | undefined | null = null;
+
+  /** An interval that can't be used is logged, and the default holds. */
+  constructor(runtime: AlarmRuntime, intervalMs: number) {
+    this.#runtime = runtime;
+    this.#usualMs = checked(intervalMs, runtime);
+  }
+
+  get isSet(): boolean {
+    return this.#row !== undefined;
+  }
+
+  /** Sets it anew. `failures`: of the recovery that it is for. */
+  set(failures: number): void {
+    const { scheduler, time } = this.#runtime;
+    const waitMs = Math.min(this.#usualMs * 2 ** Math.min(failures, DOUBLINGS_MAX), ALARM_MS_MAX);
+    const when = { type: "scheduled", atMs: time.nowMs() + waitMs } as const;
+    this.clear();
+    const settings = { idempotent: false };
+    this.#id = scheduler.add({ callback: FIBER_ALARM, when, settings, shape: "interface" }).id;
+  }
+
+  clear(): void {
+    const id = this.#row;
+    if (id !== undefined) this.#runtime.scheduler.cancel(id);
+  }
+
+  /** The row's id, while that is there: it fires, and users may delete it. */
+  get #row(): string | undefined {
+    const { table } = this.#runtime.scheduler;
+    if (this.#id === null)
+      this.#id = table.all().find(({ callback }) => callback === FIBER_ALARM)?.id;
+    if (this.#id !== undefined && table.get(this.#id) === undefined) this.#id = undefined;
+    return this.#id;
+  }
+}
+
+/** An infinite interval loses work, a very short one busies the host. */
+function checked(intervalMs: number, { log }: Pick<AgentWork, "log">): number {
+  if (intervalMs >= ALARM_MS_MIN && Number.isFinite(intervalMs)) return intervalMs;
+  log.error(
+    `static options.keepAliveIntervalMs can't be ${intervalMs}: it is at least ${ALARM_MS_MIN}. The default is used`,
+  );
+  return FIBER_OPTIONS_DEFAULT.keepAliveIntervalMs;
+}

@@ -1,0 +1,122 @@
+/**
+ * What the steps of one run wait for: a time, an event, the end of a pause before a retry, or that
+ * the instance is resumed. Part of `Execution`, which settles the steps.
+ *
+ * 1. Each wait has a schedule of its own (`Wakes`), so the agent may leave memory.
+ * 2. A wake that comes too early is armed again: the clock of another host may be behind, or this
+ *    one's was set back.
+ */
+import type { AgentWork } from "../turn/AgentWork.ts";
+import type { AwaitedEvents, Question } from "./AwaitedEvents.ts";
+import type { RunTable, StepRecord } from "./RunTable.ts";
+import { causeOf, type Outcome } from "./stepFacts.ts";
+import type { Wakes } from "./Wakes.ts";
+
+export interface WaitsHost {
+  readonly runtime: AgentWork;
+  readonly table: RunTable;
+  readonly isPaused: () => boolean;
+  readonly wakes: Wakes;
+  readonly events: AwaitedEvents;
+}
+
+/** The run whose steps wait. */
+export interface WaitsOwner {
+  isAbandoned(): boolean;
+  /** Something waits now. */
+  look(): void;
+  settle(record: StepRecord, outcome: Outcome): Promise<void>;
+  /** A write of it has failed. */
+  unrecorded(error: unknown): void;
+}
+
+interface Waiting {
+  readonly record: StepRecord;
+  /** Its time is over. */
+  readonly onDue: () => void;
+}
+
+export class StepWaits {
+  private readonly host: WaitsHost;
+  private readonly owner: WaitsOwner;
+  /** By the step's key. */
+  private readonly waiting = new Map<string, Waiting>();
+  private parked: Array<() => void> = [];
+
+  constructor(host: WaitsHost, owner: WaitsOwner) {
+    this.host = host;
+    this.owner = owner;
+  }
+
+  get isEmpty(): boolean {
+    return this.waiting.size + this.parked.length === 0;
+  }
+
+  /** Nothing waits any more. The schedules stay. */
+  clear(): void {
+    this.waiting.clear();
+    this.parked = [];
+  }
+
+  add(record: StepRecord, isNew: boolean, onDue: () => void, question?: Question): void {
+    const { table, wakes, events } = this.host;
+    const waiting = { record, onDue };
+    this.waiting.set(record.key, waiting);
+    if (isNew)
+      this.write(record, () => {
+        table.put(record);
+        wakes.add(record.key, record.dueMs!);
+        if (question !== undefined) events.ask(record, question);
+      });
+    this.look(waiting);
+    this.owner.look();
+  }
+
+  remove(key: string): void {
+    this.waiting.delete(key);
+  }
+
+  /** Resolves when the instance is resumed. */
+  unpaused(record: StepRecord): Promise<void> {
+    this.write(record, () => this.host.table.put(record));
+    return new Promise((resolve) => {
+      this.parked.push(resolve);
+      this.owner.look();
+    });
+  }
+
+  /** The instance was resumed. */
+  unpark(): void {
+    const parked = this.parked;
+    this.parked = [];
+    for (const go of parked) go();
+  }
+
+  /** Times may be over, events may have come. */
+  check(): void {
+    for (const waiting of this.waiting.values()) this.look(waiting);
+  }
+
+  private look({ record, onDue }: Waiting): void {
+    const { runtime, events, wakes, isPaused } = this.host;
+    if (isPaused() || this.owner.isAbandoned() || !this.waiting.has(record.key)) return;
+    if (record.eventType !== null) {
+      const event = runtime.inBackground(() => events.take(record));
+      if (event !== undefined) return void this.owner.settle(record, event);
+    }
+    if (record.dueMs! > runtime.time.nowMs()) {
+      if (!wakes.has(record.key)) this.write(record, () => wakes.add(record.key, record.dueMs!));
+      return; // rule 2
+    }
+    this.waiting.delete(record.key);
+    onDue();
+  }
+
+  /** In a turn of its own: the running one may be durable, whose writes wait for its end. */
+  private write(record: StepRecord, f: () => void): void {
+    const { runtime } = this.host;
+    runtime
+      .asTurn(causeOf(record), async () => f())
+      .catch((error: unknown) => this.owner.unrecorded(error));
+  }
+}
