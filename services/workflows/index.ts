@@ -41,7 +41,10 @@ export type {
   WorkflowCreateOptions,
   WorkflowInstance,
 } from "../../core/workflow/WorkflowBinding.ts";
-export type { InstanceStatus, WorkflowTerminateOptions } from "../../core/workflow/WorkflowCalls.ts";
+export type {
+  InstanceStatus,
+  WorkflowTerminateOptions,
+} from "../../core/workflow/WorkflowCalls.ts";
 export type { WorkflowStatus } from "../../core/workflow/RunTable.ts";
 export type {
   RunWorkflowOptions,
