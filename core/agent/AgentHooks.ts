@@ -13,6 +13,7 @@ import {
   type WorkflowCompleteCallback,
   type WorkflowErrorCallback,
   type WorkflowEventCallback,
+  type WorkflowHookArgument,
   type WorkflowProgressCallback,
 } from "../workflow/WorkflowCallback.ts";
 import { stackOf } from "../errors/thrown.ts";
@@ -167,13 +168,29 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   // A workflow hook with two or more parameters receives `(workflowName, workflowId, value)`.
 
   /** Hook: an instance reported progress. */
-  onWorkflowProgress(_callback: WorkflowProgressCallback): void | Promise<void> {}
+  onWorkflowProgress(
+    _callback: WorkflowHookArgument<WorkflowProgressCallback<never>>,
+    _workflowId?: string,
+    _progress?: never,
+  ): void | Promise<void> {}
   /** Hook: an instance completed. */
-  onWorkflowComplete(_callback: WorkflowCompleteCallback): void | Promise<void> {}
+  onWorkflowComplete(
+    _callback: WorkflowHookArgument<WorkflowCompleteCallback<never>>,
+    _workflowId?: string,
+    _result?: never,
+  ): void | Promise<void> {}
   /** Hook: an instance failed. */
-  onWorkflowError(_callback: WorkflowErrorCallback): void | Promise<void> {}
+  onWorkflowError(
+    _callback: WorkflowHookArgument<WorkflowErrorCallback>,
+    _workflowId?: string,
+    _error?: string,
+  ): void | Promise<void> {}
   /** Hook: an instance sent an event of its own. */
-  onWorkflowEvent(_callback: WorkflowEventCallback): void | Promise<void> {}
+  onWorkflowEvent(
+    _callback: WorkflowHookArgument<WorkflowEventCallback<never>>,
+    _workflowId?: string,
+    _event?: never,
+  ): void | Promise<void> {}
   /** Hook: a report of any type. Default: calls the hook of its type. */
   async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {
     await callWorkflowHook(this, callback);

@@ -3,8 +3,11 @@ import type { EmailContent, SendingOptions } from "./composeMail.ts";
 
 /** A sender of mail: `env.EMAIL`, or the app's own object. */
 export interface SendsEmail {
-  /** Sends the message now. What it resolves to may have a `messageId`. */
-  send(message: EmailContent): Promise<unknown>;
+  /**
+   * Sends the message, an `EmailContent`, now. What it resolves to may have a `messageId`. `never`
+   * admits functions that take more forms, as the platform's `SendEmail` does.
+   */
+  send(message: never): Promise<unknown>;
 }
 
 /** Options of `sendEmail`: the message, and how it is sent. */

@@ -96,6 +96,14 @@ export class AgentNamespace<A = unknown> {
   }
 }
 
+/** The shape of a binding in the platform's own types, `DurableObjectNamespace<A>`. */
+export interface PlatformNamespace {
+  /** The id of a name. */
+  idFromName(name: string): unknown;
+  /** The stub of an id. */
+  get(id: never): unknown;
+}
+
 /**
  * Starts the agent `name` of a binding and resolves to a stub for it. Rejects with
  * `InvalidAddress`, `AgentUnreachable`, the error of `onStart`, or `TypeError` for a value that is
@@ -104,12 +112,30 @@ export class AgentNamespace<A = unknown> {
 export async function getAgentByName<A = unknown>(
   namespace: AgentNamespace<A>,
   name: string,
+  options?: StubOptions,
+): Promise<AgentStub<A>>;
+/** The same with the platform's types: the stub is that of the binding's own `get`. */
+export async function getAgentByName<N extends PlatformNamespace>(
+  namespace: N,
+  name: string,
+  options?: StubOptions,
+): Promise<ReturnType<N["get"]>>;
+/** The same with the reference's type parameters. */
+export async function getAgentByName<_Env, A>(
+  namespace: PlatformNamespace,
+  name: string,
+  options?: StubOptions,
+): Promise<AgentStub<A>>;
+export async function getAgentByName<A>(
+  namespace: AgentNamespace<A> | PlatformNamespace,
+  name: string,
   options: StubOptions = {},
-): Promise<AgentStub<A>> {
+): Promise<unknown> {
   if (typeof (namespace as Partial<AgentNamespace<A>> | undefined)?.idFromName !== "function")
     throw new TypeError(
       "getAgentByName: the first argument is not an agent binding. Export the class from the module and use env.<ClassName>",
     );
-  await namespace.start(name, options.props);
-  return namespace.getByName(name, options);
+  const agents = namespace as AgentNamespace<A>;
+  await agents.start(name, options.props);
+  return agents.getByName(name, options);
 }

@@ -35,8 +35,14 @@ export interface EmailRouteOptions<Env = unknown> {
 }
 
 /** A message that the app has built: its envelope, its bytes, and what may be done with it. */
-export interface BuiltEmail
-  extends RawEmail, Partial<Pick<AgentEmail, "setReject" | "forward" | "reply">> {}
+export interface BuiltEmail extends RawEmail {
+  /** As `AgentEmail.setReject`. */
+  setReject?(reason: string): void;
+  /** As `AgentEmail.forward`; what it resolves to is ignored. */
+  forward?(recipient: string, headers?: Headers): Promise<unknown>;
+  /** Receives a `RawEmail`. `never` admits functions that take more forms, as the platform's does. */
+  reply?(message: never): Promise<unknown>;
+}
 
 /**
  * Rejects with what the resolver throws, `UnknownAgentNamespace`, `InvalidAddress`
@@ -71,8 +77,8 @@ async function received(built: BuiltEmail): Promise<AgentEmail> {
     { from, to, raw: await rawBytes(built.raw), secureRouted: false },
     {
       reject: (reason) => built.setReject?.(reason),
-      forward: async (recipient, headers) => built.forward?.(recipient, headers),
-      reply: async (message) => built.reply?.(message),
+      forward: async (recipient, headers) => void (await built.forward?.(recipient, headers)),
+      reply: async (message) => void (await built.reply?.(message as never)),
       noRoute: () => built.setReject?.("Unknown address"),
     },
   );

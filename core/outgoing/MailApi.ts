@@ -64,7 +64,8 @@ export class MailApi {
     }
     // A foreign binding's effect can't be undone, so everything before it is stored first.
     await agent.flush();
-    const sent = (await binding.send({ ...content, headers })) as Partial<SentEmail> | undefined;
+    const sent = (await binding.send({ ...content, headers } as never)) as
+      Partial<SentEmail> | undefined;
     agent.emit("email:send", event);
     return { messageId: sent?.messageId ?? "" };
   }

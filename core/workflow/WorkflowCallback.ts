@@ -38,6 +38,12 @@ export type WorkflowCallback =
   | WorkflowErrorCallback
   | WorkflowEventCallback;
 
+/**
+ * The first argument of a workflow hook: the report, or the workflow's name for a hook with three
+ * parameters. It is the type of neither, so that a class may override the hook in either form.
+ */
+export type WorkflowHookArgument<Callback extends WorkflowCallback> = Callback & string;
+
 /** The hook for each type, and the field of its value. */
 const HOOKS = {
   progress: "onWorkflowProgress",

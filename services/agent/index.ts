@@ -26,6 +26,7 @@ export type { LogShape } from "../../core/telemetry/Log.ts";
 export {
   AgentNamespace,
   getAgentByName,
+  type PlatformNamespace,
   type StubOptions,
 } from "../../core/namespace/AgentNamespace.ts";
 export { withKey } from "../../core/namespace/makeStub.ts";

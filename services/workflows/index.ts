@@ -57,5 +57,6 @@ export type {
   WorkflowCompleteCallback,
   WorkflowErrorCallback,
   WorkflowEventCallback,
+  WorkflowHookArgument,
   WorkflowProgressCallback,
 } from "../../core/workflow/WorkflowCallback.ts";
