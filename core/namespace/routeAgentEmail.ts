@@ -40,7 +40,7 @@ export interface BuiltEmail extends RawEmail {
   setReject?(reason: string): void;
   /** As `AgentEmail.forward`; what it resolves to is ignored. */
   forward?(recipient: string, headers?: Headers): Promise<unknown>;
-  /** Receives a `RawEmail`. `never` admits functions that take more forms, as the platform's does. */
+  /** Receives a `RawEmail`. `never` admits functions that take other forms, too. */
   reply?(message: never): Promise<unknown>;
 }
 
