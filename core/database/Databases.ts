@@ -46,11 +46,16 @@ export class LocalImageCorrupt extends Data.TaggedError("LocalImageCorrupt")<{
 /** A statement returned more rows than it may. */
 export class TooManyRows extends Error {}
 
+/** The values of a statement's rows have more bytes than they may. */
+export class TooManyBytes extends Error {}
+
 /** A statement ran for longer than it may. */
 export class QueryTooLong extends Error {}
 
 export interface ReadOptions {
   readonly rowsMax: number;
+  /** Of all values: text as UTF-8, numbers as eight bytes. Default: no limit. */
+  readonly bytesMax?: number;
   readonly timeMsMax: number;
   /** Bound to the statement's parameters, in order. Default: none. */
   readonly values?: ReadonlyArray<SqlValue | boolean>;
@@ -78,7 +83,7 @@ export interface AgentDatabase {
   /**
    * Runs one statement that only reads, for SQL that an operator writes. Whatever else it would do
    * is refused with the SQLite error: changes of rows or tables, ATTACH, PRAGMA, transactions, a
-   * second statement. Throws `TooManyRows` and `QueryTooLong`.
+   * second statement. Throws `TooManyRows`, `TooManyBytes` and `QueryTooLong`.
    */
   readonly read: (sql: string, options: ReadOptions) => SqlResult;
   /**

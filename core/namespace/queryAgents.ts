@@ -1,13 +1,10 @@
 /**
  * `query(env.RepoAgent, sql)`: one SELECT over all agents, from a module's `fetch` or an agent. A
- * host answers from a view of the journals (`core/query/Queries`); no agent wakes. All questions of
- * an installation go to the host that owns the shard of one address, so that one view serves them.
+ * host answers from a view of the journals (`core/query/askHosts`); no agent wakes.
  */
-import { agentId } from "../../schemas/Address.ts";
-import type { AgentsAnswer } from "../../schemas/AgentsQuestion.ts";
 import { assertWireValue } from "../call/wireValue.ts";
-import { decodeError } from "../call/remoteError.ts";
-import { QueryRefused, rowObjects } from "../query/askView.ts";
+import { askHosts, QUESTION_SECONDS_MAX } from "../query/askHosts.ts";
+import { rowObjects } from "../query/askView.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
 
 export { QueryRefused } from "../query/askView.ts";
@@ -20,13 +17,8 @@ export interface QueryOptions {
   readonly seconds?: number;
 }
 
-/** It only says which host answers. */
-const ADDRESS = agentId("Query", "of all agents");
 /** A statement that is meant takes less than a second of 100,000 agents. */
 const SECONDS_DEFAULT = 10;
-const SECONDS_MAX = 60;
-/** Beside the statement's own time: the first question after a host's start reads all journals. */
-const CATCH_UP_MS = 120_000;
 
 /**
  * Runs one SELECT of SQLite over all agents of the installation and resolves to its rows, objects
@@ -51,26 +43,18 @@ export async function query<Row = Record<string, string | number | null>>(
       "query: the first argument is not an agent binding. Export the class from the module and use env.<ClassName>",
     );
   if (typeof sql !== "string") throw new TypeError("query: the second argument is SQL, a string");
-  if (!(seconds > 0 && seconds <= SECONDS_MAX))
-    throw new RangeError(`query: seconds is ${seconds}; give more than 0 and at most ${SECONDS_MAX}`); // prettier-ignore
+  if (!(seconds > 0 && seconds <= QUESTION_SECONDS_MAX))
+    throw new RangeError(`query: seconds is ${seconds}; give more than 0 and at most ${QUESTION_SECONDS_MAX}`); // prettier-ignore
   values.forEach((value, n) => {
     assertWireValue(value, `value ${n + 1} of the query`);
     if (typeof value === "object" && value !== null)
       throw new TypeError(`value ${n + 1} of the query is an object: give its JSON text`);
   });
   const { className } = namespace;
-  const { reply, body } = await AgentNamespace.callsOf(namespace)().call(
-    ADDRESS,
-    { kind: "query", className, sql, values, seconds },
-    {
-      what: "The view of all agents, which query() asks,",
-      deadlineMs: CATCH_UP_MS + seconds * 1_000,
-      repeatable: true,
-    },
+  const answer = await askHosts(
+    AgentNamespace.callsOf(namespace)(),
+    { className, sql, values, seconds },
+    "The view of all agents, which query() asks,",
   );
-  if (reply.kind === "error") {
-    const error = decodeError(reply);
-    throw error.name === "QueryRefused" ? new QueryRefused(error.message) : error;
-  }
-  return rowObjects(JSON.parse(new TextDecoder().decode(body)) as AgentsAnswer) as Row[];
+  return rowObjects(answer) as Row[];
 }

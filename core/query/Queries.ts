@@ -1,25 +1,33 @@
 /**
- * The port by which a host answers `query(env.RepoAgent, sql)` (`queryAgents`), and the answers
- * from a view that its holder keeps for them.
+ * The port by which a host answers questions over all agents (`askHosts`), and the answers from a
+ * view that its holder keeps for them.
  *
  * 1. Questions that wait are answered together, one after the other, from a view that was brought
  *    up to date after they were asked (`View`, 3): what was stored before is in their answers.
  * 2. An agent that was erased is out of the view, bytes included, when `erased` resolves.
  * 3. The class of the binding that is asked has a table, though it may have no agents.
+ * 4. An answer is encoded where the view is read, so that a large one does not hold the thread of
+ *    the host's agents.
  */
 import type { AgentsAnswer, AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
-import { askView, plainValue, QueryRefused } from "./askView.ts";
+import { QUESTION_ROWS_MAX, QUESTION_SECONDS_MAX } from "./askHosts.ts";
+import { askView, plainValue, QueryRefused, tooLarge } from "./askView.ts";
 import type { View } from "./View.ts";
 
 export interface QueriesShape {
-  /** Rejects with `QueryRefused`, and with what the view's sources failed with. */
-  readonly answer: (question: AgentsQuestion) => Promise<AgentsAnswer>;
+  /**
+   * Resolves to the JSON of an `AgentsAnswer`, whose memory is the caller's (4). Rejects with
+   * `QueryRefused`, and with what the view's sources failed with.
+   */
+  readonly answer: (question: AgentsQuestion) => Promise<Uint8Array<ArrayBuffer>>;
   /** Rule 2. */
   readonly erased: () => Promise<void>;
 }
 
 /** The host and the caller hold the whole answer in memory. */
-const QUERY_ROWS_MAX = 10_000;
+const ROWS_DEFAULT = 10_000;
+/** Bytes of JSON: two copies of it are in memory at each of two processes. */
+const ANSWER_BYTES_MAX = 16 * 2 ** 20;
 /** Each takes some milliseconds. More wait only where statements take seconds. */
 const WAITING_MAX = 64;
 
@@ -41,16 +49,35 @@ export class Queries implements QueriesShape {
     this.catchUp = catchUp;
   }
 
-  async answer({ className, ...question }: AgentsQuestion): Promise<AgentsAnswer> {
+  async answer(question: AgentsQuestion): Promise<Uint8Array<ArrayBuffer>> {
     if (this.unanswered >= WAITING_MAX)
       throw new QueryRefused(
         `More than ${WAITING_MAX} queries wait for an answer: ask again later`,
       );
-    return this.inTurn(() => {
-      this.view.addClass(className);
-      const { columns, rows } = askView(this.view, { ...question, rowsMax: QUERY_ROWS_MAX });
-      return { columns, rows: rows.map((row) => row.map(plainValue)) };
+    return this.inTurn(() => this.read(question));
+  }
+
+  private read({
+    className,
+    sql,
+    values,
+    seconds,
+    rowsMax,
+  }: AgentsQuestion): Uint8Array<ArrayBuffer> {
+    const { view } = this;
+    if (className !== undefined) view.addClass(className);
+    const { columns, rows } = askView(view, {
+      sql,
+      values,
+      seconds: Math.min(seconds, QUESTION_SECONDS_MAX),
+      rowsMax: Math.min(rowsMax ?? ROWS_DEFAULT, QUESTION_ROWS_MAX),
+      bytesMax: ANSWER_BYTES_MAX,
     });
+    const { seqs } = view;
+    const answer: AgentsAnswer = { columns, rows: rows.map((row) => row.map(plainValue)), seqs };
+    const body = new TextEncoder().encode(JSON.stringify(answer));
+    if (body.length > ANSWER_BYTES_MAX) throw tooLarge(ANSWER_BYTES_MAX);
+    return body;
   }
 
   erased(): Promise<void> {

@@ -1,4 +1,4 @@
-/** A host's answer to `query(env.RepoAgent, sql)`: the rows as JSON, or why there are none. */
+/** A host's answer to a question over all agents: the rows as JSON, or why there are none. */
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { encodeError } from "../call/remoteError.ts";
@@ -6,9 +6,6 @@ import type { LogShape } from "../telemetry/Log.ts";
 import { QueryRefused } from "./askView.ts";
 import type { QueriesShape } from "./Queries.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
-
-/** Bytes of JSON: two copies of it are in memory at each of two processes. */
-const ANSWER_BYTES_MAX = 16 * 2 ** 20;
 
 interface AnsweringHost {
   /** Absent in a host that runs an agent's past again. */
@@ -25,11 +22,7 @@ export async function answerQuestion(
       throw new QueryRefused(
         "query: a re-run has only one agent. Put the query in a step, whose recorded rows a re-run returns",
       );
-    const body = new TextEncoder().encode(JSON.stringify(await queries.answer(question)));
-    if (body.length > ANSWER_BYTES_MAX)
-      throw new QueryRefused(
-        `The answer is larger than ${ANSWER_BYTES_MAX / 2 ** 20} MiB: select fewer rows or columns`,
-      );
+    const body = await queries.answer(question);
     return { reply: { kind: "response", status: 200, headers: [] }, body };
   } catch (error) {
     if (error instanceof QueryRefused || error instanceof BrokerUnavailable)

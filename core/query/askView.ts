@@ -3,7 +3,13 @@
  * errors for its author. For `agents query` and for `query` in code, which have different limits.
  */
 import { toBase64 } from "../../schemas/base64.ts";
-import { QueryTooLong, TooManyRows, type SqlResult, type SqlValue } from "../database/Databases.ts";
+import {
+  QueryTooLong,
+  TooManyBytes,
+  TooManyRows,
+  type SqlResult,
+  type SqlValue,
+} from "../database/Databases.ts";
 import { nearest } from "../errors/nearest.ts";
 import type { View } from "./View.ts";
 
@@ -12,8 +18,16 @@ export class QueryRefused extends Error {
   override readonly name = "QueryRefused";
 }
 
-/** It names a class of which no agent exists. */
-export class UnknownClass extends QueryRefused {}
+/** It names a class of which no agent exists. The cause is what tells it apart on the wire. */
+export class UnknownClass extends QueryRefused {
+  constructor(message: string) {
+    super(message, { cause: UNKNOWN_CLASS });
+  }
+}
+export const UNKNOWN_CLASS = "no agent has this class";
+
+/** SQLITE_NOMEM: SQLite's heap is at its limit. */
+const RESULT_NOMEM = 7;
 
 export interface Question {
   readonly sql: string;
@@ -22,15 +36,16 @@ export interface Question {
   /** The longest that the statement may run. */
   readonly seconds: number;
   readonly rowsMax: number;
+  readonly bytesMax: number;
 }
 
 /** Throws `QueryRefused`, and `LocalImageCorrupt`. */
 export function askView(
   view: Pick<View, "read" | "classes">,
-  { sql, values, seconds, rowsMax }: Question,
+  { sql, values, seconds, rowsMax, bytesMax }: Question,
 ): SqlResult {
   try {
-    return view.read(sql, { rowsMax, timeMsMax: seconds * 1_000, values });
+    return view.read(sql, { rowsMax, bytesMax, timeMsMax: seconds * 1_000, values });
   } catch (error) {
     if (error instanceof QueryTooLong)
       throw new QueryRefused(
@@ -38,7 +53,12 @@ export function askView(
       );
     if (error instanceof TooManyRows)
       throw new QueryRefused(`The query has more than ${rowsMax} rows: add a LIMIT, or aggregate.`);
+    if (error instanceof TooManyBytes) throw tooLarge(bytesMax);
     if (!(error instanceof Error) || !("resultCode" in error)) throw error;
+    if ((Number(error.resultCode) & 0xff) === RESULT_NOMEM)
+      throw new QueryRefused(
+        "The query needs too much memory: sort, group or concatenate fewer rows or columns.",
+      );
     const table = missingTable(error.message);
     if (table === undefined) throw new QueryRefused(`SQLite: ${error.message}`);
     const meant = nearest(table, ["agents", ...view.classes]);
@@ -47,6 +67,11 @@ export function askView(
     );
   }
 }
+
+export const tooLarge = (bytesMax: number): QueryRefused =>
+  new QueryRefused(
+    `The answer is larger than ${bytesMax / 2 ** 20} MiB: select fewer rows or columns`,
+  );
 
 /**
  * SQLite has one code for whatever is wrong with a statement; only its message says which table is

@@ -18,7 +18,6 @@
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import {
-  ANSWER_BLOBS,
   CALL_BLOBS,
   decodeMessage,
   encodeMessage,
@@ -34,9 +33,11 @@ import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { Meter } from "../../core/telemetry/Usage.ts";
 import { answerQuestion } from "../../core/query/answerQuestion.ts";
+import { QUESTIONS } from "../../core/query/askHosts.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { HostServices } from "./HostServices.ts";
+import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
 import { takeCensus } from "./takeCensus.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
 import { Slots } from "./Slots.ts";
@@ -68,11 +69,13 @@ export class Shard {
   private unserve: (() => void) | undefined;
   /** Calls that were accepted and not answered yet. */
   private answering = 0;
+  private readonly largeAnswers: LargeAnswers;
   /** One per unanswered call: answers its caller when the shard is lost. */
   private readonly interrupts = new LinkedList<() => void>();
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
+    this.largeAnswers = new LargeAnswers(services);
     this.shard = shard;
     this.lease = lease;
     this.validUntilMs = validUntilMs;
@@ -149,6 +152,7 @@ export class Shard {
     // (`Gateway.changed`).
     for (const interrupt of this.interrupts.drain()) interrupt();
     this.slots.discard();
+    this.largeAnswers.end();
     // A failure here changes nothing: what is not acked is delivered to the next owner.
     this.consumer?.stop().catch(() => undefined);
   }
@@ -297,6 +301,7 @@ export class Shard {
     if (call.kind === "usage")
       return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
     if (call.kind === "query") return answerQuestion(this.services, call);
+    if (id.class === QUESTIONS.class) return { reply: { kind: "error", ...HIDDEN } };
     if (call.kind === "release") return this.slots.release(id);
     if (call.kind === "erase") this.slots.beforeErasure(id);
     if (call.kind === "input") {
@@ -357,7 +362,7 @@ export class Shard {
   }
 
   private async respond(subject: string, { reply, body }: CallAnswer): Promise<void> {
-    const { bus, blobs, time } = this.services;
+    const { bus } = this.services;
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const data = encodeMessage(reply, bytes);
     // Nothing that is sent to a new socket may overtake the reply that opens it.
@@ -367,8 +372,7 @@ export class Shard {
       const message = `The result is ${data.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
       return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));
     }
-    const blob = `${ANSWER_BLOBS}${time.id()}`;
-    await blobs.put(blob, bytes);
+    const blob = await this.largeAnswers.put(bytes);
     bus.publish(subject, encodeMessage({ ...reply, blob }));
   }
 }

@@ -10,9 +10,16 @@ export interface RanSelf {
   readonly signal: NodeJS.Signals | undefined;
   readonly out: string;
   readonly err: string;
+  /** It was ended because it printed more than `OUT_CHARACTERS_MAX`. */
+  readonly tooLarge?: boolean;
 }
 
-/** `env` is added to this process's. Rejects where no process can be started. */
+/** All of it is in the caller's memory. */
+const OUT_CHARACTERS_MAX = 128 * 2 ** 20;
+
+/**
+ * `env` is added to this process's. Rejects where no process can be started.
+ */
 export function runSelf(
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>>,
@@ -23,11 +30,16 @@ export function runSelf(
       stdio: ["ignore", "pipe", "pipe"],
     });
     let [out, err] = ["", ""];
-    child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+    let tooLarge = false;
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      tooLarge ||= out.length + text.length > OUT_CHARACTERS_MAX;
+      if (tooLarge) child.kill("SIGKILL");
+      else out += text;
+    });
     child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
     child.once("error", reject);
     child.once("close", (code, signal) =>
-      resolve({ code: code ?? undefined, signal: signal ?? undefined, out, err }),
+      resolve({ code: code ?? undefined, signal: signal ?? undefined, out, err, tooLarge }),
     );
   });
 }

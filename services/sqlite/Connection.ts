@@ -24,7 +24,7 @@ import { PAGE_SIZE } from "./PagePool.ts";
 import {
   hasNul, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, rolledBack, SqliteError,
 } from "./SqliteError.ts"; // prettier-ignore
-import { Statement } from "./Statement.ts";
+import { Statement, type RowLimits } from "./Statement.ts";
 
 const OPEN_READWRITE_CREATE = 0x2 | 0x4;
 const OPEN_EXTENDED_CODES = 0x0200_0000;
@@ -124,7 +124,7 @@ export class Connection {
     const known = this.statements.get(sql);
     if (known !== undefined) {
       known.used = ++this.uses;
-      return this.run(known, params, rowsMax);
+      return this.run(known, params, { rowsMax });
     }
     let result: SqlResult = { columns: [], rows: [], wrote: false, rowsWritten: 0 };
     let first = true;
@@ -136,7 +136,7 @@ export class Connection {
         const whole = first && tail.length === 0 && !lasts;
         if (whole) this.keep(sql, statement);
         try {
-          const last = this.run(statement, first ? params : [], rowsMax);
+          const last = this.run(statement, first ? params : [], { rowsMax });
           result = {
             ...last,
             wrote: result.wrote || last.wrote,
@@ -154,7 +154,7 @@ export class Connection {
   }
 
   /** As `AgentDatabase.read`. */
-  read(sql: string, { rowsMax, timeMsMax, values = [] }: ReadOptions): SqlResult {
+  read(sql: string, { timeMsMax, values = [], ...limits }: ReadOptions): SqlResult {
     return this.engine.asReader(this.db, timeMsMax, () => {
       const { statement, tail } = this.prepare(sql);
       try {
@@ -163,7 +163,7 @@ export class Connection {
         second?.finalize();
         if (statement === undefined || second !== undefined)
           throw new SqliteError("A query is one statement that reads: give one SELECT", RESULT_MISUSE); // prettier-ignore
-        return this.run(statement, values, rowsMax);
+        return this.run(statement, values, limits);
       } finally {
         statement?.finalize();
       }
@@ -258,6 +258,9 @@ export class Connection {
     exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_DEFENSIVE, 1, 0);
     exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_TRUSTED_SCHEMA, 0, 0);
     this.control(SETTINGS);
+    const { hardHeapBytesMax } = this.engine;
+    if (hardHeapBytesMax !== undefined)
+      this.control(`PRAGMA hard_heap_limit = ${hardHeapBytesMax}`);
     exports.sqlite3_set_authorizer(this.db, authorizer, 0);
     if (settings === undefined) return;
     for (const [name, value] of settings.pragmas)
@@ -272,14 +275,14 @@ export class Connection {
   private run(
     statement: Statement,
     params: ReadonlyArray<SqlValue | boolean>,
-    rowsMax?: number,
+    limits: RowLimits,
   ): SqlResult {
     const { exports } = this.engine;
     const before = statement.readonly ? 0 : exports.sqlite3_total_changes(this.db);
     const { writes } = this.file;
     let rows: SqlValue[][];
     try {
-      rows = statement.run(params, (code) => this.failure(code), rowsMax);
+      rows = statement.run(params, (code) => this.failure(code), limits);
     } catch (error) {
       if (this.depth > 0 && this.autocommit) this.rolledBack = true;
       throw error;

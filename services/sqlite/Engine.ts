@@ -34,6 +34,8 @@ export class Engine {
   refused: string | undefined;
   /** The lasting effect of the statements prepared since this was cleared. */
   lasting: Lasting | undefined;
+  /** SQLite's heap grows to no more: a statement that needs more fails. Undefined: to 2 GiB. */
+  hardHeapBytesMax: number | undefined;
   /** SQL of the runtime is being prepared: the authorizer allows everything. */
   internal = false;
   /**

@@ -7,7 +7,7 @@
  * INTEGER, any other number as REAL, a bigint as INTEGER, a boolean as 0 or 1. Blobs are copied in
  * both directions.
  */
-import { TooManyRows, type SqlValue } from "../../core/database/Databases.ts";
+import { TooManyBytes, TooManyRows, type SqlValue } from "../../core/database/Databases.ts";
 import type { Engine } from "./Engine.ts";
 import { RESULT_MISMATCH, RESULT_RANGE, SqliteError } from "./SqliteError.ts";
 
@@ -24,6 +24,14 @@ const STATUS_MEMUSED = 99;
 const STATIC = 0;
 const INT32_MAX = 2 ** 31 - 1;
 const INT64_MAX = 2n ** 63n - 1n;
+
+/** What each value takes beside its text. */
+const NUMBER_BYTES = 8;
+
+export interface RowLimits {
+  readonly rowsMax?: number | undefined;
+  readonly bytesMax?: number | undefined;
+}
 
 export class Statement {
   readonly readonly: boolean;
@@ -48,18 +56,19 @@ export class Statement {
 
   /**
    * Runs the statement to its end and returns the rows. Throws what `fail` returns for an error
-   * code, `SqliteError` for parameters that do not bind, or `TooManyRows`.
+   * code, `SqliteError` for parameters that do not bind, `TooManyRows` or `TooManyBytes`.
    */
   run(
     params: ReadonlyArray<SqlValue | boolean>,
     fail: (code: number) => unknown,
-    rowsMax = Infinity,
+    { rowsMax = Infinity, bytesMax = Infinity }: RowLimits = {},
   ): SqlValue[][] {
     const { engine, at } = this;
     // What a statement writes is done before its first row.
     const most = this.readonly ? rowsMax : Infinity;
     const { exports } = engine;
     const rows: SqlValue[][] = [];
+    let bytesLeft = bytesMax;
     try {
       this.bind(params);
       for (;;) {
@@ -69,6 +78,8 @@ export class Statement {
         if (code === DONE) return rows;
         if (code !== ROW) throw fail(code);
         if (rows.length >= most) throw new TooManyRows();
+        // Before they are copied: one value may have a gigabyte.
+        if (bytesMax !== Infinity && (bytesLeft -= this.rowBytes()) < 0) throw new TooManyBytes();
         rows.push(this.row());
       }
     } finally {
@@ -95,6 +106,16 @@ export class Statement {
 
   finalize(): void {
     this.engine.exports.sqlite3_finalize(this.at);
+  }
+
+  private rowBytes(): number {
+    const { exports } = this.engine;
+    const count = exports.sqlite3_column_count(this.at);
+    let bytes = count * NUMBER_BYTES;
+    for (let i = 0; i < count; i++)
+      if (exports.sqlite3_column_type(this.at, i) >= TEXT)
+        bytes += exports.sqlite3_column_bytes(this.at, i);
+    return bytes;
   }
 
   private row(): SqlValue[] {

@@ -106,7 +106,7 @@ export function refusalToReader(
   if (READING.has(action) || (nested && action === PRAGMA)) return undefined;
   switch (action) {
     case PRAGMA:
-      return `PRAGMA ${first()} is not allowed: a query only reads`;
+      return `PRAGMA ${first()} is not allowed: a query only reads (SELECT * FROM pragma_table_info('t') is allowed)`;
     case ATTACH:
     case DETACH:
       return "ATTACH and DETACH are not allowed: a query reads one database";

@@ -26,6 +26,11 @@ export interface SqliteDatabasesOptions {
    * Size of SQLite's heap past which idle connections are closed. Default 1 GiB, of at most 2 GiB.
    */
   readonly heapBytesMax?: number;
+  /**
+   * For a process, or thread, that only reads: the largest size of SQLite's heap, which all its
+   * databases share. Past it a statement fails. Default: that of the engine, 2 GiB.
+   */
+  readonly hardHeapBytesMax?: number;
   /** False: SQLite is not loaded, and a query throws. Pages are replayed all the same. */
   readonly sql?: boolean;
 }
@@ -42,12 +47,15 @@ export async function openSqliteDatabases({
   folder,
   residentBytesMax = RESIDENT_BYTES_MAX,
   heapBytesMax = SQLITE_HEAP_BYTES_MAX,
+  hardHeapBytesMax,
   sql = true,
 }: SqliteDatabasesOptions): Promise<{
   readonly databases: DatabasesShape;
   readonly close: () => void;
 }> {
-  const store = new ImageStore(sql ? await loadEngine() : NO_ENGINE, folder, {
+  const engine = sql ? await loadEngine() : NO_ENGINE;
+  if (sql && hardHeapBytesMax !== undefined) engine.hardHeapBytesMax = hardHeapBytesMax;
+  const store = new ImageStore(engine, folder, {
     residentBytesMax,
     heapBytesMax,
   });

@@ -11,7 +11,7 @@
 import { rmSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { QueryRefused } from "../../core/query/askView.ts";
+import { QueryRefused, UnknownClass } from "../../core/query/askView.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { FromThread, QueryThreadData, ToThread } from "./queryThread.ts";
@@ -99,7 +99,9 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
       });
       const { failed } = said;
       if (failed === undefined) return said;
-      throw failed.refused ? new QueryRefused(failed.message) : new BrokerUnavailable(failed);
+      const { message, refused, unknown } = failed;
+      if (unknown) throw new UnknownClass(message);
+      throw refused ? new QueryRefused(message) : new BrokerUnavailable({ message });
     } finally {
       cancelIdle();
       cancelIdle = time.after(IDLE_MS, () => {

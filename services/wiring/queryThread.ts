@@ -4,10 +4,10 @@
  * the host's thread. Messages to it are `ToThread`, from it `FromThread`.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { QueryRefused } from "../../core/query/askView.ts";
+import { QueryRefused, UnknownClass } from "../../core/query/askView.ts";
 import { Queries } from "../../core/query/Queries.ts";
 import { View, VIEW_LIMITS } from "../../core/query/View.ts";
-import type { AgentsAnswer, AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
+import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { openReader } from "./joinReader.ts";
 import type { Target } from "./Joins.ts";
@@ -28,9 +28,13 @@ export type ToThread =
 export interface FromThread {
   readonly id: number;
   /** Absent where nothing was asked. */
-  readonly answer?: AgentsAnswer;
-  /** Why there is none. `refused`: the question is at fault. */
-  readonly failed?: { readonly message: string; readonly refused: boolean };
+  readonly answer?: Uint8Array<ArrayBuffer>;
+  /** Why there is none. `refused`: the question is at fault, `unknown`: by a class in it. */
+  readonly failed?: {
+    readonly message: string;
+    readonly refused: boolean;
+    readonly unknown: boolean;
+  };
 }
 
 /** With room for one more batch: pages past it are written before the save. */
@@ -63,12 +67,16 @@ async function answer(asked: Exclude<ToThread, { close: true }>): Promise<FromTh
     return { id };
   } catch (error) {
     const message = messageOf(error);
-    return { id, failed: { message, refused: error instanceof QueryRefused } };
+    const refused = error instanceof QueryRefused;
+    return { id, failed: { message, refused, unknown: error instanceof UnknownClass } };
   }
 }
 
 parentPort!.on("message", (asked: ToThread) => {
-  if (!("close" in asked)) return void answer(asked).then((said) => parentPort!.postMessage(said));
+  if (!("close" in asked))
+    return void answer(asked).then((said) =>
+      parentPort!.postMessage(said, said.answer === undefined ? [] : [said.answer.buffer]),
+    );
   parentPort!.close();
   void opening.then(({ close }) => close());
 });

@@ -147,24 +147,24 @@ export class CliFixture {
 }
 
 /**
- * `query` answers one row per applied delta, in order; `WRITE` pretends to have written, `FAIL`
- * throws.
+ * `read` answers one row per applied delta, in order; `WRITE` and `FAIL` throw.
  */
 function doubleDatabase(): AgentDatabase {
   const deltas: string[] = [];
   return {
-    query: (sql) => {
+    query: () => {
+      throw new Error("not in these tests");
+    },
+    read: (sql) => {
       if (sql === "FAIL") throw new Error("no such table: events");
+      if (sql === "WRITE") throw new Error("the statement writes");
       const rows = deltas.map((delta, i) => [i, delta, null, new Uint8Array([1, 2]), 2n ** 60n]);
       return {
         columns: ["n", "text", "none", "blob", "big"],
         rows,
-        wrote: sql === "WRITE",
+        wrote: false,
         rowsWritten: 0,
       };
-    },
-    read: () => {
-      throw new Error("not in these tests");
     },
     transaction: (f) => f(),
     beginTransaction: () => {

@@ -2,6 +2,8 @@
  * The permissions of `deploy/nats` on a real server: each process does all of its work as its own
  * user without one refusal, and what is not its work is refused.
  */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Effect } from "effect";
@@ -118,6 +120,10 @@ describe("every process under its own user", () => {
     expect((await cli("reader", "history", "Ledger", "one")).text).toContain("github");
     const counted = ["query", "SELECT state->>'count' AS n FROM Ledger", "--data", folder.path];
     expect(await cli("reader", ...counted, "--json")).toEqual({ code: 0, text: '[{"n":2}]\n' });
+    // A host has answered.
+    expect(existsSync(join(folder.path, "view"))).toBe(false);
+    expect(await cli("reader", ...counted, "--json", "--local")).toMatchObject({ code: 0 });
+    expect(existsSync(join(folder.path, "view"))).toBe(true);
     expect((await cli("reader", "dead", "list")).code).toBe(0);
     expect((await cli("reader", "call", "Ledger", "one", "x", "--timeout", "1")).code).toBe(1);
   });

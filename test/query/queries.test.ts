@@ -7,6 +7,7 @@ import { LocalImageCorrupt } from "../../core/database/Databases.ts";
 import { Queries } from "../../core/query/Queries.ts";
 import { View } from "../../core/query/View.ts";
 import { agentId } from "../../schemas/Address.ts";
+import type { AgentsAnswer } from "../../schemas/AgentsQuestion.ts";
 import { Fleet } from "./Fleet.ts";
 
 const SHOP = agentId("Shop", "one");
@@ -17,6 +18,9 @@ const COUNT = {
   seconds: 1,
 };
 
+const decode = (answer: Uint8Array): AgentsAnswer =>
+  JSON.parse(new TextDecoder().decode(answer)) as AgentsAnswer;
+
 async function open() {
   const fleet = await Fleet.open();
   const view = new View(fleet.ports.databases, "agents", { kept: false });
@@ -25,7 +29,7 @@ async function open() {
     counted.catchUps++;
     return view.catchUp(fleet.sources(Infinity, counted.meanwhile));
   });
-  const ask = async () => (await queries.answer(COUNT)).rows;
+  const ask = async () => decode(await queries.answer(COUNT)).rows;
   const write = (n: number) => fleet.turn(SHOP, { state: { n } });
   return { view, queries, counted, ask, write };
 }

@@ -12,6 +12,8 @@ import { agentId } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { trimAgent } from "../../core/retention/trimAgent.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
+import { QUESTIONS } from "../../core/query/askHosts.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runCommand } from "../kit/runCommand.ts";
@@ -29,6 +31,7 @@ const folder = tempFolder("query");
 const data = join(folder.path, ".agents");
 let installation: Installation;
 let ports: Installation["ports"];
+let host: AgentsProcess;
 
 /** A command in this process. */
 const agents = (...args: string[]) =>
@@ -38,6 +41,8 @@ async function rows(sql: string, ...args: string[]): Promise<unknown> {
   if (ran.code !== 0) throw new Error(ran.err);
   return JSON.parse(ran.out);
 }
+/** From the view in the data folder. */
+const local = (sql: string, ...args: string[]) => rows(sql, "--local", ...args);
 const call = (className: string, name: string, method: string, ...args: unknown[]) =>
   installation.call(agentId(className, name), method, ...args);
 
@@ -78,7 +83,8 @@ async function failuresOf(name: string): Promise<number> {
 beforeAll(async () => {
   installation = await Installation.start({ shards: 4, streamGroups: 2, module: MODULE });
   ({ ports } = installation);
-  await (await installation.startHost("host")).ready();
+  host = await installation.startHost("host");
+  await host.ready();
   await installation.gateway.ready();
   for (let n = 0; n < 20; n++) await call("Shop", `shop-${n}`, "sell", n);
   await call("Shop", HOSTILE, "sell", 1_000);
@@ -146,10 +152,77 @@ test("what is no query is refused, and says why", async () => {
   expect(await rows("SELECT count(*) AS n FROM Shop")).toEqual([{ n: 21 }]);
 });
 
+/** What would load code, reach a file, write, or be read as something else. */
+const REFUSED: ReadonlyArray<readonly [sql: string, why: RegExp]> = [
+  ["SELECT load_extension('/tmp/x.so')", /no such function: load_extension/],
+  ["SELECT writefile('x', 'y')", /no such function: writefile/],
+  ["SELECT fts3_tokenizer('simple', x'00')", /no such function|fts3tokenize disabled/],
+  ["ATTACH '/etc/passwd' AS y", /ATTACH/],
+  ["VACUUM INTO '/tmp/stolen'", /ATTACH|writes/],
+  ["PRAGMA writable_schema = ON", /PRAGMA writable_schema is not allowed/],
+  ["PRAGMA hard_heap_limit = 0", /PRAGMA hard_heap_limit is not allowed/],
+  ["SELECT * FROM pragma_journal_mode('WAL')", /unknown database/],
+  ["CREATE TEMP TABLE t AS SELECT 1", /writes/],
+  ["WITH x AS (SELECT 1) DELETE FROM Shop", /writes/],
+  ["BEGIN", /Transactions/],
+  ["SELECT 1; DELETE FROM Shop", /writes/],
+  ["SELECT 1; SELECT 2", /one statement/],
+  ["SELECT 1\0; DELETE FROM Shop", /character NUL/],
+  [`SELECT ${"a.*,".repeat(210)} 1 FROM Shop a`, /too many columns/],
+];
+const numbers = "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r WHERE n < 10000)";
+/** Ten gigabytes: in one value, in the rows of an answer, and only inside of SQLite. */
+const HUGE: ReadonlyArray<readonly [sql: string, why: RegExp]> = [
+  ["SELECT replace(hex(zeroblob(100000)), '00', printf('%.*c', 100000, 'x'))", /too big|memory/],
+  [`${numbers} SELECT printf('%.*c', 1000000, 'x') FROM r`, /larger than 16 MiB/],
+  [`${numbers} SELECT max(length(x)) FROM (SELECT zeroblob(1000000) AS x FROM r ORDER BY -n LIMIT 9999)`, /memory|ran for/],
+  // Control characters are six times as long in JSON.
+  ["SELECT replace(hex(zeroblob(2500000)), '0', char(1)) AS x", /larger than 16 MiB/],
+]; // prettier-ignore
+
+/** SQLite's heap may have 256 MiB, in parts; an answer of 16 MiB is there several times. */
+const GROWN_MIB_MAX = 800;
+/** The most memory that a process has had. */
+const peakMiB = (pid: number): number =>
+  Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1_024;
+
+test("no statement gets out of its view, or takes the memory of who runs it", async () => {
+  await rows("SELECT 1");
+  const before = peakMiB(host.pid);
+  const wrong: unknown[] = [];
+  const note = (sql: string, isRight: boolean, said: unknown): void => {
+    if (!isRight) wrong.push([sql.slice(0, 99), said]);
+  };
+  for (const [sql, why] of [...REFUSED, ...HUGE]) {
+    const { status, text } = await asked(sql);
+    note(sql, status === 400 && why.test(text), text);
+  }
+  // The command line takes no NUL. The last runs in this process.
+  const asCommand = REFUSED.filter(([sql]) => !sql.includes("\0"));
+  for (const [sql, why, ...args] of [...asCommand, [...HUGE[2]!, "--local"]] as const) {
+    const { code, err } = await agents("query", sql, ...args);
+    note(sql, code === 1 && why.test(err), err);
+  }
+  expect(wrong).toEqual([]);
+  expect(peakMiB(host.pid) - before).toBeLessThan(GROWN_MIB_MAX);
+  expect(await rows("SELECT count(*) AS n FROM Shop")).toEqual([{ n: 21 }]);
+  expect(await call("Shop", "shop-3", "sell", 0)).toBe(53);
+});
+
+test("hosts take nothing but questions where whoever only reads may ask", async () => {
+  const asked = { deadlineMs: 10_000, repeatable: false };
+  const rpc = { kind: "rpc", method: "sell", args: [1] } as const;
+  for (const call of [rpc, { kind: "erase" }, { kind: "end" }] as const) {
+    const { reply } = await ports.calls.call(QUESTIONS, call, asked);
+    expect(reply).toMatchObject({ kind: "error", message: "Internal Server Error" });
+  }
+  expect(await ports.journal.last(QUESTIONS)).toBeUndefined();
+});
+
 test("several at once wait for one another", async () => {
   const sql = "SELECT count(*) AS n FROM Shop";
-  const all = await Promise.all([rows(sql), rows(sql), rows(sql, "--rebuild"), rows(sql)]);
-  expect(all).toEqual([[{ n: 21 }], [{ n: 21 }], [{ n: 21 }], [{ n: 21 }]]);
+  const all = await Promise.all([rows(sql), rows(sql), local(sql), rows(sql, "--rebuild"), local(sql)]); // prettier-ignore
+  expect(all).toEqual(all.map(() => [{ n: 21 }]));
   expect(existsSync(join(data, "view", "lock"))).toBe(false);
 });
 
@@ -164,7 +237,7 @@ test("a view whose file is damaged is made anew", async () => {
   for (let at = 0; at + PAGE_BYTES < bytes.length; at += PAGE_BYTES)
     if (bytes.subarray(at, at + PAGE_BYTES).includes('"sold"')) bytes[at + 100]! ^= 1;
   writeFileSync(path, bytes);
-  expect(await rows("SELECT count(*) AS n, max(state) IS NULL AS none FROM Shop")).toEqual([
+  expect(await local("SELECT count(*) AS n, max(state) IS NULL AS none FROM Shop")).toEqual([
     { n: 21, none: 0 },
   ]);
 });
@@ -173,7 +246,7 @@ test("killed in the middle of its work, the next one goes on, counting nothing t
   const wanted = "SELECT name, seq, time, errors, state FROM agents ORDER BY class, name";
   for (const afterMs of [0, 5, 10]) {
     await failJobs("shop-2", ["again", "and again", "and again"]);
-    const child = spawn(process.execPath, [MAIN, "query", wanted, "--data", data], {
+    const child = spawn(process.execPath, [MAIN, "query", wanted, "--local", "--data", data], {
       env: { PATH: process.env["PATH"] ?? "", NATS_URL: installation.nats.url },
       stdio: "ignore",
     });
@@ -183,10 +256,12 @@ test("killed in the middle of its work, the next one goes on, counting nothing t
     await new Promise((resolve) => setTimeout(resolve, afterMs));
     child.kill("SIGKILL");
     await ended;
-    const found = await rows(wanted);
+    const found = await local(wanted);
     expect(found).toEqual(await rows(wanted, "--rebuild"));
   }
-  expect(await rows("SELECT errors FROM Shop WHERE name = 'shop-2'")).toEqual([{ errors: 10 }]);
+  const errors = "SELECT errors FROM Shop WHERE name = 'shop-2'";
+  expect(await local(errors)).toEqual([{ errors: 10 }]);
+  expect(await rows(errors)).toEqual([{ errors: 10 }]);
 });
 
 test("history that was trimmed while nobody looked is read from its base, schedules too", async () => {
@@ -200,6 +275,7 @@ test("history that was trimmed while nobody looked is read from its base, schedu
   expect(trimmed).toMatchObject({ _tag: "Trimmed" });
   const sql = "SELECT state->>'sold' AS sold, schedules->0->>'callback' AS what FROM Shop WHERE name = 'shop-1'"; // prettier-ignore
   expect(await rows(sql)).toEqual([{ sold: 2, what: "restock" }]);
+  expect(await local(sql)).toEqual([{ sold: 2, what: "restock" }]);
   expect(await rows(sql, "--rebuild")).toEqual([{ sold: 2, what: "restock" }]);
 });
 
@@ -278,7 +354,8 @@ test("as of an earlier time it has the agents of then", async () => {
   expect(await rows("SELECT count(*) AS n FROM agents", "--at", "0s")).toEqual(
     await rows("SELECT count(*) AS n FROM agents"),
   );
-  expect((await agents("query", ...sold, ...at, "--rebuild")).err).toContain("leave out --rebuild");
+  for (const other of ["--rebuild", "--local"])
+    expect((await agents("query", ...sold, ...at, other)).err).toContain("leave out --local, --rebuild"); // prettier-ignore
   expect((await agents("query", ...sold, "--at", "42")).err).toContain("use how long ago");
 });
 
@@ -290,9 +367,9 @@ test("it waits for an event that it is told to have", async () => {
   expect(await rows(sold, "--after", `shop/waited@${seq}`)).toEqual([{ sold: 1 }]);
   const group = ports.changes.groupOf(id);
   const { end } = (await ports.changes.streams())[group]!;
-  const waiting = rows(sold, "--after", `Shop/waited@${end + 1}`);
+  const waiting = [rows, local].map((from) => from(sold, "--after", `Shop/waited@${end + 1}`));
   await call("Shop", "waited", "sell", 1);
-  expect(await waiting).toEqual([{ sold: 2 }]);
+  expect(await Promise.all(waiting)).toEqual([[{ sold: 2 }], [{ sold: 2 }]]);
   expect((await agents("query", sold, "--after", "waited")).err).toContain("--after RepoAgent/acme~site@42"); // prettier-ignore
 });
 

@@ -1,6 +1,6 @@
 /**
  * Opens the view of all agents (`core/query/View`) in the data folder, brings it up to date, and
- * lets a command query it.
+ * lets a command query it: where no host runs, or the command is told to keep its own.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -18,33 +18,18 @@ const WAIT_MS_MAX = 120_000;
 /** With room for one more batch: pages past it are written before the save. */
 const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
-/** The caller has seen the event stored, so only a slow clock or copy can delay it. */
-const EVENT_WAIT_MS = 30_000;
-/** The ends of the streams are cheap to ask for. */
-const EVENT_AGAIN_MS = 100;
-
 export interface ViewOptions {
   readonly dataFolder: string;
   /** Rebuild the view first. */
   readonly rebuild: boolean;
   readonly progress: Progress;
-  /** Must be in the view. */
-  readonly event: ViewEvent | undefined;
-}
-
-/** An event of an agent, by its place in the journals' streams. */
-export interface ViewEvent {
-  /** As it was given. */
-  readonly text: string;
-  readonly group: number;
-  readonly seq: number;
 }
 
 /** Rejects with `CliError`, `BrokerUnavailable`, and as `use` does. */
 export async function withView<A>(
   joins: Pick<Joins, "openDatabases" | "time">,
   ports: Pick<ReadPorts, "journal" | "snapshots" | "databases" | "changes" | "namespace">,
-  { dataFolder, rebuild, progress, event }: ViewOptions,
+  { dataFolder, rebuild, progress }: ViewOptions,
   use: (view: View) => A,
 ): Promise<A> {
   const folder = join(dataFolder, "view");
@@ -60,22 +45,10 @@ export async function withView<A>(
     try {
       const view = new View(opened.databases, ports.namespace);
       if (rebuild) view.forget();
-      const startMs = joins.time.monotonicMs();
       const catchUp = async (): Promise<void> => {
-        await upToEvent();
+        await view.catchUp(sources);
         // Before the statement, which may be wrong: reading the journals can take minutes.
         view.save();
-      };
-      const upToEvent = async (): Promise<void> => {
-        await view.catchUp(sources);
-        while (event !== undefined && (view.seqs[event.group] ?? 0) < event.seq) {
-          if (joins.time.monotonicMs() - startMs > EVENT_WAIT_MS)
-            throw failed(
-              `--after ${event.text}: no such event was stored within ${EVENT_WAIT_MS / 1_000} seconds. The view goes up to event ${view.seqs[event.group] ?? 0}.`,
-            );
-          await new Promise<void>((resolve) => joins.time.after(EVENT_AGAIN_MS, resolve));
-          await view.catchUp(sources);
-        }
       };
       const result = await view.ask(catchUp, () => use(view));
       progress.end();

@@ -6,6 +6,7 @@ import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/Consol
 import type { JournalEntry } from "../../../core/journal/Journal.ts";
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { rowObjects } from "../../../core/query/askView.ts";
 import { DELIVERY_STATUSES } from "../../../schemas/DeliveryRecord.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass, findAgent } from "../agents/findAgent.ts";
@@ -17,10 +18,11 @@ import { diff } from "./diff.ts";
 import { fork } from "./fork.ts";
 import { history } from "./history.ts";
 import { listed } from "./list.ts";
+import { askHost } from "./query.ts";
 import { release } from "./release.ts";
 import { redeliverNamed } from "./redeliver.ts";
 import { schedules } from "./schedules.ts";
-import { sql } from "./sql.ts";
+import { sql, StatementTooLong } from "./sql.ts";
 import { state } from "./state.ts";
 import { top } from "./top.ts";
 import { why } from "./why.ts";
@@ -40,6 +42,8 @@ export interface ConsoleSourceParts {
 
 /** Pages of one list come from one reading, unless they are requested long after each other. */
 const ENTRIES_KEPT_MS = 30_000;
+/** A statement that takes longer gets a process of its own: this one serves other pages, too. */
+const QUICK_SECONDS = 0.2;
 /** Hosts and dead letters have no feed, so they are polled while a page is open. */
 const OVERVIEW_MS = 3_000;
 
@@ -115,6 +119,13 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
     query: async ({ sql: statement, at, after }) => {
+      const answer =
+        at === undefined
+          ? await askHost(ports, time, { sql: statement, after }).catch((error: unknown) => {
+              throw refusalOf(error);
+            })
+          : undefined;
+      if (answer !== undefined) return rowObjects(answer);
       const [rows] = await parts.own("query", [
         "--json",
         "--data",
@@ -125,7 +136,17 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       ]);
       return rows;
     },
-    sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),
+    sql: async ({ className, name, at, query: statement }) => {
+      const wanted = { className, name, at, query: statement, seconds: QUICK_SECONDS, json };
+      try {
+        return await first((capture) => sql(ports, capture, wanted));
+      } catch (error) {
+        if (!(error instanceof StatementTooLong)) throw error;
+      }
+      const point = at === undefined ? [] : [`--at=${at}`];
+      const [rows] = await parts.own("sql", ["--json", ...point, "--", className, name, statement]);
+      return rows;
+    },
     why: (wanted) => lines((capture) => why(ports, capture, { ...wanted, json })),
     diff: (wanted) => first((capture) => diff(ports, capture, { ...wanted, json })),
     deliveries: async ({ limit, ...given }) => {
@@ -216,7 +237,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
 
 function refusalOf(error: unknown): unknown {
   if (error instanceof HistoryTrimmed) return new ConsoleRefusal(404, error.message);
-  if (!(error instanceof CliError)) return error;
+  if (!(error instanceof CliError) || error instanceof StatementTooLong) return error;
   return new ConsoleRefusal(error.exitCode === EXIT_NOT_FOUND ? 404 : 400, error.message);
 }
 

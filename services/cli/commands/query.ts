@@ -1,24 +1,28 @@
 /**
- * `agents query "<sql>"`: one SELECT over all agents. Reads the view in the data folder
- * (`core/query/View`), which is brought up to date first: the answer has everything that was stored
- * before the command began. As of an earlier time it reads a view that is made for it. No agent is
- * woken.
+ * `agents query "<sql>"`: one SELECT over all agents. A host answers, from a view that it keeps
+ * (`core/query/askHosts`). Where none runs, and with `--local`, the command reads a view in the
+ * data folder (`core/query/View`). Either is brought up to date first: the answer has everything
+ * that was stored before the command began. As of an earlier time the command makes a view for it.
+ * No agent is woken.
  */
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import type { SqlResult } from "../../../core/database/Databases.ts";
-import { askView, QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
+import { QUESTION_ROWS_MAX, QUESTION_SECONDS_MAX } from "../../../core/query/askHosts.ts";
+import { askView } from "../../../core/query/askView.ts";
 import type { View } from "../../../core/query/View.ts";
-import { agentId } from "../../../schemas/Address.ts";
-import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
-import { existingClass } from "../agents/findAgent.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import type { AgentsAnswer } from "../../../schemas/AgentsQuestion.ts";
+import type { Joins, ReaderOptions, ReadPorts } from "../../wiring/Joins.ts";
+import { askInstallation, explained } from "../agents/askInstallation.ts";
+import { awaitEvent } from "../agents/awaitEvent.ts";
 import { withViewAt } from "../agents/withViewAt.ts";
-import { withView, type ViewEvent } from "../agents/withView.ts";
+import { withView } from "../agents/withView.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { readWhole } from "../options/options.ts";
 import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { failed, notFound, usage } from "../terminal/CliError.ts";
+import { usage } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -30,15 +34,21 @@ const CLASSES_SQL =
 const SECONDS_DEFAULT = 10;
 /** An hour: whoever waits for longer has no interactive question. */
 const SECONDS_MAX = 3_600;
-/** All rows of an answer are in memory at once. */
-const ROWS_MAX = 100_000;
+/** Of an answer that only this process has in memory, a few times. */
+const LOCAL_BYTES_MAX = 256 * 2 ** 20;
+
+/** Connects, calls `use`, and closes the connection. */
+type OpenPorts = <A>(options: ReaderOptions, use: (ports: ReadPorts) => Promise<A>) => Promise<A>;
 
 export interface QueryOptions {
+  /** Empty: which classes there are. */
   readonly sql: string;
   readonly json: boolean;
   /** Absolute. */
   readonly dataFolder: string;
   readonly rebuild: boolean;
+  /** Asks no host. */
+  readonly local: boolean;
   /** The longest that the statement may run. */
   readonly seconds: number;
   /** A time, as people type it; undefined: now. */
@@ -50,6 +60,7 @@ export interface QueryOptions {
 /** The values that commander parses. */
 interface Given extends GivenTarget {
   readonly rebuild?: boolean;
+  readonly local?: boolean;
   readonly seconds: number;
   readonly at?: string;
   readonly after?: string;
@@ -59,10 +70,11 @@ export function addQuery(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("query"))
     .description(
-      "Runs one SELECT over all agents, without waking any. Reads a view in the data folder, which is first updated from the journals. The first query takes as long as reading all journals.",
+      "Runs one SELECT over all agents, without waking any. A host answers, from a view of the journals that it keeps and updates for each query. Without a host the command reads a view in the data folder. The first query of a view takes as long as reading all journals.",
     )
     .argument("[sql]", "one SQLite statement that reads (default: a summary by class)")
-    .option("--rebuild", "rebuild the view first")
+    .option("--local", "ask no host; read the view in the data folder")
+    .option("--rebuild", "as --local, and rebuild the view first")
     .option(
       "--at <time>",
       "as of an earlier time (2h for two hours ago, or 2026-03-01T09:30:00Z); reads all journals, and the --archive if they are trimmed",
@@ -94,63 +106,92 @@ Examples:
   agents query "SELECT name, due FROM RepoAgent WHERE datetime(due) < datetime('now', '+1 hour')" --json`,
     )
     .action((sql: string | undefined, given: Given) =>
-      withPorts(context, given, (ports) =>
-        query({ ports, joins }, terminal, {
-          sql: sql ?? CLASSES_SQL,
-          json: given.json === true,
-          dataFolder: resolve(terminal.cwd, given.data),
-          rebuild: given.rebuild === true,
-          seconds: given.seconds,
-          at: given.at,
-          after: given.after,
-        }),
-      ),
+      query((options, use) => withPorts(context, given, use, options), joins, terminal, {
+        sql: sql ?? "",
+        json: given.json === true,
+        dataFolder: resolve(terminal.cwd, given.data),
+        rebuild: given.rebuild === true,
+        local: given.local === true,
+        seconds: given.seconds,
+        at: given.at,
+        after: given.after,
+      }),
     );
 }
 
 /** Throws `CliError` for SQL that is wrong, writes, or takes too long, and for a wrong `at`. */
 export async function query(
-  { ports, joins }: { readonly ports: ReadPorts; readonly joins: Pick<Joins, "openDatabases" | "time"> }, // prettier-ignore
+  open: OpenPorts,
+  joins: Pick<Joins, "openDatabases" | "time">,
   terminal: Terminal,
-  { sql, json, dataFolder, rebuild, seconds, at, after }: QueryOptions,
+  { sql, json, dataFolder, rebuild, local, seconds, at, after }: QueryOptions,
 ): Promise<void> {
-  if (at !== undefined && (rebuild || after !== undefined))
-    throw usage("--at builds a separate view, as of that time: leave out --rebuild and --after");
-  const progress = new Progress(terminal, joins.time, "events read");
-  const ask = (view: View): SqlResult => answer(view, sql, seconds);
-  if (at !== undefined) {
-    const atTimeMs = readTime(at, "--at", joins.time.nowMs());
-    const result = await withViewAt(ports, { atTimeMs, progress }, ask);
-    return printRows(terminal, result, json, `, as of ${new Date(atTimeMs).toISOString()}`);
+  const { time } = joins;
+  if (at !== undefined && (rebuild || local || after !== undefined))
+    throw usage(
+      "--at builds a separate view, as of that time: leave out --local, --rebuild and --after",
+    );
+  if (at === undefined && !rebuild && !local) {
+    if (seconds > QUESTION_SECONDS_MAX)
+      throw usage(
+        `--seconds ${seconds}: a host runs a statement for at most ${QUESTION_SECONDS_MAX} seconds. With --local the command runs it, over a view of its own.`,
+      );
+    const answer = await open({ sql: false }, (ports) =>
+      askHost(ports, time, { sql, seconds, after }),
+    );
+    if (answer !== undefined) return printRows(terminal, answer, json, upTo(answer.seqs));
   }
-  const { result, seqs } = await withView(
-    joins,
-    ports,
-    { dataFolder, rebuild, progress, event: await eventOf(ports, after) },
-    (view) => ({ result: ask(view), seqs: view.seqs }),
-  );
-  printRows(terminal, result, json, `, up to event ${seqs.join(", ")}`);
+  const progress = new Progress(terminal, time, "events read");
+  const ask = (view: View): SqlResult => answerOf(view, sql, seconds);
+  await open({}, async (ports) => {
+    if (at !== undefined) {
+      const atTimeMs = readTime(at, "--at", time.nowMs());
+      const result = await withViewAt(ports, { atTimeMs, progress }, ask);
+      return printRows(terminal, result, json, `, as of ${new Date(atTimeMs).toISOString()}`);
+    }
+    if (after !== undefined) await awaitEvent(ports, time, after);
+    const { result, seqs } = await withView(
+      joins,
+      ports,
+      { dataFolder, rebuild, progress },
+      (view) => ({ result: ask(view), seqs: view.seqs }),
+    );
+    printRows(terminal, result, json, upTo(seqs));
+  });
 }
 
-function answer(view: View, sql: string, seconds: number): SqlResult {
+/**
+ * The answer of a host, whose view is kept for the next question; undefined: none runs. Throws
+ * `CliError` as `query` does.
+ */
+export async function askHost(
+  ports: Pick<ReadPorts, "calls" | "leases" | "journal" | "changes">,
+  time: TimeShape,
+  asked: { readonly sql: string; readonly seconds?: number; readonly after: string | undefined },
+): Promise<AgentsAnswer | undefined> {
+  const { sql, seconds = SECONDS_DEFAULT, after } = asked;
+  if (after !== undefined) await awaitEvent(ports, time, after);
+  return askInstallation(ports, {
+    sql: sql === "" ? CLASSES_SQL : sql,
+    values: [],
+    seconds,
+    rowsMax: QUESTION_ROWS_MAX,
+  });
+}
+
+const upTo = (seqs: ReadonlyArray<number> = []): string =>
+  seqs.length === 0 ? "" : `, up to event ${seqs.join(", ")}`;
+
+function answerOf(view: View, sql: string, seconds: number): SqlResult {
   try {
-    return askView(view, { sql, values: [], seconds, rowsMax: ROWS_MAX });
+    return askView(view, {
+      sql: sql === "" ? CLASSES_SQL : sql,
+      values: [],
+      seconds,
+      rowsMax: QUESTION_ROWS_MAX,
+      bytesMax: LOCAL_BYTES_MAX,
+    });
   } catch (error) {
-    if (error instanceof UnknownClass) throw notFound(error.message);
-    if (error instanceof QueryRefused) throw failed(error.message);
-    throw error;
+    throw explained(error);
   }
-}
-
-/** Names of agents may have slashes and signs of their own. */
-async function eventOf(
-  { journal, changes }: Pick<ReadPorts, "journal" | "changes">,
-  after: string | undefined,
-): Promise<ViewEvent | undefined> {
-  if (after === undefined) return undefined;
-  const [, className, name, seq] = /^([^/]+)\/(.+)@(\d+)$/s.exec(after) ?? [];
-  if (className === undefined || name === undefined)
-    throw usage(`--after ${after}: specify an event of an agent (--after RepoAgent/acme~site@42)`);
-  const id = agentId(await existingClass(journal, className), name);
-  return { text: after, group: changes.groupOf(id), seq: Number(seq) };
 }

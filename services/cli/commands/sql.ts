@@ -1,16 +1,21 @@
 /**
  * `agents sql <class> <name> "<query>" [--at …]`: queries an agent's database, now or at any point
- * of its history. The query runs on a copy rebuilt from the journal. A statement that writes is
- * refused, because its effect would be lost silently.
+ * of its history. The query runs on a copy rebuilt from the journal, and may only read, because the
+ * effect of a statement that writes would be lost silently.
  */
-import type { Command } from "commander";
-import type { SqlResult } from "../../../core/database/Databases.ts";
+import { Option, type Command } from "commander";
+import {
+  QueryTooLong,
+  TooManyBytes,
+  TooManyRows,
+  type SqlResult,
+} from "../../../core/database/Databases.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { failed } from "../terminal/CliError.ts";
+import { CliError, EXIT_FAILED, failed } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
@@ -18,9 +23,22 @@ import { messageOf } from "../../../core/errors/thrown.ts";
 export interface SqlOptions extends AgentAt {
   readonly query: string;
   readonly json?: boolean | undefined;
+  /** The longest that the statement may run. */
+  readonly seconds: number;
 }
 
-type Given = GivenTarget & Partial<SqlOptions>;
+/** A statement that is meant takes less than a second. */
+const SECONDS_DEFAULT = 10;
+/** An hour: whoever waits for longer has no interactive question. */
+const SECONDS_MAX = 3_600;
+/** All rows are in memory at once. */
+const ROWS_MAX = 100_000;
+const BYTES_MAX = 64 * 2 ** 20;
+
+/** The statement was ended past its time. */
+export class StatementTooLong extends CliError {}
+
+type Given = GivenTarget & Pick<SqlOptions, "at" | "seconds">;
 
 export function addSql(program: Command, context: CommandContext): void {
   const { terminal } = context;
@@ -28,6 +46,11 @@ export function addSql(program: Command, context: CommandContext): void {
     .description("Runs a query on a copy of an agent's database, rebuilt from its journal.")
     .argument("<query>", "one SQLite statement that reads")
     .addOption(option.at())
+    .addOption(
+      new Option("--seconds <count>", "time limit of the statement")
+        .default(SECONDS_DEFAULT)
+        .argParser((text: string) => option.readWhole(text, 1, SECONDS_MAX)),
+    )
     .addHelpText(
       "after",
       `
@@ -52,13 +75,23 @@ export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): 
   withAgentAt(ports, options, (_id, { database }) => {
     let result: SqlResult;
     try {
-      result = database.query(options.query, []);
+      const limits = { rowsMax: ROWS_MAX, bytesMax: BYTES_MAX, timeMsMax: options.seconds * 1_000 };
+      result = database.read(options.query, limits);
     } catch (error) {
-      throw failed(`SQLite: ${messageOf(error)}`);
+      throw explained(error, options);
     }
-    if (result.wrote)
-      throw failed(
-        "The statement writes, but it ran on a temporary copy: nothing was changed. Only the agent's own code can write to its database.",
-      );
     printRows(terminal, result, options.json === true);
   });
+
+function explained(error: unknown, { seconds }: SqlOptions): CliError {
+  if (error instanceof QueryTooLong)
+    return new StatementTooLong({
+      message: `The statement ran for ${seconds} seconds and was ended. Make it cheaper, or give it more (--seconds).`,
+      exitCode: EXIT_FAILED,
+    });
+  if (error instanceof TooManyRows)
+    return failed(`The statement has more than ${ROWS_MAX} rows: add a LIMIT, or aggregate.`);
+  if (error instanceof TooManyBytes)
+    return failed(`The rows are larger than ${BYTES_MAX / 2 ** 20} MiB: select fewer rows or columns.`); // prettier-ignore
+  return failed(`SQLite: ${messageOf(error)}`);
+}

@@ -48,12 +48,12 @@ export const addTargetOptions = (
  * `use` has settled. Rejects with `CliError` where no installation is found, with what
  * `Joins.openReader` rejects with, or as `use` does.
  */
-export async function withPorts(
+export async function withPorts<A>(
   { joins, terminal }: CommandContext,
   given: GivenTarget,
-  use: (ports: ReadPorts, target: Target) => Promise<void>,
+  use: (ports: ReadPorts, target: Target) => Promise<A>,
   options: ReaderOptions = {},
-): Promise<void> {
+): Promise<A> {
   const target = {
     ...findTarget({
       nats: given.nats,
@@ -68,7 +68,7 @@ export async function withPorts(
   };
   const ports = await joins.openReader(target, options);
   try {
-    await use(ports, target);
+    return await use(ports, target);
   } finally {
     await ports.close();
   }

@@ -1,6 +1,7 @@
 /**
  * Runs a command for the console in a process of its own: a module's code does not run in the
- * console, and is read anew each time; and an operator's SQL holds nobody's thread.
+ * console, and is read anew each time; and an operator's SQL holds nobody's thread. Some run at a
+ * time; others wait for their turn.
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
 import { EXIT_DIFFERS, EXIT_NOT_FOUND, EXIT_OK } from "../terminal/CliError.ts";
@@ -14,13 +15,38 @@ const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
   ["keyFile", "--nats-key"],
 ];
 
+/** Each takes a processor and some 100 MB. */
+const RUNNING_MAX = 3;
+/** Past it people wait for longer than they look at a page. */
+const WAITING_MAX = 64;
+
 /** Runs a command. Resolves to its lines of JSON; rejects with `ConsoleRefusal`. */
 export type OwnProcess = (
   command: string,
   args: ReadonlyArray<string>,
 ) => Promise<ReadonlyArray<unknown>>;
 
-export const ownProcess =
+export function ownProcess(joins: Pick<Joins, "runSelf">, target: Target): OwnProcess {
+  const run = runner(joins, target);
+  const waiting: Array<() => void> = [];
+  let running = 0;
+  return async (command, args) => {
+    if (running < RUNNING_MAX) running++;
+    else if (waiting.length < WAITING_MAX)
+      // Whoever ends leaves its place to the next.
+      await new Promise<void>((resolve) => waiting.push(resolve));
+    else throw new ConsoleRefusal(503, `${WAITING_MAX} others wait. Try again in a moment.`);
+    try {
+      return await run(command, args);
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running--;
+      else next();
+    }
+  };
+}
+
+const runner =
   (
     { runSelf }: Pick<Joins, "runSelf">,
     { natsUrl, login, namespace, archive }: Target,
@@ -36,6 +62,8 @@ export const ownProcess =
     ];
     // The URL may have a password in it, and a command line is seen by all users of the machine.
     const ran = await runSelf([command, ...target, ...args], { NATS_URL: natsUrl });
+    if (ran.tooLarge === true)
+      throw new ConsoleRefusal(400, `The answer of agents ${command} is too large: ask for less.`);
     if (ran.signal !== undefined)
       throw new ConsoleRefusal(
         503,

@@ -2,14 +2,17 @@
  * Prints the rows of a query: a table with the number of rows for people, or an array of objects by
  * column as JSON. Blobs are base64, integers past 2^53 strings.
  */
-import type { SqlResult } from "../../../core/database/Databases.ts";
+import type { SqlValue } from "../../../core/database/Databases.ts";
 import { plainValue, rowObjects, type PlainValue } from "../../../core/query/askView.ts";
 import type { Terminal } from "./Terminal.ts";
 
 /** `note` follows the number of rows, for people. */
 export function printRows(
   terminal: Pick<Terminal, "out" | "err">,
-  result: Pick<SqlResult, "columns" | "rows">,
+  result: {
+    readonly columns: ReadonlyArray<string>;
+    readonly rows: ReadonlyArray<ReadonlyArray<SqlValue>>;
+  },
   json: boolean,
   note = "",
 ): void {

@@ -1,0 +1,44 @@
+/**
+ * Asks the hosts of an installation a question over all agents, for a command or the console.
+ * Whoever gets no answer because no host runs reads a view of its own (`withView`).
+ */
+import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { askHosts, takesQuestions } from "../../../core/query/askHosts.ts";
+import { QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
+import type { AgentsAnswer, AgentsQuestion } from "../../../schemas/AgentsQuestion.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { failed, notFound } from "../terminal/CliError.ts";
+
+/** Start of the keys of shards' leases. */
+const SHARDS = "shard.";
+/**
+ * A host that was killed holds its leases for some seconds, and a login may not be allowed to ask:
+ * neither is answered. A host that is too busy to answer in time only makes the question slower.
+ */
+const PROBE_MS = 1_000;
+
+/**
+ * Undefined: no host answers. Rejects with `CliError` where the question is refused or gets no
+ * answer, and as the broker does.
+ */
+export async function askInstallation(
+  { calls, leases }: Pick<ReadPorts, "calls" | "leases">,
+  question: AgentsQuestion,
+): Promise<AgentsAnswer | undefined> {
+  if ((await leases.list(SHARDS)).length === 0) return undefined;
+  if (!(await takesQuestions(calls, PROBE_MS))) return undefined;
+  try {
+    return await askHosts(calls, question, "The view of all agents");
+  } catch (error) {
+    throw explained(error);
+  }
+}
+
+/** Errors of a question as those of a command. */
+export function explained(error: unknown): unknown {
+  if (error instanceof UnknownClass) return notFound(error.message);
+  if (error instanceof QueryRefused) return failed(error.message);
+  return error instanceof AgentUnreachable
+    ? failed(`${error.message}. "agents query --local" asks no host.`)
+    : error;
+}

@@ -1,0 +1,36 @@
+/**
+ * Waits until an event that a caller has seen is stored, for `agents query --after`. A view that is
+ * brought up to date afterwards includes it.
+ */
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { agentId } from "../../../schemas/Address.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { failed, usage } from "../terminal/CliError.ts";
+import { existingClass } from "./findAgent.ts";
+
+/** The caller has seen the event stored, so only a slow clock or copy can delay it. */
+const WAIT_MS = 30_000;
+/** The ends of the streams are cheap to ask for. */
+const AGAIN_MS = 100;
+
+/** `after`: `<class>/<name>@<seq>`; names of agents may have slashes and signs of their own. */
+export async function awaitEvent(
+  { journal, changes }: Pick<ReadPorts, "journal" | "changes">,
+  time: Pick<TimeShape, "monotonicMs" | "after">,
+  after: string,
+): Promise<void> {
+  const [, className, name, seq] = /^([^/]+)\/(.+)@(\d+)$/s.exec(after) ?? [];
+  if (className === undefined || name === undefined)
+    throw usage(`--after ${after}: specify an event of an agent (--after RepoAgent/acme~site@42)`);
+  const group = changes.groupOf(agentId(await existingClass(journal, className), name));
+  const endMs = time.monotonicMs() + WAIT_MS;
+  for (;;) {
+    const stored = (await changes.streams())[group]?.end ?? 0;
+    if (stored >= Number(seq)) return;
+    if (time.monotonicMs() > endMs)
+      throw failed(
+        `--after ${after}: no such event was stored within ${WAIT_MS / 1_000} seconds. The last one stored is ${stored}.`,
+      );
+    await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
+  }
+}
