@@ -210,10 +210,10 @@ test("no statement gets out of its view, or takes the memory of who runs it", as
 });
 
 test("hosts take nothing but questions where whoever only reads may ask", async () => {
-  const asked = { deadlineMs: 10_000, repeatable: false };
+  const bounds = { deadlineMs: 10_000, repeatable: false };
   const rpc = { kind: "rpc", method: "sell", args: [1] } as const;
-  for (const call of [rpc, { kind: "erase" }, { kind: "end" }] as const) {
-    const { reply } = await ports.calls.call(QUESTIONS, call, asked);
+  for (const act of [rpc, { kind: "erase" }, { kind: "end" }] as const) {
+    const { reply } = await ports.calls.call(QUESTIONS, act, bounds);
     expect(reply).toMatchObject({ kind: "error", message: "Internal Server Error" });
   }
   expect(await ports.journal.last(QUESTIONS)).toBeUndefined();
