@@ -71,7 +71,7 @@ import type {
   WorkflowQueryCriteria,
 } from "../workflow/WorkflowTable.ts";
 import type { AgentApis } from "./AgentApis.ts";
-import type { AgentContext } from "./AgentContext.ts";
+import type { AgentContext, PlatformContext } from "./AgentContext.ts";
 import { AgentHooks } from "./AgentHooks.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
@@ -117,13 +117,15 @@ export class Agent<
   initialState: State = UNSET as State;
   /** Receives the agent's events; `undefined` emits none. Default: Node's diagnostics channels. */
   observability: Observability | undefined;
+  /** In types only: by it, bindings of the platform's types know the methods of the class. */
+  declare readonly __DURABLE_OBJECT_BRAND: never;
   readonly #runtime: AgentRuntime;
 
-  constructor(ctx: AgentContext, env: Env) {
+  constructor(ctx: AgentContext | PlatformContext, env: Env) {
     super();
-    this.ctx = ctx;
+    this.ctx = ctx as AgentContext;
     this.env = env;
-    this.#runtime = runtimeOf(ctx);
+    this.#runtime = runtimeOf(this.ctx);
     this.observability = this.#runtime.observability;
     stateHookOf(this, this.#runtime.log);
   }

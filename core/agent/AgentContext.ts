@@ -22,3 +22,13 @@ export interface AgentContext {
    */
   abort(reason?: string): void;
 }
+
+/** The context in the platform's own types, `DurableObjectState`, as constructors declare it. */
+export interface PlatformContext {
+  /** As `AgentContext.id`. */
+  readonly id: object;
+  /** As `AgentContext.storage`. */
+  readonly storage: object;
+  /** As `AgentContext.waitUntil`. */
+  waitUntil(promise: Promise<unknown>): void;
+}

@@ -70,6 +70,7 @@ export interface ElicitRequest {
     readonly [field: string]: unknown;
   };
 }
+/** The user's answer to it. */
 export interface ElicitResult {
   readonly action: "accept" | "decline" | "cancel";
   readonly content?: Readonly<Record<string, string | number | boolean | string[]>>;

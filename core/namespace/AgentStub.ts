@@ -9,6 +9,7 @@ import type { AgentInstanceId } from "./instanceId.ts";
 
 /** Every named member of `Agent`. */
 export type AgentMember =
+  | "__DURABLE_OBJECT_BRAND"
   | "_checkFibers"
   | "_expireKept"
   | "abortSubAgent"

@@ -11,7 +11,7 @@ export {
 } from "../../core/agent/AgentStaticOptions.ts";
 export type { RetryOptions } from "../../core/retry/RetryOptions.ts";
 export type { RetryCallOptions } from "../../core/retry/retryCall.ts";
-export type { AgentContext } from "../../core/agent/AgentContext.ts";
+export type { AgentContext, PlatformContext } from "../../core/agent/AgentContext.ts";
 export {
   AgentStorage,
   SqlCursor,
@@ -102,7 +102,7 @@ export {
 } from "../../core/outgoing/OutgoingWebhook.ts";
 export { McpRequestFailed } from "../../core/mcp/McpClients.ts";
 export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
-export type { McpServersState } from "../../core/mcp/McpOffers.ts";
+export type { McpServersState, McpServersState as MCPServersState } from "../../core/mcp/McpOffers.ts"; // prettier-ignore
 export { MCP_SERVER_ID_MAX_LENGTH, normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
 export { StoredOAuthProvider, type OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/McpServerOptions.ts";

@@ -20,6 +20,7 @@ type AnyMethod = (...args: never[]) => unknown;
 
 /** Members that `Agent` defines, which are never RPC. A test compares the list with the class. */
 export type BaseMember =
+  | "__DURABLE_OBJECT_BRAND"
   | "_checkFibers"
   | "_expireKept"
   | "abortSubAgent"

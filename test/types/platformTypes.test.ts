@@ -49,7 +49,17 @@ interface Env {
   readonly EMAIL: SendEmail;
 }
 
+interface DurableObjectState {
+  readonly id: PlatformId;
+  readonly storage: { readonly sql: object; deleteAll(): Promise<void> };
+  waitUntil(promise: Promise<unknown>): void;
+  abort(reason?: string): never;
+}
+
 class Mailbox extends Agent<Env> {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+  }
   async write(): Promise<void> {
     await this.sendEmail({ binding: this.env.EMAIL, from: "a@x.com", to: "b@x.com", subject: "Hi", text: "x" }); // prettier-ignore
   }
@@ -70,6 +80,7 @@ it("a binding of the platform's type makes stubs of its own type, or of the agen
   expectTypeOf(stub).returns.resolves.toEqualTypeOf<PlatformStub<Mailbox>>();
   const own = () => getAgentByName<Env, Mailbox>(binding, "ada");
   expectTypeOf(own).returns.resolves.toEqualTypeOf<AgentStub<Mailbox>>();
+  expectTypeOf<Mailbox>().toExtend<{ __DURABLE_OBJECT_BRAND: never }>();
   // @ts-expect-error no binding
   void (() => getAgentByName({ get: () => 1 }, "ada"));
 });
