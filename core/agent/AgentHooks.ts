@@ -170,26 +170,26 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   /** Hook: an instance reported progress. */
   onWorkflowProgress(
     _callback: WorkflowHookArgument<WorkflowProgressCallback<never>>,
-    _workflowId?: string,
-    _progress?: never,
+    _workflowId: string,
+    _progress: never,
   ): void | Promise<void> {}
   /** Hook: an instance completed. */
   onWorkflowComplete(
     _callback: WorkflowHookArgument<WorkflowCompleteCallback<never>>,
-    _workflowId?: string,
-    _result?: never,
+    _workflowId: string,
+    _result: never,
   ): void | Promise<void> {}
   /** Hook: an instance failed. */
   onWorkflowError(
     _callback: WorkflowHookArgument<WorkflowErrorCallback>,
-    _workflowId?: string,
-    _error?: string,
+    _workflowId: string,
+    _error: string,
   ): void | Promise<void> {}
   /** Hook: an instance sent an event of its own. */
   onWorkflowEvent(
     _callback: WorkflowHookArgument<WorkflowEventCallback<never>>,
-    _workflowId?: string,
-    _event?: never,
+    _workflowId: string,
+    _event: never,
   ): void | Promise<void> {}
   /** Hook: a report of any type. Default: calls the hook of its type. */
   async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {

@@ -39,7 +39,11 @@ export {
   type CallableMetadata,
 } from "../../core/agent/callable.ts";
 export { CallKeyTaken } from "../../core/call/durableCall.ts";
-export { Connection, type ConnectionMessage } from "../../core/connection/Connection.ts";
+export {
+  Connection,
+  type ConnectionMessage,
+  type ConnectionMessage as WSMessage,
+} from "../../core/connection/Connection.ts";
 export {
   AgentDestroyed,
   AgentDiscarded,

@@ -57,14 +57,16 @@ interface DurableObjectState {
 }
 
 class Mailbox extends Agent<Env> {
+  readonly sender: SendEmail;
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
+    this.sender = env.EMAIL;
   }
   async write(): Promise<void> {
-    await this.sendEmail({ binding: this.env.EMAIL, from: "a@x.com", to: "b@x.com", subject: "Hi", text: "x" }); // prettier-ignore
+    await this.sendEmail({ binding: this.sender, from: "a@x.com", to: "b@x.com", subject: "Hi", text: "x" }); // prettier-ignore
   }
-  override onWorkflowProgress(name: string, id: string, progress: unknown): void {
-    void [name.length, id.length, progress];
+  override onWorkflowProgress(name: string, id: string, progress: { percent: number }): void {
+    void [name.length, id.length, progress.percent];
   }
   override async onWorkflowComplete(_name: string, _id: string, _result?: unknown) {}
   override onWorkflowError(_name: string, _id: string, error: string): void {
