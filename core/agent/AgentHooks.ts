@@ -149,10 +149,10 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
     name,
     id,
   }: FiberRecoveryContext): Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult {
-    this.log.warn(
-      "a fiber was interrupted and nobody looks after it; override onFiberRecovered to do so",
-      { fiber: name, id },
-    );
+    this.log.warn("a fiber was interrupted, and nothing recovers it; override onFiberRecovered", {
+      fiber: name,
+      id,
+    });
   }
 
   /**

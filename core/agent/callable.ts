@@ -26,12 +26,12 @@ const marked = new WeakMap<object, CallableMetadata>();
 export function callable(metadata: CallableMetadata = {}) {
   if (metadata.durable === true && metadata.streaming === true)
     throw new TypeError(
-      "@callable(): a streaming method can't be durable: give its answer with this.stream(key), which outlives hosts, in a durable method",
+      "@callable(): a streaming method can't be durable: write the answer with this.stream(key), which survives the loss of a host, in a durable method",
     );
   return function mark(target: unknown, _context?: unknown, descriptor?: PropertyDescriptor): void {
     const method: unknown = descriptor === undefined ? target : descriptor.value;
     if (typeof method !== "function")
-      throw new TypeError("@callable() goes before a method of an Agent class");
+      throw new TypeError("@callable() decorates a method of an Agent class");
     marked.set(method, metadata);
   };
 }

@@ -33,7 +33,7 @@ export function changeState(
   if (verdict instanceof Promise) {
     verdict.catch(() => undefined);
     throw new TypeError(
-      "validateStateChange is async: it decides before the state is set, so it can't wait. Nothing was changed",
+      "validateStateChange must be synchronous, because it decides before the state is set. Nothing was changed",
     );
   }
   runtime.writeState(next, {

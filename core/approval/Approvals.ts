@@ -222,7 +222,7 @@ export class Approvals {
     if (row !== undefined) return row;
     const { class: className, name } = this.agent.id;
     throw new Error(
-      `${className}/${name} has asked for no approval "${which}": getApprovals() lists those that it has`,
+      `${className}/${name} has no approval "${which}": getApprovals() lists its approvals`,
     );
   }
 

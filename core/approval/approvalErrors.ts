@@ -34,7 +34,7 @@ export class ApprovalClosed extends Data.TaggedError("ApprovalClosed")<{
 }> {
   override get message(): string {
     const { approval, status, by } = this;
-    return `approval "${approval}" can't be decided any more: it is ${status}${by === null ? "" : ` by ${by}`}`;
+    return `approval "${approval}" can no longer be decided: it is ${status}${by === null ? "" : ` by ${by}`}`;
   }
 }
 
@@ -45,6 +45,6 @@ export class ApprovalNotDurable extends Data.TaggedError("ApprovalNotDurable")<{
   readonly turn: string;
 }> {
   override get message(): string {
-    return `approval "${this.approval}": this turn (${this.turn}) can't wait for people. Ask in a workflow (runWorkflow) or in a fiber (startFiber)`;
+    return `approval "${this.approval}": a turn of this kind (${this.turn}) can't wait for people. Ask in a workflow (runWorkflow) or in a fiber (startFiber)`;
   }
 }

@@ -46,7 +46,9 @@ export interface ApprovalToken {
 export function approvalSecret(env: unknown): { readonly secret?: string; readonly fault: string } {
   const secret = (env as Readonly<Record<string, unknown>> | undefined)?.[APPROVAL_SECRET];
   if (typeof secret !== "string" || secret === "")
-    return { fault: `${APPROVAL_SECRET} is not set: give hosts and gateways the same random text` };
+    return {
+      fault: `${APPROVAL_SECRET} is not set: set it to the same random text for hosts and gateways`,
+    };
   if (secret.length >= SECRET_CHARS_MIN) return { secret, fault: "" };
   return { fault: `${APPROVAL_SECRET} is shorter than ${SECRET_CHARS_MIN} characters` };
 }
@@ -76,7 +78,7 @@ export function makeApprovalLink({
   checkBy(by);
   if (!URL.canParse(origin) || !/^https?:$/.test(new URL(origin).protocol))
     throw new TypeError(
-      `origin of an approval's link is where gateways are reached: "https://agents.example.com". It is ${JSON.stringify(origin)}`,
+      `origin of an approval's link must be the gateways' origin, as in "https://agents.example.com", not ${JSON.stringify(origin)}`,
     );
   const { secret, fault } = approvalSecret(env);
   if (secret === undefined) throw new TypeError(`approvalLink: ${fault}`);

@@ -67,8 +67,7 @@ export class BudgetExceeded extends Data.TaggedError("BudgetExceeded")<{
 }> {
   override get message(): string {
     const { budget, amount, used, limit, resetsAt } = this;
-    const again =
-      resetsAt === null ? "" : `; it begins anew at ${new Date(resetsAt).toISOString()}`;
-    return `the budget "${budget}" has ${Math.max(0, limit - used)} left of ${limit}, and ${amount} was asked for${again}`;
+    const again = resetsAt === null ? "" : `; it resets at ${new Date(resetsAt).toISOString()}`;
+    return `the budget "${budget}" has ${Math.max(0, limit - used)} left of ${limit}, but ${amount} was requested${again}`;
   }
 }

@@ -133,7 +133,7 @@ export class Budgets {
     if (known !== undefined) {
       if (known.budget !== budget)
         throw new TypeError(
-          `the key "${key}" is of a reservation of the budget "${known.budget}", and "${budget}" asked for it`,
+          `the key "${key}" belongs to a reservation of the budget "${known.budget}", not of "${budget}"`,
         );
       return this.handle(key, known.budget);
     }
@@ -291,7 +291,7 @@ export class Budgets {
     const names = this.read(`SELECT name FROM ${BUDGETS}`).map(([name]) => String(name));
     if (names.length >= BUDGETS_MAX && !names.includes(budget))
       throw new RangeError(
-        `an agent has at most ${BUDGETS_MAX} budgets: name one after what is spent, not after who spends it`,
+        `an agent has at most ${BUDGETS_MAX} budgets: name a budget after what is spent, not after who spends it`,
       );
   }
 
@@ -331,11 +331,11 @@ function check(budget: string, amount: number, options: SpendOptions): void {
   const { limit, per, key } = options;
   if (typeof limit !== "number" || !(limit >= 0))
     throw new TypeError(
-      `the limit of the budget "${budget}" is ${String(limit)}; it is a number from 0`,
+      `the limit of the budget "${budget}" is ${String(limit)}; it must be a number from 0`,
     );
   if (per !== undefined && per !== "ever" && !Object.hasOwn(BEGINS, per))
     throw new TypeError(
-      `per of the budget "${budget}" is ${JSON.stringify(per)}; it is "minute", "hour", "day", "week", "month" or "ever"`,
+      `per of the budget "${budget}" is ${JSON.stringify(per)}; it must be "minute", "hour", "day", "week", "month" or "ever"`,
     );
   if (key !== undefined && (typeof key !== "string" || key === "" || key.length > KEY_LENGTH_MAX))
     throw new TypeError(`a key of a reservation has 1 to ${KEY_LENGTH_MAX} characters`);
@@ -343,5 +343,5 @@ function check(budget: string, amount: number, options: SpendOptions): void {
 
 function checkAmount(amount: number, what: string): void {
   if (typeof amount !== "number" || !Number.isFinite(amount) || amount < 0)
-    throw new TypeError(`${what} is ${String(amount)}; it is a number from 0`);
+    throw new TypeError(`${what} is ${String(amount)}; it must be a number from 0`);
 }

@@ -4,7 +4,7 @@
  *
  * 1. While the shard has no owner, or the owner answers `notHere`, nothing was done: the call is
  *    sent again until its deadline.
- * 2. If the owner is lost while it has the call, the call may have been done. A `repeatable` one is
+ * 2. If the owner is lost while it has the call, the call may have run. A `repeatable` one is
  *    sent to the new owner; any other fails with `CallLost`. The answer `late` counts the same: it
  *    is of an owner that was frozen past its lease, or whose agent was discarded during the call.
  * 3. `offer` and `give` send once, without waiting. Offers of one sender to an agent stay in order.
@@ -364,7 +364,9 @@ export class CallClient {
       return { reply, body };
     const { blobs } = this.parts;
     if (!reply.blob.startsWith(ANSWER_BLOBS))
-      throw new AgentUnreachable({ message: "the answer names a blob that holds no answer" });
+      throw new AgentUnreachable({
+        message: "the answer refers to a blob that does not contain an answer",
+      });
     const whole = await blobs.get(reply.blob);
     if (whole === undefined) throw new AgentUnreachable({ message: "the answer's body is gone" });
     // A blob that stays behind only costs space.
@@ -382,4 +384,4 @@ const unreachable = (what: string, why: string): AgentUnreachable =>
 
 const HOST_LOST = "its host was lost while it had the call";
 const lost = (what: string, why: string): CallLost =>
-  new CallLost({ message: `${what} can't be reached: ${why}; the call may have been done` });
+  new CallLost({ message: `${what} can't be reached: ${why}; the call may have run` });

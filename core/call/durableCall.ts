@@ -22,7 +22,7 @@ const HALF = /\p{Surrogate}/u;
 export function checkCallKey(key: unknown): asserts key is string {
   const isText = typeof key === "string" && !HALF.test(key);
   if (isText && key !== "" && key.length <= KEY_CHARS_MAX) return;
-  throw new TypeError(`the key of a call is text of 1 to ${KEY_CHARS_MAX} characters`);
+  throw new TypeError(`the key of a call must be text of 1 to ${KEY_CHARS_MAX} characters`);
 }
 
 /** A call has the key of another one, of another method or with other arguments. It did not run. */
@@ -31,12 +31,12 @@ export class CallKeyTaken extends Data.TaggedError("CallKeyTaken")<{
   readonly method: string;
 }> {
   override get message(): string {
-    return `${this.method}: the key "${this.key}" is of another call, with another method or other arguments: give each call a key of its own`;
+    return `${this.method}: the key "${this.key}" belongs to another call, with another method or other arguments: use a separate key for each call`;
   }
 }
 
 /** A call with a key of a method that is not durable: repeated, it would run again. */
 export const notDurable = (method: string): Error =>
   new Error(
-    `Method ${method} is not durable, so a call of it has no key: mark it @callable({ durable: true })`,
+    `Method ${method} is not durable, so a call of it can't have a key: mark it @callable({ durable: true })`,
   );

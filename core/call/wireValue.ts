@@ -54,6 +54,6 @@ function asJson(value: object, toJSON: object, what: string, path: string): unkn
 const LOST = [Map, Set, WeakMap, WeakSet, Promise, RegExp, Error, ArrayBuffer, Request, Response];
 
 const refused = (what: string, path: string, is: string): TypeError =>
-  new TypeError(`${placed(what, path)} is ${is}, which JSON can't carry`);
+  new TypeError(`${placed(what, path)} is ${is}, which JSON can't represent`);
 
 const placed = (what: string, path: string): string => (path === "" ? what : `${what}: ${path}`);

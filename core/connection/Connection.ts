@@ -117,7 +117,7 @@ export class Connection<TState = unknown> {
   close(code = 1000, reason = ""): void {
     if (!Number.isInteger(code) || code < CODE_MIN || code > CODE_MAX || CODES_UNSENDABLE.has(code))
       throw new RangeError(
-        `A close code is 1000-4999 and none of 1004, 1005, 1006, 1015; got ${code}`,
+        `A close code must be 1000-4999, without 1004, 1005, 1006 and 1015, not ${code}`,
       );
     // As by every WebSocket: JavaScript may pass anything.
     const text = String(reason);

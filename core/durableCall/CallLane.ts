@@ -140,13 +140,13 @@ const endOf = (end: JobEnd): CallEnd =>
     : { error: null, result: (end.value as string | undefined) ?? null };
 
 const notRun = (key: string): Error =>
-  new Error(`the call "${key}" was removed from the agent's queue before it ran: make it again`);
+  new Error(`the call "${key}" was removed from the agent's queue before it ran: call again`);
 
 function resultOf(key: string, { error, result, kept }: EndedCall): unknown {
   if (error !== null) throw errorOfFailure(error);
   if (!kept)
     throw new Error(
-      `the call "${key}" is done, but newer results took the place of its own: read what it stored in the agent`,
+      `the call "${key}" is done, but its result is no longer kept: read what it stored in the agent`,
     );
   return result === null ? undefined : JSON.parse(result);
 }

@@ -93,9 +93,7 @@ export abstract class ObjectActor extends Agent {
   #fetch(request: Request): Response | Promise<Response> {
     const { fetch } = this.#handlers;
     if (typeof fetch !== "function")
-      throw new TypeError(
-        `${this.objectClass.name} has no fetch(): call its methods by their names`,
-      );
+      throw new TypeError(`${this.objectClass.name} has no fetch(): call its methods by name`);
     return fetch.call(this.#object, request);
   }
 
@@ -187,7 +185,9 @@ export abstract class ObjectActor extends Agent {
       set: (atMs) => {
         this.#runtime.assertMayWrite();
         if (atMs !== null && typeof this.#handlers.alarm !== "function")
-          throw new TypeError(`${this.objectClass.name} has no alarm(): setAlarm() needs it`);
+          throw new TypeError(
+            `${this.objectClass.name} has no alarm() handler, which setAlarm() requires`,
+          );
         for (const { id } of this.#alarmRows()) scheduler.cancel(id);
         if (atMs === null) return;
         scheduler.add({

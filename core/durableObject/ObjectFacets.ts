@@ -81,7 +81,7 @@ export class ObjectFacets {
     const address = ObjectId.addressOf(facetId);
     if (address === undefined)
       throw new TypeError(
-        `facets.get("${name}"): id is one that a binding's idFromName() or newUniqueId() returned, or left out`,
+        `facets.get("${name}"): id must be the result of a binding's idFromName() or newUniqueId(), or be left out`,
       );
     const facet = nameWithin(className, name);
     if (table.isDeleted(className, facet)) await this.#end(className, facet);
@@ -125,6 +125,6 @@ function classNameOf(given: unknown): string {
   if (given instanceof AgentNamespace) return given.className;
   if (typeof given === "function" && given.name !== "") return given.name;
   throw new TypeError(
-    "facets.get(): class is one that the module exports: ctx.exports.<Name>, or the class itself",
+    "facets.get(): class must be a class that the module exports: ctx.exports.<Name>, or the class itself",
   );
 }

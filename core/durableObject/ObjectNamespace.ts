@@ -35,7 +35,7 @@ export class ObjectNamespace<A = unknown> extends AgentNamespace<A> {
   override get(id: AgentInstanceId, options: StubOptions = {}): AgentStub<A> {
     const address = ObjectId.addressOf(id);
     if (address?.class !== this.className)
-      throw new TypeError(`get() of ${this.className} takes an id of idFromName(), idFromString() or newUniqueId() of this binding`); // prettier-ignore
+      throw new TypeError(`get() of ${this.className} takes an id from idFromName(), idFromString() or newUniqueId() of this binding`); // prettier-ignore
     return makeStub<A>(AgentNamespace.callsOf(this), address, { ...options, objectId: id });
   }
 

@@ -71,7 +71,7 @@ export class ObjectSocket {
   /** The other end, which its server has accepted; throws `TypeError` for any other value. */
   static accepted(client: unknown): ObjectSocket {
     if (!(client instanceof ObjectSocket) || !client.#isClient)
-      throw new TypeError("webSocket of a Response is the client's end of a WebSocketPair");
+      throw new TypeError("webSocket of a Response must be the client's end of a WebSocketPair");
     const server = client.#peer!;
     if (server.#mode === undefined)
       throw new TypeError(
@@ -141,7 +141,7 @@ export class ObjectSocket {
     const { length } = new TextEncoder().encode(text);
     if (length > ATTACHMENT_BYTES_MAX)
       throw new RangeError(
-        `An attachment has at most ${ATTACHMENT_BYTES_MAX} bytes; this one has ${length}. Keep it in ctx.storage, and its key here`,
+        `An attachment has at most ${ATTACHMENT_BYTES_MAX} bytes, but this one has ${length}. Store it in ctx.storage, and attach its key`,
       );
     this.#attachment = text;
     this.#connection?.setState(this.#kept());
@@ -168,7 +168,7 @@ export class ObjectSocket {
   #accept(mode: SocketMode, tags: ReadonlyArray<string>): void {
     if (this.#isClient)
       throw new TypeError(
-        "This is the client's end of a WebSocketPair: return it in a Response, and accept the other",
+        "This is the client's end of a WebSocketPair: return it in a Response, and accept the other end",
       );
     if (this.#mode !== undefined) throw new TypeError("This socket was accepted already");
     this.#mode = mode;
@@ -178,7 +178,7 @@ export class ObjectSocket {
   #assertAccepted(call: string): void {
     if (this.#mode === undefined)
       throw new TypeError(
-        `${call}() of a socket that was not accepted: call ctx.acceptWebSocket(socket), or socket.accept()`,
+        `${call}() was called on a socket that was not accepted: call ctx.acceptWebSocket(socket), or socket.accept()`,
       );
   }
 

@@ -117,7 +117,7 @@ export class ObjectSockets {
     const known = this.#sockets.get(connection);
     if (known !== undefined) return known;
     if (keptOf(connection).mode === "live") {
-      connection.close(CLOSE_RESTARTED, "The object has started anew");
+      connection.close(CLOSE_RESTARTED, "The object was restarted");
       return undefined;
     }
     const socket = ObjectSocket.of(connection);

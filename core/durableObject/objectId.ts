@@ -72,6 +72,6 @@ export function parseObjectId(className: string, text: string): ObjectId {
     // Not a name: said below.
   }
   throw new TypeError(
-    `"${text}" is not an id of ${className}: take the text of an id's toString()`,
+    `"${text}" is not an id of ${className}: use the text that an id's toString() returns`,
   );
 }

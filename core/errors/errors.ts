@@ -37,7 +37,7 @@ export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
 }> {
   override get message(): string {
     const { bytes, bytesMax } = this;
-    return `the state was not changed: it would be ${sizeOf(bytes)} of JSON, the limit is ${sizeOf(bytesMax)} (stateBytesMax of the class's options, or the host's --state-bytes-max). Keep what is large in SQL`;
+    return `the state was not changed: it would be ${sizeOf(bytes)} of JSON, and the limit is ${sizeOf(bytesMax)} (stateBytesMax of the class's options, or the host's --state-bytes-max). Keep large data in SQL`;
   }
 }
 
@@ -50,7 +50,7 @@ export class CommitTooLarge extends Data.TaggedError("CommitTooLarge")<{
   readonly bytesMax: number;
 }> {
   override get message(): string {
-    return `more than ${sizeOf(this.bytesMax)} would be uncommitted (commitBytesMax of the class's options, or the host's --commit-bytes-max); the statement changed nothing. Write in parts, with await this.ctx.storage.sync() between them`;
+    return `the statement changed nothing, because more than ${sizeOf(this.bytesMax)} would be uncommitted (commitBytesMax of the class's options, or the host's --commit-bytes-max). Write in parts, with await this.ctx.storage.sync() between them`;
   }
 }
 
@@ -81,7 +81,7 @@ export class CeilingReached extends Data.TaggedError("CeilingReached")<{
 }> {
   override get message(): string {
     const flag = this.option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-    return `an agent can have ${this.max} ${this.of} at most (${this.option} of the class's options, or the host's --${flag}); nothing was changed. ${this.advice}`;
+    return `an agent can have at most ${this.max} ${this.of} (${this.option} of the class's options, or the host's --${flag}); nothing was changed. ${this.advice}`;
   }
 }
 
@@ -94,7 +94,7 @@ export class TurnTimedOut extends Data.TaggedError("TurnTimedOut")<{
   readonly seconds: number;
 }> {
   override get message(): string {
-    return `the turn did not end within ${this.seconds} s and was given up; nothing that it does from then on is stored (turnSeconds of the class's options, or the host's --turn-seconds). Pass getCurrentAgent().signal to what it waits for, or do long work in the queue, a workflow or a fiber`;
+    return `the turn did not end within ${this.seconds} s and was given up; nothing that it does afterwards is stored (turnSeconds of the class's options, or the host's --turn-seconds). Pass getCurrentAgent().signal to what it waits for, or do long work in the queue, a workflow or a fiber`;
   }
 }
 
@@ -119,7 +119,7 @@ export class ConnectionFailed extends Data.TaggedError("ConnectionFailed")<{
  */
 export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
   override get message(): string {
-    return "The agent moved to another host while this was running; what the turn had not stored is gone";
+    return "The agent moved to another host while this was running; unstored writes of the turn are lost";
   }
 }
 

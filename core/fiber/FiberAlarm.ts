@@ -62,7 +62,7 @@ export class FiberAlarm {
 function checked(intervalMs: number, { log }: Pick<AgentWork, "log">): number {
   if (intervalMs >= ALARM_MS_MIN && Number.isFinite(intervalMs)) return intervalMs;
   log.error(
-    `static options.keepAliveIntervalMs can't be ${intervalMs}: it is at least ${ALARM_MS_MIN}. The default is used`,
+    `static options.keepAliveIntervalMs is ${intervalMs}, but must be at least ${ALARM_MS_MIN}. The default is used`,
   );
   return FIBER_OPTIONS_DEFAULT.keepAliveIntervalMs;
 }

@@ -98,7 +98,7 @@ export class FiberApi {
 
 function assertName(name: unknown): string {
   if (typeof name === "string" && name !== "") return name;
-  throw new TypeError("A fiber is named: runFiber(name, async (context) => …)");
+  throw new TypeError("A fiber needs a name: runFiber(name, async (context) => …)");
 }
 
 const inspectionOf = (row: FiberRow | undefined): FiberInspection | null =>

@@ -54,7 +54,7 @@ export class FiberApprovals implements KeptOfFibers {
     if (before === undefined) this.begin(key, name, question);
     else if (before.prompt !== (question.prompt ?? null))
       throw new TypeError(
-        `approval "${name}": this fiber has asked it with another prompt. Give each question a name of its own`,
+        `approval "${name}": this fiber has already asked it with another prompt. Use a separate name for each question`,
       );
     await this.agent.flush();
     await this.notify(key, question);
@@ -91,7 +91,7 @@ export class FiberApprovals implements KeptOfFibers {
     if (ms > WAIT_MS_MAX) throw new RangeError(`approval "${name}" waits longer than a year`);
     if (this.approvals.list({ status: "waiting" }).length >= WAITING_MAX)
       throw new RangeError(
-        `approval "${name}" was not asked for: ${WAITING_MAX} of this agent wait for an answer already`,
+        `approval "${name}" was not requested: ${WAITING_MAX} approvals of this agent are already waiting`,
       );
     this.approvals.ask({ key, name, prompt, expiresAt: this.agent.time.nowMs() + ms });
   }

@@ -285,12 +285,9 @@ export class Fibers {
       this.#restIfDone();
     } catch (error) {
       if (this.#runtime.leaving.fired) return;
-      this.#runtime.log.error(
-        "interrupted fibers could not be looked after; the alarm tries again",
-        {
-          error: messageOf(error),
-        },
-      );
+      this.#runtime.log.error("interrupted fibers could not be recovered; the alarm tries again", {
+        error: messageOf(error),
+      });
     }
   }
 
@@ -311,7 +308,7 @@ export class Fibers {
       emit("fiber:run:interrupted", {}, row.createdMs);
     }
     if (row.recoveries >= RECOVERIES_MAX) {
-      this.#giveUp(row, `its recovery was begun ${row.recoveries} times and never ended`);
+      this.#giveUp(row, `its recovery was started ${row.recoveries} times and never ended`);
       return emit("fiber:recovery:skipped", { reason: "max_attempts_exceeded" }, row.createdMs);
     }
     this.table.interrupt(id);

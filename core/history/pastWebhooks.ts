@@ -116,9 +116,9 @@ function obstacleOf({ turns }: JournalHead, { others }: PastEnd): string | undef
     if (kind === "start" || (isWebhook(turn) && isOver(turn))) continue;
     // Results of a step of a turn that goes on change nothing.
     if (isWebhook(turn) && turn.state === undefined && turn.sql === undefined) continue;
-    return `it shares its commit with a ${kind}${isWebhook(turn) ? " that went on" : ""}`;
+    return `it shares its commit with a ${kind}${isWebhook(turn) ? " that continued" : ""}`;
   }
-  return others.length === 0 ? undefined : `while it ran, a ${others[0]} wrote`;
+  return others.length === 0 ? undefined : `a ${others[0]} wrote while it ran`;
 }
 
 const inputOf = ({ cause, attempts, steps }: PastTurn, head: JournalHead): PastInput => ({

@@ -10,7 +10,7 @@ const FIRST_BYTES = 16 * 1024;
 
 /** The text of the 413. */
 export const tooLarge = (limit: number): string =>
-  `Content too large: at most ${limit} bytes are taken here`;
+  `Content too large: at most ${limit} bytes are accepted here`;
 
 export class BodyBuffer {
   #bytes: Uint8Array;

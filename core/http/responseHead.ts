@@ -79,7 +79,7 @@ const REASONS: Readonly<Record<number, string>> = {
 export const reasonPhrase = (status: number): string => {
   if (Number.isInteger(status) && status >= 200 && status <= 999)
     return REASONS[status] ?? "Unknown";
-  throw new RangeError(`A response's status is an integer from 200 to 999, not ${status}`);
+  throw new RangeError(`A response's status must be an integer from 200 to 999, not ${status}`);
 };
 
 /**
@@ -112,7 +112,7 @@ export const headerEncoding = (name: string, value: string): "ascii" | "latin1" 
     throw new TypeError(`Not a header: ${JSON.stringify(name)} with a value of ${typeof value}`);
   if (PRINTABLE.test(value)) return "ascii";
   if (LATIN1.test(value)) return "latin1";
-  throw new TypeError(`The value of header ${name} holds a character that may not be sent`);
+  throw new TypeError(`The value of header ${name} contains a character that is not allowed`);
 };
 
 export type HeaderOwner = "handler" | "server" | "connection";
@@ -145,5 +145,5 @@ export const assertSendable = ({ status, headers, body }: HttpResponse): void =>
   reasonPhrase(status);
   for (const [name, value] of headers) headerEncoding(name, value);
   if (typeof body !== "string" && !(body instanceof Uint8Array))
-    throw new TypeError(`A response's body is text or bytes, not ${typeof body}`);
+    throw new TypeError(`A response's body must be text or bytes, not ${typeof body}`);
 };

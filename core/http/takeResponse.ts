@@ -80,8 +80,8 @@ function take(response: unknown, by: string): Taken {
   }
   if (parts !== undefined) return { status, headers, body: parts.body };
   const body = response.body as ReadableStream | null | undefined;
-  if (response.bodyUsed === true) throw unsendable(by, "its body was read already");
-  if (body?.locked === true) throw unsendable(by, "its body is locked by somebody who reads it");
+  if (response.bodyUsed === true) throw unsendable(by, "its body was already read");
+  if (body?.locked === true) throw unsendable(by, "its body is being read (locked)");
   return body === null ? { status, headers, body: "" } : { status, headers, response };
 }
 
@@ -91,7 +91,7 @@ async function whole(
 ): Promise<ResponseParts> {
   const body: unknown = await response.arrayBuffer();
   if (Object.prototype.toString.call(body) !== "[object ArrayBuffer]")
-    throw unsendable(by, "its arrayBuffer() is none");
+    throw unsendable(by, "its arrayBuffer() returned something else");
   return { status, headers, body: new Uint8Array(body as ArrayBuffer) };
 }
 

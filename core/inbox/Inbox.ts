@@ -50,7 +50,7 @@ export type PublishResult =
 /** A later owner of the shard consumes its inputs. */
 export class ConsumerTaken extends Data.TaggedError("ConsumerTaken")<{ readonly shard: ShardId }> {
   override get message(): string {
-    return `A later owner of shard ${this.shard} consumes it already`;
+    return `A later owner of shard ${this.shard} already consumes it`;
   }
 }
 

@@ -255,7 +255,7 @@ export class Mailbox {
     const answered = (): void => input.answer(head.reply, REFUSED);
     if (input.direct === undefined)
       return void this.deadLetter(input, reason).then(answered, () => input.nak(REREAD_MS));
-    this.agent.log.warn("a webhook is refused", {
+    this.agent.log.warn("a webhook was refused", {
       key: head.key,
       delivery: head.delivery,
       reason,
@@ -265,7 +265,7 @@ export class Mailbox {
 
   private async deadLetter(input: AgentInput, reason: string): Promise<void> {
     const { seq } = input;
-    this.agent.log.error("an input can't be run; it goes to the dead letters", { seq, reason });
+    this.agent.log.error("an input can't be run; it becomes a dead letter", { seq, reason });
     await this.host.deadLetter(input, { reason, undone: false });
     input.ack();
   }

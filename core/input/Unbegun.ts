@@ -69,7 +69,7 @@ export class Unbegun {
   /** The error of an input whose last attempt did not end, and which has none left. */
   exhausted(id: AgentId, key: string): string {
     const why = this.endings.of(id, key)?.reason;
-    const text = "its attempts are exhausted; the last one did not end";
+    const text = "its attempts are exhausted, and the last one did not end";
     return why === undefined ? text : `${text}: ${why}`;
   }
 

@@ -45,7 +45,7 @@ export async function runMail(
   const told = { from, to, ...(subject === null ? {} : { subject: decodeWords(subject) }) };
   agent.emit("email:receive", told);
   if (typeof agent.agent.onEmail !== "function") {
-    agent.log.warn("a mail came, and the agent has no onEmail: it is dropped", told);
+    agent.log.warn("a mail was dropped, because the agent has no onEmail", told);
     return;
   }
   await agent.agent.onEmail(email);
@@ -60,7 +60,7 @@ function tellRejected(agent: MailAgent, email: AgentEmail, reason: string): void
     agent.log.info("a mail was rejected", { from, to, reason, told: draft !== undefined });
   } catch (error) {
     // Without a relay or a valid address nobody can be notified; the message itself was handled.
-    agent.log.warn("a mail was rejected, and its sender can't be told", {
+    agent.log.warn("a mail was rejected, but its sender can't be notified", {
       from,
       to,
       reason,

@@ -45,7 +45,7 @@ export async function* readFromBase(
       const base = await findBase(id, after, sources);
       if (base === undefined)
         throw new CorruptFrame({
-          message: `event ${event.seq} follows event ${after}, which was trimmed, and no base of it can be read`,
+          message: `event ${event.seq} follows event ${after}, which was trimmed, and no base for it can be read`,
         });
       if (base.head.seq > (toSeq ?? Infinity))
         throw new HistoryTrimmed({ id, seq: event.seq, after, timeMs: decodeEvent(event.data).head.time }); // prettier-ignore

@@ -13,6 +13,6 @@ export class HistoryTrimmed extends Data.TaggedError("HistoryTrimmed")<{
 }> {
   override get message(): string {
     const { id, seq, timeMs } = this;
-    return `The history of ${addressKey(id)} is kept from event ${seq} of ${new Date(timeMs).toISOString()} on. What was before is trimmed; where it was archived, name the archive (--archive).`;
+    return `The history of ${addressKey(id)} starts with event ${seq} of ${new Date(timeMs).toISOString()}. Earlier events were trimmed. If they were archived, specify the archive (--archive).`;
   }
 }

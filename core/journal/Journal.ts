@@ -76,7 +76,9 @@ export interface JournalShape {
 
 /** The error of a `trim` that would leave no event. */
 export const pastTheEnd = (id: AgentId, keepFromSeq: Sequence): RangeError =>
-  new RangeError(`trim of ${addressKey(id)}: ${keepFromSeq} is after its last event, which stays`);
+  new RangeError(
+    `trim of ${addressKey(id)}: ${keepFromSeq} is after its last event, which must stay`,
+  );
 
 export class Journal extends Context.Service<Journal, JournalShape>()(
   "agents/core/journal/Journal",

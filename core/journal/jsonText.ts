@@ -24,7 +24,7 @@ export function jsonText(value: unknown, what: string): string | undefined {
   const text = JSON.stringify(value) as string | undefined;
   if (text !== undefined && isTooDeep(text))
     throw new RangeError(
-      `${what} is nested more than ${LEVELS_MAX} levels deep: keep lists or rows that refer to one another`,
+      `${what} is nested more than ${LEVELS_MAX} levels deep: use lists, or rows that refer to one another`,
     );
   return text;
 }

@@ -48,12 +48,14 @@ export function emailRoute(address: string, settings: EmailRouteSettings): Email
     new InvalidEmailRoute({ message: `emailRoute("${address}"): ${why}` });
   const { agent, entity } = settings;
   const className = typeof agent === "string" ? agent : agent?.name;
-  if (!className) throw wrong("agent: give a class, or its name as a string");
+  if (!className) throw wrong("agent: must be a class, or its name as a string");
   const [, local, domain, more] = /^([^@]+)@([^@]+)(.*)$/.exec(address) ?? [];
   if (local === undefined || domain === undefined || more !== "")
-    throw wrong("write it as local@domain; * may stand for either, or for a part of the first");
-  if (local.split("*").length > 2) throw wrong("one * in the part before the @ is enough");
-  if (domain !== "*" && domain.includes("*")) throw wrong("a domain is written out, or is * alone");
+    throw wrong(
+      "write it as local@domain; either may be *, and the part before the @ may contain one *",
+    );
+  if (local.split("*").length > 2) throw wrong("the part before the @ may contain only one *");
+  if (domain !== "*" && domain.includes("*")) throw wrong("the domain must be complete, or *");
   const pattern = new RegExp(
     `^${local.split("*").map(literal).join("(.+)")}@${domain === "*" ? ".+" : literal(domain)}$`,
     "i",

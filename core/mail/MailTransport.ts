@@ -64,7 +64,7 @@ export class MailTransport extends Context.Service<MailTransport, MailTransportS
 ) {}
 
 export const NO_RELAY =
-  "No mail relay is set: give SMTP_URL (smtp://user:password@relay.example.com:587), or --smtp-relay";
+  "No mail relay is configured: set SMTP_URL (smtp://user:password@relay.example.com:587) or --smtp-relay";
 
 export const NO_MAIL_TRANSPORT: MailTransportShape = {
   configured: false,

@@ -35,7 +35,7 @@ export async function signAgent(
   if (agentName === "") throw new TypeError("signAgentHeaders: the agent's name is empty");
   if (agentId === "") throw new TypeError("signAgentHeaders: the agent's id is empty");
   if (agentName.includes(":") || agentId.includes(":"))
-    throw new TypeError("signAgentHeaders: neither name nor id may hold a colon");
+    throw new TypeError("signAgentHeaders: name and id must not contain a colon");
   const timestamp = String(nowSeconds);
   const key = await keyOf(secret, "sign");
   const mac = await crypto.subtle.sign("HMAC", key, signedText(agentName, agentId, timestamp));

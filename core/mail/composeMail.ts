@@ -66,10 +66,10 @@ export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft
     bcc: readAddresses(content.bcc, "bcc", who),
   };
   const count = lists.to.length + lists.cc.length + lists.bcc.length;
-  if (lists.to.length === 0) throw new TypeError(`${who}: to: give at least one address`);
+  if (lists.to.length === 0) throw new TypeError(`${who}: to: at least one address is needed`);
   if (count > RECIPIENTS_MAX)
-    throw new TypeError(`${who}: ${count} recipients; at most ${RECIPIENTS_MAX} a message`);
-  if (text == null && html == null) throw new TypeError(`${who}: give text, html or both`);
+    throw new TypeError(`${who}: ${count} recipients, but a message has at most ${RECIPIENTS_MAX}`);
+  if (text == null && html == null) throw new TypeError(`${who}: text, html or both are needed`);
   return {
     ...(id === undefined ? {} : { id }),
     from: readAddress(content.from, "from", who),
@@ -107,19 +107,21 @@ export function mergeHeaders(
 function checkHeaders(headers: Readonly<Record<string, string>>, who: string): void {
   for (const [name, value] of Object.entries(headers)) {
     if (!HEADER_NAME.test(name))
-      throw new TypeError(`${who}: ${JSON.stringify(name)} is no header name`);
+      throw new TypeError(`${who}: ${JSON.stringify(name)} is not a header name`);
     if (OWN_HEADERS.test(name))
-      throw new TypeError(`${who}: the header ${name} is made of the message's own fields`);
+      throw new TypeError(
+        `${who}: the header ${name} can't be set: it is generated from the message's fields`,
+      );
     oneLine(value, `the header ${name}`, who);
   }
 }
 
 /** The text itself. Throws `TypeError` when it would break a header line. */
 export function oneLine(text: string, what: string, who: string): string {
-  if (typeof text !== "string") throw new TypeError(`${who}: ${what} is no string`);
+  if (typeof text !== "string") throw new TypeError(`${who}: ${what} is not a string`);
   // oxlint-disable-next-line no-control-regex
   if (/[\r\n\0]/.test(text))
-    throw new TypeError(`${who}: ${what} holds a line break, which would begin another header`);
+    throw new TypeError(`${who}: ${what} contains a line break, which would start another header`);
   return text;
 }
 
@@ -131,7 +133,7 @@ export function readAddress(given: EmailAddress, what: string, who: string): Mai
   ).trim();
   const name = oneLine(parts?.name ?? "", `the name in ${what}`, who);
   if (!ADDRESS.test(address) || splitAddress(address) === undefined)
-    throw new TypeError(`${who}: ${what}: ${JSON.stringify(given)} is no mail address`);
+    throw new TypeError(`${who}: ${what}: ${JSON.stringify(given)} is not a mail address`);
   return name === "" ? { address } : { address, name };
 }
 

@@ -40,7 +40,7 @@ export function composeReply(
 ): MailDraft {
   const who = "replyToEmail";
   const { fromName, body, contentType = "text/plain" } = options;
-  if (typeof body !== "string") throw new TypeError(`${who}: the body is text`);
+  if (typeof body !== "string") throw new TypeError(`${who}: the body must be text`);
   const original = email.headers.get("message-id");
   const draft = composeMail(
     {

@@ -60,7 +60,7 @@ export class McpApi {
     if (result.state === "failed") throw new Error(`The MCP server "${name}" can't be connected to: ${result.error}`); // prettier-ignore
     const found = await mcp.discoverIfConnected(id);
     if (found?.success) return { id, state: "ready" };
-    throw new Error(`The MCP server "${name}" does not say what it offers: ${found?.error ?? "the connection is gone"}`); // prettier-ignore
+    throw new Error(`The MCP server "${name}" could not list its tools: ${found?.error ?? "the connection is closed"}`); // prettier-ignore
   }
 
   /** The default store of an authorization's secrets. */
@@ -83,7 +83,7 @@ export class McpApi {
     const { sendIdentityOnConnect = true } = agent.options;
     // Clients must not see the agent's name, and the default path contains it.
     if (!sendIdentityOnConnect && callbackPath === undefined && callbackHost !== undefined)
-      throw new Error("addMcpServer needs a callbackPath where sendIdentityOnConnect is false");
+      throw new Error("addMcpServer needs a callbackPath if sendIdentityOnConnect is false");
     if (!sendIdentityOnConnect && callbackPath === undefined) return "";
     const steps = agentPath(agent.id);
     // For a name that no URL can contain (`acme/site`), the callback would reach another agent.

@@ -73,7 +73,7 @@ export class AgentNamespace<A = unknown> {
   ): Promise<void> {
     if (this.#mail === undefined)
       throw new Error(
-        `routeAgentEmail: this process takes no mail, so none was stored for ${this.className}. Use it in the module's email handler`,
+        `routeAgentEmail: this process does not receive mail, so nothing was stored for ${this.className}. Call it in the module's email handler`,
       );
     // An address that this installation signed is trusted, even that of a sub-agent.
     return this.#mail(isSigned ? agentId(this.className, name) : this.#idOf(name), mail);

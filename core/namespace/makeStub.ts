@@ -98,11 +98,11 @@ export function withKey<Stub extends object>(stub: Stub, key: string): Stub {
   const target = stubTarget(stub);
   if (target === undefined)
     throw new TypeError(
-      "withKey: the first argument is not a stub: take one from getAgentByName, or from a binding's getByName",
+      "withKey: the first argument is not a stub: get one with getAgentByName, or with a binding's getByName",
     );
   checkCallKey(key);
   const { client, id, options } = target;
   if (options.objectId !== undefined)
-    throw new TypeError("withKey: a Durable Object has no durable methods; an agent has");
+    throw new TypeError("withKey: only agents have durable methods, not Durable Objects");
   return makeStub(client, id, { ...options, key }) as Stub;
 }

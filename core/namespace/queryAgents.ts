@@ -42,13 +42,14 @@ export async function query<Row = Record<string, string | number | null>>(
     throw new TypeError(
       "query: the first argument is not an agent binding. Export the class from the module and use env.<ClassName>",
     );
-  if (typeof sql !== "string") throw new TypeError("query: the second argument is SQL, a string");
+  if (typeof sql !== "string")
+    throw new TypeError("query: the second argument must be SQL, as a string");
   if (!(seconds > 0 && seconds <= QUESTION_SECONDS_MAX))
-    throw new RangeError(`query: seconds is ${seconds}; give more than 0 and at most ${QUESTION_SECONDS_MAX}`); // prettier-ignore
+    throw new RangeError(`query: seconds is ${seconds}; it must be more than 0 and at most ${QUESTION_SECONDS_MAX}`); // prettier-ignore
   values.forEach((value, n) => {
     assertWireValue(value, `value ${n + 1} of the query`);
     if (typeof value === "object" && value !== null)
-      throw new TypeError(`value ${n + 1} of the query is an object: give its JSON text`);
+      throw new TypeError(`value ${n + 1} of the query is an object: pass its JSON text`);
   });
   const { className } = namespace;
   const answer = await askHosts(

@@ -67,7 +67,7 @@ export async function fetchFrom(
     sent = result.body.length === 0 ? undefined : result.body;
   }
   throw new Error(
-    `${REDACTION.url(request.url)} is forwarded by more than ${FORWARDS_MAX} sub-agents: does one forward it to itself?`,
+    `${REDACTION.url(request.url)} was forwarded by more than ${FORWARDS_MAX} sub-agents: does one forward it to itself?`,
   );
 }
 

@@ -113,7 +113,7 @@ function classSegment(className: string): string {
   const segment = camelCaseToKebabCase(className);
   if (segment === SUB_PREFIX || !/^[\w$-]+$/.test(segment))
     throw new Error(
-      `Cannot build an Agent path for the class "${className}": ${segment === SUB_PREFIX ? `"sub" is reserved` : "it is no class name"}.`,
+      `Cannot build an Agent path for the class "${className}": ${segment === SUB_PREFIX ? `"sub" is reserved` : "it is not a class name"}.`,
     );
   return segment;
 }

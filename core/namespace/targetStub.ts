@@ -33,7 +33,7 @@ export async function callStructured(
   const text = encodeObjectValue(args, what, (target) => {
     if (turn !== undefined) return turn.lend(target);
     throw new TypeError(
-      `${what}: ${target.constructor.name} is an RpcTarget, which only the code of an agent or of a Durable Object can pass: the callee calls it there, and a module's handlers have no address. Pass data`,
+      `${what}: ${target.constructor.name} is an RpcTarget, which only code of an agent or Durable Object can pass, because the callee has to reach it by an address. Pass data instead`,
     );
   });
   const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: false };
@@ -75,7 +75,7 @@ function borrow(client: CallClientSource, reference: TargetReference): object {
     async (...args: unknown[]): Promise<unknown> => {
       if (dropped)
         throw new Error(
-          `${method}: the RpcTarget of ${className}/${name} was disposed of, or the turn that received it has ended. Ask for it again`,
+          `${method}: the RpcTarget of ${className}/${name} was disposed of, or the turn that received it has ended. Request it again`,
         );
       const answer = callStructured(client, id, { kind: "target", target, method }, args);
       running.add(answer);

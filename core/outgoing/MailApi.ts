@@ -33,7 +33,7 @@ export class MailApi {
     const agent = this.#agent;
     if (email._secureRouted === true && options.secret === undefined)
       throw new TypeError(
-        "replyToEmail: this mail came by createSecureReplyEmailResolver: pass the same secret, so that the next reply comes home too, or secret: null to send it unsigned",
+        "replyToEmail: this mail was routed by createSecureReplyEmailResolver: pass the same secret, so that the next reply is routed too, or secret: null to send it unsigned",
       );
     const headers = await this.#agentHeaders(options.secret);
     const why = whyNoReply(email);
@@ -52,7 +52,7 @@ export class MailApi {
     const { binding, secret, retry, ...content } = options;
     if (typeof binding?.send !== "function")
       throw new TypeError(
-        "sendEmail: give the binding to send by: sendEmail({ binding: this.env.EMAIL, … })",
+        "sendEmail: the binding is missing: sendEmail({ binding: this.env.EMAIL, … })",
       );
     const headers = mergeHeaders(content.headers, await this.#agentHeaders(secret));
     const draft = composeMail({ ...content, headers });

@@ -44,7 +44,7 @@ export class Outgoing extends Context.Service<Outgoing, OutgoingShape>()(
 
 const missing = (): never => {
   throw new Error(
-    "sendWebhook: this process has no outgoing HTTP. Call it in an agent that a host runs",
+    "sendWebhook: this process can't send requests. Call it in an agent that a host runs",
   );
 };
 

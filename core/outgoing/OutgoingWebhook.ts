@@ -79,11 +79,11 @@ export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): Outgoin
   if (refusal !== undefined) throw new OutgoingWebhookRefused({ message: refusal });
   const body = JSON.stringify(call.body) as string | undefined;
   if (body === undefined)
-    throw new TypeError(`sendWebhook: the body is JSON; this one is ${typeof call.body}`);
+    throw new TypeError(`sendWebhook: the body must be JSON, not ${typeof call.body}`);
   const headers: Record<string, string> = {};
   for (const [name, value] of new Headers(options.headers)) {
     if (OWN_HEADERS.test(name))
-      throw new TypeError(`sendWebhook: the header ${name} is not the caller's to set`);
+      throw new TypeError(`sendWebhook: the header ${name} is set by the runtime`);
     headers[name] = value;
   }
   const standardWebhooks = options.standardWebhooks ?? false;
@@ -108,7 +108,7 @@ export function headersOf(
   const secret = secretName === undefined ? undefined : env[secretName];
   if (secretName !== undefined && typeof secret !== "string")
     throw new OutgoingWebhookRefused({
-      message: `The webhook can't be signed: the variable ${secretName} is not set any more`,
+      message: `The webhook can't be signed: the variable ${secretName} is no longer set`,
     });
   return {
     ...webhook.headers,
@@ -145,7 +145,9 @@ function standardKey(secret: string): Uint8Array {
     if (!secret.startsWith("whsec_")) throw new TypeError("no whsec_");
     return Uint8Array.from(atob(secret.slice("whsec_".length)), (c) => c.charCodeAt(0));
   } catch {
-    throw new TypeError("sendWebhook: a secret of Standard Webhooks is whsec_ followed by base64");
+    throw new TypeError(
+      "sendWebhook: a secret of Standard Webhooks must be whsec_ followed by base64",
+    );
   }
 }
 
@@ -157,7 +159,7 @@ function parseUrl(given: string | URL): URL {
     // The same refusal as for another protocol, below.
   }
   if (url?.protocol !== "https:" && url?.protocol !== "http:")
-    throw new TypeError(`sendWebhook: ${REDACTION.url(String(given))} is no http or https URL`);
+    throw new TypeError(`sendWebhook: ${REDACTION.url(String(given))} is not an http or https URL`);
   return url!;
 }
 

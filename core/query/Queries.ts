@@ -51,9 +51,7 @@ export class Queries implements QueriesShape {
 
   async answer(question: AgentsQuestion): Promise<Uint8Array<ArrayBuffer>> {
     if (this.unanswered >= WAITING_MAX)
-      throw new QueryRefused(
-        `More than ${WAITING_MAX} queries wait for an answer: ask again later`,
-      );
+      throw new QueryRefused(`More than ${WAITING_MAX} queries are waiting: try again later`);
     return this.inTurn(() => this.read(question));
   }
 

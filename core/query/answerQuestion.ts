@@ -20,7 +20,7 @@ export async function answerQuestion(
   try {
     if (queries === undefined)
       throw new QueryRefused(
-        "query: a re-run has only one agent. Put the query in a step, whose recorded rows a re-run returns",
+        "query: a re-run has only one agent. Put the query in a step, so that a re-run returns the recorded rows",
       );
     const body = await queries.answer(question);
     return { reply: { kind: "response", status: 200, headers: [] }, body };
@@ -32,7 +32,7 @@ export async function answerQuestion(
       reply: {
         kind: "error",
         name: "Error",
-        message: "The query could not be answered: the host's log says why",
+        message: "The query could not be answered: the host's log has the reason",
       },
     };
   }

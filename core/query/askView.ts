@@ -49,7 +49,7 @@ export function askView(
   } catch (error) {
     if (error instanceof QueryTooLong)
       throw new QueryRefused(
-        `The query ran for ${seconds} seconds and was ended. Make it cheaper, or give it more seconds.`,
+        `The query was stopped after ${seconds} seconds. Make it cheaper, or allow more seconds.`,
       );
     if (error instanceof TooManyRows)
       throw new QueryRefused(`The query has more than ${rowsMax} rows: add a LIMIT, or aggregate.`);
@@ -63,7 +63,7 @@ export function askView(
     if (table === undefined) throw new QueryRefused(`SQLite: ${error.message}`);
     const meant = nearest(table, ["agents", ...view.classes]);
     throw new UnknownClass(
-      `There are no agents of class ${table}. ${meant === undefined ? '"agents query" shows the classes.' : `Did you mean ${meant}?`}`,
+      `There are no agents of class ${table}. ${meant === undefined ? '"agents query" lists the classes.' : `Did you mean ${meant}?`}`,
     );
   }
 }

@@ -347,7 +347,7 @@ export function toJson(payload: unknown): string | null {
   const text = jsonText(payload, "the payload of queue and schedule");
   if (text === undefined)
     throw new TypeError(
-      `the payload of queue and schedule must be JSON, and a ${typeof payload} is not: pass its data`,
+      `the payload of queue and schedule must be JSON, not a ${typeof payload}: pass its data`,
     );
   return text;
 }

@@ -68,7 +68,7 @@ function readRow(id: AgentId, line: string): Row {
   const row = JSON.parse(line) as Row;
   if (row.class !== id.class || row.name !== id.name)
     throw new CorruptFrame({
-      message: `a row of ${row.class}/${row.name} lies among those of ${addressKey(id)}`,
+      message: `a row of ${row.class}/${row.name} is among those of ${addressKey(id)}`,
     });
   return row;
 }

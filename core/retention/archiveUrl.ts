@@ -11,8 +11,8 @@ export function archiveFault(url: string): string | undefined {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed?.protocol === "s3:") return bucketFault(parsed);
   if (parsed?.protocol !== "file:")
-    return `give a folder's or a bucket's URL: ${FOLDER}, ${BUCKET}`;
-  return parsed.host === "" ? undefined : `a file's URL has three slashes: ${FOLDER}`;
+    return `use the URL of a folder or a bucket: ${FOLDER}, ${BUCKET}`;
+  return parsed.host === "" ? undefined : `the URL of a folder has three slashes: ${FOLDER}`;
 }
 
 /** Letters are never decoded or encoded, so that the URL and the bucket's listing look alike. */
@@ -21,11 +21,11 @@ const BUCKET_NAME = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 
 function bucketFault({ username, password, port, hostname, search, hash, pathname }: URL) {
   if (username !== "" || password !== "")
-    return "the URL is logged, and has credentials: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+    return "the URL contains credentials, but is logged: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
   if (port !== "" || search !== "" || hash !== "")
-    return `the URL has a bucket and a prefix only, as in ${BUCKET}: the server is AWS_ENDPOINT_URL`;
-  if (!BUCKET_NAME.test(hostname)) return `"${hostname}" is no bucket's name: ${BUCKET}`;
+    return `the URL may only have a bucket and a prefix, as in ${BUCKET}: set the server with AWS_ENDPOINT_URL`;
+  if (!BUCKET_NAME.test(hostname)) return `"${hostname}" is not the name of a bucket: ${BUCKET}`;
   if (!PREFIX.test(pathname))
-    return `the prefix "${pathname}" has empty parts, or more than letters, digits and - _ . =`;
+    return `the prefix "${pathname}" has empty parts, or other characters than letters, digits and - _ . =`;
   return undefined;
 }

@@ -146,7 +146,7 @@ function startOf(
       : stored && baseFor(id, stored, after);
   if (base === undefined && after !== 0)
     throw new CorruptFrame({
-      message: `${addressKey(id)}: the journal begins with event ${first.seq} after event ${after}, and no base of it can be read`,
+      message: `${addressKey(id)}: the journal begins with event ${first.seq} after event ${after}, and no base for it can be read`,
     });
   return base;
 }
@@ -246,7 +246,7 @@ async function storeTwice(
       const copy = back.copies[n];
       if (copy === undefined || !equal(copy, bytes))
         throw new BaseDiffers({
-          message: `the base of ${addressKey(id)} reads back otherwise than it was stored; nothing was trimmed`,
+          message: `the base of ${addressKey(id)} differs from what was stored; nothing was trimmed`,
         });
     }
     revision = stored;

@@ -49,7 +49,7 @@ export class LentTargets {
     const { id, time } = this.#agent;
     if (this.#lent.size >= LENT_MAX)
       throw new RangeError(
-        `${id.class}/${id.name} has ${LENT_MAX} RpcTargets that others hold: dispose of those that are not needed any more (using, or Symbol.dispose)`,
+        `${id.class}/${id.name} has ${LENT_MAX} RpcTargets in use by others: dispose of those that are no longer needed (using, or Symbol.dispose)`,
       );
     const key = time.id();
     const release = this.#agent.keepAlive();
@@ -64,7 +64,7 @@ export class LentTargets {
     if (lent === undefined) {
       const { id } = this.#agent;
       throw new Error(
-        `The RpcTarget of ${id.class}/${id.name} is gone: it was disposed of, the turn that received it has ended, nothing called it for ${IDLE_MS / 1000} s, or its agent has left memory. Ask for it again`,
+        `The RpcTarget of ${id.class}/${id.name} is gone: it was disposed of, the turn that received it has ended, nothing called it for ${IDLE_MS / 1000} s, or its agent has left memory. Request it again`,
       );
     }
     lent.idle();

@@ -13,7 +13,7 @@ export abstract class RpcTarget {
   /** Throws: it has no value that could be stored, or sent as JSON. */
   toJSON(): never {
     throw new TypeError(
-      `${this.constructor.name} is an RpcTarget, which JSON can't carry. A call passes it by reference, as an argument or as the result itself; of a Durable Object also within one`,
+      `${this.constructor.name} is an RpcTarget, which JSON can't represent. A call passes it by reference, as an argument or as the result; calls of Durable Objects also within them`,
     );
   }
 }

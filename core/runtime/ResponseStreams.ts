@@ -95,7 +95,7 @@ export class ResponseStreams {
   }
 
   /** The caller does not read any further. */
-  cancel(id: string, reason = "the caller has gone"): void {
+  cancel(id: string, reason = "the caller has disconnected"): void {
     const stream = this.open.get(id);
     if (stream === undefined) return;
     this.forget(id);
@@ -108,7 +108,7 @@ export class ResponseStreams {
 
   /** The agent leaves. */
   close(): void {
-    for (const id of this.open.keys()) this.cancel(id, "the agent leaves its host");
+    for (const id of this.open.keys()) this.cancel(id, "the agent is leaving its host");
   }
 
   private settles(next: Promise<unknown>): Promise<boolean> {

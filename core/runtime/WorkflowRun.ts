@@ -84,7 +84,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   async [RECEIVE](signal: WorkflowSignal): Promise<void> {
     if (signal.kind === "start") return this.#start(signal);
     if (signal.kind === "event") return this.#takeEvent(signal.type, signal.payload, signal.time);
-    this.#runtime.log.warn("a signal that no workflow instance takes is dropped", {
+    this.#runtime.log.warn("a signal that no workflow instance expects was dropped", {
       kind: signal.kind,
     });
   }
@@ -107,7 +107,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   #takeEvent(type: string, payload: unknown, timeMs: number): void {
     const run = this.#table.run();
     if (run !== undefined && ENDED.has(run.status)) {
-      this.#runtime.log.warn("an event for a workflow that does not run is dropped", { type });
+      this.#runtime.log.warn("an event for a workflow that is not running was dropped", { type });
       return;
     }
     // The start may come after this: an input that could not be read, or failed, lets others pass.

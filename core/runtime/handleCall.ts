@@ -145,7 +145,7 @@ async function dispatch(
     default:
       // A newer gateway's call: an error, so that its caller does not wait for the deadline.
       throw new Error(
-        `this host knows no call "${String((call satisfies never as Call).kind)}": is it of an older release?`,
+        `this host knows no call "${String((call satisfies never as Call).kind)}": does this host run an older release?`,
       );
   }
 }

@@ -127,7 +127,7 @@ export async function runRpc(
     const { structured = false } = call;
     if (isDurable && structured)
       throw new TypeError(
-        `${call.method} is durable, so its arguments are stored, and an RpcTarget can't be: pass data`,
+        `${call.method} is durable, so its arguments are stored, which is not possible for an RpcTarget: pass data`,
       );
     const args = (): unknown[] =>
       structured ? structuredArguments(agent, call.args) : [...call.args];
@@ -154,7 +154,7 @@ export async function runRequestRpc(
     const method = stubMethod(agent.agent, call.to);
     if (callableMetadata(method)?.durable === true)
       throw new TypeError(
-        `${call.to} is durable, so its arguments are stored, and a Request can't be: pass its URL and text`,
+        `${call.to} is durable, so its arguments are stored, which is not possible for a Request: pass its URL and text`,
       );
     const cause = { kind: "rpc", type: call.to, time: agent.time.nowMs() } as const;
     const turn = agent.newTurn(cause, { abort, depth: call.depth });

@@ -96,7 +96,7 @@ export function readScheduleCall(args: ReadonlyArray<unknown>): ScheduleCall {
   }
   if (typeof second !== "string")
     throw new TypeError(
-      "schedule(callback, { time | delayInSeconds | cron | intervalSeconds }) or schedule(when, callback, payload): the callback is the name of a method",
+      "schedule(callback, { time | delayInSeconds | cron | intervalSeconds }) or schedule(when, callback, payload): the callback must be the name of a method",
     );
   checkMisfire((fourth as ScheduleSettings | undefined)?.misfire);
   const settings = {
@@ -138,12 +138,12 @@ function readWhen(when: unknown): When {
     return { type: "delayed", delayInSeconds: when };
   }
   if (typeof when === "string") return { type: "cron", cron: when };
-  throw new TypeError("schedule: `when` is a Date, a number of seconds or a cron expression");
+  throw new TypeError("schedule: `when` must be a Date, a number of seconds or a cron expression");
 }
 
 function checkMisfire(misfire: unknown): void {
   if (misfire === undefined || (MISFIRES as ReadonlyArray<unknown>).includes(misfire)) return;
-  throw new RangeError(`misfire must be one of ${MISFIRES.join(", ")}; it is ${String(misfire)}`);
+  throw new RangeError(`misfire must be one of ${MISFIRES.join(", ")}, not ${String(misfire)}`);
 }
 
 export function readInterval(intervalSeconds: unknown): When {
@@ -152,7 +152,7 @@ export function readInterval(intervalSeconds: unknown): When {
     !(intervalSeconds > 0 && intervalSeconds <= INTERVAL_SECONDS_MAX)
   )
     throw new RangeError(
-      `intervalSeconds must be more than 0 and at most ${INTERVAL_SECONDS_MAX} (30 days); it is ${String(intervalSeconds)}`,
+      `intervalSeconds must be more than 0 and at most ${INTERVAL_SECONDS_MAX} (30 days), not ${String(intervalSeconds)}`,
     );
   return { type: "interval", intervalSeconds };
 }

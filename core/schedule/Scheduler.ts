@@ -256,7 +256,7 @@ export class Scheduler {
 
   private unreadable(error: unknown): void {
     this.stale = true;
-    this.agent.log.error(`${SCHEDULE_TABLE} can't be read; its schedules wait until it can`, {
+    this.agent.log.error(`${SCHEDULE_TABLE} can't be read; its schedules wait until it can be`, {
       error: messageOf(error),
     });
   }
@@ -286,7 +286,7 @@ export class Scheduler {
       this.table.setDue(row.id, dueMs);
       return { ...row, dueMs, time: Math.ceil(dueMs / 1000) };
     } catch (error) {
-      agent.log.error("a schedule's row can't be armed; it stays, unarmed", {
+      agent.log.error("a schedule's row can't be armed; it is kept, unarmed", {
         schedule: row.id,
         error: messageOf(error),
       });

@@ -33,6 +33,6 @@ function toDate(date: string | Date): Date {
     typeof date === "string" && ZONELESS.test(date.trim()) ? `${date.trim()}Z` : date,
   );
   if (Number.isNaN(found.getTime()))
-    throw new RangeError(`scheduleFrom: "${String(date)}" is no date; ISO 8601 is asked for`);
+    throw new RangeError(`scheduleFrom: "${String(date)}" is not an ISO 8601 date`);
   return found;
 }

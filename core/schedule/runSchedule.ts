@@ -145,7 +145,7 @@ function settle(agent: ScheduleAgent, { row, dueMs, table, cron, touched }: Sche
   try {
     table.setDue(row.id, nextDue(now, dueMs, agent.time.nowMs(), cron));
   } catch (error) {
-    agent.log.error("a schedule has no next time; its row stays, unarmed", {
+    agent.log.error("a schedule has no next time; its row is kept, unarmed", {
       schedule: row.id,
       error: messageOf(error),
     });

@@ -49,7 +49,7 @@ export class AgentFetch {
     const { record, retry, timeout, ...plain } = init ?? {};
     if ("undo" in plain)
       throw new TypeError(
-        "fetch: undo is an option of step: make the request in a step of your own",
+        "fetch: undo is an option of step, not of fetch: make the request in a step",
       );
     const turn = agent.turn();
     const hasSteps = this.steps.storeOf(turn) !== undefined;

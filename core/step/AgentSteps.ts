@@ -106,7 +106,7 @@ export class AgentSteps {
   ): Promise<A> {
     checkStepName(name, "step(name, f)");
     if (typeof f !== "function")
-      throw new TypeError(`step("${name}", f): the second argument is a function`);
+      throw new TypeError(`step("${name}", f): the second argument must be a function`);
     const resolved = resolveStepOptions(name, this.agent.options.retry, options);
     const { undo } = options;
     const text = await this.take({
@@ -259,7 +259,7 @@ function checkRoom(step: string, asked: number, store: StepStore): void {
   if (chars >= RESULTS_CHARS_MAX)
     throw new StepTooLarge({
       step,
-      what: `the results of its turn's steps are ${chars} characters of JSON, and with ${RESULTS_CHARS_MAX} no more is kept: return where things are, or use several queue items`,
+      what: `the results of its turn's steps are already ${chars} characters of JSON, and the limit is ${RESULTS_CHARS_MAX}: return references to data, or use several queue items`,
     });
 }
 

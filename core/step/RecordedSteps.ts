@@ -47,7 +47,7 @@ export class RecordedTurn {
     if (found === undefined) {
       const what = request === undefined ? stepOf(key) : `fetch ${request.method} ${request.url}`; // prettier-ignore
       const then = request && this.steps.get(key)?.request;
-      const lines = then === undefined ? ["it was not there then"] : requestDifferences(then, request!); // prettier-ignore
+      const lines = then === undefined ? ["it was not recorded"] : requestDifferences(then, request!); // prettier-ignore
       for (const line of lines) this.differences.push(`${what}: ${line}`);
       throw new StepNotRecorded({ what });
     }

@@ -47,7 +47,7 @@ export async function runAttempts(
       await agent.unlessDiscarded();
       if (attempt >= retry.maxAttempts || isFinal(error) || work.isFinal?.(error) === true)
         throw error;
-      agent.log.warn("a step failed; it is tried again", {
+      agent.log.warn("a step failed and is retried", {
         step: scope.name,
         attempt,
         error: messageOf(error),

@@ -11,15 +11,15 @@ export class StepNotDurable extends Data.TaggedError("StepNotDurable")<{
 }> {
   override get message(): string {
     if (this.ended === true)
-      return `step "${this.step}": its turn (${this.turn}) has ended, and did not wait for it: await what calls the step`;
-    return `step "${this.step}": this turn (${this.turn}) is not run again when its host ends, so a step of it can't be kept. Steps are for webhooks, schedules, queue items, mail, fibers and methods that are @callable({ durable: true }): queue the work with await this.queue("method", payload), and call the step there`;
+      return `step "${this.step}": its turn (${this.turn}) has ended without waiting for it: await the call of the step`;
+    return `step "${this.step}": a turn of this kind (${this.turn}) does not run again after the loss of its host, so it can't have steps. Steps are for webhooks, schedules, queue items, mail, fibers and methods that are @callable({ durable: true }): queue the work with await this.queue("method", payload), and call the step there`;
   }
 }
 
 /** The function of a step wrote to the agent. Nothing was written. */
 export class StepWrites extends Data.TaggedError("StepWrites")<{ readonly step: string }> {
   override get message(): string {
-    return `step "${this.step}": the function of a step can't write to its agent: nothing was written. Return what it learnt, and write that after the step; what a turn writes outside of its steps applies once`;
+    return `step "${this.step}": the function of a step can't write to its agent: nothing was written. Return the result, and write it after the step; what a turn writes outside of its steps is applied once`;
   }
 }
 

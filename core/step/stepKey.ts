@@ -12,7 +12,7 @@ export const STEP_NAME_CHARS_MAX = 256;
 export function checkStepName(name: unknown, call: string): asserts name is string {
   if (typeof name === "string" && name !== "" && name.length <= STEP_NAME_CHARS_MAX) return;
   throw new TypeError(
-    `${call}: the name of a step is text of 1 to ${STEP_NAME_CHARS_MAX} characters`,
+    `${call}: the name of a step must be text of 1 to ${STEP_NAME_CHARS_MAX} characters`,
   );
 }
 

@@ -28,7 +28,9 @@ export function resolveStepOptions(
   const { retry, timeout, undo } = options;
   if (retry !== undefined) checkOptions(`step "${name}": retry`, retry, RETRY);
   if (undo !== undefined && typeof undo !== "function")
-    throw new TypeError(`step "${name}": undo is a function of the step's result`);
+    throw new TypeError(
+      `step "${name}": undo must be a function, which receives the step's result`,
+    );
   const timeoutMs =
     timeout === undefined ? TIMEOUT_MS_DEFAULT : durationMs(timeout, `step "${name}": timeout`);
   try {

@@ -33,7 +33,7 @@ export function resultText(
   const text = JSON.stringify(value) as string | undefined;
   if (text !== undefined && text.length > RESULT_CHARS_MAX)
     throw tooLarge(
-      `${text.length} characters of JSON, at most ${RESULT_CHARS_MAX} are kept: return where it is, and not the thing itself`,
+      `${text.length} characters of JSON, but at most ${RESULT_CHARS_MAX} are allowed: return a reference to the data, and not the data`,
     );
   return text;
 }

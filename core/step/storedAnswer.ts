@@ -100,7 +100,7 @@ export async function readBody(
     await reader!.cancel().catch(() => undefined);
     throw new StepTooLarge({
       step: name,
-      what: `the body of the ${what} is more than ${FETCH_BYTES_MAX} bytes, which are kept at most: use fetch in a step of your own, and return what of it you need`,
+      what: `the body of the ${what} exceeds ${FETCH_BYTES_MAX} bytes: use fetch in a step, and return the part that you need`,
     });
   }
 }

@@ -43,7 +43,7 @@ export async function undoSteps(
   const told = [
     ...(undone.length === 0 ? [] : [`undone: ${undone.join(", ")}`]),
     ...failed,
-    ...(lost.length === 0 ? [] : [`done, and not asked for by its last run: ${lost.join(", ")}`]),
+    ...(lost.length === 0 ? [] : [`done, but not reached by its last run: ${lost.join(", ")}`]),
   ];
   return told.length === 0 ? failure : `${failure} (${told.join("; ")})`;
 }

@@ -86,7 +86,7 @@ export class KeptMessages {
     const size = typeof value === "string" ? new TextEncoder().encode(value).length : value.length;
     if (size > MESSAGE_SIZE_MAX)
       throw new RangeError(
-        `a kept message is ${size} bytes; the limit is ${MESSAGE_SIZE_MAX}: send a reference to what is larger`,
+        `a kept message is ${size} bytes, and the limit is ${MESSAGE_SIZE_MAX}: send a reference to larger data`,
       );
     if (!this.exists) agent.query(DDL, []);
     const nowMs = agent.time.nowMs();

@@ -40,7 +40,7 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
   constructor(streams: Streams, key: string, options: DurableStreamOptions = {}) {
     if (typeof key !== "string" || key === "" || key.length > KEY_LENGTH_MAX || HALF.test(key))
       throw new TypeError(
-        `A stream has a key of 1 to ${KEY_LENGTH_MAX} whole characters: stream("answer")`,
+        `A stream needs a key of 1 to ${KEY_LENGTH_MAX} whole characters: stream("answer")`,
       );
     this.key = key;
     this.#streams = streams;
@@ -133,7 +133,7 @@ function settingsOf(key: string, options: DurableStreamOptions): StreamSettings 
   const keepMs = keepMsOf(keep, `keep of the stream "${key}"`);
   if (!Number.isInteger(sizeMax) || sizeMax < 1 || sizeMax > SIZE_MAX)
     throw new RangeError(
-      `sizeMax of the stream "${key}" is ${JSON.stringify(sizeMax)}; it is 1 to ${SIZE_MAX}`,
+      `sizeMax of the stream "${key}" is ${JSON.stringify(sizeMax)}; it must be 1 to ${SIZE_MAX}`,
     );
   return { keepMs, sizeMax };
 }
@@ -142,5 +142,5 @@ function settingsOf(key: string, options: DurableStreamOptions): StreamSettings 
 export function keepMsOf(keep: number | string, what: string): number {
   const ms = durationMs(keep, what);
   if (ms >= KEEP_MS_MIN && ms <= KEEP_MS_MAX) return ms;
-  throw new RangeError(`${what} is ${JSON.stringify(keep)}; it is 1 second to 30 days`);
+  throw new RangeError(`${what} is ${JSON.stringify(keep)}; it must be 1 second to 30 days`);
 }

@@ -7,7 +7,7 @@ export class StreamOver extends Data.TaggedError("StreamOver")<{
   readonly status: "ended" | "failed";
 }> {
   override get message(): string {
-    return `the stream "${this.key}" has ${this.status}: check isOver before writing, or remove() it to begin anew`;
+    return `the stream "${this.key}" has ${this.status}: check isOver before writing, or remove() it and write a new one`;
   }
 }
 
@@ -27,6 +27,6 @@ export class TooManyStreams extends Data.TaggedError("TooManyStreams")<{
   readonly streamsMax: number;
 }> {
   override get message(): string {
-    return `the stream "${this.key}" was not begun: the agent has ${this.streamsMax} open streams. End those that are done`;
+    return `the stream "${this.key}" was not started: the agent has ${this.streamsMax} open streams. End those that are done`;
   }
 }

@@ -125,10 +125,13 @@ export class SubAgents implements DynamicAgents {
       await this.#ask(id, { kind: "end" });
     } catch (error) {
       // Its code can't run, or is gone: it ends without running it. Those below it stay.
-      this.#runtime.log.warn("a sub-agent is deleted without its code; any below it remain", {
-        subAgent: `${className} ${id.name}`,
-        error: messageOf(error),
-      });
+      this.#runtime.log.warn(
+        "a sub-agent was deleted without its code; sub-agents below it remain",
+        {
+          subAgent: `${className} ${id.name}`,
+          error: messageOf(error),
+        },
+      );
       await this.#ask(id, { kind: "erase" });
     }
     this.#table.remove(className, name);
@@ -168,7 +171,7 @@ export class SubAgents implements DynamicAgents {
       );
     this.#calls(className);
     if (typeof name !== "string" || name === "")
-      throw new InvalidAddress({ message: "Sub-agent name is empty, or no string" });
+      throw new InvalidAddress({ message: "Sub-agent name is empty, or not a string" });
     if (name.includes("\0"))
       throw new InvalidAddress({
         message: "Sub-agent name contains null character (\\0), which is reserved",
@@ -187,7 +190,7 @@ export class SubAgents implements DynamicAgents {
     const asked = nameOf(agentClass);
     if (parent === undefined)
       throw new Error(
-        `parentAgent(): ${this.#runtime.id.class} is no sub-agent: only those that this.subAgent() gave have a parent`,
+        `parentAgent(): ${this.#runtime.id.class} is not a sub-agent: only agents that this.subAgent() returned have a parent`,
       );
     if (asked !== parent.className)
       throw new Error(
@@ -256,6 +259,6 @@ export function nameOf(agentClass: SubAgentClass | string): string {
   const name: unknown = typeof agentClass === "string" ? agentClass : agentClass?.name;
   if (typeof name === "string" && name !== "") return name;
   throw new TypeError(
-    `A sub-agent's class is needed, as the module exports it: ${String(agentClass)} has no name`,
+    `The class of a sub-agent must be exported by the module: ${String(agentClass)} has no name`,
   );
 }

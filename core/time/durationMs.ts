@@ -27,7 +27,7 @@ export function durationMs(duration: unknown, what: string): number {
   const unitMs = unit === undefined ? undefined : (UNITS_MS[unit] ?? UNITS_MS[unit.slice(0, -1)]);
   if (match === null || unitMs === undefined)
     throw new TypeError(
-      `${what} is ${typeof duration === "string" ? JSON.stringify(duration) : String(duration)}, which is no span of time: give milliseconds, or text like "10 seconds", "3 days"`,
+      `${what} is ${typeof duration === "string" ? JSON.stringify(duration) : String(duration)}, which is not a duration: use milliseconds, or text like "10 seconds" or "3 days"`,
     );
   return Number(match[1]) * unitMs;
 }

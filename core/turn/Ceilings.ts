@@ -16,18 +16,18 @@ export const CEILINGS = {
   queueMax: {
     most: 100_000,
     of: "items in the queue",
-    advice: "Queue again when some of them have run",
+    advice: "Queue again after some of them have run",
   },
   /** A row each, which the scheduler holds in memory. */
   schedulesMax: {
     most: 100_000,
     of: "schedules",
-    advice: "Keep what is due in a table, and one schedule for the first of it",
+    advice: "Keep due times in a table, with one schedule for the first of them",
   },
   /** They leave one after the other: as many as a target takes in an hour. */
   outgoingMax: {
     most: 10_000,
-    of: "webhooks or mails to be sent",
+    of: "unsent webhooks or mails",
     advice: "Their receiver is slow or away: send again later",
   },
   /** Each receives every change of the state. */
@@ -39,8 +39,8 @@ export const CEILINGS = {
   /** Held by number, a hundred bytes each. More than `queueMax`, whose items are among them. */
   waitingMax: {
     most: 200_000,
-    of: "inputs that wait",
-    advice: "Its handler is slower than they come",
+    of: "waiting inputs",
+    advice: "They arrive faster than the handler processes them",
   },
 } as const;
 
@@ -49,7 +49,7 @@ export type CeilingOptions = { readonly [K in CeilingName]?: number | undefined 
 
 /**
  * The smaller of the class's (or the default) and the host's. Throws `RangeError` for a class's
- * that is no number above 0.
+ * that must be a number above 0.
  */
 export function ceilingOf(
   name: CeilingName,
@@ -58,7 +58,7 @@ export function ceilingOf(
 ): number {
   const most = Math.min(own?.[name] ?? CEILINGS[name].most, caps[name] ?? Infinity);
   if (most > 0) return most;
-  throw new RangeError(`static options.${name}: ${String(own?.[name])} is no number above 0`);
+  throw new RangeError(`static options.${name}: ${String(own?.[name])} must be a number above 0`);
 }
 
 export function ceilingReached(name: CeilingName, max: number): CeilingReached {

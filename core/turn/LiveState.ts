@@ -63,7 +63,9 @@ export class LiveState {
   write(next: unknown, { except, changed, isInitial = false }: StateWrite): void {
     const text = jsonText(next, "setState: the state");
     if (next !== undefined && text === undefined)
-      throw new TypeError(`setState: a ${typeof next} is not JSON; nothing was changed`);
+      throw new TypeError(
+        `setState: the state must be JSON, not a ${typeof next}; nothing was changed`,
+      );
     const { agent } = this;
     const turn = agent.turn();
     agent.parts.limits.checkState(turn, text);

@@ -44,7 +44,7 @@ const MS_PER_SECOND = 1000;
 export function turnSecondsOf(own: number | undefined, ofHost = TURN_SECONDS_DEFAULT): number {
   const seconds = own ?? ofHost;
   if (typeof seconds === "number" && seconds >= 0) return seconds;
-  throw new RangeError(`static options.turnSeconds: ${String(own)} is no number of seconds`);
+  throw new RangeError(`static options.turnSeconds: ${String(own)} is not a number of seconds`);
 }
 
 export class TurnLimits {
@@ -98,7 +98,7 @@ export class TurnLimits {
     const { kind, id: key, attempt } = turn.cause;
     // Once, for all that waits for code of this turn.
     if (turn.givenUp !== undefined) return reject(error);
-    agent.log.error("a turn did not end in time and is given up", {
+    agent.log.error("a turn did not end in time and was given up", {
       turn: kind,
       ...(key !== undefined && { key }),
       ...(attempt !== undefined && { attempt }),

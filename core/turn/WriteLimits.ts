@@ -48,7 +48,7 @@ function mostOf(own: WriteLimitOptions, caps: WriteLimitOptions): Most {
   const most = (name: keyof Most): number => {
     const value = Math.min(own[name] ?? WRITE_LIMITS_DEFAULT[name], caps[name] ?? Infinity);
     if (value > 0) return value;
-    throw new RangeError(`static options.${name}: ${String(own[name])} is no number of bytes`);
+    throw new RangeError(`static options.${name}: ${String(own[name])} is not a number of bytes`);
   };
   return {
     stateBytesMax: most("stateBytesMax"),

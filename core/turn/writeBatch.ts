@@ -153,5 +153,5 @@ async function storeInputs(
 }
 
 const LOST = {
-  message: "the shard was lost as the first event was stored: its outputs are dropped",
+  message: "the shard was lost while the first event was stored; its outputs are dropped",
 };

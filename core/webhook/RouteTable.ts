@@ -51,12 +51,12 @@ export function parsePathPattern(pattern: string): ReadonlyArray<PathSegment> {
       const name = segment.slice(1);
       if (!PARAMETER.test(segment))
         throw wrong(`"${segment}" is not a parameter: write ":" and an identifier`);
-      if (seen.has(name)) throw wrong(`the parameter ":${name}" is there twice`);
+      if (seen.has(name)) throw wrong(`the parameter ":${name}" is repeated`);
       seen.add(name);
       return { _tag: "Parameter", name };
     }
     if (segment.includes("*"))
-      throw wrong(`"*" is not supported: name each segment, like ":customer"`);
+      throw wrong(`"*" is not supported: name each segment, as in ":customer"`);
     const text = decode(segment);
     if (text === undefined) throw wrong(`"${segment}" has a broken percent-escape`);
     return { _tag: "Literal", text };

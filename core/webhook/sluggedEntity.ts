@@ -16,16 +16,16 @@ export const isSameEntity = (one: string, other: string): boolean =>
   one === other || one.toLowerCase() === other.toLowerCase();
 
 const REMEDY =
-  "give the route escapedSlug, which keeps entities apart, or slug({ merge: true }), which lets them share an agent";
+  "use escapedSlug, which keeps entities apart, or slug({ merge: true }), which lets them share an agent";
 
 /**
  * The answer to the refused webhook. Names no entity, which may be secret; log and dead letter do.
  */
 export const ENTITY_CONFLICT: Pick<PlainAnswer, "status" | "body"> = {
   status: 409,
-  body: `This agent belongs to another entity: slug gives both the same name. To the operator: ${REMEDY}`,
+  body: `This agent belongs to another entity: slug maps both to the same name. To the operator: ${REMEDY}`,
 };
 
 /** The reason for the log and the dead letter. */
 export const conflictReason = (entity: string, owner: string): string =>
-  `the webhook is for "${entity}", and this agent belongs to "${owner}": slug gives both the same name. Remedy: ${REMEDY}`;
+  `the webhook is for "${entity}", but this agent belongs to "${owner}": slug maps both to the same name. Remedy: ${REMEDY}`;

@@ -44,7 +44,7 @@ export class AwaitedEvents {
     const waiting = this.approvals.waitingFor(type);
     if (waiting !== undefined) return this.approvals.answer(waiting, answerOf(payload));
     if (!type.startsWith(NAMED)) return this.table.addEvent(type, payload, timeMs);
-    this.log.warn("an answer that no approval waits for is dropped", {
+    this.log.warn("an answer was dropped, because no approval waits for it", {
       approval: type.slice(NAMED.length),
     });
   }

@@ -295,7 +295,7 @@ export class Execution {
         return this.settle(record, { error: describeThrown(thrown.error) });
       record.failures = failures;
       record.dueMs = runtime.time.nowMs() + retryDelayMs(config, failures);
-      runtime.log.warn("a workflow's step failed; it is tried again", {
+      runtime.log.warn("a workflow's step failed and is retried", {
         step: record.key,
         attempt,
         error: describeThrown(thrown.error).message,

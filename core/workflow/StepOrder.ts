@@ -66,11 +66,11 @@ export class StepOrder {
     const next = this.next();
     if (record === undefined) {
       if (next === undefined) return undefined;
-      throw changed(next, `now the code asks for ${describe(key, kind)}`);
+      throw changed(next, `but the code now calls ${describe(key, kind)}`);
     }
-    if (record.kind !== kind) throw changed(record, `now it is ${describe(key, kind)}`);
+    if (record.kind !== kind) throw changed(record, `but it is now ${describe(key, kind)}`);
     if (record.after > this.given)
-      throw changed(next!, `now the code asks for ${describe(key, kind)} first`);
+      throw changed(next!, `but the code now calls ${describe(key, kind)} first`);
     this.unasked.delete(key);
     return record;
   }
@@ -78,7 +78,7 @@ export class StepOrder {
   /** `run` is over. Throws `WorkflowCodeChanged` (rule 2). */
   end(): void {
     const next = this.next();
-    if (next !== undefined) throw changed(next, "now the code ends without it");
+    if (next !== undefined) throw changed(next, "but the code now ends without it");
   }
 
   /** A step has ended, and that is being written: its place in the order, from 1. */
@@ -121,7 +121,7 @@ export class StepOrder {
 
 const changed = (record: StepRecord, now: string): WorkflowCodeChanged =>
   new WorkflowCodeChanged(
-    `The workflow's code changed under a running instance: recorded is ${describe(record.key, record.kind)}, ${now}. Restart the instance, or deploy the old code until it has ended`,
+    `The workflow's code changed while an instance was running: the instance recorded ${describe(record.key, record.kind)}, ${now}. Restart the instance, or deploy the old code until it has ended`,
   );
 
 /** `step.do "charge"`, `step.do "charge" (call 2)`. */

@@ -85,7 +85,7 @@ export class Steps implements WorkflowStep {
   async sleepUntil(name: string, time: Date | number): Promise<void> {
     const dueMs = time instanceof Date ? time.getTime() : time;
     if (typeof dueMs !== "number" || Number.isNaN(dueMs))
-      throw new TypeError(`step.sleepUntil("${name}", …): the second argument is a Date`);
+      throw new TypeError(`step.sleepUntil("${name}", …): the second argument must be a Date`);
     return this.#sleepUntil(name, dueMs);
   }
 
@@ -140,11 +140,11 @@ export class Steps implements WorkflowStep {
     { question, late }: { question?: Question; late?: (dueMs: number) => Error } = {},
   ): Promise<WorkflowStepEvent<Payload>> {
     if (typeof type !== "string" || type === "")
-      throw new TypeError(`step.waitForEvent("${name}", …): give the type of the event`);
+      throw new TypeError(`step.waitForEvent("${name}", …): the type of the event is missing`);
     const ms = durationMs(timeout, `step "${name}": timeout`);
     checkSpan(name, ms);
     const none = new WorkflowTimeoutError(
-      `step "${name}" waited ${timeout}${typeof timeout === "number" ? " ms" : ""} for an event of type "${type}": none came`,
+      `step "${name}" waited ${timeout}${typeof timeout === "number" ? " ms" : ""} for an event of type "${type}", but none arrived`,
     );
     const begin = (record: StepRecord, isNew: boolean): void => {
       const dueMs = record.dueMs!;
@@ -185,7 +185,7 @@ export class Steps implements WorkflowStep {
   async #report(name: string, report: Report): Promise<void> {
     const { value } = report;
     if (value !== undefined && JSON.stringify(value) === undefined)
-      throw new TypeError(`step.${name}: what is reported must be JSON; it is a ${typeof value}`);
+      throw new TypeError(`step.${name}: the reported value must be JSON, not a ${typeof value}`);
     const send = (record: StepRecord): void => this.#host.report(record, report);
     await this.#execution.step("report", name, (record) => this.#execution.tell(record, send));
   }

@@ -151,7 +151,7 @@ export class WorkflowApi {
   async receive(signal: WorkflowSignal): Promise<void> {
     if (signal.kind === "callback") return this.#takeCallback(signal);
     if (signal.kind === "state") return this.#takeState(signal);
-    this.#agent.log.warn("a signal for a workflow came to an agent; it is dropped", {
+    this.#agent.log.warn("a signal for a workflow reached an agent and was dropped", {
       kind: signal.kind,
     });
   }

@@ -50,7 +50,7 @@ export class WorkflowBinding {
   /** Starts an instance that no agent follows. Rejects when there is one of that id. */
   async create({ id = newId(), params }: WorkflowCreateOptions = {}): Promise<WorkflowInstance> {
     if (await this.#begin(id, params)) return this.get(id);
-    throw new Error(`Workflow ${this.className} "${id}" exists already`);
+    throw new Error(`Workflow ${this.className} "${id}" already exists`);
   }
 
   /** Starts several. Ids of instances that exist already are left out of what it resolves to. */
@@ -114,7 +114,7 @@ export class WorkflowInstance {
    */
   async restart(options: { readonly from?: unknown } = {}): Promise<InstanceStatus> {
     if (options.from !== undefined)
-      throw new TypeError("restart() begins at the first step: `from` is not available");
+      throw new TypeError("restart() starts at the first step: `from` is not available");
     return this.control("restart");
   }
   /** One of the four by its name. Rejects for what the instance's status does not allow. */

@@ -63,11 +63,11 @@ export function checkDeaths(steps: ReadonlyArray<StepRecord>, begun: number): vo
   const times = begun - 1 - inSteps;
   if (times >= CRASHES_MAX)
     throw new Error(
-      `run did not end ${times} times outside of its steps: its host was gone each time`,
+      `run was interrupted ${times} times outside of its steps: its host was lost each time`,
     );
 }
 
 export const crashedOut = (record: StepRecord): StoredError => ({
   name: "Error",
-  message: `step "${nameOf(record)}" did not end ${record.attempts - record.failures} times: its host was gone each time`,
+  message: `step "${nameOf(record)}" was interrupted ${record.attempts - record.failures} times: its host was lost each time`,
 });

@@ -96,7 +96,7 @@ async function answer(
   request: IncomingMessage,
 ): Promise<Answer> {
   if (isLoopbackHost(hostname) && !servesHost(LOOPBACK_ONLY, request.headers.host))
-    return plain(421, "Misdirected request: ask for 127.0.0.1 or localhost");
+    return plain(421, "Misdirected request: use 127.0.0.1 or localhost");
   if (request.method !== "GET") return plain(405, "Method not allowed", { allow: "GET" });
   const path = (request.url ?? "/").split("?", 1)[0];
   if (path === "/healthz") {
@@ -114,7 +114,7 @@ async function answer(
       headers: { "content-type": PROMETHEUS_CONTENT_TYPE },
       body: await options.metrics(),
     };
-  return plain(404, "Not found. Here are /healthz, /readyz and /metrics");
+  return plain(404, "Not found. This port serves /healthz, /readyz and /metrics");
 }
 
 function send(response: ServerResponse, { status, headers, body }: Answer): void {
@@ -137,7 +137,7 @@ function refused(options: AdminOptions, error: NodeJS.ErrnoException): ListenFai
   const where = `${options.hostname ?? ADMIN_HOSTNAME_DEFAULT}:${options.port}`;
   const what =
     error.code === "EADDRINUSE"
-      ? "is in use: stop what uses it, or choose another with --admin-port (0: any free one)"
+      ? "is in use: stop the process that uses it, or choose another port with --admin-port (0: any free port)"
       : `can't be listened on (${error.code ?? error.message}): choose another with --admin-port`;
   return new ListenFailed({ port: options.port, message: `admin port ${where} ${what}` });
 }

@@ -166,10 +166,10 @@ async function within(
 }
 
 function checkNames(name: string, labels: MetricLabels): void {
-  if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`"${name}" is no metric name`);
+  if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`"${name}" is not a metric name`);
   for (const label of Object.keys(labels))
     if (!/^[a-z_][a-z0-9_]*$/.test(label) || label === "le")
-      throw new RangeError(`"${label}" is no label name (metric ${name})`);
+      throw new RangeError(`"${label}" is not a label name (metric ${name})`);
 }
 
 const printSample = (name: string, { suffix, labels, value }: Sample): string =>

@@ -146,7 +146,7 @@ const REMEDIES: ReadonlyArray<{
 }> = [
   {
     codes: ["NoSuchBucket"],
-    remedy: (bucket) => `Make the bucket ${bucket}, or correct --archive and AWS_ENDPOINT_URL`,
+    remedy: (bucket) => `Create the bucket ${bucket}, or correct --archive and AWS_ENDPOINT_URL`,
   },
   {
     codes: ["AccessDenied", "Forbidden"],
@@ -159,7 +159,8 @@ const REMEDIES: ReadonlyArray<{
   },
   {
     codes: ["CredentialsProviderError"],
-    remedy: () => "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role",
+    remedy: () =>
+      "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or assign a role to the machine",
   },
   {
     codes: ["RequestTimeTooSkewed"],
@@ -168,10 +169,10 @@ const REMEDIES: ReadonlyArray<{
   {
     codes: ["InvalidObjectState"],
     remedy: () =>
-      "A lifecycle rule has moved it to a storage class that can't be read at once: restore it first",
+      "A lifecycle rule has moved it to a storage class without immediate access: restore it first",
   },
   {
     codes: ["SlowDown", "ServiceUnavailable", "ThrottlingException", "TooManyRequestsException"],
-    remedy: () => "The bucket is throttled: this is tried again by itself",
+    remedy: () => "The bucket is throttled: this is retried automatically",
   },
 ];

@@ -218,7 +218,7 @@ export class SegmentArchive implements ArchiveShape {
       const back = await this.ask(() => store.get(key));
       if (back === undefined || Buffer.compare(back, bytes) !== 0)
         throw new ArchiveUnavailable({
-          message: `${key} in ${store.name} reads back otherwise than it was stored`,
+          message: `${key} in ${store.name} differs from what was stored`,
         });
     }
     for (const [n, { stored }] of waiting.entries()) {

@@ -104,7 +104,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   /** Always throws: use `agentFetch` for HTTP. */
   static override fetch(): Promise<Response> {
-    throw new Error("AgentClient.fetch does not exist: call agentFetch(options, init)");
+    throw new Error("AgentClient.fetch does not exist: use agentFetch(options, init)");
   }
 
   /**

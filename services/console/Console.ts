@@ -229,7 +229,7 @@ export class Console {
     this.log.error("the console could not answer", {
       error: describe(error),
     });
-    return json(500, { error: "Internal error: the console's log has it" });
+    return json(500, { error: "Internal error: see the console's log" });
   }
 }
 
@@ -254,14 +254,14 @@ function count(
   if (text === null) return undefined;
   const value = Number(text);
   if (Number.isInteger(value) && value > 0 && value <= max) return value;
-  throw new ConsoleRefusal(400, `${name}=${text}: give a whole number from 1 to ${max}`);
+  throw new ConsoleRefusal(400, `${name}=${text}: use a whole number from 1 to ${max}`);
 }
 
 /** `<class>/<name>`; the name may have slashes. */
 function agentAfter(text: string | undefined): AgentOf | undefined {
   if (text === undefined) return undefined;
   const slash = text.indexOf("/");
-  if (slash < 1) throw new ConsoleRefusal(400, `after=${text}: give <class>/<name>`);
+  if (slash < 1) throw new ConsoleRefusal(400, `after=${text}: use <class>/<name>`);
   return { className: text.slice(0, slash), name: text.slice(slash + 1) };
 }
 
@@ -334,5 +334,5 @@ const TOO_MANY = text(429, "Too many wrong tokens from this address: try again i
 ]);
 const MISDIRECTED = text(
   421,
-  "Misdirected request: ask for 127.0.0.1 or localhost, or start the console with --public-host",
+  "Misdirected request: use 127.0.0.1 or localhost, or start the console with --public-host",
 );

@@ -21,7 +21,7 @@ function pageFiles(): PageFiles {
   const folder = FOLDERS.map((path) => new URL(path, import.meta.url)).find((url) =>
     existsSync(new URL("page.js", url)),
   );
-  if (folder === undefined) throw new Error("the console's page is not there: npm run build");
+  if (folder === undefined) throw new Error("the console's page is missing: npm run build");
   const read = (name: string): string => readFileSync(new URL(name, folder), "utf8");
   files = { script: read("page.js"), style: read("page.css") };
   return files;

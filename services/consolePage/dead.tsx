@@ -44,7 +44,7 @@ export const DeadLetters = () => {
                     label="Drop"
                     disabled={ids.length === 0}
                     onDone={found.again}
-                    question={`Forget ${ids.length} dead letters for good?`}
+                    question={`Drop ${ids.length} dead letters for good?`}
                     act={() => each("drop")}
                   />
                 </div>
@@ -129,7 +129,7 @@ export const LetterView = ({ id }: { readonly id: string }) => {
               )}
               <Act
                 label="Drop"
-                question={`Forget dead letter ${id} for good?`}
+                question={`Drop dead letter ${id} for good?`}
                 act={async () => {
                   await ask(`dead/${number}/drop`, { method: "POST" });
                   return "Dropped.";

@@ -34,7 +34,7 @@ const View = ({ place }: { readonly place: Place }) => {
     return one === undefined ? <DeadLetters /> : <LetterView key={one} id={one} />;
   return (
     <>
-      <Heading text="There is no such place" />
+      <Heading text="Page not found" />
       <p>
         <Link to="">Overview</Link>
       </p>

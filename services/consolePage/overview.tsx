@@ -60,7 +60,7 @@ export const Overview = () => {
               <Table
                 label="Agents by class"
                 columns={["Class", "Agents"]}
-                none="No agents yet: an agent comes into being with its first input."
+                none="No agents yet: an agent is created by its first input."
                 rows={classes.map(({ class: name, agents }) => ({
                   key: name,
                   cells: [<Link to={withQuery("agents", { class: name })}>{name}</Link>, agents],
@@ -70,7 +70,7 @@ export const Overview = () => {
               <Table
                 label="Hosts"
                 columns={["Host", "Shards"]}
-                none="No host runs: agents dev, or agents host."
+                none="No host is running: start agents dev or agents host."
                 rows={hosts.map(({ host, shards: many }) => ({ key: host, cells: [host, many] }))}
               />
             </>

@@ -191,9 +191,9 @@ export const ApprovalsTab = (part: Part & { readonly place: Place }) => (
   <>
     <AtField key={part.place.query.get("at")} {...part} part="approvals" />
     <h2>Approvals</h2>
-    <TableIfThere {...part} table="cf_agents_approvals" query={APPROVALS} none="Nobody is asked." />
+    <TableIfThere {...part} table="cf_agents_approvals" query={APPROVALS} none="No approvals." />
     <h2>Budgets</h2>
-    <TableIfThere {...part} table="cf_agents_budgets" query={BUDGETS} none="Nothing is spent." />
+    <TableIfThere {...part} table="cf_agents_budgets" query={BUDGETS} none="No budgets." />
   </>
 );
 

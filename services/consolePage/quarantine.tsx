@@ -25,7 +25,7 @@ export const Quarantine = ({ version }: { readonly version: number }) => {
                   agent.reason,
                   <Act
                     label="Release"
-                    question={`Release ${agent.class}/${agent.name}? What waits for it runs at once.`}
+                    question={`Release ${agent.class}/${agent.name}? Its waiting inputs run at once.`}
                     onDone={found.again}
                     act={async () => {
                       await act(`${agentPath(agent)}/release`);

@@ -100,7 +100,7 @@ const ForkHere = ({ agent, seq }: { readonly agent: AgentName; readonly seq: num
         <Act
           label="Fork from here"
           disabled={to === ""}
-          question={`Make ${agent.class}/${to} of what this agent was after turn ${seq}? What it had scheduled runs there, too.`}
+          question={`Create ${agent.class}/${to} as this agent was after turn ${seq}? Its schedules run there, too.`}
           act={async () => {
             await act(withQuery(`${agentPath(agent)}/fork`, { at: seq, to }));
             go(agentPath({ class: agent.class, name: to }));

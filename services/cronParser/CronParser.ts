@@ -75,7 +75,7 @@ function nextShown(calendar: Calendar, zone: ZoneClock, afterMs: number): number
     if (dueMs !== undefined) return dueMs;
   }
   throw new Error(
-    "each time that it names is skipped by a change of the clock: name another hour or time zone",
+    "every matching time is skipped by a clock change: use another hour or time zone",
   );
 }
 
@@ -96,7 +96,7 @@ function normalise(expression: string): string {
   const fields = text.split(/\s+/);
   if ((fields.length !== 5 && fields.length !== 6) || fields.some((field) => /^H\b/.test(field)))
     throw new InvalidCron({
-      message: `"${expression}" is no cron expression: give "minute hour day month weekday", seconds before them if you like, or a name like @hourly`,
+      message: `"${expression}" is not a cron expression: use "minute hour day month weekday", optionally with seconds in front, or a name like @hourly`,
     });
   return fields.map((field) => field.replace(/(^|,)(\d+)\/\d+/g, "$1$2")).join(" ");
 }
@@ -104,7 +104,7 @@ function normalise(expression: string): string {
 function invalid(expression: string, error: unknown): InvalidCron {
   if (error instanceof InvalidCron) return error;
   const why = messageOf(error);
-  return new InvalidCron({ message: `"${expression}" is no cron expression: ${why}` });
+  return new InvalidCron({ message: `"${expression}" is not a cron expression: ${why}` });
 }
 
 function kept<A>(cache: Map<string, A>, key: string, make: (key: string) => A): A {

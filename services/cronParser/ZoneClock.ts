@@ -36,7 +36,7 @@ export class ZoneClock {
       );
     } catch {
       throw new InvalidCron({
-        message: `"${timezone}" is no time zone; use an IANA name like Europe/Berlin`,
+        message: `"${timezone}" is not a time zone; use an IANA name like Europe/Berlin`,
       });
     }
   }

@@ -23,7 +23,7 @@ import { plain } from "./requests.ts";
 
 const MISDIRECTED = plain(
   421,
-  "Misdirected request: this server does not answer for the host that the request names. Name it with --public-url or in --allowed-hosts (docs/guides/access.md).\n",
+  "Misdirected request: this server does not serve the request's host. Add the host with --public-url or --allowed-hosts (docs/guides/access.md).\n",
 );
 const FOREIGN_ORIGIN =
   "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/guides/access.md).\n";
@@ -87,7 +87,7 @@ export class Access {
     const [host] = headers["host"] ?? [];
     if (host === "") return plain(400, "Invalid request");
     if (servesHost(hosts, host)) return undefined;
-    this.warnOnce("host", "a request names a host that is not served", { host });
+    this.warnOnce("host", "a request's host is not served", { host });
     return MISDIRECTED;
   }
 
@@ -103,7 +103,7 @@ export class Access {
     const closed = signed.has(className) ? className : signedBelow(signed, request.url);
     const upgrade = isUpgrade(request);
     if (closed !== undefined && !upgrade) {
-      this.warnOnce(closed, "a request that is no webhook was refused", { class: closed });
+      this.warnOnce(closed, "a request that is not a webhook was refused", { class: closed });
       return forbidden(closedText(closed));
     }
     const origin = request.headers.get("origin");
@@ -148,7 +148,7 @@ export class Access {
   private warnOnce(subject: string, message: string, fields: LogFields): void {
     if (this.logged.has(subject)) return;
     this.logged.add(subject);
-    this.log.warn(`${message}; the next ones are not logged (docs/guides/access.md)`, fields);
+    this.log.warn(`${message}; further ones are not logged (docs/guides/access.md)`, fields);
   }
 }
 

@@ -70,7 +70,7 @@ export async function answerApproval(
       error: String(error),
     });
     return isAway
-      ? textPage(503, "The agent can't be reached now. Open the link again in a moment.")
+      ? textPage(503, "The agent can't be reached at the moment. Open the link again later.")
       : textPage(500, "This approval could not be answered. Open the link again.");
   }
 }
@@ -96,11 +96,11 @@ async function decide(
 ): Promise<HttpResponse> {
   const type = headers["content-type"]?.[0] ?? "";
   if (type.split(";")[0]!.trim().toLowerCase() !== FORM)
-    return textPage(415, "An answer is sent by the page of the link.");
+    return textPage(415, "An answer must be sent by the page of the link.");
   const form = new URLSearchParams(new TextDecoder().decode(body));
   const answer = form.get("answer");
   if (answer !== "approve" && answer !== "reject")
-    return textPage(400, "The answer is neither approve nor reject.");
+    return textPage(400, "The answer must be approve or reject.");
   const reason = form.get("reason")?.trim() ?? "";
   const decision: ApprovalDecision = {
     approved: answer === "approve",
@@ -117,7 +117,7 @@ async function decide(
   throw new Error(refused);
 }
 
-const GONE = textPage(410, "Nobody waits for this approval any more.");
+const GONE = textPage(410, "This approval is no longer needed.");
 
 async function read(
   services: ApprovalServices,

@@ -42,7 +42,7 @@ const beginSpan = (tracing: TracingShape, { method, target, headers }: HttpReque
     attributes: { "http.request.method": method, "url.path": pathOf(target) },
   });
 
-const OVER_RATE = "its address is over its rate";
+const OVER_RATE = "its address exceeds its rate";
 const OTHER_HOST = "it is for another host";
 
 export class Gateway {
@@ -206,7 +206,7 @@ export class Gateway {
         exchange.aborted,
       );
     } catch {
-      return this.refuse(exchange, plain(400, "Invalid request"), "it is no valid request");
+      return this.refuse(exchange, plain(400, "Invalid request"), "it is not a valid request");
     }
     // For the agent that the module sends it to.
     if (span !== undefined) request.headers.set("traceparent", span.traceparent);

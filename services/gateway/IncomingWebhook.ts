@@ -128,6 +128,6 @@ export class IncomingWebhook {
  * defect of the caller.
  */
 export function toHttp(answer: PlainAnswer | undefined): HttpResponse {
-  if (answer === undefined) throw new Error("there is nothing to answer yet");
+  if (answer === undefined) throw new Error("there is no answer yet");
   return { status: answer.status, headers: Object.entries(answer.headers), body: answer.body };
 }

@@ -81,7 +81,7 @@ export class SocketRates {
             { perSecond: rate.perSecond * factor, burst: rate.burst * factor },
             time,
           ),
-          reason: `Over ${rate.perSecond * factor} ${unit} a second of one ${whose} (${option})`,
+          reason: `More than ${rate.perSecond * factor} ${unit} per second from one ${whose} (${option})`,
         };
       return {
         frames: limit(frames, "frames", "--frames-per-socket"),

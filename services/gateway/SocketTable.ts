@@ -261,7 +261,7 @@ export class SocketTable {
   }
 
   private closeOverRate(entry: Entry, reason: string): void {
-    this.services.log.warn("a client exceeded its rate; its socket is closed", {
+    this.services.log.warn("a client exceeded its rate; its socket was closed", {
       ...entry.id,
       why: reason,
     });
@@ -278,7 +278,7 @@ export class SocketTable {
   }
 
   private onPoisonMessage({ socket }: Entry, error: CallLost): void {
-    this.services.log.warn("two hosts were lost while they had a message; its socket is closed", {
+    this.services.log.warn("two hosts were lost while they ran a message; its socket was closed", {
       error: error.message,
     });
     socket?.close(1011, "The agent's host was lost twice while it had this socket's message");
@@ -286,7 +286,7 @@ export class SocketTable {
 
   private onUnreachable(entry: Entry, error: unknown): void {
     const { log } = this.services;
-    log.warn("a socket's agent can't be reached; the socket is closed", { error: String(error) });
+    log.warn("a socket's agent can't be reached; the socket was closed", { error: String(error) });
     entry.socket?.close(1013, "The agent can't be reached");
     this.remove(entry);
   }

@@ -274,8 +274,8 @@ const BUSY = tooMany(1);
 const NO_BODY = new Uint8Array(0);
 
 const refused = (why: string): DeliveryEnd => ({ status: "refused", why });
-const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target takes it" };
-const OVER_RATE = refused("its agent is over its rate");
+const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target accepts it" };
+const OVER_RATE = refused("its agent exceeds its rate");
 const TOO_BUSY = refused("the gateway is busy");
 
 /** The end of a request that is not verified. The reasons are fixed texts without secrets. */

@@ -76,7 +76,7 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
   const { agents, refusals } = eventsByAgent(batch, ports.id);
   const [first] = refusals;
   if (first !== undefined) {
-    ports.log.warn("events of a webhook's batch name no agent and are skipped", {
+    ports.log.warn("events of a webhook's batch name no agent and were skipped", {
       route: batch.route.path,
       delivery: batch.delivery,
       events: refusals.length,

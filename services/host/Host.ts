@@ -386,7 +386,7 @@ export class Host {
   private async leave(owned: Shard): Promise<void> {
     await owned.handOver(this.slices).catch((error: unknown) => {
       const { log } = this.services;
-      log.warn("a shard was not handed over in order", {
+      log.warn("a shard could not be handed over", {
         shard: owned.shard,
         error: String(error),
       });

@@ -58,7 +58,7 @@ export class Quarantine {
     const mark = nextMark(before, own, time.nowMs());
     quarantined.add(key);
     metrics.ofClass(id.class).quarantine();
-    log.error("an agent is quarantined: its inputs stay stored, and nothing of it runs", {
+    log.error("an agent was quarantined: its inputs stay stored, and none of its code runs", {
       ...id,
       reason: why.reason,
       until: new Date(mark.untilMs).toISOString(),
@@ -105,7 +105,7 @@ export class Quarantine {
 
   private over(id: AgentId, by: string): void {
     this.services.quarantined.delete(addressKey(id));
-    this.services.log.info("an agent is released from quarantine", { ...id, by });
+    this.services.log.info("an agent was released from quarantine", { ...id, by });
   }
 
   private isAside(mark: QuarantineMark): boolean {

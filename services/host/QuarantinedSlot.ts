@@ -123,6 +123,6 @@ export class QuarantinedSlot {
 
   private get text(): string {
     const { reason, untilMs } = this.mark;
-    return `the agent is quarantined until ${new Date(untilMs).toISOString()}: ${reason}. "agents release" lets it run before`;
+    return `the agent is quarantined until ${new Date(untilMs).toISOString()}: ${reason}. "agents release" ends the quarantine earlier`;
   }
 }

@@ -314,7 +314,7 @@ export class Shard {
       const blob = "blob" in call ? call.blob : undefined;
       // Callers may be gateways, which may not read what agents have stored.
       if (blob !== undefined && !blob.startsWith(CALL_BLOBS))
-        throw new Error("a call names a blob that holds no call's body");
+        throw new Error("a call refers to a blob that does not contain the body of a call");
       const whole = blob === undefined ? body : await blobs.get(blob);
       if (whole === undefined) throw new Error("the body of a call is gone");
       const answer = await this.slots.of(id).call(call, whole);

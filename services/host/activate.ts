@@ -127,14 +127,17 @@ export async function rebuildAndClaim(
       }); // prettier-ignore
       const inputs = [...parts.turns.keys()];
       if (undoing === undefined) {
-        services.log.warn("what an interrupted turn had stored stands: it is trimmed", {
-          ...id,
-          inputs,
-        });
+        services.log.warn(
+          "writes of an interrupted turn can't be undone, because their events are trimmed",
+          {
+            ...id,
+            inputs,
+          },
+        );
         image.parts = undefined;
       } else if ((result = await append(undoing.data))._tag === "Stored") {
         replayEvent(image, database, result.seq, undoing);
-        services.log.info("what an interrupted turn had stored is undone", { ...id, inputs });
+        services.log.info("writes of an interrupted turn were undone", { ...id, inputs });
       }
     }
     if (result === undefined || result._tag === "Stored") return { rebuilt, claimed: !isOurs };

@@ -35,7 +35,7 @@ export function hibernateAgent(
     if (pages === 0 && !cameBack) agent.database.close();
     else agent.database.close({ seq, core: agent.image.encode() });
   } catch (error) {
-    log.error("an agent's local files failed at hibernation; they are not used again", {
+    log.error("writing an agent's local files failed at hibernation; they are no longer used", {
       ...id,
       error: String(error),
     });

@@ -50,7 +50,7 @@ export async function restoreAgent(
     if (className !== id.class || name !== id.name || to.head.seq > image.seq)
       throw new Error(`the snapshot is of ${className}/${name} at ${to.head.seq}, not of its past`);
     if (image.life !== life)
-      throw new Error("it was destroyed or erased meanwhile: look at its history again");
+      throw new Error("it was destroyed or erased in the meantime: check its history again");
     const { epoch, signal } = ownership;
     const host = config.hostId;
     const event = restoreEvent({ image, database, databases, to, key, host, epoch, time });

@@ -19,7 +19,7 @@ export function serveErasures(services: HostServices): () => void {
     try {
       const id = subjects.addressOf(subject);
       databases.discard(id);
-      log.info("local files of an erased agent are removed", { agent: addressKey(id) });
+      log.info("local files of an erased agent were removed", { agent: addressKey(id) });
     } catch (error) {
       // The agent is in memory here again: its files belong to the life that began after the
       // erasure.

@@ -25,7 +25,7 @@ export const reportUnstored = (
   id: AgentId,
   { outcome, error }: { readonly outcome: string; readonly error: unknown },
 ): void =>
-  log.warn("an append was not stored; the agent is discarded", {
+  log.warn("an append was not stored; the agent leaves memory", {
     ...id,
     outcome,
     error: error instanceof Error ? error.stack : error,

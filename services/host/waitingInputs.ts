@@ -20,7 +20,7 @@ const FULL: CallAnswer = {
       ["retry-after", RETRY_AFTER_S],
     ],
   },
-  body: "Too Many Requests: this agent has too many inputs that wait (waitingMax)",
+  body: "Too Many Requests: this agent has too many waiting inputs (waitingMax)",
 };
 
 /** `FULL`, or undefined while one more may wait. */

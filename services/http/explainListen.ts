@@ -37,14 +37,14 @@ const explain = (address: string, code: string): string => {
     case "EADDRINUSE":
       return `${address} is in use by another process: stop it, or choose another port`;
     case "EACCES":
-      return `${address} may not be listened on by this user: choose a port of 1024 or above`;
+      return `${address} needs privileges that this user does not have: choose a port of 1024 or above`;
     case "EADDRNOTAVAIL":
       return `${address} is not an address of this machine: choose one that is, or 0.0.0.0`;
     case "ENOTSUP":
-      return `${address} can't be shared by several processes with node:http of Node ${process.versions.node}: install uWebSockets.js, take Node 22.12 or newer, or run one gateway`;
+      return `${address} can't be shared by several processes with node:http of Node ${process.versions.node}: install uWebSockets.js, use Node 22.12 or newer, or run one gateway`;
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return `${address} names no known host: check the host name`;
+      return `${address} is not a known host: check the host name`;
     default:
       return `${address} can't be listened on (${code})`;
   }

@@ -17,7 +17,7 @@ export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
     const holder = this.pid === undefined ? "another process" : `process ${this.pid}`;
     return (
       `${this.folder} is in use by ${holder}. ` +
-      `Stop that one first, or choose another data folder. (If ${holder} is none of yours, ` +
+      `Stop that one first, or choose another data folder. (If ${holder} is not yours, ` +
       `delete ${this.lockFile}.)`
     );
   }

@@ -48,7 +48,7 @@ export async function takeMessage(
   const rejected = answers.filter(({ _tag }) => _tag === "Rejected");
   if (rejected.length === answers.length) return rejected[0] ?? UNKNOWN_RECIPIENT;
   if (rejected.length > 0)
-    services.log.warn("a mail was rejected for some of its recipients, and taken for others", {
+    services.log.warn("a mail was rejected for some of its recipients, and accepted for others", {
       from: message.from,
       rejected: recipients.filter((_, i) => answers[i]!._tag === "Rejected").join(", "),
     }); // rule 3
@@ -117,11 +117,16 @@ function failed(
   }
   const isOutside =
     error instanceof MailNotStored || error instanceof EmailFailed || error instanceof EmailRefused;
-  log.error(isOutside ? "a mail could not be handled now" : "the module's email failed", {
-    from,
-    to,
-    error: isOutside ? String(error) : stackOf(error),
-  });
+  log.error(
+    isOutside
+      ? "a mail could not be processed; its sender will retry"
+      : "the module's email failed",
+    {
+      from,
+      to,
+      error: isOutside ? String(error) : stackOf(error),
+    },
+  );
   return LATER;
 }
 

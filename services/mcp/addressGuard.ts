@@ -43,16 +43,16 @@ export interface GuardOptions {
 
 /** Why `href` may not be a server's URL, without resolving it. Undefined when it may be. */
 export function refusal(href: string, options: GuardOptions): string | undefined {
-  if (!URL.canParse(href)) return "it is no URL";
+  if (!URL.canParse(href)) return "it is not a URL";
   const url = new URL(href);
-  if (url.username !== "" || url.password !== "") return "it has a user or a password in it";
+  if (url.username !== "" || url.password !== "") return "it contains a user name or password";
   if (namesLoopback(url) && !options.allowLoopback)
-    return "it is this machine, which is allowed in agents dev or with --mcp-allow-loopback";
+    return "it is this machine, which is only allowed in agents dev or with --mcp-allow-loopback";
   try {
     addressGuard(url, options).check(url);
     return undefined;
   } catch {
-    return "it is no address of the public internet";
+    return "it is not an address of the public internet";
   }
 }
 

@@ -131,7 +131,7 @@ function bodyOf(body: RequestInit["body"]): {
       contentType: "application/x-www-form-urlencoded;charset=UTF-8",
     };
   if (body instanceof Uint8Array) return { body: Buffer.from(body) };
-  throw new TypeError("A body for an MCP server is text, a form or bytes");
+  throw new TypeError("A body for an MCP server must be text, a form or bytes");
 }
 
 function toResponse(answer: http.IncomingMessage, broken: (message: string) => void): Response {

@@ -42,7 +42,7 @@ type TransportType = McpConnection["transport"];
 /**
  * The text for a closed port, another protocol, a web page, a blocked address and a timeout alike.
  */
-const UNREACHABLE = "No MCP server can be reached there";
+const UNREACHABLE = "No MCP server can be reached at this URL";
 
 /** The default timeout of a call: the protocol's usual minute. */
 const REQUEST_TIMEOUT_MS = 60_000;

@@ -44,7 +44,7 @@ export function requestFailed(
       message: `The server did not answer in time: ${message}`,
     });
   if (SdkError.isInstance(error) && error.code === SdkErrorCode.InvalidResult)
-    return new McpRequestFailed({ reason: "Answered", message: `The server's answer is not the protocol's: ${message}` }); // prettier-ignore
+    return new McpRequestFailed({ reason: "Answered", message: `The server's answer does not follow the protocol: ${message}` }); // prettier-ignore
   const blocked =
     error instanceof BlockedAddress || (error as Error).cause instanceof BlockedAddress;
   return new McpRequestFailed({ reason: blocked ? "Refused" : "Closed", message });

@@ -57,7 +57,7 @@ export class DurableObjectEventStore implements EventStore {
     { send }: { readonly send: (id: EventId, message: JSONRPCMessage) => Promise<void> },
   ): Promise<StreamId> {
     const place = parse(event);
-    if (place === undefined) throw new Error(`${event} is no event of this session`);
+    if (place === undefined) throw new Error(`${event} is not an event of this session`);
     for (const { id, message } of this.#after(place)) await send(id, message);
     return place.stream;
   }

@@ -39,7 +39,7 @@ export function createLegacyMcpHandler(
     const transport = given ?? new WorkerTransport(transportOptions);
     if (given === undefined && connected !== undefined)
       throw new Error(
-        "This MCP server answers a request already, or has. Make the server and its handler for each request, or pass a transport with a sessionIdGenerator",
+        "This MCP server is answering a request, or has answered one. Create the server and its handler for each request, or pass a transport with a sessionIdGenerator",
       );
     connected ??= transport.started ? Promise.resolve() : server.connect(transport);
     await connected;

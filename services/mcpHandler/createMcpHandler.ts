@@ -55,7 +55,7 @@ export function createMcpHandler(
   const { route = "/mcp", corsOptions, allowedHostnames, allowedOriginHostnames, authContext, ...sdkOptions } = options; // prettier-ignore
   if (typeof factory !== "function")
     throw new TypeError(
-      "createMcpHandler takes a function that makes a server, not a server: requests that run at the same time can't share one",
+      "createMcpHandler takes a function that creates a server, not a server: concurrent requests can't share one",
     );
   if ("bus" in sdkOptions)
     throw new TypeError("createMcpHandler has no option bus: use the handler's notify");

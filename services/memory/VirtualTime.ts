@@ -81,7 +81,7 @@ export class VirtualTime implements TimeShape {
       if (next === undefined || next.dueMs > endMs) break;
       if (ran === TIMERS_PER_ADVANCE_MAX)
         throw new Error(
-          `${ran} timers ran within ${ms} ms: one of them sets itself again without a delay`,
+          `${ran} timers ran within ${ms} ms: one of them restarts itself without a delay`,
         );
       this.elapsedMs = Math.max(this.elapsedMs, next.dueMs);
       this.timers.delete(next.order);

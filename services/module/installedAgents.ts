@@ -16,7 +16,7 @@ export function usesInstalledAgents(module: string): boolean {
   throw new ModuleError({
     file: module,
     files: [module, file],
-    message: `${file}: "turnkeep" has "agents": ${JSON.stringify(agents)}. Its only value is "installed", for an app whose agents come from the package that it has installed; leave it out for those of turnkeep`,
+    message: `${file}: "turnkeep" has "agents": ${JSON.stringify(agents)}. The only value is "installed", for an app that uses the agents of its installed package; leave it out to use turnkeep's`,
   });
 }
 

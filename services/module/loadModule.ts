@@ -46,13 +46,13 @@ export async function loadModule(
     throw new ModuleError({
       file,
       files: [file],
-      message: `${file}: no such file. Give the path of the module that exports your agents`,
+      message: `${file}: no such file. Use the path of the module that exports your agents`,
     });
   if (statSync(file).isDirectory())
     throw new ModuleError({
       file,
       files: [file],
-      message: `${file} is a folder. Give the module itself, for example ${path.replace(/\/$/, "")}/server.ts`,
+      message: `${file} is a folder. Use the module itself, for example ${path.replace(/\/$/, "")}/server.ts`,
     });
   const wrangler = wranglerOf(file);
   if (variables !== undefined) seedPlatform({ ...wrangler?.vars, ...variables });

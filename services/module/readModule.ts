@@ -135,7 +135,7 @@ function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
   if (fault !== undefined) refuse(`static options of ${agent.name}: history ${fault}`);
   if (http !== undefined && http !== "open")
     refuse(
-      `static options of ${agent.name} has http: ${JSON.stringify(http)}. Its only value is "open"; without it a class that has signed webhooks is closed (docs/guides/access.md)`,
+      `static options of ${agent.name} has http: ${JSON.stringify(http)}. The only value is "open"; without it, a class with signed webhooks is closed (docs/guides/access.md)`,
     );
 }
 
@@ -257,7 +257,7 @@ function readEmailRoutes(
     const { matches, agent } = (entry ?? {}) as Partial<EmailRoute>;
     if (typeof matches !== "function" || typeof agent !== "string")
       return refuse(
-        `email[${index}] is no route and no resolver. Build it with emailRoute(address, { agent }) from "agents/email"`,
+        `email[${index}] is neither a route nor a resolver. Build it with emailRoute(address, { agent }) from "agents/email"`,
       );
     if (!agents.has(agent))
       refuse(

@@ -71,7 +71,7 @@ export class DeliveryLedger {
     } catch (error) {
       // Not written by this project. No agent can ever receive it, and it would come again for
       // ever.
-      log("error", "an inbox message without a readable address is dropped", {
+      log("error", "an inbox message without a readable address was dropped", {
         subject: message.subject,
         seq,
         error: String(error),

@@ -79,7 +79,7 @@ export class LeaseWatch {
         });
       } catch (error) {
         if (this.signal.aborted) return;
-        this.nats.connection.log("warn", "the watch of leases begins again", {
+        this.nats.connection.log("warn", "the watch of leases was restarted", {
           error: String(error),
         });
       }
@@ -173,7 +173,9 @@ export class LeaseWatch {
     this.lookedMs = this.newestMs;
     for (const [key, { revision, storedMs }] of this.known) {
       if (!isOver(storedMs, this.newestMs, this.nats.leaseTtlMs)) continue;
-      this.nats.connection.log("warn", "a lease is over, and the broker has not said so", { key });
+      this.nats.connection.log("warn", "a lease has expired without a notice from the broker", {
+        key,
+      });
       this.report(key, undefined, revision);
     }
   }

@@ -161,7 +161,7 @@ async function settle(
     if (found !== undefined)
       return follows(found.data, expectedSeq)
         ? { _tag: "Conflict" }
-        : { _tag: "Unknown", message: "the event and later ones were trimmed meanwhile" };
+        : { _tag: "Unknown", message: "the event and later ones were trimmed in the meantime" };
     // Refused, and no event follows: the expected event does not exist.
     return wrongLast ? { _tag: "Conflict" } : undefined;
   } catch {

@@ -328,7 +328,7 @@ export class ShardConsumer {
     const taken = this.consumerName !== "";
     if (!taken || this.stopping.signal.aborted || this.healing !== undefined) return;
     const level = why === RECONNECTED ? "info" : "warn";
-    this.nats.connection.log(level, "a shard's consumer is created again", {
+    this.nats.connection.log(level, "a shard's consumer was created again", {
       shard: this.shard,
       why,
     });

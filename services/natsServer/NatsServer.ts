@@ -185,7 +185,7 @@ const supervise = (runner: Runner, port: number, log: LogShape): Effect.Effect<n
     let how = yield* Effect.promise(runner.ended);
     for (;;) {
       if (performance.now() - startedAtMs > HEALTHY_AFTER_MS) pauseMs = RESTART_PAUSE_MIN_MS;
-      log.warn("nats-server died; starting it again", { how, port, pauseMs });
+      log.warn("nats-server died; restarting it", { how, port, pauseMs });
       yield* Effect.sleep(pauseMs);
       pauseMs = Math.min(pauseMs * 2, RESTART_PAUSE_MAX_MS);
       startedAtMs = performance.now();

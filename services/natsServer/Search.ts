@@ -46,7 +46,7 @@ export async function checkBinary(path: string, signal: AbortSignal): Promise<Bi
   if (end.kind === "failed") return { kind: "bad", why: `it does not run: ${end.why}` };
   const version = parseVersion(end.stdout);
   if (end.code !== 0 || version === undefined) {
-    return { kind: "bad", why: `it is no nats-server: --version ended with code ${end.code}` };
+    return { kind: "bad", why: `it is not a nats-server: --version ended with code ${end.code}` };
   }
   if (!isNewEnough(version)) {
     const why = `it is ${versionText(version)}, too old (needed: ${NEEDED_VERSION_TEXT})`;

@@ -94,7 +94,7 @@ export function spawnServer(options: ServerProcessOptions): ServerProcess {
     serves: async (timeoutMs) => {
       const deadlineMs = performance.now() + timeoutMs;
       while (!(await greetsAs(options.serverName, options.port))) {
-        const late = performance.now() > deadlineMs ? "it greets no clients" : undefined;
+        const late = performance.now() > deadlineMs ? "it does not greet clients" : undefined;
         const why = ended ?? late;
         if (why !== undefined) throw didNotStart(options, why);
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));

@@ -26,7 +26,7 @@ import { isPublicAddress } from "./PublicAddress.ts";
 class NotPublic extends Error {}
 
 const notPublic = (host: string): NotPublic =>
-  new NotPublic(`${host} is not an address of the public internet (allowPrivate would allow it)`);
+  new NotPublic(`${host} is not an address of the public internet (allowPrivate allows it)`);
 
 /** Resolves names and decides which addresses are public. Tests provide their own. */
 export interface Resolver {

@@ -19,7 +19,7 @@ import { nodeOutgoing } from "./NodeOutgoing.ts";
 export class NothingLeaves extends Error {
   override readonly name = "NothingLeaves";
   constructor(to: string) {
-    super(`${to} was not called: under "agents dev --from" nothing leaves the process`);
+    super(`${to} was not called: with "agents dev --from", nothing is sent from this process`);
   }
 }
 
@@ -81,7 +81,7 @@ function destinationOf([first, second]: ReadonlyArray<unknown>): Destination {
 export const sealedOutgoing = (log: Pick<LogShape, "info">): OutgoingShape => ({
   ...nodeOutgoing,
   post: async ({ url }) => {
-    log.info("a webhook was not sent: nothing leaves the process", { url });
+    log.info("a webhook was not sent, because of --from", { url });
     return { _tag: "Answered", status: 200 };
   },
 });
@@ -91,7 +91,7 @@ export const sealedMail = (log: Pick<LogShape, "info">): MailTransportShape => (
   configured: true,
   send: async ({ to, envelope, subject }) => {
     const receivers = envelope?.to ?? to.map(({ address }) => address);
-    log.info("a mail was not sent: nothing leaves the process", {
+    log.info("a mail was not sent, because of --from", {
       to: receivers.join(","),
       subject,
     });

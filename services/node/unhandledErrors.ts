@@ -31,7 +31,7 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
   let cancel: (() => void) | undefined;
   const windowEnds = (): void => {
     if (lines > LINES_MAX)
-      log.error("more errors were not handled, and are not logged", { errors: lines - LINES_MAX });
+      log.error("further unhandled errors are not logged", { errors: lines - LINES_MAX });
     lines = 0;
     cancel = undefined;
   };

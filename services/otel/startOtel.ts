@@ -49,7 +49,7 @@ export async function startOtel(
     });
   } catch (error) {
     log.warn(
-      "OTEL_* asks for traces, and the SDK can't be loaded: npm install @opentelemetry/sdk-node",
+      "OTEL_* enables traces, but the SDK can't be loaded: npm install @opentelemetry/sdk-node",
       {
         error: messageOf(error),
       },

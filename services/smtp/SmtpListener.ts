@@ -194,7 +194,7 @@ export const smtpListener: MailServerShape = {
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: "is in use by another process: stop it, or choose another port (--smtp-port)",
   EACCES:
-    "may not be listened on by this user: choose a port of 1024 or above and forward 25 to it",
+    "needs privileges that this user does not have: choose a port of 1024 or above, and forward port 25 to it",
   EADDRNOTAVAIL: "is not an address of this machine",
 };
 

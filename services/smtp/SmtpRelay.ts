@@ -133,7 +133,7 @@ function checkUrl(url: string): void {
   }
   if (protocol !== "smtp:" && protocol !== "smtps:")
     throw new TypeError(
-      "SMTP_URL (--smtp-relay) is not an smtp:// or smtps:// URL: write smtp://user:password@relay.example.com:587",
+      "SMTP_URL (--smtp-relay) is not an smtp:// or smtps:// URL. Example: smtp://user:password@relay.example.com:587",
     );
 }
 

@@ -162,7 +162,7 @@ export class Connection {
         const second = tail === "" ? undefined : this.prepare(tail).statement;
         second?.finalize();
         if (statement === undefined || second !== undefined)
-          throw new SqliteError("A query is one statement that reads: give one SELECT", RESULT_MISUSE); // prettier-ignore
+          throw new SqliteError("A query must be one statement that reads: use one SELECT", RESULT_MISUSE); // prettier-ignore
         return this.run(statement, values, limits);
       } finally {
         statement?.finalize();
@@ -177,7 +177,7 @@ export class Connection {
       const result = f();
       if (isThenable(result))
         throw new TypeError(
-          "transactionSync takes a synchronous function: it would end at the first await",
+          "transactionSync takes a synchronous function: the transaction would end at the first await",
         );
       open.commit();
       return result;

@@ -30,13 +30,13 @@ export const RESULT_ABORT_ROLLBACK = 4 | (2 << 8);
 /** A statement failed in a transaction, which SQLite has rolled back. */
 export const rolledBack = (): SqliteError =>
   new SqliteError(
-    "The transaction was rolled back by the statement that failed in it: let the error end the function",
+    "The transaction was rolled back by a statement that failed in it: let the error end the function",
     RESULT_ABORT_ROLLBACK,
   );
 
 /** SQL with a NUL in it. */
 export const hasNul = (): SqliteError =>
   new SqliteError(
-    "SQL can't contain the character NUL: bind the text that has it as a parameter",
+    "SQL can't contain the character NUL: bind a text that contains it as a parameter",
     RESULT_MISUSE,
   );

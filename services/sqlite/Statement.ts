@@ -152,7 +152,7 @@ export class Statement {
   private bind(params: ReadonlyArray<SqlValue | boolean>): void {
     if (params.length !== this.parameters)
       throw new SqliteError(
-        `Wrong number of parameter bindings for SQL query: it has ${this.parameters}, and ${params.length} were given`,
+        `Wrong number of parameter bindings for SQL query: it has ${this.parameters}, but ${params.length} were passed`,
         RESULT_RANGE,
       );
     for (let i = 0; i < params.length; i++) this.bindOne(i + 1, params[i]!);
@@ -180,7 +180,7 @@ export class Statement {
       code = exports.sqlite3_bind_blob(at, index, engine.putBytes(value), value.length, STATIC);
     else
       throw new SqliteError(
-        `Parameter ${index} is ${typeof value}: SQLite takes null, numbers, bigints, strings, booleans and Uint8Arrays`,
+        `Parameter ${index} is ${typeof value}: SQLite accepts null, numbers, bigints, strings, booleans and Uint8Arrays`,
         RESULT_MISMATCH,
       );
     if (code !== 0) throw new SqliteError(`Parameter ${index} is too large`, code);

@@ -85,7 +85,7 @@ export function refusal(
       const name = first().toLowerCase();
       return second === undefined || PRAGMAS_WITH_ARGUMENT.has(name)
         ? undefined
-        : `PRAGMA ${name} can't be set: the runtime decides it, because the agent's journal depends on it`;
+        : `PRAGMA ${name} can't be set: the runtime sets it, because the agent's journal depends on it`;
     }
     default:
       return undefined;
@@ -106,7 +106,7 @@ export function refusalToReader(
   if (READING.has(action) || (nested && action === PRAGMA)) return undefined;
   switch (action) {
     case PRAGMA:
-      return `PRAGMA ${first()} is not allowed: a query only reads (SELECT * FROM pragma_table_info('t') is allowed)`;
+      return `PRAGMA ${first()} is not allowed: a query may only read (SELECT * FROM pragma_table_info('t') is allowed)`;
     case ATTACH:
     case DETACH:
       return "ATTACH and DETACH are not allowed: a query reads one database";
@@ -114,7 +114,7 @@ export function refusalToReader(
     case SAVEPOINT:
       return "Transactions are not allowed: a query is one statement that reads";
     default:
-      return "The statement writes, and a query only reads: give one SELECT";
+      return "The statement writes, but a query may only read: use one SELECT";
   }
 }
 

@@ -165,7 +165,7 @@ function readRows(
   const { columns, rows, wrote } = database.query(query, params);
   if (wrote)
     throw new Error(
-      "This is a copy, for looking: only the agent's own code writes to its database",
+      "This is a copy, for reading: only the agent's own code can write to its database",
     );
   return rows.map((row) => Object.fromEntries(columns.map((column, i) => [column, row[i]!])));
 }

@@ -284,7 +284,7 @@ export class TestAgents {
     const seq = letter.id as Sequence;
     const stored = broker.deadLetters.get(seq);
     if (stored === undefined)
-      throw new Error(`there is no dead letter ${letter.id}: it was redriven or dropped before`);
+      throw new Error(`there is no dead letter ${letter.id}: it was already redriven or dropped`);
     broker.inbox.publish(stored.id, inputAgain(stored));
     broker.deadLetters.remove(seq);
     await this.settled();
@@ -314,7 +314,7 @@ export class TestAgents {
   /** Another host takes over, after the time in which leases expire. Rejects while a host runs. */
   async revive(): Promise<void> {
     const { installation } = this.parts;
-    if (installation.alive) throw new Error("a host runs: nothing has crashed");
+    if (installation.alive) throw new Error("a host is running: nothing has crashed");
     await this.driver.advance(TAKE_OVER_MS);
     await this.driver.exclusive(() => installation.revive());
   }
@@ -334,7 +334,7 @@ function exportsOf(options: TestAgentsOptions): Readonly<Record<string, unknown>
   if (module !== undefined) {
     if (agents.length > 0 || (webhooks ?? fetch ?? email) !== undefined)
       throw new TypeError(
-        "testAgents: give `module`, or `agents`, `webhooks`, `fetch` and `email`",
+        "testAgents: pass either `module`, or `agents`, `webhooks`, `fetch` and `email`",
       );
     return module as Readonly<Record<string, unknown>>;
   }

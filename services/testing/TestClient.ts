@@ -133,7 +133,7 @@ export class TestClient<State = unknown> {
     { key }: Pick<CallOptions, "key"> = {},
   ): Promise<{ readonly chunks: ReadonlyArray<unknown>; readonly result: A }> {
     if (!Array.isArray(args))
-      throw new TypeError(`The arguments of ${method} are an array: call("${method}", [ … ])`);
+      throw new TypeError(`The arguments of ${method} must be an array: call("${method}", [ … ])`);
     const id = this.newId();
     const replies = (): ReadonlyArray<RpcFrame> =>
       this.ofType("rpc").filter((frame) => frame["id"] === id) as unknown as RpcFrame[];

@@ -83,7 +83,7 @@ export class TestOutgoing {
   fetch(request: Request): Promise<Response> {
     return this.answer("fetch", request, () => {
       throw new TypeError(
-        `fetch ${request.method} ${request.url}: nothing leaves a test. Answer it: testAgents({ …, outgoing: (request) => new Response(…) })`,
+        `fetch ${request.method} ${request.url}: a test sends no real requests. Answer it: testAgents({ …, outgoing: (request) => new Response(…) })`,
       );
     });
   }

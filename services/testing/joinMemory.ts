@@ -232,7 +232,7 @@ export async function joinMemory(options: JoinOptions) {
   /** Rule 1. */
   const crash = (): void => {
     const own = host;
-    if (own === undefined || !own.alive) throw new Error("no host runs: revive it first");
+    if (own === undefined || !own.alive) throw new Error("no host is running: call revive() first");
     own.alive = false;
     own.connection.close();
     for (const agent of own.agents) {

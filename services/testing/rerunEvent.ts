@@ -116,5 +116,5 @@ async function endOf(
       left.delete(key);
       if (left.size === 0) return { seq, errors: [...errors.values()] };
     }
-  throw new Error(`${addressKey(id)} was not done with ${[...left].join(", ")}`);
+  throw new Error(`${addressKey(id)} did not finish ${[...left].join(", ")}`);
 }

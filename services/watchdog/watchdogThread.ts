@@ -136,7 +136,7 @@ async function endFull(text: string): Promise<void> {
     `the memory of its process was nearly full (${text}) ${how}`;
   const { last } = board;
   // V8 may abort before the code is paused.
-  noteEnding(last, reasonOf("and its turn was the last that had begun"), false);
+  noteEnding(last, reasonOf("and its turn was the last one to begin"), false);
   const { code, exactly } = await mostSeen();
   const turn = code?.turn ?? last;
   write("error", "the memory of a process is nearly full: the process is ended", {

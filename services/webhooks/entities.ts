@@ -46,7 +46,7 @@ export function body(field: string, ...args: Arguments): EntitySource {
   const segments = field.split(".");
   if (segments.includes(""))
     throw new InvalidWebhook({
-      message: `body("${field}"): write a field's path, like "repository.full_name"`,
+      message: `body("${field}"): use a field's path, as in "repository.full_name"`,
     });
   const label = segments.length <= 2 ? segments[0]! : segments.at(-1)!;
   return source("body", field, label, args, (request) => {
@@ -74,7 +74,7 @@ export function path(parameter: string, ...args: Arguments): EntitySource {
 export function header(name: string, ...args: Arguments): EntitySource {
   const key = name.toLowerCase();
   if (!isHeaderName(key))
-    throw new InvalidWebhook({ message: `header("${name}"): not a header's name` });
+    throw new InvalidWebhook({ message: `header("${name}"): not a header name` });
   return source("header", key, key, args, ({ headers }) => {
     const values = Object.hasOwn(headers, key) ? headers[key] : undefined;
     return values !== undefined && values.length > 1

@@ -131,7 +131,7 @@ export function unsigned(options: UnsignedOptions = {}): Verifier {
     unsigned: true,
     verify: (request) =>
       headers.id !== undefined && valuesOf(request, headers.id).length > 1
-        ? { _tag: "Rejected", reason: `header ${headers.id} came more than once` }
+        ? { _tag: "Rejected", reason: `header ${headers.id} was sent more than once` }
         : verified(fields, request, { headers, replayGuard }),
   };
 }
@@ -142,15 +142,17 @@ function checkTemplate(template: string, options: HmacScheme): void {
   const { timestamp, id } = options;
   const parts = parseTemplate(template);
   if (parts.includes("timestamp") && timestamp === undefined)
-    throw wrong("the template has {timestamp}: say where it is, timestamp: { header: … }");
+    throw wrong(
+      "the template contains {timestamp}, so its place is needed: timestamp: { header: … }",
+    );
   if (timestamp !== undefined && !parts.includes("timestamp"))
-    throw wrong("a timestamp that is not signed proves nothing: put {timestamp} in the template");
+    throw wrong("a timestamp must be signed: put {timestamp} in the template");
   if (timestamp !== undefined && "item" in timestamp && options.separator === undefined)
     throw wrong(`a timestamp in the signature's header needs its separator, like ","`);
   if (parts.includes("id") && !(id !== undefined && "header" in id))
-    throw wrong("the template has {id}: say which header it is, id: { header: … }");
+    throw wrong("the template contains {id}, so its header is needed: id: { header: … }");
   for (const own of ["form", "crc32", "webhook"] as const)
-    if (parts.includes(own)) throw wrong(`{${own}} is for providers with a row of their own`);
+    if (parts.includes(own)) throw wrong(`{${own}} is only available to built-in providers`);
   if (!parts.includes("body") && !parts.includes("url"))
     throw wrong("the template signs neither {body} nor {url}");
 }

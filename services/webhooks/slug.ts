@@ -35,7 +35,7 @@ export const slug = ((value: string | { readonly merge: true }): string | Transf
   if (typeof value === "string") return slugOf(value);
   if (typeof value === "object" && value !== null && value.merge === true) return merged;
   throw new InvalidWebhook({
-    message: `slug: give the function itself, as in body("repository.full_name", slug), or slug({ merge: true })`,
+    message: `slug: pass the function itself, as in body("repository.full_name", slug), or slug({ merge: true })`,
   });
 }) as Slug;
 

@@ -70,12 +70,12 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
   const segments = parsePathPattern(path);
   const { verify: verifier, answer = "agent" } = options;
   if (typeof verifier?.verify !== "function")
-    throw wrong("verify: give a verifier, like github({ secret }), or unsigned()");
+    throw wrong("verify: use a verifier like github({ secret }), or unsigned()");
   if (answer !== "agent" && answer !== "stored")
-    throw wrong(`answer is "agent" or "stored", not "${String(answer)}"`);
+    throw wrong(`answer must be "agent" or "stored", not "${String(answer)}"`);
   const target = (given: Pick<WebhookOptions, "agent" | "entity" | "when">): WebhookTarget => {
     if (typeof given.entity?.resolve !== "function")
-      throw wrong(`entity: give its source, like body("repository.full_name", escapedSlug)`);
+      throw wrong(`entity: use a source like body("repository.full_name", escapedSlug)`);
     const refusal = refuseEntity(given.entity, verifier, segments);
     if (refusal !== undefined) throw wrong(refusal);
     const when = readWhen(given.when, wrong);
@@ -86,12 +86,12 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
     };
   };
   const { also = [] } = options;
-  if (!Array.isArray(also)) throw wrong("also: give a list of { agent, entity, when }");
+  if (!Array.isArray(also)) throw wrong("also: use a list of { agent, entity, when }");
 
   const within = (name: "deadlineMs" | "bodyBytesMax", usual: number, max: number): number => {
     const value = options[name] ?? usual;
     if (Number.isInteger(value) && value >= 1 && value <= max) return value;
-    throw wrong(`${name} is ${value}: give a whole number from 1 to ${max}`);
+    throw wrong(`${name} is ${value}: use a whole number from 1 to ${max}`);
   };
   return {
     ...target(options),
@@ -116,11 +116,11 @@ function redactionOf(
     if (Array.isArray(names) && names.every((n) => typeof n === "string" && isName(n)))
       return names as ReadonlyArray<string>;
     const like = option === "body" ? '["customer.email", "card.*"]' : '["x-own-token"]';
-    throw wrong(`redact.${option}: give a list of names, like ${like}`);
+    throw wrong(`redact.${option}: use a list of names like ${like}`);
   };
   for (const option of Object.keys(redact))
     if (option !== "headers" && option !== "query" && option !== "body")
-      throw wrong(`redact.${option} is unknown: redact takes headers, query and body`);
+      throw wrong(`redact.${option} is unknown: redact has headers, query and body`);
   const redactedFields = listed("body", isFieldPath);
   return {
     redaction: new Redaction({
@@ -138,8 +138,8 @@ function agentName(agent: AgentReference, wrong: (why: string) => InvalidWebhook
   if (typeof name === "string" && /^[A-Za-z_$][\w$]*$/.test(name)) return name;
   throw wrong(
     typeof agent === "function"
-      ? "agent: the class has no name; declare it with one, or give the name as a string"
-      : "agent: give a class, or its name as a string",
+      ? "agent: the class has no name; declare it with one, or pass the name as a string"
+      : "agent: must be a class, or its name as a string",
   );
 }
 
@@ -163,9 +163,9 @@ function refuseEntity(
   if (entity.trust || verifier.signs.includes(COVERED_BY[from])) return undefined;
   const cause =
     verifier.signs.length === 0
-      ? `${verifier.provider} checks no signature, so any caller chooses the agent`
+      ? `${verifier.provider} checks no signature, so any caller could choose the agent`
       : `${verifier.provider} signs the ${verifier.signs.join(" and the ")} only, so the ${from} can be changed ` +
-        "under a valid signature and any such request be sent to any agent";
+        "without invalidating the signature, and the request sent to any agent";
   return (
     `entity ${written}: ${cause}. ` +
     (verifier.signs.includes("body")

@@ -41,14 +41,14 @@ export function readWhen(
       if (parsed._tag === "Unreadable") return true;
       const answer: unknown = when(eventOf(parsed), request);
       if (typeof answer === "boolean") return answer;
-      throw new TypeError(`when returned ${describe(answer)}: return true or false`);
+      throw new TypeError(`when returned ${describe(answer)}: it must return true or false`);
     };
   if (typeof when !== "object" || when === null || Array.isArray(when))
-    throw wrong(`when: give a function, or values by path like { action: "opened" }`);
+    throw wrong(`when: use a function, or values by path like { action: "opened" }`);
   const wanted = Object.entries(when).map(([path, value]) => {
     const values = Array.isArray(value) ? (value as ReadonlyArray<unknown>) : [value];
     if (path === "" || path.split(".").includes("") || !values.every(isScalar))
-      throw wrong(`when["${path}"]: give a text, a number, true, false, null, or a list of such`);
+      throw wrong(`when["${path}"]: use a text, a number, true, false, null, or a list of these`);
     return { path, values };
   });
   return (request) => {

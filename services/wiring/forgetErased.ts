@@ -37,13 +37,13 @@ export async function forgetErased(
       if (last !== undefined && bareEnd(last) !== undefined) {
         // Throws when the agent lives here again: the files then belong to its new life.
         databases.discard(id);
-        log.info("local files of an agent that was erased are removed", { agent: addressKey(id) });
+        log.info("local files of an erased agent were removed", { agent: addressKey(id) });
       }
       await new Promise<void>((resolve) => time.after(PAUSE_MS, resolve));
     }
   } catch (error) {
     if (!signal.aborted)
-      log.warn("local files could not all be looked through for erased agents", {
+      log.warn("local files could not all be searched for erased agents", {
         error: String(error),
       });
   }

@@ -164,7 +164,7 @@ const hostFolder = (dataFolder: string) =>
           if (lock !== undefined) return { ...lock, folder };
         }
         throw new Error(
-          `${dataFolder}/hosts: ${HOSTS_PER_FOLDER_MAX} hosts use it already. Give this one another folder (--data)`,
+          `${dataFolder}/hosts: ${HOSTS_PER_FOLDER_MAX} hosts already use it. Use another folder for this one (--data)`,
         );
       }),
       (lock) => Effect.sync(() => lock.release()),

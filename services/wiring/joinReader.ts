@@ -138,7 +138,7 @@ export async function provisionTarget(
       catch: unavailable,
     });
     return [
-      `Namespace ${target.namespace}: streams and buckets are there`,
+      `Namespace ${target.namespace}: streams and buckets exist`,
       `${nats.shards} shards${divided(nats.streamGroups)}, leases of ${nats.leaseTtlMs} ms`,
       `Durability: ${describeDurability(durability)}`,
     ];

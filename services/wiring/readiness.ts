@@ -36,13 +36,13 @@ export interface ReadinessFacts {
 }
 
 const waitsFor = (archive: string): string =>
-  `history: nothing is trimmed, and nothing lost, while ${archive}`;
+  `history: nothing is trimmed, and nothing is lost, while ${archive}`;
 
 function describeRetention({ leads, failed, reason, waiting }: RetentionState): string {
   if (waiting !== undefined) return waitsFor(waiting);
   if (!leads) return "history: another process trims";
-  if (reason === undefined) return "history: trimmed as its classes say";
-  return `history: ${failed} agents could not be trimmed and keep all of theirs; the last: ${reason}`;
+  if (reason === undefined) return "history: trimmed to the limits of classes";
+  return `history: ${failed} agents could not be trimmed and keep all history; the last: ${reason}`;
 }
 
 export function readinessOf(facts: ReadinessFacts): Readiness {
@@ -64,7 +64,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
   const without = gateway?.shardsUnowned ?? 0;
   if (without > 0)
     notes.push(
-      `hosts: ${without} of ${shards} shards have none; their webhooks are stored, their callers wait`,
+      `hosts: ${without} of ${shards} shards have none; their webhooks are stored, and their callers wait`,
     );
   if (gateway !== undefined && gateway.shardsOverdue > 0)
     notes.push(`overdue: ${overdue(gateway.shardsOverdue)}`);

@@ -119,7 +119,7 @@ export class IsolationWard {
     for (const ward of this.of(owner)) this.release(ward)?.kill();
     const agent = ending?.turn;
     if (agent === undefined || this.stopping) return;
-    this.options.log.warn("an agent has ended its process: it runs alone from now on", {
+    this.options.log.warn("an agent has ended its process; it now runs in a process of its own", {
       class: agent.class,
       name: agent.name,
       reason: ending!.reason,
@@ -174,7 +174,7 @@ export class IsolationWard {
     // What waited for a process that was not running.
     for (const { answer } of ward.asked.values()) answer({ kind: "ended" });
     ward.process?.stop();
-    this.options.log.info("an agent no longer runs alone", { ...agent });
+    this.options.log.info("an agent no longer runs in a process of its own", { ...agent });
   }
 
   /** New code: each agent returns to its worker. */
@@ -257,7 +257,7 @@ export class IsolationWard {
     ward.ends++;
     ward.lastMs = time.monotonicMs();
     ward.startsAtMs = ward.lastMs + Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** ward.ends);
-    log.warn("an agent has ended the process in which it runs alone", {
+    log.warn("an isolated agent has ended its process", {
       ...ward.agent,
       ends: ward.ends,
       reason: ending?.reason ?? how,

@@ -156,7 +156,7 @@ export class Workers {
     const how = describeEnd(end);
     if (next._tag === "GiveUp") {
       const times = next.failedStarts === 1 ? "" : ` ${next.failedStarts} times in a row`;
-      const message = `worker ${worker} ended${times} before it served (${how}): all are stopped. Its output is above.`;
+      const message = `worker ${worker} ended${times} before it served (${how}). All workers are stopped. Its output is above.`;
       const atStart = this.notYet.size === this.entries.length;
       return this.fail(new WorkerFailed({ worker, code: end.code, message, atStart }));
     }

@@ -83,7 +83,7 @@ export async function askMetrics(states: States, own: string): Promise<string> {
 
 function describeState(state: Exclude<WorkerState, { readonly _tag: "Serving" }>): string {
   if (state._tag === "Starting") return "starting";
-  return `ended (${describeEnd(state.end)}) and will be started again`;
+  return `ended (${describeEnd(state.end)}) and will be restarted`;
 }
 
 /** Returns undefined where the worker does not answer in time. */

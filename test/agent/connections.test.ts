@@ -267,10 +267,10 @@ describe("close", () => {
     expect(socket.closed).toEqual({ code: 4000, reason: "5" });
   });
   test.each([
-    ["999|x", "RangeError: A close code is 1000-4999"],
-    ["1005|x", "RangeError: A close code is"],
-    ["1006|x", "RangeError: A close code is"],
-    ["5000|x", "RangeError: A close code is"],
+    ["999|x", "RangeError: A close code must be 1000-4999"],
+    ["1005|x", "RangeError: A close code must be"],
+    ["1006|x", "RangeError: A close code must be"],
+    ["5000|x", "RangeError: A close code must be"],
     [`4000|${"ž".repeat(62)}`, "RangeError: A close reason has at most 123 bytes"],
   ])("with what no frame can carry throws, and the socket stays open", async (how, text) => {
     const socket = await open("unclosable");

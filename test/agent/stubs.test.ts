@@ -264,7 +264,7 @@ describe("a stub's method", () => {
   });
 
   test.each([
-    ["a bigint", 1n, "argument 1 of echo is a bigint, which JSON can't carry"],
+    ["a bigint", 1n, "argument 1 of echo is a bigint, which JSON can't represent"],
     ["a function", { deep: [() => 1] }, "argument 1 of echo: .deep[0] is a function"],
     ["a Map", { when: new Map() }, "argument 1 of echo: .when is of type Map"],
     ["bytes", new Uint8Array(2), "argument 1 of echo is of type Uint8Array"],

@@ -30,7 +30,7 @@ let names = 0;
 /** Of workers, and of processes in which an agent runs alone. */
 const ENDS: ReadonlySet<unknown> = new Set([
   "worker ended",
-  "an agent has ended the process in which it runs alone",
+  "an isolated agent has ended its process",
 ]);
 const allDeaths = (): number =>
   hosts.flatMap(({ lines }) => lines).filter(({ message }) => ENDS.has(message)).length;

@@ -57,7 +57,7 @@ async function scan(mcpAllowLoopback: boolean): Promise<ReadonlyArray<string>> {
 test("ports of this machine are not reached, and their errors are alike", async () => {
   connections = 0;
   expect(await scan(false)).toEqual([
-    '["Error: Blocked URL: http://127.0.0.1:PORT/mcp: it is this machine, which is allowed in agents dev or with --mcp-allow-loopback",[]]',
+    '["Error: Blocked URL: http://127.0.0.1:PORT/mcp: it is this machine, which is only allowed in agents dev or with --mcp-allow-loopback",[]]',
   ]);
   expect(connections).toBe(0);
 });
@@ -65,7 +65,7 @@ test("ports of this machine are not reached, and their errors are alike", async 
 test("where loopback is allowed an open port that is no MCP server looks like a closed one", async () => {
   connections = 0;
   expect(await scan(true)).toEqual([
-    '["Error: The MCP server can\'t be connected to: No MCP server can be reached there",[["failed","No MCP server can be reached there"]]]',
+    '["Error: The MCP server can\'t be connected to: No MCP server can be reached at this URL",[["failed","No MCP server can be reached at this URL"]]]',
   ]);
   expect(connections).toBeGreaterThan(3);
 });

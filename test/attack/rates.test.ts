@@ -26,13 +26,17 @@ describe("the rates of sockets", () => {
     expect(taken(meter, 30)).toBe(20);
     clock.nowMs += 500;
     expect(taken(meter, 30)).toBe(5);
-    expect(meter.take(1)).toBe("Over 10 frames a second of one socket (--frames-per-socket)");
+    expect(meter.take(1)).toBe(
+      "More than 10 frames per second from one socket (--frames-per-socket)",
+    );
   });
 
   test("are of bytes; one message past the burst needs a full bucket", () => {
     const meter = rates().open("192.0.2.1");
     expect(taken(meter, 4, 1_000)).toBe(2);
-    expect(meter.take(1_000)).toBe("Over 1000 bytes a second of one socket (--bytes-per-socket)");
+    expect(meter.take(1_000)).toBe(
+      "More than 1000 bytes per second from one socket (--bytes-per-socket)",
+    );
     clock.nowMs += 1_000;
     expect(taken(meter, 1, 5_000)).toBe(0);
     clock.nowMs += 1_000;
@@ -44,7 +48,7 @@ describe("the rates of sockets", () => {
     const many = Array.from({ length: 8 }, () => all.open("192.0.2.1"));
     expect(many.map((meter) => taken(meter, 20))).toEqual([20, 20, 20, 20, 0, 0, 0, 0]);
     expect(all.open("192.0.2.1").take(1)).toBe(
-      "Over 40 frames a second of one address (--frames-per-socket)",
+      "More than 40 frames per second from one address (--frames-per-socket)",
     );
     const other = all.open("192.0.2.2");
     expect(taken(other, 20)).toBe(20);
@@ -99,12 +103,15 @@ describe.each(adapters)("over $name", ({ name }) => {
     const url = `${system.url}/agents/quiet/a`;
     const honest = await TestSocket.open(url);
     const attacks: ReadonlyArray<readonly [string, (socket: TestSocket) => void]> = [
-      ["Over 50 frames a second of one socket (--frames-per-socket)", (s) => s.send("x")],
+      ["More than 50 frames per second from one socket (--frames-per-socket)", (s) => s.send("x")],
       [
-        "Over 100000 bytes a second of one socket (--bytes-per-socket)",
+        "More than 100000 bytes per second from one socket (--bytes-per-socket)",
         (s) => s.send("x".repeat(50_000)),
       ],
-      ["Over 50 frames a second of one socket (--frames-per-socket)", (s) => s.socket.ping("x")],
+      [
+        "More than 50 frames per second from one socket (--frames-per-socket)",
+        (s) => s.socket.ping("x"),
+      ],
     ];
     for (const [reason, attack] of attacks) {
       const socket = await TestSocket.open(url);

@@ -67,7 +67,9 @@ const systems = useSystems();
 afterAll(() => folder.remove());
 const REFUSED = {
   status: 409,
-  text: expect.stringMatching(/slug gives both the same name.*escapedSlug.*merge: true/) as string,
+  text: expect.stringMatching(
+    /slug maps both to the same name.*escapedSlug.*merge: true/,
+  ) as string,
 };
 
 describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
@@ -98,7 +100,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect((await send("/slug", "ac/me-site")).text).not.toContain("ac-me/site");
     expect(system.host.log.lines).toContainEqual(
       expect.objectContaining({
-        message: "a webhook is refused",
+        message: "a webhook was refused",
         fields: expect.objectContaining({
           reason: expect.stringMatching(/is for "ac\/me-site".*belongs to "ac-me\/site"/) as string,
         }) as object,

@@ -253,7 +253,9 @@ test("a state that is too large is refused, changes nothing, and neighbours are 
   const neighbour = await TestSocket.open(`${system.url}/agents/large-agent/two`);
   const [grown, ping] = await Promise.all([rpc(socket, "grow", 40 * MIB), rpc(neighbour, "ping")]);
   expect(ping.result).toBe("pong");
-  expect(grown.error).toMatch(/it would be 40 MiB of JSON, the limit is 16 MiB \(stateBytesMax/);
+  expect(grown.error).toMatch(
+    /it would be 40 MiB of JSON, and the limit is 16 MiB \(stateBytesMax/,
+  );
   expect(socket.states).toEqual([{ text: "" }]);
   // A client's own state is refused alike.
   const limited = await TestSocket.open(`${system.url}/agents/limited-agent/one`);

@@ -275,7 +275,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
   });
 
   test("the log tells once of each class", () => {
-    const told = system.gateway.log.lines.filter(({ message }) => message.startsWith("a request that is no webhook")); // prettier-ignore
+    const told = system.gateway.log.lines.filter(({ message }) => message.startsWith("a request that is not a webhook")); // prettier-ignore
     expect(told.map(({ fields }) => (fields as { class: string }).class).toSorted()).toEqual([
       "DecidingAgent",
       "RepoAgent",

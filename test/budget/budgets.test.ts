@@ -97,7 +97,7 @@ it("past the limit a call is refused by name, and nothing is reserved", async ()
   expect(await spender().error("tokens", 11, PER_DAY)).toEqual({
     name: "BudgetExceeded",
     message:
-      'the budget "tokens" has 10 left of 100, and 11 was asked for; it begins anew at 2025-03-06T00:00:00.000Z',
+      'the budget "tokens" has 10 left of 100, but 11 was requested; it resets at 2025-03-06T00:00:00.000Z',
     is: true,
   });
   expect(await spender().plain(10)).toBe(0);

@@ -25,7 +25,7 @@ describe("a gateway", () => {
     const gateway = { shardsUnowned: 3, shardsOverdue: 0, shardsEverOwned: 8 };
     expect(readinessOf({ ...gatewayAlone, gateway })).toEqual({
       ready: true,
-      note: "durability: weak\nhosts: 3 of 8 shards have none; their webhooks are stored, their callers wait",
+      note: "durability: weak\nhosts: 3 of 8 shards have none; their webhooks are stored, and their callers wait",
     });
   });
 

@@ -149,7 +149,9 @@ describe("--workers 2", () => {
     const { code, err } = await run("host", missing, "--nats", nats.url, "--workers", "2", "--data", data); // prettier-ignore
     expect(code).toBe(1);
     expect(err.match(/none\.ts/g)?.length).toBe(1);
-    expect(err).toContain("worker 0 ended before it served (exit code 1): all are stopped.");
+    expect(err).toContain(
+      "worker 0 ended before it served (exit code 1). All workers are stopped.",
+    );
   });
 
   it("a worker that was killed comes back, and until then the whole is not ready", async () => {

@@ -162,7 +162,7 @@ describe("the console's API", () => {
       expect.stringContaining("a query only reads"),
     ]);
     for (const limit of ["none", "0", "5001"]) {
-      const said = `limit=${limit}: give a whole number from 1 to 5000`;
+      const said = `limit=${limit}: use a whole number from 1 to 5000`;
       expect(await wrong(`${DESK}/history?limit=${limit}`)).toEqual([400, said]);
     }
     expect((await ask(`${DESK}/nothing`)).status).toBe(404);

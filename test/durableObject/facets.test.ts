@@ -115,8 +115,8 @@ describe("a facet", () => {
 
   test("is of a class of the module, with an id of a binding", async () => {
     expect(await house()["exported"]!()).toEqual(["House", "Tenant"]);
-    await expect(house()["askWrong"]!({ class: "Tenant" })).rejects.toThrow(/one that the module exports/); // prettier-ignore
-    await expect(house()["askWrong"]!({})).rejects.toThrow(/one that the module exports/);
+    await expect(house()["askWrong"]!({ class: "Tenant" })).rejects.toThrow(/a class that the module exports/); // prettier-ignore
+    await expect(house()["askWrong"]!({})).rejects.toThrow(/a class that the module exports/);
   });
 });
 

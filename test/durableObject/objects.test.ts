@@ -140,7 +140,7 @@ describe("fetch", () => {
     const response = await counters.getByName("x").fetch("http://object/");
     expect(response.status).toBe(500);
     const lines = system.host.log.lines.map(({ fields }) => JSON.stringify(fields ?? ""));
-    expect(lines.join()).toContain("Counter has no fetch(): call its methods by their names");
+    expect(lines.join()).toContain("Counter has no fetch(): call its methods by name");
   });
 });
 

@@ -203,7 +203,7 @@ describe("declared routes", () => {
     class Support extends Agent {}
     const module = (entry: unknown) => readModule({ Support, default: { email: [entry] } }, "m.ts");
     expect(() => module(emailRoute("*@*", { agent: "Other" }))).toThrow(/does not export/);
-    expect(() => module("x")).toThrow(/no route and no resolver/);
+    expect(() => module("x")).toThrow(/neither a route nor a resolver/);
     expect(module(emailRoute("*@*", { agent: Support })).emailRoutes).toHaveLength(1);
   });
 });

@@ -114,7 +114,7 @@ describe("sendEmail", () => {
   test("without a binding it throws; one's own binding is called, with the signed headers", async () => {
     await using t = await testAgents({ module });
     const writer = t.agent(Writer, "w");
-    await expect(writer.writeWithout()).rejects.toThrow(/sendEmail: give the binding/);
+    await expect(writer.writeWithout()).rejects.toThrow(/sendEmail: the binding is missing/);
     const [sent, seen] = (await writer.writeByOwn()) as [unknown, Array<Record<string, unknown>>];
     expect(sent).toEqual({ messageId: "own 1" });
     expect(seen[0]).toMatchObject({ to: "you@example.org", headers: { "X-Agent-ID": "w" } });
@@ -182,11 +182,11 @@ describe("sendEmail", () => {
     [
       "a subject of two lines",
       { subject: "a\r\nBcc: x@example.org" },
-      /subject holds a line break/,
+      /subject contains a line break/,
     ],
     ["a name of two lines", { from: { address: "a@example.com", name: "A\nB" } }, /line break/],
     ["nobody", { to: [] }, /at least one/],
-    ["what is no address", { to: "nobody" }, /no mail address/],
+    ["what is no address", { to: "nobody" }, /not a mail address/],
     ["no content", { text: null }, /text, html/],
     ["a header of its own", { headers: { "Content-Type": "x" } }, /own fields/],
     [

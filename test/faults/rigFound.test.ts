@@ -66,7 +66,7 @@ test("a call that a host hears past its lease is not asked again, unless it may 
   // In the margin nobody else can have the shard: callers go on asking.
   expect(await ask(false)).toMatch("no host owns it");
   await time.advance(TTL_MS);
-  expect(await ask(false)).toMatch("may have been done");
+  expect(await ask(false)).toMatch("may have run");
   expect(await ask(true)).toMatch("no host owns it");
   shard.drop();
 });

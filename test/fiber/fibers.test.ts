@@ -286,7 +286,7 @@ describe("runFiber", () => {
     const before = rig.journal("w").length;
     await rig.pass(20_000);
     expect(rig.journal("w").length).toBe(before);
-    expect(rig.log.lines.map(({ message }) => message).join()).toContain("can't be 0: it is at least 100"); // prettier-ignore
+    expect(rig.log.lines.map(({ message }) => message).join()).toContain("is 0, but must be at least 100"); // prettier-ignore
   });
 
   test("a recovery that takes its host along is given up", async () => {
@@ -329,7 +329,7 @@ describe("runFiber", () => {
       stash(loop);
     };
     await expect(rig.call("w", "run", "loop")).rejects.toThrow(/circular/);
-    await expect(rig.call("w", "run", "")).rejects.toThrow("A fiber is named");
+    await expect(rig.call("w", "run", "")).rejects.toThrow("A fiber needs a name");
     expect(await rig.call("w", "rows")).toEqual([]);
   });
 });

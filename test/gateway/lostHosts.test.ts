@@ -109,7 +109,7 @@ describe("a call whose host is lost", () => {
     await host.lost();
     await time.advance(RETURN_MS);
     expect(call.now).toBeInstanceOf(CallLost);
-    expect(String(call.now)).toMatch("may have been done");
+    expect(String(call.now)).toMatch("may have run");
     host.comes();
     await time.advance(HOW.deadlineMs);
     expect(suspected()).toHaveLength(2);

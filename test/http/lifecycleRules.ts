@@ -33,7 +33,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
         startServer(adapter, {}, { port, portShared: true });
       const { node = "" } = process.versions;
       if (adapter.name === "node" && /^(20|21|22\.\d|22\.1[01])\./.test(node)) {
-        const message = expect.stringContaining("take Node 22.12 or newer") as string;
+        const message = expect.stringContaining("use Node 22.12 or newer") as string;
         await expect(shared()).rejects.toMatchObject({ _tag: "ListenFailed", message });
         return;
       }

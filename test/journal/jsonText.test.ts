@@ -8,7 +8,7 @@ test("as many levels as there may be are taken, and no more", () => {
   expect(jsonText(nested(LEVELS_MAX), "it")).toHaveLength(2 * LEVELS_MAX + 1);
   expect(() => jsonText(nested(LEVELS_MAX + 1), "it")).toThrow(
     new RangeError(
-      `it is nested more than ${LEVELS_MAX} levels deep: keep lists or rows that refer to one another`,
+      `it is nested more than ${LEVELS_MAX} levels deep: use lists, or rows that refer to one another`,
     ),
   );
   expect(() => jsonText({ a: nested(LEVELS_MAX) }, "it")).toThrow(RangeError);

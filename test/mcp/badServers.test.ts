@@ -72,7 +72,7 @@ const say =
     reply(response, result(id, value));
 
 /** What a client is told of a server that could not be connected to, whatever the cause. */
-const UNREACHABLE = /: No MCP server can be reached there$/;
+const UNREACHABLE = /: No MCP server can be reached at this URL$/;
 
 /** Adding it fails with this; the agent works on, and lists it as failed. The log has the cause. */
 async function fails(url: string, text: RegExp, name: string, cause?: RegExp): Promise<void> {
@@ -126,7 +126,7 @@ describe("a server that", () => {
 
   test("lies about its tools: what is no tool, and more of them than anybody wants", async () => {
     const liar = await serve({ "tools/list": say({ tools: [{ name: 7 }] }) });
-    await fails(liar.url, /say what it offers/, "liar");
+    await fails(liar.url, /could not list its tools/, "liar");
     const big = await serve({ "tools/list": say({ tools: [{ name: "t", description: "x".repeat(3_000_000), inputSchema: { type: "object" } }] }) }); // prettier-ignore
     await fails(big.url, /too much/, "big");
     let pages = 0;

@@ -48,7 +48,7 @@ function app(setting: unknown): string {
 
 it("has one word for it; another is refused", async () => {
   const { error } = await loader.load(app({ agents: "reference" }));
-  expect(error?.message).toMatch(/package\.json: "turnkeep" has "agents": "reference"\. Its only value is "installed"/); // prettier-ignore
+  expect(error?.message).toMatch(/package\.json: "turnkeep" has "agents": "reference"\. The only value is "installed"/); // prettier-ignore
 });
 
 it("keeps agents for what is installed, for its packages too; turnkeep stays this package", async () => {

@@ -135,7 +135,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
 
   it("a path that is no file says so", async () => {
     expect((await loader.load(at("nope.ts"))).error!.message).toBe(
-      `${at("nope.ts")}: no such file. Give the path of the module that exports your agents`,
+      `${at("nope.ts")}: no such file. Use the path of the module that exports your agents`,
     );
     expect((await loader.load(folder)).error!.message).toContain("is a folder");
   });

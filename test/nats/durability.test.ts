@@ -59,7 +59,7 @@ describe("it is not known", () => {
   test("when nobody answers: the account may not ask", () => {
     expect(judge(THREE, new Map(), 3)).toMatchObject({
       _tag: "Unknown",
-      why: expect.stringContaining("let this account ask"),
+      why: expect.stringContaining("allow this account to request"),
     });
   });
 });

@@ -81,7 +81,7 @@ describe("order of the search", () => {
   test.each([
     ["is not there", undefined, /does not run: .*ENOENT/],
     ["is too old", "2.14.3", /it is 2\.14\.3, too old/],
-    ["is another program", "x", /it is no nats-server/],
+    ["is another program", "x", /it is not a nats-server/],
   ])("a NATS_SERVER that %s is an error, though PATH has a good one", async (_, version, why) => {
     const given = join(folder.path, "given");
     if (version !== undefined) fakeBinary(given, version);

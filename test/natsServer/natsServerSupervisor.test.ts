@@ -157,7 +157,7 @@ describe("while the scope is open", () => {
         async () => server.pid() !== pid && (await storedMessages(server.url)) === 1,
       );
     }
-    expect(said.filter((line) => line === "nats-server died; starting it again")).toHaveLength(2);
+    expect(said.filter((line) => line === "nats-server died; restarting it")).toHaveLength(2);
   });
 
   test.each(["before", "while"])(

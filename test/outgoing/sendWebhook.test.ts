@@ -247,8 +247,8 @@ describe("an answer that is not 2xx", () => {
 
 describe("what is never sent", () => {
   test.each([
-    ["a URL that is none", "nowhere", {}, "is no http or https URL"],
-    ["another protocol", "file:///etc/passwd", {}, "is no http or https URL"],
+    ["a URL that is none", "nowhere", {}, "is not an http or https URL"],
+    ["another protocol", "file:///etc/passwd", {}, "is not an http or https URL"],
     [
       "a header of the runtime",
       "http://a.test/",

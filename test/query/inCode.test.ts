@@ -88,7 +88,7 @@ describe("query in code", () => {
     expect(await refused("SELECT colour FROM Shop")).toBe("SQLite: no such column: colour");
     expect(await refused("DELETE FROM Shop")).toMatch(/^SQLite: The statement writes/);
     expect(await refused("ATTACH 'x' AS y")).toMatch(/^SQLite: ATTACH/);
-    expect(await refused("SELECT 1; SELECT 2")).toMatch(/^SQLite: A query is one statement/);
+    expect(await refused("SELECT 1; SELECT 2")).toMatch(/^SQLite: A query must be one statement/);
     expect(await refused("SELECT ?", { values: [1, 2] })).toMatch(/^SQLite: .*2/);
     const numbers = (most: number): string =>
       `WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r WHERE n < ${most}) SELECT n FROM r`;
@@ -97,14 +97,18 @@ describe("query in code", () => {
       "The query has more than 10000 rows: add a LIMIT, or aggregate.",
     );
     const endless = numbers(Infinity).replace(" WHERE n < Infinity", "").replace("SELECT n FROM r", "SELECT max(n) FROM r"); // prettier-ignore
-    expect(await refused(endless, { seconds: 0.1 })).toMatch(/^The query ran for 0.1 seconds/);
+    expect(await refused(endless, { seconds: 0.1 })).toMatch(
+      /^The query was stopped after 0.1 seconds/,
+    );
     expect(await refused("SELECT printf('%.*c', 17000000, 'x') AS x")).toMatch(/larger than 16 MiB/); // prettier-ignore
     expect(await query(shops, "SELECT count(*) AS n FROM Shop")).toEqual([{ n: 1 }]);
   });
 
   it("refuses arguments that it can't send before it asks", async () => {
     await expect(query({} as AgentNamespace, "SELECT 1")).rejects.toThrow(/not an agent binding/);
-    await expect(query(shops, undefined as unknown as string)).rejects.toThrow(/is SQL, a string/);
+    await expect(query(shops, undefined as unknown as string)).rejects.toThrow(
+      /must be SQL, as a string/,
+    );
     const values = (value: unknown) => ({ values: [value as string] });
     await expect(query(shops, "SELECT ?", values({}))).rejects.toThrow(/value 1 of the query is an object/); // prettier-ignore
     await expect(query(shops, "SELECT ?", values(1n))).rejects.toThrow(/value 1 of the query/);

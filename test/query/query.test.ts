@@ -138,7 +138,7 @@ test("what is no query is refused, and says why", async () => {
     return `${code} ${err.trim()}`;
   };
   expect(await refused("SELECT * FROM Shopp")).toMatch(/^3 There are no agents of class Shopp. Did you mean Shop\?/); // prettier-ignore
-  expect(await refused("SELECT * FROM Elsewhere")).toContain('"agents query" shows the classes');
+  expect(await refused("SELECT * FROM Elsewhere")).toContain('"agents query" lists the classes');
   expect(await refused("SELECT colour FROM Shop")).toMatch(/^1 SQLite: no such column: colour/);
   expect(await refused("SELEKT 1")).toMatch(/^1 SQLite: near "SELEKT": syntax error/);
   expect(await refused("DELETE FROM Shop")).toMatch(/^1 SQLite: The statement writes/);
@@ -146,7 +146,7 @@ test("what is no query is refused, and says why", async () => {
   expect(await refused("PRAGMA journal_mode = WAL")).toMatch(/^1 SQLite: PRAGMA/);
   const endless = "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r"; // prettier-ignore
   expect(await refused(endless, "--seconds", "1")).toMatch(
-    /^1 The query ran for 1 seconds and was ended/,
+    /^1 The query was stopped after 1 seconds/,
   );
   expect(await refused("SELECT 1", "--seconds", "0")).toMatch(/^2 /);
   expect(await rows("SELECT count(*) AS n FROM Shop")).toEqual([{ n: 21 }]);

@@ -185,9 +185,9 @@ describe.each(JOBS)("%s", (name, start) => {
     // The first run of a job that has not waited is not announced; four that are follow it.
     expect(attempts).toHaveLength(5);
     expect(rig.dead).toMatchObject([
-      { reason: "Error: its attempts are exhausted; the last one did not end" },
+      { reason: "Error: its attempts are exhausted, and the last one did not end" },
     ]);
-    expect(errors).toEqual(["its attempts are exhausted; the last one did not end"]);
+    expect(errors).toEqual(["its attempts are exhausted, and the last one did not end"]);
   });
 
   test("taken back between two attempts is not tried again", async () => {

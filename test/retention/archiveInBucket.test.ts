@@ -45,7 +45,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   },
   "a bucket that is not there": {
     options: () => ({ bucket: "another" }),
-    told: /NoSuchBucket \(404\).*Make the bucket another/,
+    told: /NoSuchBucket \(404\).*Create the bucket another/,
   },
   "a key that nobody knows": {
     options: () => ({ client: { credentials: { ...KEY, accessKeyId: "other" } } }),
@@ -69,7 +69,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   },
   "a throttled bucket": {
     answers: () => refusal(503, "SlowDown"),
-    told: /SlowDown \(503\).*tried again by itself/,
+    told: /SlowDown \(503\).*retried automatically/,
   },
   "half of an object, and no answer": {
     answers: () => keepHalf(server, "no answer"),
@@ -77,7 +77,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   },
   "half of an object, said to be whole": {
     answers: () => keepHalf(server, "says so"),
-    told: /index\.json in s3:\/\/archive\/agents reads back otherwise than it was stored/,
+    told: /index\.json in s3:\/\/archive\/agents differs from what was stored/,
   },
 };
 
@@ -126,7 +126,7 @@ test.each(Object.entries(FAULTS))(
       ready: false,
       reason: expect.stringMatching(told) as string,
     });
-    expect(JSON.stringify(readiness())).toContain("history: nothing is trimmed, and nothing lost, while "); // prettier-ignore
+    expect(JSON.stringify(readiness())).toContain("history: nothing is trimmed, and nothing is lost, while "); // prettier-ignore
     expect(log.lines.find(({ level }) => level === "warn")?.fields).toMatchObject({ error: expect.stringMatching(told) as string }); // prettier-ignore
     expect(await metrics.render()).toMatch(/agents_archive_failures_total [1-9]/);
     expect(agent.broker.journal.eventsOf(ID)).toEqual(all);

@@ -150,7 +150,7 @@ test("the archive is in a bucket: one that is not there trims nothing, and comma
     const wrong = await running("another");
     await pollUntil("it says why", async () => {
       const saw = await (await wrong.admin("/readyz")).text();
-      return /NoSuchBucket \(404\).*Make the bucket another/.test(saw) || { done: false, saw };
+      return /NoSuchBucket \(404\).*Create the bucket another/.test(saw) || { done: false, saw };
     });
     await wrong.stop();
     expect(await countOf(id)).toBe(EVENTS);

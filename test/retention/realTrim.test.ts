@@ -105,7 +105,7 @@ test("history and state read what is left, and say where it begins", async () =>
   expect(then.code).toBe(0);
   const gone = await agents("state", "keeper", "old", "--at", String(lastTrimmed - 5));
   expect(gone.code).toBe(3);
-  expect(gone.err).toContain(`is kept from event ${first} of`);
+  expect(gone.err).toContain(`starts with event ${first} of`);
 });
 
 test("a fork, an export and a backup carry the agent whole", async () => {
@@ -113,7 +113,7 @@ test("a fork, an export and a backup carry the agent whole", async () => {
   expect(await call("forked", "all")).toEqual(before);
   const tooOld = await agents("fork", "keeper", "old", "never", "--at", String(lastTrimmed - 5));
   expect(tooOld).toMatchObject({ code: 3 });
-  expect(tooOld.err).toContain("is kept from event");
+  expect(tooOld.err).toContain("starts with event");
 
   const exported = await agents("export", "keeper", "old");
   const file = installation.pathOf("old.jsonl");
@@ -164,7 +164,7 @@ test("with the archive every command reads journal and archive as one", async ()
   expect(kept.err).toContain("specify the archive");
   const wrong = await agents("state", "keeper", "old", "--archive", "/no/url");
   expect(wrong).toMatchObject({ code: 2 });
-  expect(wrong.err).toContain("give a folder's or a bucket's URL");
+  expect(wrong.err).toContain("use the URL of a folder or a bucket");
 });
 
 test("an agent is put back to a point that was trimmed, and back again", async () => {

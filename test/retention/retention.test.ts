@@ -45,7 +45,7 @@ test("while the archive is away nothing is trimmed, and it is told at /readyz, i
   expect(agent.seqs).toHaveLength(10);
   expect(readiness()).toEqual({
     ready: false,
-    reason: "history: nothing is trimmed, and nothing lost, while the archive /mnt/a: ENOSPC",
+    reason: "history: nothing is trimmed, and nothing is lost, while the archive /mnt/a: ENOSPC",
   });
   expect(log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields)).toContainEqual({ error: expect.stringContaining("ENOSPC") as string }); // prettier-ignore
   expect(await metrics.render()).toMatch(/agents_archive_failures_total [1-9]/);

@@ -41,7 +41,7 @@ test("a point that is kept is rebuilt as before, and one that is not says from w
   const refused = await at(5).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(HistoryTrimmed);
   expect(refused).toMatchObject({ seq: seqs[7], after: seqs[6] });
-  expect(String((refused as Error).message)).toContain(`is kept from event ${seqs[7]} of`);
+  expect(String((refused as Error).message)).toContain(`starts with event ${seqs[7]} of`);
   const longAgo = agent.time.nowMs() - STEP_MS * 11;
   await expect(agent.rebuilt({ atTimeMs: longAgo })).rejects.toBeInstanceOf(HistoryTrimmed);
 });

@@ -66,20 +66,20 @@ describe("a target that a method returns", () => {
     const account = (await vault()["open"]!()) as Methods;
     await rig.crash();
     await rig.revive();
-    await expect(account["value"]!()).rejects.toThrow(/is gone: .* left memory. Ask for it again/);
+    await expect(account["value"]!()).rejects.toThrow(/is gone: .* left memory. Request it again/);
   });
 
   test("may be an agent's, where the method returns itself", async () => {
     expect(await desk().run("ofAgent")).toEqual([
       2,
-      expect.stringMatching(/Listener is an RpcTarget.*as the result itself/),
+      expect.stringMatching(/Listener is an RpcTarget.*as the result; calls/),
     ]);
   });
 
   test("is one of at most a thousand of its object", async () => {
     const opened = Array.from({ length: 1_000 }, () => vault()["open"]!());
     const [first] = (await Promise.all(opened)) as Array<Methods & Disposable>;
-    await expect(vault()["open"]!()).rejects.toThrow(/has 1000 RpcTargets that others hold/);
+    await expect(vault()["open"]!()).rejects.toThrow(/has 1000 RpcTargets in use by others/);
     first![Symbol.dispose]();
     await rig.settled();
     expect(await vault()["open"]!()).toBeDefined();
@@ -108,7 +108,7 @@ describe("a target that is an argument", () => {
   test("is refused from outside of agents, which nobody could call back", async () => {
     class Relay extends RpcTarget {}
     await expect(vault()["tell"]!(new Relay(), 1)).rejects.toThrow(
-      /the arguments of tell: Relay is an RpcTarget, which only the code of an agent/,
+      /the arguments of tell: Relay is an RpcTarget, which only code of an agent/,
     );
   });
 });

@@ -217,7 +217,9 @@ test("a name that is no well-formed text is no agent's: in UTF-8 it would be ano
 test("a validator that is async rejects every change, and says so", async () => {
   const client = await agents.connect(LateAgent, "a");
   await expect(client.setState("bad")).rejects.toThrow("State update rejected");
-  await expect(client.call("set", ["good"])).rejects.toThrow("validateStateChange is async");
+  await expect(client.call("set", ["good"])).rejects.toThrow(
+    "validateStateChange must be synchronous",
+  );
   expect(await agents.agent(LateAgent, "a").state()).toBeUndefined();
 });
 

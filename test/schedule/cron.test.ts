@@ -61,7 +61,7 @@ describe("an expression", () => {
     "", "* * * *", "* * * * * * *", "a b c d e", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *",
     "* * * * 8", "*/0 * * * *", "5-1 * * * *", "H * * * *", "@reboot", "0 0 30 2 *", "0 0 31 4,6 *",
   ])("`%s` is refused, with the expression in the message", (expression) => {
-    expect(() => next(expression, 0, undefined)).toThrow(`"${expression}" is no cron expression`);
+    expect(() => next(expression, 0, undefined)).toThrow(`"${expression}" is not a cron expression`);
   }); // prettier-ignore
 
   test("the next time is after the one asked for, to the millisecond", () => {
@@ -83,7 +83,7 @@ describe("in a time zone", () => {
     );
     expect(nextOf("0 9 * * *", "2025-01-01T00:00:00Z", "Etc/UTC")).toBe("2025-01-01T09:00:00.000Z");
     expect(() => next("0 9 * * *", 0, "Europe/Atlantis")).toThrow(
-      '"Europe/Atlantis" is no time zone',
+      '"Europe/Atlantis" is not a time zone',
     );
   });
 

@@ -151,10 +151,10 @@ describe("what can't be scheduled is refused when it is asked for", () => {
   test.each<[string, unknown[], string | RegExp]>([
     ["an unknown method", [5, "nope"], 'Unknown scheduled callback "nope": not registered on this Scheduler'],
     ["a property that is no method", [5, "initialState"], 'Unknown scheduled callback "initialState"'],
-    ["a bad cron expression", ["a b c d e", "tick"], '"a b c d e" is no cron expression'],
-    ["a cron expression with a field too few", ["* * * *", "tick"], "is no cron expression"],
-    ["a cron date that never comes", ["0 0 30 2 *", "tick"], '"0 0 30 2 *" is no cron expression'],
-    ["an unknown time zone", ["tick", { cron: "0 0 * * *", timezone: "Mars/Base" }], '"Mars/Base" is no time zone'],
+    ["a bad cron expression", ["a b c d e", "tick"], '"a b c d e" is not a cron expression'],
+    ["a cron expression with a field too few", ["* * * *", "tick"], "is not a cron expression"],
+    ["a cron date that never comes", ["0 0 30 2 *", "tick"], '"0 0 30 2 *" is not a cron expression'],
+    ["an unknown time zone", ["tick", { cron: "0 0 * * *", timezone: "Mars/Base" }], '"Mars/Base" is not a time zone'],
     ["an unknown misfire policy", ["tick", { cron: "0 0 * * *", misfire: "sometimes" }], "misfire"],
     ["an interval of 0", ["tick", { intervalSeconds: 0 }], "intervalSeconds must be more than 0 and at most 2592000 (30 days)"],
     ["an interval of more than 30 days", ["tick", { intervalSeconds: 2_592_001 }], "it is 2592001"],
@@ -170,8 +170,8 @@ describe("what can't be scheduled is refused when it is asked for", () => {
     ["no base delay", [5, "tick", null, { retry: { baseDelayMs: 0 } }], "retry.baseDelayMs must be > 0"],
     ["no delay at most", [5, "tick", null, { retry: { maxDelayMs: 0 } }], "retry.maxDelayMs must be > 0"],
     ["a base delay above the default maximum", [5, "tick", null, { retry: { baseDelayMs: 5_000 } }], "retry.baseDelayMs must be <= retry.maxDelayMs"],
-    ["a time that is nothing of the kind", [true, "tick"], "`when` is a Date, a number of seconds or a cron expression"],
-    ["no callback", [5], "the callback is the name of a method"],
+    ["a time that is nothing of the kind", [true, "tick"], "`when` must be a Date, a number of seconds or a cron expression"],
+    ["no callback", [5], "the callback must be the name of a method"],
   ])("%s", async (_name, args, message) => {
     await expect(plan(...args)).rejects.toThrow(message);
     expect(await rows()).toEqual([]);
@@ -221,7 +221,7 @@ describe("what the callback gets", () => {
     }
     rig = await JobRig.make({ Odd }, { startMs: START_MS });
     const refusal = (kind: string) =>
-      `TypeError: the payload of queue and schedule must be JSON, and a ${kind} is not: pass its data`;
+      `TypeError: the payload of queue and schedule must be JSON, not a ${kind}: pass its data`;
     const bigint = expect.stringContaining("TypeError: ");
     expect(await rig.call("a", "odd")).toEqual([refusal("function"), refusal("symbol"), bigint]);
   });

@@ -162,7 +162,7 @@ describe("a call with a key", () => {
     const client = await test.connect(Wallet, "a");
     const first = client.call("pay", [5], { key: "k" });
     await until(() => calls.length > 0);
-    const refused = /the key "k" is of another call/;
+    const refused = /the key "k" belongs to another call/;
     await expect(client.call("pay", [6], { key: "k" })).rejects.toThrow(refused);
     latches["charge"].open();
     await first;

@@ -186,7 +186,7 @@ it.each(["answer", "request"])(
         String,
       );
     expect(await (await send()).json()).toBe(
-      `StepTooLarge: step "POST api.example.com/large": the body of the ${what} is more than 8388608 bytes, which are kept at most: use fetch in a step of your own, and return what of it you need`,
+      `StepTooLarge: step "POST api.example.com/large": the body of the ${what} exceeds 8388608 bytes: use fetch in a step, and return the part that you need`,
     );
     expect(paths().length).toBe(what === "answer" ? 1 : 0);
   },
@@ -207,7 +207,7 @@ it("undo is refused with a word that says where it belongs", async () => {
 
 it("is the plain fetch outside of durable turns, and in the function of a step", async () => {
   expect(await agent().outside({})).toBe("/outside 1");
-  await expect(agent().outside({ record: true })).rejects.toThrow(/this turn \(rpc\) is not run again/); // prettier-ignore
+  await expect(agent().outside({ record: true })).rejects.toThrow(/a turn of this kind \(rpc\) does not run again/); // prettier-ignore
   work = (caller) => caller.step("own", async () => textOf(caller, "/in", { method: "POST" }));
   await send();
   expect(asked.at(-1)!.headers.get("idempotency-key")).toBe("Caller/a/github%3A1/1%3Aown");
@@ -343,7 +343,7 @@ describe("a recording", () => {
       return [...told, await caller.step("new", () => ran++).catch(() => "refused")];
     });
     expect((await agent().state())?.told).toEqual(["then", "/plain 1", "refused"]);
-    expect(differences).toEqual(['github:1: step "new": it was not there then']);
+    expect(differences).toEqual(['github:1: step "new": it was not recorded']);
     expect([ran, asked]).toEqual([0, []]);
   });
 });

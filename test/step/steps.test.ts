@@ -290,7 +290,7 @@ describe("a step is refused with a word that says why", () => {
     await using other = await testAgents({ agents: [Caller] });
     expect(await other.agent(Caller, "a").go()).toEqual([
       true,
-      expect.stringContaining('step "one": this turn (rpc) is not run again'),
+      expect.stringContaining('step "one": a turn of this kind (rpc) does not run again'),
     ]);
   });
 
@@ -489,7 +489,7 @@ describe("a turn that asks for odd steps", () => {
     };
     await send("it");
     ended.open();
-    await expect(late).rejects.toThrow("its turn (webhook) has ended, and did not wait for it");
+    await expect(late).rejects.toThrow("its turn (webhook) has ended without waiting for it");
     expect(calls).toEqual([]);
   });
 

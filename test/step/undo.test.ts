@@ -257,7 +257,7 @@ it("an undo can't write to its agent, and one that is no function is refused", a
   await careless.begin();
   await other.settled();
   const [letter] = await careless.deadLetters();
-  expect(letter?.reason).toContain('step "b": undo is a function');
+  expect(letter?.reason).toContain('step "b": undo must be a function');
   expect(letter?.reason).toContain("the undo of a failed: StepWrites");
 });
 

@@ -75,7 +75,7 @@ describe("a sub-agent", () => {
       'parentAgent(Tool): the parent of this sub-agent is a "Supervisor", not a "Tool"',
     );
     await expect(one.parentOfNone()).rejects.toThrow(
-      "parentAgent(): Supervisor is no sub-agent: only those that this.subAgent() gave have a parent",
+      "parentAgent(): Supervisor is not a sub-agent: only agents that this.subAgent() returned have a parent",
     );
   });
 

@@ -63,7 +63,7 @@ describe("a route's filter", () => {
     expect(system.gateway.log.lines).toContainEqual(
       expect.objectContaining({
         message: "POST /some",
-        fields: expect.objectContaining({ why: "no target takes it" }),
+        fields: expect.objectContaining({ why: "no target accepts it" }),
       }),
     );
   });

@@ -64,7 +64,7 @@ describe("options", () => {
 
   test.each([0, -1, Number.NaN, "16 MiB"])("of %s are refused by name", (value) => {
     expect(() => new WriteLimits(clock, { stateBytesMax: value as number })).toThrow(
-      `static options.stateBytesMax: ${value} is no number of bytes`,
+      `static options.stateBytesMax: ${value} is not a number of bytes`,
     );
   });
 });

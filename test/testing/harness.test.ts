@@ -215,7 +215,7 @@ describe("time", () => {
   it("a span that is none is refused", async () => {
     const test = await start();
     for (const wrong of ["3 fortnights", "", -1, Number.NaN, "soon"])
-      await expect(test.advance(wrong)).rejects.toThrow("no span of time");
+      await expect(test.advance(wrong)).rejects.toThrow("not a duration");
   });
 });
 
@@ -249,7 +249,9 @@ describe("what goes out", () => {
   it("an agent's own fetch is the test's to answer, behind the commits before it", async () => {
     const test = await start();
     const agent = test.agent(NoteAgent, "a");
-    await expect(agent.ask("https://example.com/")).rejects.toThrow("nothing leaves a test");
+    await expect(agent.ask("https://example.com/")).rejects.toThrow(
+      "a test sends no real requests",
+    );
     const seen: unknown[] = [];
     test.answerOutgoing(async () => {
       seen.push((await agent.events()).length);
@@ -315,9 +317,9 @@ describe("crashes", () => {
 
   it("crashing what is not there, and reviving what lives, is an error", async () => {
     const test = await start();
-    await expect(test.revive()).rejects.toThrow("a host runs");
+    await expect(test.revive()).rejects.toThrow("a host is running");
     await test.crash();
-    await expect(test.crash()).rejects.toThrow("no host runs");
+    await expect(test.crash()).rejects.toThrow("no host is running");
   });
 });
 

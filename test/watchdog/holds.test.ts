@@ -73,9 +73,9 @@ const linesOf = (name: string, message: string) =>
 /** One worker has ended, once; everything after it has ended only the processes of the agent. */
 function expectAlone(name: string): void {
   expect(endedWorkers()).toHaveLength(1);
-  expect(linesOf(name, "it runs alone from now on")).toHaveLength(1);
+  expect(linesOf(name, "it now runs in a process of its own")).toHaveLength(1);
   // Two attempts: the first beside others, the second alone.
-  expect(linesOf(name, "the process in which it runs alone")).toHaveLength(1);
+  expect(linesOf(name, "an isolated agent has ended its process")).toHaveLength(1);
 }
 
 /** How many processes the agent has ended. */
@@ -180,7 +180,7 @@ describe("a turn that fills the memory of its process", () => {
       });
       expect(await deadOf(how)).toContain(`memory of its process was nearly full (${text}`);
       // A turn that waits in between may be taken for a neighbour's at first; not by most looks.
-      expect(linesOf(how, "it runs alone from now on")).toHaveLength(1);
+      expect(linesOf(how, "it now runs in a process of its own")).toHaveLength(1);
     },
     TIMEOUT_MS * 2,
   );
@@ -255,7 +255,7 @@ describe("a turn that ends its process", () => {
     async () => {
       await whileNeighboursWork("crash");
       expect(await deadOf("crash")).toContain(
-        "its attempts are exhausted; the last one did not end",
+        "its attempts are exhausted, and the last one did not end",
       );
     },
     TIMEOUT_MS * 2,

@@ -136,7 +136,7 @@ describe("body", () => {
 
   test("a path that names nothing is refused when it is declared", () => {
     for (const field of ["", ".", "a..b", "a."])
-      expect(() => body(field)).toThrow(/write a field's path/);
+      expect(() => body(field)).toThrow(/use a field's path/);
   });
 });
 
@@ -161,7 +161,7 @@ describe("the other sources", () => {
       status: 400,
       body: "Header x-two was sent 2 times",
     });
-    expect(() => header("x two")).toThrow(/not a header's name/);
+    expect(() => header("x two")).toThrow(/not a header name/);
   });
 
   test("constant is one agent, and checked when it is declared", () => {

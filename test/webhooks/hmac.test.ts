@@ -119,11 +119,11 @@ describe("hmac", () => {
 
   test("options that contradict each other are refused when they are declared", () => {
     const wrong: ReadonlyArray<readonly [HmacScheme, RegExp]> = [
-      [{ template: "{timestamp}.{body}" }, /say where it is/],
-      [{ timestamp: { header: "X-Time" } }, /not signed proves nothing/],
+      [{ template: "{timestamp}.{body}" }, /so its place is needed/],
+      [{ timestamp: { header: "X-Time" } }, /a timestamp must be signed/],
       [{ template: "{timestamp}{body}", timestamp: { item: "t=" } }, /needs its separator/],
-      [{ template: "{id}.{body}" }, /say which header/],
-      [{ template: "{id}.{body}", id: { field: "id" } }, /say which header/],
+      [{ template: "{id}.{body}" }, /so its header is needed/],
+      [{ template: "{id}.{body}", id: { field: "id" } }, /so its header is needed/],
       [{ template: "{nonce}{body}" }, /"\{nonce\}" is not one of/],
       [{ template: "{method}" }, /neither \{body\} nor \{url\}/],
       [{ provider: "a:b" }, /letters, digits/],

@@ -53,21 +53,18 @@ describe("webhook", () => {
 
   test.each([
     [{ agent: [class {}][0] }, /the class has no name/],
-    [{ agent: "not a class" }, /give a class, or its name/],
-    [{ agent: undefined }, /give a class, or its name/],
-    [{ verify: undefined }, /verify: give a verifier/],
-    [{ entity: undefined }, /entity: give its source/],
-    [{ answer: "later" }, /answer is "agent" or "stored", not "later"/],
-    [{ deadlineMs: 0 }, /deadlineMs is 0: give a whole number from 1 to 60000/],
+    [{ agent: "not a class" }, /must be a class, or its name/],
+    [{ agent: undefined }, /must be a class, or its name/],
+    [{ verify: undefined }, /verify: use a verifier/],
+    [{ entity: undefined }, /entity: use a source/],
+    [{ answer: "later" }, /answer must be "agent" or "stored", not "later"/],
+    [{ deadlineMs: 0 }, /deadlineMs is 0: use a whole number from 1 to 60000/],
     [{ deadlineMs: 60_001 }, /deadlineMs is 60001/],
     [{ deadlineMs: 1.5 }, /deadlineMs is 1.5/],
-    [{ redact: { headers: "x-a" } }, /redact.headers: give a list of names/],
-    [{ redact: { headers: ["x a"] } }, /redact.headers: give a list of names/],
-    [{ redact: { query: [""] } }, /redact.query: give a list of names/],
-    [
-      { redact: { cookies: [] } },
-      /redact.cookies is unknown: redact takes headers, query and body/,
-    ],
+    [{ redact: { headers: "x-a" } }, /redact.headers: use a list of names/],
+    [{ redact: { headers: ["x a"] } }, /redact.headers: use a list of names/],
+    [{ redact: { query: [""] } }, /redact.query: use a list of names/],
+    [{ redact: { cookies: [] } }, /redact.cookies is unknown: redact has headers, query and body/],
     [{ bodyBytesMax: 0 }, /bodyBytesMax is 0/],
     [{ bodyBytesMax: WEBHOOK_BODY_BYTES_MAX + 1 }, /from 1 to 26214400/],
   ])("%o is refused with the route's path and the remedy", (over, message) => {
@@ -95,13 +92,13 @@ describe("webhook", () => {
 
   test("an entity that the signature does not cover needs trust, and the error says why", () => {
     expect(declare("/s/:customer", verify, path("customer"))).toThrow(
-      /path\("customer"\): github signs the body only, so the path can be changed under a valid signature .*path\("customer", \{ trust: true \}\)/,
+      /path\("customer"\): github signs the body only, so the path can be changed without invalidating the signature.*path\("customer", \{ trust: true \}\)/,
     );
     expect(declare("/s", verify, header("X-Team"))).toThrow(
       /header\("x-team"\): github signs the body only.*header\("x-team", \{ trust: true \}\)/,
     );
     expect(declare("/s", unsigned(), body("id"))).toThrow(
-      /unsigned checks no signature, so any caller chooses the agent.*body\("id", \{ trust: true \}\)/,
+      /unsigned checks no signature, so any caller could choose the agent.*body\("id", \{ trust: true \}\)/,
     );
     expect(declare("/s/:customer", verify, path("customer", { trust: true }))).not.toThrow();
     expect(declare("/s", verify, header("x-team", { trust: true }))).not.toThrow();
@@ -134,7 +131,7 @@ describe("webhook", () => {
     ["/a/*", /"\*" is not supported/],
     ["/a/:", /":" is not a parameter/],
     ["/a/:b-c", /":b-c" is not a parameter/],
-    ["/:a/x/:a", /":a" is there twice/],
+    ["/:a/x/:a", /":a" is repeated/],
     ["/a/%zz", /broken percent-escape/],
   ])("the path %s is refused", (pattern, message) => {
     expect(() => to(pattern)).toThrow(message);

@@ -180,7 +180,7 @@ describe("what a provider leaves open in a URL", () => {
 
 test("a url that can't be meant is refused when it is declared", () => {
   for (const url of ["", "hooks.example.com", "/x", "https://", "https://x /y", "https://x/y#z"])
-    expect(() => square({ secret, url }), url).toThrow(/give an origin/);
+    expect(() => square({ secret, url }), url).toThrow(/use an origin/);
   expect(() => hmac({ secret, url: "https://x" })).toThrow(/does not sign the URL/);
   expect(hmac({ secret, template: "{url}{body}", url: "https://x" }).signs).toEqual([
     "body",

@@ -165,9 +165,7 @@ describe.each(timestamped)("the signed time of %s", (_, make, signer) => {
 
   test("a tolerance that can't be meant is refused when it is declared", () => {
     for (const toleranceSeconds of [0, -1, NaN, Infinity, 8 * 24 * 3600])
-      expect(() => make({ secret: "SECRET", toleranceSeconds })).toThrow(
-        /give 1 to 604800 seconds/,
-      );
+      expect(() => make({ secret: "SECRET", toleranceSeconds })).toThrow(/use 1 to 604800 seconds/);
   });
 });
 
@@ -202,7 +200,7 @@ describe("secrets", () => {
     expect(() => svix({ secret: { value: "whsec_not base64" } })).toThrow(/is not base64/);
     expect(() => svix({ secret: { value: "whsec_" } })).toThrow(/is not base64/);
     const none: ReadonlyArray<Secret> = [];
-    expect(() => github({ secret: none })).toThrow(/give 1 to 8 secrets/);
+    expect(() => github({ secret: none })).toThrow(/use 1 to 8 secrets/);
   });
 
   test("in a list, an unset variable is passed over while another is set; an empty one never is", () => {

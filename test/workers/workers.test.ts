@@ -221,7 +221,7 @@ describe("what a parent answers for its workers", () => {
     expect(await askReadiness(states)).toEqual({
       ready: false,
       reason:
-        "worker 1: some shards have no host; worker 2: starting; worker 3: ended (SIGKILL) and will be started again; worker 4: does not answer",
+        "worker 1: some shards have no host; worker 2: starting; worker 3: ended (SIGKILL) and will be restarted; worker 4: does not answer",
     });
   });
 

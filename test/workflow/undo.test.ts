@@ -167,7 +167,7 @@ describe("a host that ends", () => {
     expect(await status()).toMatchObject({
       status: "errored",
       error: {
-        message: "ship failed (undone: charge; done, and not asked for by its last run: 1:reserve)",
+        message: "ship failed (undone: charge; done, but not reached by its last run: 1:reserve)",
       },
     });
   });

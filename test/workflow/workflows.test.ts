@@ -251,21 +251,21 @@ describe("what goes wrong", () => {
     [
       "a step of another name",
       (step) => step.do("bill", () => 1),
-      'recorded is step.do "charge", now the code asks for step.do "bill"',
+      'recorded step.do "charge", but the code now calls step.do "bill"',
     ],
     [
       "a step of another kind",
       (step) => step.sleep("charge", 1),
-      'recorded is step.do "charge", now it is step.sleep "charge"',
+      'recorded step.do "charge", but it is now step.sleep "charge"',
     ],
-    ["no step", async () => 1, 'recorded is step.do "charge", now the code ends without it'],
+    ["no step", async () => 1, 'recorded step.do "charge", but the code now ends without it'],
     [
       "another order",
       async (step) => {
         await step.sleep("wait", "1 day");
         await step.do("charge", () => 1);
       },
-      'recorded is step.do "charge", now the code asks for step.sleep "wait" first',
+      'recorded step.do "charge", but the code now calls step.sleep "wait" first',
     ],
   ])("code that now has %s ends the instance, and runs nothing", async (_what, code, message) => {
     AnyWorkflow.code = async (_, step) => {

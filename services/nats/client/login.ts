@@ -51,6 +51,7 @@ function authenticatorOf(
 /** Finds the seed's line; key files may contain comments. */
 function readSeed(file: string): string {
   const seed = /^SU[A-Z2-7]{56}$/m.exec(readFileSync(file, "utf8"))?.[0];
-  if (seed === undefined) throw new Error(`${file} holds no seed of a user's nkey (SU…)`);
+  if (seed === undefined)
+    throw new Error(`${file} does not contain the seed of a user's nkey (SU…)`);
   return seed;
 }

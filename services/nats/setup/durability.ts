@@ -124,7 +124,7 @@ export function judge(
   return {
     _tag: "Unknown",
     replicas,
-    why: `${who} not say how it syncs to disk: let this account ask ${SERVERS} (deploy/nats/accounts.conf)`,
+    why: `${who} not say how it syncs to disk: allow this account to request ${SERVERS} (deploy/nats/accounts.conf)`,
   };
 }
 

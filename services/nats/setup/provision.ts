@@ -184,13 +184,15 @@ async function checkMovable(
     new ProvisioningRefused({
       stream: subjects.stream.inbox,
       code: 0,
-      message: `the stream ${subjects.stream.inbox} is an older release's, which whoever may publish to it can empty, and has to be replaced: ${todo}`,
+      message: `the stream ${subjects.stream.inbox} was created by an older release. Anyone who may publish to it can empty it, so it has to be replaced: ${todo}`,
     });
   if (options.moveInbox !== true)
     throw refuse('stop the hosts and gateways, run "agents provision" once, and start them');
   const host = await liveHost(broker, subjects);
   if (host !== undefined)
-    throw refuse(`the host ${host} still runs; stop the hosts, and run "agents provision" again`);
+    throw refuse(
+      `the host ${host} is still running; stop the hosts, and run "agents provision" again`,
+    );
 }
 
 /**
@@ -214,7 +216,7 @@ function checkFormats(config: StreamInfo["config"], namespace: string): void {
   if (formats <= STORED_FORMATS) return;
   throw new NewerInstallation({
     formats,
-    message: `a newer release has upgraded "${namespace}": its stored formats are of version ${formats}, and this release reads ${STORED_FORMATS} at most. Start the newer release, or restore a backup of before the upgrade into another namespace`,
+    message: `a newer release has upgraded "${namespace}": its stored formats have version ${formats}, and this release reads up to ${STORED_FORMATS}. Start the newer release, or restore a backup from before the upgrade into another namespace`,
   });
 }
 
@@ -305,7 +307,7 @@ function checkShards(provisioned: number, requested: number | undefined, namespa
   throw new ShardCountMismatch({
     provisioned,
     requested,
-    message: `"${namespace}" was provisioned with ${provisioned} shards and ${requested} were asked for; the number can't change: leave it out, or use another namespace`,
+    message: `"${namespace}" was provisioned with ${provisioned} shards, but ${requested} were requested; the number can't change: leave it out, or use another namespace`,
   });
 }
 
@@ -313,14 +315,14 @@ function checkGroups(provisioned: number, requested: number | undefined, namespa
   if (requested === undefined || provisioned === requested) return;
   throw new StreamGroupsRefused({
     requested,
-    message: `"${namespace}" was provisioned with --stream-groups ${provisioned} and ${requested} were asked for; the number can't change: leave it out, or provision another namespace and carry the agents over ("agents export", "agents import")`,
+    message: `"${namespace}" was provisioned with --stream-groups ${provisioned}, but ${requested} were requested; the number can't change: leave it out, or provision another namespace and move the agents ("agents export", "agents import")`,
   });
 }
 
 const indivisible = (shards: number, requested: number): StreamGroupsRefused =>
   new StreamGroupsRefused({
     requested,
-    message: `${shards} shards can't be divided into ${requested} stream groups: give a number that divides them`,
+    message: `${shards} shards can't be divided into ${requested} stream groups: use a number that divides them`,
   });
 
 const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>

@@ -26,7 +26,7 @@ export class PublicUrl {
   ) {
     if (setting === undefined || VARIABLE.test(setting) || isUsable(setting)) return;
     throw new InvalidWebhook({
-      message: `${provider}({ url: "${setting}" }): give an origin like https://hooks.example.com, a whole URL, or the name of an environment variable`,
+      message: `${provider}({ url: "${setting}" }): use an origin like https://hooks.example.com, a whole URL, or the name of an environment variable`,
     });
   }
 
@@ -47,7 +47,7 @@ export class PublicUrl {
       if (typeof url !== "string" || !isUsable(url))
         return {
           _tag: "Misconfigured",
-          message: `${provider}: ${setting} is not a URL: set it to the one that the provider was told`,
+          message: `${provider}: ${setting} is not a URL: set it to the URL that is configured at the provider`,
         };
     }
     const { path, query } = targetOf(request.url);

@@ -66,7 +66,7 @@ export class Secrets implements KeySource {
   ) {
     this.secrets = isList(secret) ? secret : [secret];
     if (this.secrets.length === 0 || this.secrets.length > SECRETS_MAX)
-      throw this.wrong(`give 1 to ${SECRETS_MAX} ${option}s`);
+      throw this.wrong(`use 1 to ${SECRETS_MAX} ${option}s`);
     for (const each of this.secrets) this.check(each);
   }
 
@@ -128,7 +128,7 @@ export class Secrets implements KeySource {
     if (typeof secret === "string") {
       if (VARIABLE.test(secret) && !SECRET_PREFIX.test(secret)) return;
       throw this.wrong(
-        "a string is the name of an environment variable, and this is none; to give the secret itself write { value: … }",
+        "a string must be the name of an environment variable, which this is not; to pass the secret itself, write { value: … }",
       );
     }
     const key = keyOf(secret?.value, this.format);

@@ -106,6 +106,6 @@ function publicFromPem(value: string, format: "spki" | "certificate"): KeyObject
     // OpenSSL's message could contain parts of the value.
   }
   return format === "spki"
-    ? "is not a public key: give it as PEM, or the base64 that the provider shows"
+    ? "is not a public key: use PEM, or the base64 that the provider shows"
     : "is not a certificate in PEM";
 }

@@ -124,7 +124,8 @@ export function verifierOf(
       if (why !== undefined) return rejected(why);
     }
     const form = template.includes("form") ? formOf(scheme, request, signed.url) : "";
-    if (form === undefined) return rejected("the body is no form, nor is its hash in the URL");
+    if (form === undefined)
+      return rejected("the body is not a form, and its hash is not in the URL");
 
     const { body, method } = request;
     const known = { body, method, id, timestamp, webhook, form };
@@ -208,7 +209,7 @@ function headersOf(scheme: SignatureScheme, request: WebhookRequest): SignatureH
   if (set === undefined) return `no ${scheme.headers[0]!.signature} header`;
   for (const name of [set.signature, set.timestamp, set.id])
     if (name !== undefined && valuesOf(request, name).length > 1)
-      return `header ${name} came more than once`; // 2
+      return `header ${name} was sent more than once`; // 2
   return set;
 }
 
@@ -244,11 +245,11 @@ function checkTolerance(scheme: SignatureScheme, given: number | undefined): num
   if (given === undefined) return scheme.timestamp?.toleranceSeconds;
   if (scheme.timestamp === undefined)
     throw new InvalidWebhook({
-      message: `${scheme.provider}({ toleranceSeconds }): it signs no timestamp, so there is nothing to measure; for replays see replayGuard`,
+      message: `${scheme.provider}({ toleranceSeconds }): this provider signs no timestamp; against replays, use replayGuard`,
     });
   if (!(given >= 1 && given <= TOLERANCE_SECONDS_MAX))
     throw new InvalidWebhook({
-      message: `${scheme.provider}({ toleranceSeconds: ${given} }): give 1 to ${TOLERANCE_SECONDS_MAX} seconds`,
+      message: `${scheme.provider}({ toleranceSeconds: ${given} }): use 1 to ${TOLERANCE_SECONDS_MAX} seconds`,
     });
   return given;
 }
