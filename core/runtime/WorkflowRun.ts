@@ -100,7 +100,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     }
     // The same start again, past what the done set remembers.
     if (String(run.agent) === String(agent) && run.startedMs === time) return;
-    const exists = `${this.#title} exists already`;
+    const exists = `${this.#title} already exists`;
     this.#out.callback({ ...run, workflowName, agent }, `start:${time}`, "error", exists);
   }
 

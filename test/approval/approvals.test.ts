@@ -318,6 +318,6 @@ describe("a fiber", () => {
 it("is asked in workflows and fibers only; elsewhere the error says so", async () => {
   const response = await test.fetch("/agents/desk/d");
   expect(await response.json()).toBe(
-    'approval "now": this turn (request) can\'t wait for people. Ask in a workflow (runWorkflow) or in a fiber (startFiber)',
+    'approval "now": a turn of this kind (request) can\'t wait for people. Ask in a workflow (runWorkflow) or in a fiber (startFiber)',
   );
 });

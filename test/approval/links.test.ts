@@ -231,7 +231,7 @@ describe("without a secret that can't be guessed", () => {
 it("a link is made of an origin and a person; anything else is refused by name", async () => {
   await asked();
   await expect(desk().link("refund", { origin: "agents.example.com" })).rejects.toThrow(
-    'It is "agents.example.com"',
+    'not "agents.example.com"',
   );
   await expect(desk().link("refund", { origin: "javascript:alert(1)" })).rejects.toThrow("origin");
   await expect(desk().link("refund", { for: "" })).rejects.toThrow("one line of 1 to 256");

@@ -143,7 +143,7 @@ describe("scheduleFrom", () => {
   test("refuses a date that is none and a callback that is missing", async () => {
     const agent = await reminder();
     const of = (date: string) => ({ description: "x", when: { type: "scheduled", date } }) as const;
-    await expect(agent.from(of("soon"))).rejects.toThrow('"soon" is no date');
+    await expect(agent.from(of("soon"))).rejects.toThrow('"soon" is not an ISO 8601 date');
     await expect(agent.from(of("2040-01-01T00:00:00Z"), "missing")).rejects.toThrow(
       'Unknown scheduled callback "missing"',
     );

@@ -157,7 +157,7 @@ describe("what can't be scheduled is refused when it is asked for", () => {
     ["an unknown time zone", ["tick", { cron: "0 0 * * *", timezone: "Mars/Base" }], '"Mars/Base" is not a time zone'],
     ["an unknown misfire policy", ["tick", { cron: "0 0 * * *", misfire: "sometimes" }], "misfire"],
     ["an interval of 0", ["tick", { intervalSeconds: 0 }], "intervalSeconds must be more than 0 and at most 2592000 (30 days)"],
-    ["an interval of more than 30 days", ["tick", { intervalSeconds: 2_592_001 }], "it is 2592001"],
+    ["an interval of more than 30 days", ["tick", { intervalSeconds: 2_592_001 }], "not 2592001"],
     ["an interval that is no number", ["tick", { intervalSeconds: "5" }], "intervalSeconds must be"],
     ["a time in milliseconds", ["tick", { time: 1_900_000_000_000 }], "time is a Date, like new Date(ms); it is a number"],
     ["a time in seconds, which would be a delay of decades", ["tick", { time: 1_900_000_000 }], "time is a Date"],

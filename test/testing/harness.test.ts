@@ -371,7 +371,9 @@ describe("a run", () => {
 
   it("says what is wrong with a module, and takes a whole one", async () => {
     await expect(testAgents({ agents: [] })).rejects.toThrow("no agent class is exported");
-    await expect(testAgents({ agents: [NoteAgent], module: {} })).rejects.toThrow("give `module`");
+    await expect(testAgents({ agents: [NoteAgent], module: {} })).rejects.toThrow(
+      "pass either `module`",
+    );
     const test = await start({
       agents: [],
       webhooks: undefined as never,

@@ -245,7 +245,7 @@ describe("between an instance and its agent", () => {
     await instance.sendEvent({ type: "parcel", payload: { n: 3 } });
     await soon();
     expect(await instance.status()).toEqual({ status: "complete", output: { n: 3 } });
-    await expect(binding.create({ id: "mine" })).rejects.toThrow("exists already");
+    await expect(binding.create({ id: "mine" })).rejects.toThrow("already exists");
     expect(await binding.get("other").status()).toEqual({ status: "unknown" });
     const response = await rig.fetch("/agents/wait-workflow/mine");
     expect(response.status).toBe(400);

@@ -113,7 +113,7 @@ describe("an instance that a binding starts", () => {
     await rig.advance("2 hours");
     expect([calls, (await instance.status()).status]).toEqual([["woke"], "terminated"]);
     await expect(instance.terminate()).rejects.toThrow(/is terminated/);
-    await expect(instance.restart({ from: { name: "an hour" } })).rejects.toThrow(/begins at the first step/); // prettier-ignore
+    await expect(instance.restart({ from: { name: "an hour" } })).rejects.toThrow(/starts at the first step/); // prettier-ignore
   });
 });
 
@@ -122,7 +122,7 @@ describe("a binding", () => {
     Reminder.code = async () => void act("ran");
     await reminders().create({ id: "one" });
     await expect(reminders().create({ id: "one" })).rejects.toThrow(
-      'Workflow Reminder "one" exists already',
+      'Workflow Reminder "one" already exists',
     );
     const batch = await reminders().createBatch([{ id: "one" }, { id: "two" }, {}]);
     await soon();

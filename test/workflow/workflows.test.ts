@@ -126,7 +126,7 @@ describe("waiting", () => {
       status: "errored",
       error: {
         name: "WorkflowTimeoutError",
-        message: 'step "the parcel" waited 1 hour for an event of type "parcel": none came',
+        message: 'step "the parcel" waited 1 hour for an event of type "parcel", but none arrived',
       },
     });
   });
@@ -296,7 +296,7 @@ describe("what goes wrong", () => {
     await soon();
     expect(await other.row("one")).toMatchObject({
       status: "errored",
-      error: { message: 'Workflow SleepWorkflow "one" exists already' },
+      error: { message: 'Workflow SleepWorkflow "one" already exists' },
     });
     expect(await shop().row("one")).toMatchObject({ status: "queued" });
   });
