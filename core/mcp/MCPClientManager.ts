@@ -288,9 +288,7 @@ export class MCPClientManager extends McpOffers {
   async handleCallbackRequest(request: Request): Promise<McpOAuthCallbackResult> {
     const server = serverOfCallback(request, this.servers);
     if (server === undefined)
-      throw new Error(
-        "Not an OAuth callback of this agent's servers: check isCallbackRequest first",
-      );
+      throw new Error("Not an OAuth callback of this agent's servers: check isCallbackRequest");
     const { runtime, clients } = this.parts;
     const result = await handleCallback(request, server, { runtime, clients });
     if (result.authSuccess && server.state !== "ready" && server.state !== "discovering")

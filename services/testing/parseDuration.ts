@@ -29,6 +29,6 @@ export function parseDuration(duration: Duration): number {
     if (parts.length > 0 && !Number.isNaN(totalMs)) return totalMs;
   }
   throw new TypeError(
-    `${JSON.stringify(duration)} is no span of time: give milliseconds, or text like "3 days", "90 s", "1h 30m"`,
+    `${JSON.stringify(duration)} is not a duration: use milliseconds, or text like "3 days", "90 s" or "1h 30m"`,
   );
 }

@@ -133,7 +133,7 @@ describe("an inbox that takes scheduled messages", () => {
     const renewing = setInterval(() => void leases.renew(claimed.lease), 300);
     try {
       await expect(open(new Subjects("alive"), true)).rejects.toMatchObject({
-        message: expect.stringContaining("the host h1 still runs") as unknown,
+        message: expect.stringContaining("the host h1 is still running") as unknown,
       });
     } finally {
       clearInterval(renewing);

@@ -72,7 +72,7 @@ describe("provisioning", () => {
     expect(before).toMatchObject({ metadata: { "agents.shards": "8" } });
     const refusal = {
       _tag: "NewerInstallation",
-      message: expect.stringMatching(/of version 2, and this release reads 1 at most/) as unknown,
+      message: expect.stringMatching(/have version 2, and this release reads up to 1\./) as unknown,
     };
     await expect(used.open(subjects)).rejects.toMatchObject(refusal);
     await expect(open(subjects, { leaseTtlMs: 9_000 })).rejects.toMatchObject(refusal);

@@ -39,22 +39,22 @@ it("reads with everything that SELECT has", () => {
 });
 
 it.each([
-  ["INSERT INTO t VALUES (3, NULL)", "only reads"],
-  ["WITH x AS (SELECT 1) UPDATE t SET a = 2", "only reads"],
-  ["DELETE FROM t RETURNING a", "only reads"],
-  ["DROP TABLE t", "only reads"],
-  ["CREATE TEMP TABLE x (a)", "only reads"],
-  ["CREATE VIEW x AS SELECT 1", "only reads"],
-  ["REINDEX", "only reads"],
-  ["ANALYZE", "only reads"],
-  ["VACUUM", "only reads|ATTACH"],
+  ["INSERT INTO t VALUES (3, NULL)", "may only read"],
+  ["WITH x AS (SELECT 1) UPDATE t SET a = 2", "may only read"],
+  ["DELETE FROM t RETURNING a", "may only read"],
+  ["DROP TABLE t", "may only read"],
+  ["CREATE TEMP TABLE x (a)", "may only read"],
+  ["CREATE VIEW x AS SELECT 1", "may only read"],
+  ["REINDEX", "may only read"],
+  ["ANALYZE", "may only read"],
+  ["VACUUM", "may only read|ATTACH"],
   ["VACUUM INTO 'x'", "ATTACH"],
   ["ATTACH 'x' AS y", "ATTACH and DETACH are not allowed"],
   ["PRAGMA user_version = 5", "PRAGMA user_version is not allowed"],
   ["PRAGMA table_info(t)", "PRAGMA table_info is not allowed"],
   ["BEGIN", "Transactions are not allowed"],
   ["SAVEPOINT x", "Transactions are not allowed"],
-  ["SELECT 1; DELETE FROM t", "only reads|one statement"],
+  ["SELECT 1; DELETE FROM t", "may only read|one statement"],
   ["SELECT 1; SELECT 2", "one statement"],
   ["-- nothing", "one statement"],
   ["SELECT load_extension('x')", "no such function|not authorized"],
@@ -68,7 +68,7 @@ it.each([
 });
 
 it("leaves the agent's own SQL what it was", () => {
-  expect(() => read("DELETE FROM t")).toThrow("only reads");
+  expect(() => read("DELETE FROM t")).toThrow("may only read");
   expect(db.query("DELETE FROM t", []).rowsWritten).toBe(2);
 });
 

@@ -229,7 +229,7 @@ describe("what goes wrong", () => {
     await soon();
     expect(world.calls).toEqual(["count"]);
     expect((await shop().row(id)).error?.message).toBe(
-      'the result of step "count" is a bigint, which JSON can\'t carry',
+      'the result of step "count" is a bigint, which JSON can\'t represent',
     );
   });
 
