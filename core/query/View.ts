@@ -209,7 +209,8 @@ export class View {
     this.open();
     if (!isSame(this.position, position))
       throw new ViewNotSaved({
-        message: "the view can't be saved: is there room in its folder, and may it be written to?",
+        message:
+          "the view can't be saved: check that its folder is writable and that the disk is not full",
       });
   }
 

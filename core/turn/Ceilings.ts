@@ -49,7 +49,7 @@ export type CeilingOptions = { readonly [K in CeilingName]?: number | undefined 
 
 /**
  * The smaller of the class's (or the default) and the host's. Throws `RangeError` for a class's
- * that must be a number above 0.
+ * that is not a number above 0.
  */
 export function ceilingOf(
   name: CeilingName,
@@ -58,7 +58,7 @@ export function ceilingOf(
 ): number {
   const most = Math.min(own?.[name] ?? CEILINGS[name].most, caps[name] ?? Infinity);
   if (most > 0) return most;
-  throw new RangeError(`static options.${name}: ${String(own?.[name])} must be a number above 0`);
+  throw new RangeError(`static options.${name}: ${String(own?.[name])} is not a number above 0`);
 }
 
 export function ceilingReached(name: CeilingName, max: number): CeilingReached {

@@ -24,7 +24,7 @@ const WELCOME: MailAnswer = { _tag: "Accepted" };
 const TOO_MANY: MailAnswer = {
   _tag: "Later",
   code: "4.7.0",
-  message: "Too many messages from your address per minute",
+  message: "Too many messages from your address this minute",
 };
 
 const TOO_SLOW: MailAnswer = { _tag: "Later", code: "4.3.0", message: "Try again later" };
