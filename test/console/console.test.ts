@@ -159,7 +159,7 @@ describe("the console's API", () => {
     ]);
     expect(await wrong(`${DESK}/sql?query=DELETE+FROM+notes`)).toEqual([
       400,
-      expect.stringContaining("a query only reads"),
+      expect.stringContaining("a query may only read"),
     ]);
     for (const limit of ["none", "0", "5001"]) {
       const said = `limit=${limit}: use a whole number from 1 to 5000`;

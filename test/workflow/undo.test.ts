@@ -148,7 +148,7 @@ describe("a host that ends", () => {
     expect(keysOf("undo charge done")).toHaveLength(CRASHES_MAX);
     expect(world.calls.at(-1)).toBe("undo reserve done");
     expect((await status()).error?.message).toMatch(
-      /undone: reserve; the undo of charge failed: .*"undo charge" did not end 20 times/,
+      /undone: reserve; the undo of charge failed: .*"undo charge" was interrupted 20 times/,
     );
   });
 
@@ -323,7 +323,7 @@ test("changed code undoes nothing before undoing has begun", async () => {
 test.each<[object, StepUndoOptions | object, RegExp]>([
   [{ undo: () => 1 }, {}, /undo comes after the function/],
   [{}, { undo: () => 1, rollback: () => 1 }, /two ways to say one thing/],
-  [{}, { undo: "x" }, /undo must be a function/],
+  [{}, { undo: "x" }, /undo is a function/],
   [{}, { compensate: () => 1 }, /there is no option "compensate"/],
   [{}, { undo: () => 1, rollbackConfig: { retries: { limit: -1, delay: 0 } } }, /retries.limit/],
 ])("a step refuses %o, %o", async (config, undo, error) => {
