@@ -3,14 +3,13 @@
  * remedy. Pure. The kinds are distinguished by error code and class. The text of esbuild's and
  * Node's messages is only carried over, except where the file appears nowhere else.
  */
+import { withoutLoadMark } from "../node/loadMark.ts";
 import { explainMissingImport } from "./missingImports.ts";
 
-/** `load` is the number in the module's URLs; it is removed from the message. */
-export function explainImportError(error: unknown, file: string, load: number): string {
+export function explainImportError(error: unknown, file: string): string {
   if (!(error instanceof Error))
     return `${file}: threw ${JSON.stringify(error)} while it was loaded`;
-  const clean = (text: string): string => text.replaceAll(`?agents-load=${load}`, "");
-  const message = clean(error.message);
+  const message = withoutLoadMark(error.message);
   const code = (error as { readonly code?: unknown }).code;
   const missing = explainMissingImport({ message, stack: error.stack, code }, file);
   if (missing !== undefined) return missing;
@@ -25,12 +24,12 @@ export function explainImportError(error: unknown, file: string, load: number): 
   if (code === "ERR_MODULE_NOT_FOUND" && message.startsWith("Cannot find package"))
     return `${file}: ${message}. Install it beside the module (npm install)`;
   if (code === "ERR_MODULE_NOT_FOUND") return `${file}: ${message}. Check the path of the import`;
-  return `${file}: failed while it was loaded\n${stackOf(error, clean)}`;
+  return `${file}: failed while it was loaded\n${stackOf(error)}`;
 }
 
 /** The error and the stack frames in the user's own files; all frames when there are none. */
-function stackOf(error: Error, clean: (text: string) => string): string {
-  const lines = clean(error.stack ?? String(error)).split("\n");
+function stackOf(error: Error): string {
+  const lines = withoutLoadMark(error.stack ?? String(error)).split("\n");
   const heading = lines.filter((line) => !/^\s+at /.test(line));
   const frames = lines.filter((line) => /^\s+at /.test(line));
   const own = frames.filter(

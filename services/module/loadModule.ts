@@ -57,7 +57,7 @@ export async function loadModule(
   const wrangler = wranglerOf(file);
   if (variables !== undefined) seedPlatform({ ...wrangler?.vars, ...variables });
   loader ??= makeLoader(usesInstalledAgents(file));
-  const { load, exports, files, error } = await (await loader).import(file);
+  const { exports, files, error } = await (await loader).import(file);
   if (error !== undefined) {
     const place = error instanceof SyntaxError ? locateSyntaxError(files) : undefined;
     throw new ModuleError({
@@ -65,7 +65,7 @@ export async function loadModule(
       files: [...files, ...missingFile(error)],
       message:
         place === undefined
-          ? explainImportError(error, file, load)
+          ? explainImportError(error, file)
           : `syntax error\n  ${place.replaceAll("\n", "\n  ")}`,
       cause: error,
     });
@@ -122,7 +122,6 @@ function wranglerOf(file: string): WranglerConfig | undefined {
 }
 
 interface Imported {
-  readonly load: number;
   readonly exports: Readonly<Record<string, unknown>>;
   readonly files: ReadonlyArray<string>;
   /** What the import threw; undefined when it succeeded. */
@@ -172,7 +171,7 @@ function startLoader(ownAgents: boolean): Loader {
     await hooks.reported(number);
     const seen = new Set([file, ...(files.get(number) ?? [])]);
     files.delete(number);
-    return { load: number, exports, files: [...seen], error };
+    return { exports, files: [...seen], error };
   };
   return {
     import: async (file) => {

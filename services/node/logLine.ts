@@ -5,6 +5,7 @@
  */
 import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";
 import { printable } from "../../core/telemetry/printable.ts";
+import { withoutLoadMark } from "./loadMark.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
@@ -19,7 +20,9 @@ export interface LogEntry {
 /** Ends with a line feed. */
 export function logLine(format: "json" | "text", entry: LogEntry): string {
   const iso = new Date(entry.timeMs).toISOString();
-  return printable(format === "json" ? jsonLine(iso, entry) : textLine(iso, entry));
+  return withoutLoadMark(
+    printable(format === "json" ? jsonLine(iso, entry) : textLine(iso, entry)),
+  );
 }
 
 function jsonLine(time: string, { level, message, fields }: LogEntry): string {

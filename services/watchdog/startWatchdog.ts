@@ -20,6 +20,7 @@ import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { callingAgent } from "../node/AsyncAmbient.ts";
 import { machineTime } from "../node/MachineTime.ts";
+import { withoutLoadMark } from "../node/loadMark.ts";
 import { logLine } from "../node/logLine.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
@@ -172,7 +173,7 @@ function sourceLine(url: string, line: number, column: number): string {
   const mapped = found !== undefined && "originalSource" in found;
   const file = mapped ? found.originalSource : url;
   const at = mapped ? [found.originalLine, found.originalColumn] : [line, column];
-  return `${file.replace("file://", "")}:${at[0]! + 1}:${at[1]! + 1}`;
+  return `${withoutLoadMark(file).replace("file://", "")}:${at[0]! + 1}:${at[1]! + 1}`;
 }
 
 const stackOf = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");

@@ -54,6 +54,13 @@ describe("where lines leave", () => {
     expect(JSON.parse(lines[1]!)).toMatchObject({ name: `${HOSTILE}\n12:00:00 ERROR forged` });
   });
 
+  it("the log has paths of a module's files without the mark of their load", () => {
+    const lines: string[] = [];
+    const log = processLog({ format: "json", write: (line) => lines.push(line) });
+    log.error("failed", { error: "Error: x\n    at f (file:///app/a.ts?agents-load=12:3:4)" });
+    expect(lines[0]).toContain("(file:///app/a.ts:3:4)");
+  });
+
   it("a name with a line feed is one line in lists, histories and dead letters", async () => {
     const cli = new CliFixture();
     const name = "a\n    9 events, last 9 at now, host-1";
