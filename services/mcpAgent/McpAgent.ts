@@ -120,8 +120,9 @@ export abstract class McpAgent<
     const response = await transport.handleRequest(request);
     this.ctx.waitUntil(transport.idle()); // rule 2
     if (isNew && response.ok) await this.updateProps(this.props);
-    if (request.method === "DELETE" && response.ok) await this.destroy();
-    return response;
+    if (request.method !== "DELETE" || !response.ok) return response;
+    await this.destroy();
+    return new Response(null, { status: 204, headers: response.headers });
   }
 
   async #onSse(request: Request): Promise<Response> {

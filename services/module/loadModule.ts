@@ -136,12 +136,19 @@ interface Loader {
 let loader: Promise<Loader> | undefined;
 
 async function makeLoader(ownAgents: boolean): Promise<Loader> {
-  if (ownAgents && !("WebSocket" in globalThis)) {
-    // The reference's package reads its constants while it is loaded; Node has it from 22 on.
-    const { WebSocket } = await import("ws");
-    Object.defineProperty(globalThis, "WebSocket", { value: WebSocket, configurable: true });
-  }
+  if (ownAgents) await addPlatformGlobals();
   return startLoader(ownAgents);
+}
+
+/** Globals of the reference's platform that its package uses and an older Node lacks. */
+async function addPlatformGlobals(): Promise<void> {
+  const add = (name: string, value: unknown): unknown =>
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+  // Node has it from 22 on. Its constants are read while the package is loaded.
+  if (!("WebSocket" in globalThis)) add("WebSocket", (await import("ws")).WebSocket);
+  // From 24 on. The routes of its MCP servers match paths by it.
+  if (!("URLPattern" in globalThis))
+    add("URLPattern", (await import("urlpattern-polyfill/urlpattern")).URLPattern);
 }
 
 function startLoader(ownAgents: boolean): Loader {

@@ -164,7 +164,7 @@ describe("a client that sends", () => {
   it("two DELETEs ends the session once", async () => {
     const own = await begin();
     const end = () => send({ method: "DELETE", headers: { "mcp-session-id": own } });
-    expect((await end()).status).toBe(200);
+    expect((await end()).status).toBe(204);
     const again = await end();
     expect(again.status).toBe(404);
     expect(await again.text()).toMatch(/Session not found/);

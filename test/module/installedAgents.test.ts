@@ -42,6 +42,7 @@ function app(setting: unknown): string {
      import { body } from "turnkeep/webhooks";
      if (who !== chatWho || to !== "b@x.com" || typeof body !== "function") throw new Error("mixed");
      if (typeof WebSocket !== "function") throw new Error("no WebSocket");
+     if (!new URLPattern({ pathname: "/mcp/*" }).test("http://x.com/mcp/a")) throw new Error("no path");
      export class Mine extends Agent {}`,
   );
 }

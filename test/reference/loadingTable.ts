@@ -30,7 +30,8 @@ export function loadingTable(loadings: ReadonlyArray<Loading>): string {
 const row = (label: string, group: ReadonlyArray<Loading>): string =>
   `| ${label} | ${group.length} | ${group.map(({ name }) => shownName(name)).join(", ")} |`;
 
-const shownName = (name: string): string => name.replace(USUAL_FOLDER, "").replace("/", ": ");
+export const shownName = (name: string): string =>
+  name.replace(USUAL_FOLDER, "").replace("/", ": ");
 
 /** The sentence that says what is missing, without the place that imports it. */
 export function firstReason(reason: string): string {
