@@ -1,18 +1,23 @@
 /**
- * `npm run reference -- <checkout> [--under <folder>]… [--installed | --drive [--only <name>]] [--write]`:
- * loads each server of a checkout of the reference's repository, unmodified, with this package's
- * loader, and prints which of them load. `--installed`: their `agents` is the reference's own
- * package. `--drive`: those that need no other service are used (of one name), here and on the
- * reference's runtime, and what differs is printed. `--write` puts the table into
- * `docs/evidence/conformance.md`.
+ * `npm run reference -- <checkout> [--under <folder>]… [--installed | --drive [--only <name>]]
+ * [--write]`: loads each server of a checkout of the reference's repository, unmodified, with this
+ * package's loader, and prints which of them load. `--under` names the folders whose servers count
+ * (`examples`, `guides` and `openai-sdk`). `--installed`: their `agents` is the reference's own
+ * package. `--drive`: those that need no other service are used, here and on the reference's
+ * runtime, and what differs is printed (`--only`: one of them). `--write` puts the
+ * table, or the rows of what was driven, into `docs/evidence/conformance.md`.
  *
  * Nothing of the checkout is part of the project. Packages that the servers import, and `miniflare`
  * for `--drive`, are installed in the checkout's root beforehand.
  */
-import { readFileSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { driveExamples } from "./drive/driveExamples.ts";
+import { driveExample } from "./drive/driveExample.ts";
+import { drivenTable, rowsOf } from "./drive/drivenTable.ts";
+import { DRIVES } from "./drive/drives.ts";
+import { startLocalServices } from "./drive/LocalServices.ts";
+import { importMiniflare, OURS } from "./drive/servers.ts";
 import { exampleServers } from "./exampleServers.ts";
 import { loadApart, type Loading } from "./loadApart.ts";
 import { loadingTable } from "./loadingTable.ts";
@@ -34,26 +39,47 @@ const { values, positionals } = parseArgs({
 const { installed, drive } = values;
 const [checkout] = positionals;
 if (checkout === undefined)
-  throw new Error("Give the folder of a checkout: npm run reference -- ../agents");
-
+  throw new Error(
+    "Give the folder of a checkout of the reference's repository: npm run reference -- ../agents",
+  );
 const root = resolve(checkout);
-const servers = exampleServers(root, values.under ?? ["examples", "guides", "openai-sdk"]);
-const table = drive
-  ? await driveExamples(servers, root, { only: values.only, say: console.log })
-  : await loadAll();
-console.log(`\n${table}`);
-if (values.write === true) {
-  const page = readFileSync(PAGE, "utf8");
-  const options = drive ? " -- --drive" : installed ? " -- --installed" : "";
-  const begin = `<!-- npm run reference${options} -->\n`;
-  const at = page.indexOf(begin);
-  if (at < 0) throw new Error(`${PAGE.pathname} has no line ${begin}`);
-  const rest = page.slice(page.indexOf(END, at));
-  writeFileSync(PAGE, `${page.slice(0, at)}${begin}\n${table}\n\n${rest}`);
+const under = values.under ?? ["examples", "guides", "openai-sdk"];
+for (const folder of under)
+  if (!existsSync(join(root, folder)))
+    throw new Error(`${root} has no folder ${folder}: is it a checkout of the reference's repository?`); // prettier-ignore
+if (drive) {
+  await importMiniflare(root);
+  if (!existsSync(OURS)) throw new Error("--drive starts the built package: npm run build first");
+}
+
+const servers = exampleServers(root, under);
+if (drive) await driveAll();
+else await loadAll();
+
+/** Each row is written when it is there: the whole takes half an hour. */
+async function driveAll(): Promise<void> {
+  const section = "npm run reference -- --drive";
+  const services = await startLocalServices();
+  const rows = new Map(rowsOf(readSection(section)).map((row) => [row.name, row]));
+  for (const server of servers) {
+    const found = DRIVES[server.name];
+    if (found === undefined || !isMeant(server.name)) continue;
+    const row = await driveExample(server, { drive: found, services, root, say: console.log });
+    console.log(`\n${drivenTable([row])}\n`);
+    rows.set(row.name, row);
+    if (values.write === true) writeSection(section, drivenTable([...rows.values()]));
+  }
+  await services.stop();
+}
+
+/** `--only` is the end of a path: `mcp`, `examples/mcp`. */
+function isMeant(name: string): boolean {
+  const { only } = values;
+  return only === undefined || name === only || name.endsWith(`/${only}`);
 }
 
 /** Says, too, how to install the packages that were asked for in vain. */
-async function loadAll(): Promise<string> {
+async function loadAll(): Promise<void> {
   const loadings: Loading[] = [];
   for (const server of servers) {
     const load = (): Promise<Loading> => loadApart(server, root);
@@ -61,10 +87,32 @@ async function loadAll(): Promise<string> {
     loadings.push(loading);
     console.log(`${loading.loads ? "loads" : "     "}  ${loading.name}  ${loading.reason ?? ""}`);
   }
+  const table = loadingTable(loadings);
+  console.log(`\n${table}`);
   const missing = [...new Set(loadings.flatMap(({ packages }) => packages))].toSorted();
   if (missing.length > 0)
     console.log(
       `\nnpm install --prefix ${root} --no-save --legacy-peer-deps --ignore-scripts ${missing.join(" ")}`,
     );
-  return loadingTable(loadings);
+  if (values.write === true)
+    writeSection(`npm run reference${installed ? " -- --installed" : ""}`, table);
+}
+
+/** Where the part of the page that a command wrote begins and ends. */
+function placeOf(page: string, command: string): readonly [begin: number, end: number] {
+  const line = `<!-- ${command} -->\n`;
+  const at = page.indexOf(line);
+  if (at < 0) throw new Error(`${PAGE.pathname} has no line ${line}`);
+  return [at + line.length, page.indexOf(END, at)];
+}
+
+function readSection(command: string): string {
+  const page = readFileSync(PAGE, "utf8");
+  return page.slice(...placeOf(page, command));
+}
+
+function writeSection(command: string, text: string): void {
+  const page = readFileSync(PAGE, "utf8");
+  const [begin, end] = placeOf(page, command);
+  writeFileSync(PAGE, `${page.slice(0, begin)}\n${text}\n\n${page.slice(end)}`);
 }

@@ -6,6 +6,6 @@ export interface Drive {
   /** Variables that its README asks for. */
   readonly env?: (services: LocalServices) => Readonly<Record<string, string>>;
   readonly run: (driver: Driver, services: LocalServices) => Promise<void>;
-  /** Why a thing that is seen may differ, by its name. */
+  /** Why a thing that is seen differs, by its name. `everything`: all of it. */
   readonly reasons?: Readonly<Record<string, string>>;
 }

@@ -10,6 +10,9 @@ import { pollUntil } from "../../kit/poll.ts";
 /** Longer than any answer takes on a busy machine; what takes longer is seen as no answer. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
+/** What is seen of an act that did not end. */
+export const NO_ANSWER = "error: no answer";
+
 export interface Socket {
   readonly client: AgentClient;
   /** What the app sent, as text, in order. */
@@ -143,7 +146,7 @@ const CHANCE: ReadonlyArray<readonly [RegExp, string]> = [
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "<time>"],
   [/\d{1,2}:\d\d:\d\d(?:.[AP]M)?/g, "<time>"],
   [/\b1[7-9]\d{8}(?:\.\d+|\d{3})?\b/g, "<time>"],
-  [/("(?:id|connectionId|sessionId)":)"[^"]*"/g, '$1"<id>"'],
+  [/("(?:id|connectionId|sessionId|messageId)":)"[^"]*"/g, '$1"<id>"'],
   [/("(?:duration|totalDuration)":)\d+/g, "$1<ms>"],
   [/127\.0\.0\.1:\d+/g, "<host>"],
 ];

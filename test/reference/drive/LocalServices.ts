@@ -1,7 +1,7 @@
 /**
  * What the driven examples reach in place of services on the internet: an API of language models in
- * the shape of OpenAI's `/responses`, whose answers depend on the request alone, and an MCP server
- * with a tool that adds and one that asks its user. On loopback, in this process.
+ * the shape of OpenAI's `/responses`, whose answers depend on the request alone, an MCP server with
+ * a tool that adds and one that asks its user, and a mail relay. On loopback, in this process.
  */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -10,6 +10,7 @@ import type { AddressInfo } from "node:net";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import express from "express";
+import { SMTPServer } from "smtp-server";
 import { z } from "zod";
 import { answerOf, eventsOf, type ModelRequest } from "./answerOf.ts";
 
@@ -17,6 +18,8 @@ export interface LocalServices {
   /** For `OPENAI_BASE_URL`. */
   readonly modelUrl: string;
   readonly mcpUrl: string;
+  /** For `SMTP_URL`. */
+  readonly smtpUrl: string;
   readonly stop: () => Promise<void>;
 }
 
@@ -35,10 +38,19 @@ export async function startLocalServices(): Promise<LocalServices> {
   const server = createServer(app).listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
+  const relay = new SMTPServer({
+    authOptional: true,
+    hideSTARTTLS: true,
+    onData: (stream, _session, done) => void stream.on("end", () => done()).resume(),
+  });
+  const mail = relay.listen(0, "127.0.0.1");
+  await once(mail, "listening");
   return {
     modelUrl: `http://127.0.0.1:${port}/v1`,
     mcpUrl: `http://127.0.0.1:${port}/mcp`,
+    smtpUrl: `smtp://127.0.0.1:${(mail.address() as AddressInfo).port}`,
     stop: async () => {
+      relay.close();
       server.closeAllConnections();
       server.close();
       await once(server, "close");

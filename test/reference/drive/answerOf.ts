@@ -60,7 +60,7 @@ function callOf({ input, tools = [] }: ModelRequest): Call | undefined {
   return { type: "function_call", id: "fc_1", call_id: "call_1", name: tool.name, arguments: JSON.stringify(given), status: "completed" }; // prettier-ignore
 }
 
-/** A judge is content once it has been heard; a player takes the first free cell of the middle row. */
+/** A judge is content once it has been heard; a player takes the left cell of the middle row. */
 function textOf({ input, text }: ModelRequest): string {
   const properties = text?.format?.schema?.properties ?? {};
   if ("score" in properties)

@@ -19,7 +19,8 @@ import { pollUntil } from "../../kit/poll.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
 import type { ExampleServer } from "../exampleServers.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/services/cli/main.js", import.meta.url));
+/** What `agents dev` runs. */
+export const OURS = fileURLToPath(new URL("../../../dist/services/cli/main.js", import.meta.url));
 /** The date of the examples' own configurations. */
 const COMPATIBILITY_DATE = "2026-06-11";
 
@@ -35,7 +36,7 @@ export async function startOurs({ module }: ExampleServer, env: Env): Promise<Ru
   const [port, consolePort] = [await freePort(), await freePort()];
   const args = ["--port", `${port}`, "--console-port", `${consolePort}`, "--data", data.path];
   const folder = dirname(readWrangler(dirname(module))!.file);
-  const child = spawn(process.execPath, [MAIN, "dev", ...args], {
+  const child = spawn(process.execPath, [OURS, "dev", ...args], {
     cwd: folder,
     env: { PATH: process.env["PATH"], ...env },
     stdio: ["ignore", "pipe", "pipe"],
@@ -82,10 +83,7 @@ export async function startReference(
   root: string,
 ): Promise<RunningServer> {
   const config = readWrangler(dirname(module))!;
-  const path = createRequire(join(root, "package.json")).resolve("miniflare");
-  const { Miniflare, convertV4MiniflareOptions = (options) => options } = (await import(
-    pathToFileURL(path).href
-  )) as MiniflareModule;
+  const { Miniflare, convertV4MiniflareOptions = (each) => each } = await importMiniflare(root);
   const bound = [...config.bindings];
   const isObject = ([, className]: readonly [string, string]): boolean =>
     config.objects.includes(className);
@@ -114,6 +112,20 @@ export async function startReference(
   const server = new Miniflare(convertV4MiniflareOptions(options));
   const url = await server.ready;
   return { url: url.href, stop: () => server.dispose() };
+}
+
+/** The runtime that the checkout has installed. Rejects with what to do where there is none. */
+export async function importMiniflare(root: string): Promise<MiniflareModule> {
+  try {
+    const path = createRequire(join(root, "package.json")).resolve("miniflare");
+    return (await import(pathToFileURL(path).href)) as MiniflareModule;
+  } catch (cause) {
+    throw new Error(
+      `--drive runs the reference in miniflare, which can't be loaded from ${root}. Install it there ` +
+        `(npm install --prefix ${root} --no-save --legacy-peer-deps miniflare). It asks for Node 22.12 or newer; this is ${process.version}.`,
+      { cause },
+    );
+  }
 }
 
 /** The names in a list of the configuration that this package has no use for. */
