@@ -1,7 +1,7 @@
 /**
  * The workflow of a simulation: two steps with a pause and an event (or an approval) between them,
  * and its word to the ledger that started it. What it ends with tells whether each step gave its
- * one result, and in which order.
+ * one result, and in which order. One that will be rejected buys first, so that this is undone.
  */
 import { AgentWorkflow } from "../../core/workflow/AgentWorkflow.ts";
 import type { WorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";
@@ -9,6 +9,8 @@ import type { StepContext, WorkflowEvent, WorkflowStep } from "../../core/workfl
 import { WorkflowRun } from "../../core/runtime/WorkflowRun.ts";
 import type { InstanceStatus } from "../../core/workflow/WorkflowCalls.ts";
 import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
+import { act } from "./rig/act.ts";
+import { undoOf } from "./checkers/undone.ts";
 import type { Ledger, SubjectEnv } from "./subjects.ts";
 
 export interface ErrandParams {
@@ -21,7 +23,14 @@ export interface ErrandParams {
   readonly kills: boolean;
   /** It waits for an approval, and not for an event of its own. */
   readonly approved: boolean;
+  /** It buys before it waits: the approval is refused, so that it fails. */
+  readonly buys: boolean;
 }
+
+/** Steps that an errand which fails has done, and has to undo. */
+export const ERRAND_BUYS = 2;
+/** What those are called by in the world: the work of one generation. */
+export const purchaseOf = (id: string, generation: number): string => `${id}/${generation}`;
 
 export const FIRST = "first";
 export const SECOND = "second";
@@ -38,13 +47,14 @@ export const errandResult = (id: string): string => `${id} ${FIRST} ${GO} ${SECO
 
 export class Errand extends AgentWorkflow<Ledger, ErrandParams, unknown, SubjectEnv> {
   override async run(event: WorkflowEvent<ErrandParams>, step: WorkflowStep): Promise<string> {
-    const { id, fails, pauseMs, kills, approved } = event.payload;
+    const { id, fails, pauseMs, kills, approved, buys } = event.payload;
     const first = await step.do(FIRST, { retries: RETRIES }, async (ctx) => {
       this.#ran(FIRST, ctx);
       if (ctx.attempt <= fails) throw new Error("as ordered");
       await this.env.sim.sleep(pauseMs % STEP_MS_MAX);
       return `${id} ${FIRST}`;
     });
+    if (buys) await this.#buy(step, pauseMs);
     await step.sleep("pause", pauseMs);
     const word = approved ? await this.waitForApproval(step) : await this.#event(step);
     const result = await step.do(SECOND, { retries: RETRIES }, async (ctx) => {
@@ -62,11 +72,24 @@ export class Errand extends AgentWorkflow<Ledger, ErrandParams, unknown, Subject
     return (await step.waitForEvent<string>("wait", { type: GO })).payload;
   }
 
+  async #buy(step: WorkflowStep, ms: number): Promise<void> {
+    const { sim } = this.env;
+    const of = ({ key }: StepContext): string => purchaseOf(this.workflowId, generationOf(key));
+    for (let part = 1; part <= ERRAND_BUYS; part++) {
+      const kills = part === 1 && ms % KILLS_UNDOING_ONE_OF === 0;
+      const buy = (ctx: StepContext) => act(sim, of(ctx), { part, ms, kills: false });
+      await step.do("buy", { retries: RETRIES }, buy, {
+        undo: (_, ctx) => act(sim, undoOf(of(ctx)), { part, ms, kills }),
+      });
+    }
+  }
+
   #ran(op: string, { key, attempt }: StepContext): void {
     this.env.sim.ran({ agent: this.workflowId, key, kind: "workflow", attempt, op });
   }
 }
 
+const KILLS_UNDOING_ONE_OF = 2;
 /** Long enough that others' commits go between. */
 const STEP_MS_MAX = 40;
 

@@ -2,14 +2,20 @@
  * The agent of a simulation whose work is fibers: each order is a march of some steps, one row and
  * one stash each, which goes on wherever its host ended. What a fiber does twice, never or by half
  * shows in the rows. Some it has done by a sub-agent. Half of the marches ask the world first
- * (`this.step`), and each row has the answer.
+ * (`this.step`), and each row has the answer. Some buy at their end and fail for good, so that what
+ * they bought is undone.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { FiberContext, FiberRecoveryContext } from "../../core/fiber/Fiber.ts";
 import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
+import { act } from "./rig/act.ts";
+import { undoOf } from "./checkers/undone.ts";
 import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
 
 export const MARCH_STEPS = 5;
+/** Steps that a march which fails has done, and has to undo. */
+export const MARCH_BUYS = 2;
+export const marchFails = ({ ms = 0 }: Pick<Order, "ms">): boolean => ms % FAILS_ONE_OF === 0;
 
 interface Stashed {
   readonly order: Order;
@@ -77,6 +83,18 @@ export class Marcher extends Agent<SubjectEnv, MarcherState> {
       this.setState({ steps: this.state.steps + 1 });
       fiber.stash({ order, step } satisfies Stashed);
     }
+    if (marchFails(order)) await this.#fail(order);
+  }
+
+  async #fail({ id, ms = 0 }: Order): Promise<void> {
+    const { sim } = this.env;
+    for (let part = 1; part <= MARCH_BUYS; part++) {
+      const kills = part === 1 && ms % KILLS_UNDOING_ONE_OF === 0;
+      await this.step("buy", () => act(sim, id, { part, ms, kills: false }), {
+        undo: () => act(sim, undoOf(id), { part, ms, kills }),
+      });
+    }
+    throw new Error("as ordered, for good");
   }
 
   /** It is another one each time. */
@@ -99,3 +117,5 @@ const STEP_MS_MAX = 250;
 const ASKS_ONE_OF = 2;
 const FATAL_STEP = 3;
 const KILLS_ONE_OF = 5;
+const FAILS_ONE_OF = 4;
+const KILLS_UNDOING_ONE_OF = 8;

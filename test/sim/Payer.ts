@@ -5,9 +5,9 @@
  * tables and in the journal.
  */
 import { Agent } from "../../core/agent/Agent.ts";
-import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
-import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
 import { getCurrentAgent } from "../../services/node/getCurrentAgent.ts";
+import { act } from "./rig/act.ts";
+import { undoOf } from "./checkers/undone.ts";
 import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
 
 export const MONEY = "money";
@@ -47,26 +47,22 @@ export class Payer extends Agent<SubjectEnv> {
         : undefined;
     for (let part = 1; part <= steps; part++)
       await this.step("buy", () => this.act(id, part, ms), {
-        undo: () => this.act(`undo ${id}`, part, ms),
+        undo: () => this.act(undoOf(id), part, ms),
       });
     if (ms % FAILS_ONCE_OF === 0 && attempt === 1) throw new Error("as ordered");
     if (ms % FAILS_ONE_OF === 0) throw new Error("as ordered, for good");
     if (ms % SETTLED_ONE_OF === 0) spend?.settle(spentBy(order));
   }
 
-  private async act(what: string, part: number, ms: number): Promise<number> {
-    const { image } = asyncAmbient.current()!.owner as ActiveAgent;
-    const earlier = this.env.sim.asked(what, part, image.seq);
-    await this.env.sim.sleep(1 + ((ms * part) % ACT_MS_MAX));
-    if (earlier === 0 && part === FATAL_PART && ms % KILLS_ONE_OF === 0) await this.env.sim.kill();
-    return this.env.sim.nowMs();
+  private act(what: string, part: number, ms: number): Promise<number> {
+    const kills = part === FATAL_PART && ms % KILLS_ONE_OF === 0;
+    return act(this.env.sim, what, { part, ms, kills });
   }
 }
 
 const SETTLED_ONE_OF = 2;
 const FAILS_ONCE_OF = 3;
 const FAILS_ONE_OF = 5;
-const ACT_MS_MAX = 100;
 /** Of its steps, and of their undos, which begin at the last one. */
 const FATAL_PART = 1;
 const KILLS_ONE_OF = 4;

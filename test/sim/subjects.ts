@@ -219,7 +219,8 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
   async #send({ id, ms = 0, fails = 0, verdict }: Order): Promise<void> {
     const kills = ms % KILLS_ONE_OF === 0;
     const approved = verdict !== undefined;
-    const params: ErrandParams = { id, fails, pauseMs: ms, kills, approved };
+    const buys = verdict === "rejected";
+    const params: ErrandParams = { id, fails, pauseMs: ms, kills, approved, buys };
     this.#mark();
     await this.runWorkflow("Errand", params, { id });
     if (ms % 2 === 0) await this.#say(id, verdict);

@@ -1,6 +1,6 @@
 /**
- * Turns with steps, and fibers that ask people, on real processes: a nats-server, a gateway, two
- * hosts, and the world that the steps call. The host that reaches an agent's point is killed there,
+ * Turns with steps, fibers and workflows, on real processes: a nats-server, a gateway, two hosts,
+ * and the world that the steps call. The host that reaches an agent's point is killed there,
  * with all other agents that it has; what has to hold is checked when all inputs are done.
  */
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -39,6 +39,10 @@ const WRITES = 3;
 type Run = Input["run"] | "call" | "fail";
 /** How the work of a turn comes, in turn. */
 const RUNS = ["webhook", "queue", "call"] as const;
+/** What fails for good, in turn. */
+const FAILING = ["fail", "fiber", "workflow"] as const;
+/** What is told of a fiber or workflow that has failed. */
+const UNDONE = `${FAILURE} (undone: second, first)`;
 /** Who decides. */
 const PEOPLE = ["ann", "bob"] as const;
 
@@ -48,6 +52,8 @@ interface Told {
   readonly count: number;
   readonly rows: ReadonlyArray<Row>;
   readonly approvals: ReadonlyArray<string>;
+  /** Errors of fibers. */
+  readonly failed: ReadonlyArray<string>;
 }
 
 export class KillRig {
@@ -107,6 +113,7 @@ export class KillRig {
     const wrong = await Promise.all(sent);
     for (const { name, run } of agents)
       if (run === "fail") wrong.push(await this.undoChecks(name));
+      else if (isOneOf(FAILING, run)) wrong.push(await this.failureChecks(name, run));
       else if (run === "ask") wrong.push(await this.approvalChecks(name));
       else wrong.push(await this.checks(name));
     return wrong.flat();
@@ -165,7 +172,7 @@ export class KillRig {
   /** Both are told which run it was, and the rows are that run's. */
   private async call(name: string): Promise<string[]> {
     const told = await this.toldTwice(name, "work");
-    const { rows } = await this.told(name, ({ what }) => what.startsWith("after"));
+    const { rows } = await this.told(name, isAfter);
     const runs = rows.filter(({ run }) => run !== "other").map(({ run }) => run);
     return told.every((run) => run === runs.at(-1))
       ? []
@@ -209,7 +216,7 @@ export class KillRig {
   }
 
   private async checks(name: string): Promise<string[]> {
-    const { count, rows } = await this.told(name, ({ what }) => what.startsWith("after"));
+    const { count, rows } = await this.told(name, isAfter);
     const wrong: string[] = [];
     const own = rows.filter(({ run }) => run !== "other");
     const results = await this.results(name);
@@ -240,14 +247,44 @@ export class KillRig {
     wrong.push(...this.callChecks(name, "second", results, ""));
     wrong.push(...this.callChecks(name, "undo-second", results, results.get("second")?.[0]));
     wrong.push(...this.callChecks(name, "undo-first", results, results.get("first")?.[0]));
-    const order = this.world.calls.filter((call) => call.agent === name).map(({ step }) => step);
-    if (order.lastIndexOf("undo-second") > order.indexOf("undo-first"))
-      wrong.push("the first step was undone before the second");
+    wrong.push(...this.undoOrder(name));
     return wrong.map((each) => `${name}: ${each}`);
   }
 
+  /** Of a fiber or workflow. */
+  private async failureChecks(name: string, run: Run): Promise<string[]> {
+    const errorsOf = ({ rows, failed }: Told): ReadonlyArray<string> =>
+      run === "fiber" ? failed : rows.flatMap((row) => (row.run === "workflow" ? [row.what] : []));
+    const told = await this.told(name, (each) => errorsOf(each).length > 0);
+    const wrong = this.undoOrder(name);
+    if (errorsOf(told).join() !== UNDONE) wrong.push(`it failed with ${errorsOf(told).join()}`);
+    for (const step of ["first", "second"]) {
+      const [calls, undos] = [this.callsOf(name, step), this.callsOf(name, `undo-${step}`)];
+      for (const made of [calls, undos])
+        if (new Set(made.map(({ key }) => key)).size !== 1 || made[0]!.key === "")
+          wrong.push(`${step}: it was called under ${made.map(({ key }) => key).join()}`);
+      if (calls[0]?.key === undos[0]?.key) wrong.push(`${step} and its undo have one key`);
+      if (undos.some(({ body }) => body !== calls.at(-1)?.token))
+        wrong.push(`the undo of ${step} was given another result`);
+    }
+    return wrong.map((each) => `${name}: ${each}`);
+  }
+
+  private callsOf(name: string, step: string) {
+    return this.world.calls.filter((call) => call.agent === name && call.step === step);
+  }
+
+  private undoOrder(name: string): string[] {
+    const order = this.world.calls.filter((call) => call.agent === name).map(({ step }) => step);
+    if (order.lastIndexOf("undo-second") > order.indexOf("undo-first"))
+      return ["the first step was undone before the second"];
+    return [];
+  }
+
   private async approvalChecks(name: string): Promise<string[]> {
-    const { count, rows, approvals } = await this.told(name, ({ run }) => run === "asker");
+    const { count, rows, approvals } = await this.told(name, (told) =>
+      told.rows.some(({ run }) => run === "asker"),
+    );
     const of = (run: string): string[] =>
       rows.filter((row) => row.run === run).map(({ what }) => what);
     const wrong: string[] = [];
@@ -289,7 +326,7 @@ export class KillRig {
   }
 
   /** When its inputs are done. */
-  private told(name: string, isEnd: (row: Row) => boolean): Promise<Told> {
+  private told(name: string, isEnd: (told: Told) => boolean): Promise<Told> {
     const url = `${this.installation.gateway.url}/agents/order/${name}`;
     return pollUntil(
       `${name} is done`,
@@ -298,7 +335,7 @@ export class KillRig {
         const told = (await response.json()) as Told;
         const times = (run: string): number => told.rows.filter((row) => row.run === run).length;
         const voted = times("asker") === 0 || times("voter") >= PEOPLE.length;
-        const done = times("other") >= OTHERS && voted && told.rows.some(isEnd);
+        const done = times("other") >= OTHERS && voted && isEnd(told);
         return done ? { done, value: told } : { done, saw: told };
       },
       { timeoutMs: DONE_TIMEOUT_MS, intervalMs: 100 },
@@ -321,10 +358,11 @@ export class KillRig {
   }
 }
 
-const isOneOf = (points: ReadonlyArray<Point>, point: Point): boolean => points.includes(point);
+const isAfter = ({ rows }: Told): boolean => rows.some(({ what }) => what.startsWith("after"));
+const isOneOf = (all: ReadonlyArray<string>, one: string): boolean => all.includes(one);
 const runOf = (point: Point, n: number): Run =>
   isOneOf(UNDO_POINTS, point)
-    ? "fail"
+    ? FAILING[n % FAILING.length]!
     : isOneOf(FIBER_POINTS, point)
       ? "ask"
       : RUNS[n % RUNS.length]!;

@@ -1,7 +1,7 @@
 /**
  * The module that the processes of the kill test run: turns with three steps, which write before,
- * between and after them, turns that fail for good, whose steps are undone, and fibers that ask
- * people. At each named point the host can be stopped, to be killed there.
+ * between and after them; turns, fibers and workflows that fail for good, whose steps are undone;
+ * and fibers that ask people. At each named point the host can be stopped, to be killed there.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,6 +14,13 @@ import {
   type Step,
 } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
+import {
+  AgentWorkflow,
+  NonRetryableError,
+  type WorkflowErrorCallback,
+  type WorkflowEvent,
+  type WorkflowStep,
+} from "agents/workflows";
 
 /** Where the host can be killed, in the order of a turn. The world has the points of `asked`. */
 export const POINTS = [
@@ -31,7 +38,7 @@ export const POINTS = [
   "after the third result",
   "after the last write",
 ] as const;
-/** The same for a turn that fails for good: its steps are undone. */
+/** The same for a turn, a fiber or a workflow that fails for good: its steps are undone. */
 export const UNDO_POINTS = [
   "undo-second begins",
   "undo-second asked",
@@ -56,10 +63,10 @@ export type Point =
 export interface Input {
   readonly agent: string;
   /**
-   * The work: as a webhook, or as an item of the queue. `ask`: a fiber that asks people. `decide`:
-   * somebody decides. `count`: another turn that writes.
+   * The work: as a webhook, or as an item of the queue. `fiber`, `workflow`: one that fails. `ask`:
+   * a fiber that asks people. `decide`: somebody decides. `count`: another turn that writes.
    */
-  readonly run: "webhook" | "queue" | "ask" | "decide" | "count";
+  readonly run: "webhook" | "queue" | "fiber" | "workflow" | "ask" | "decide" | "count";
   /** Who decides. */
   readonly by?: string;
 }
@@ -95,11 +102,14 @@ export class Order extends Agent<unknown, State> {
     if (request.method === "GET") {
       const rows = this.sql<Row>`SELECT run, what FROM rows ORDER BY n`;
       const approvals = this.getApprovals().map(({ status, by }) => `${status} ${by}`);
-      return Response.json({ ...this.state, rows, approvals });
+      const failed = (await this.listFibers({ status: "error" })).map(({ error }) => error);
+      return Response.json({ ...this.state, rows, approvals, failed });
     }
     const { run, by = "" } = (await request.json()) as Input;
     if (run === "count") this.write("other", "count");
     else if (run === "ask") await this.startFiber("ask", this.petition, { idempotencyKey: "ask" });
+    else if (run === "fiber") await this.startFiber("fail", this.fails, { idempotencyKey: "fail" });
+    else if (run === "workflow") await this.runWorkflow("FailWorkflow", {}, { id: this.name });
     else if (run === "decide") await this.decide(by);
     else if (run === "queue") await this.queue("work");
     else await this.work();
@@ -136,13 +146,21 @@ export class Order extends Agent<unknown, State> {
     throw new Error(FAILURE);
   }
 
-  override async onFiberRecovered({ snapshot }: FiberRecoveryContext): Promise<void> {
-    await this.startFiber("ask", async (fiber) => {
-      if (snapshot !== "written") await this.petition(fiber);
-      // Another kill may have come between the write and the point.
-      else this.at("question written");
-    });
+  override onWorkflowError({ error }: WorkflowErrorCallback): void {
+    this.write("workflow", error);
   }
+
+  override async onFiberRecovered({ name, snapshot }: FiberRecoveryContext): Promise<void> {
+    if (name === "fail") await this.startFiber("fail", this.fails);
+    else
+      await this.startFiber("ask", async (fiber) => {
+        if (snapshot !== "written") await this.petition(fiber);
+        // Another kill may have come between the write and the point.
+        else this.at("question written");
+      });
+  }
+
+  private readonly fails = (): Promise<void> => this.fail();
 
   private readonly petition = async (fiber: FiberContext): Promise<void> => {
     const { by } = await this.approval("go", {
@@ -172,19 +190,11 @@ export class Order extends Agent<unknown, State> {
   }
 
   private urlOf(name: string): string {
-    return `${WORLD}/${this.name}/${name}?via=${VIA}`;
+    return urlOf(this.name, name);
   }
 
-  private async ask(name: Asked, step: Step, told = ""): Promise<string> {
-    this.at(`${name} begins`);
-    const response = await fetch(this.urlOf(name), {
-      method: "POST",
-      body: told,
-      signal: step.signal,
-    });
-    const token = await response.text();
-    this.at(`${name} answered`);
-    return token;
+  private ask(name: Asked, { signal }: Step, told = ""): Promise<string> {
+    return ask(this.name, name, { method: "POST", body: told, signal });
   }
 
   private write(run: string, what: string): void {
@@ -192,13 +202,42 @@ export class Order extends Agent<unknown, State> {
     this.sql`INSERT INTO rows (run, what) VALUES (${run}, ${what})`;
   }
 
-  /** Stops the whole host, where its agent is to be killed here: it is killed within moments. */
   private at(point: Point): void {
-    const armed = join(KILLS, this.name);
-    if (!existsSync(armed) || readFileSync(armed, "utf8") !== point) return;
-    writeFileSync(`${armed}@${VIA}`, "");
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    at(this.name, point);
   }
+}
+
+/** Its id is the name of the agent that started it. */
+export class FailWorkflow extends AgentWorkflow<Order> {
+  override async run(_event: WorkflowEvent, step: WorkflowStep): Promise<void> {
+    for (const name of ["first", "second"] as const)
+      await step.do(name, ({ key }) => this.ask(name, key), {
+        undo: (token, { key }) => this.ask(`undo-${name}`, key, token),
+      });
+    throw new NonRetryableError(FAILURE);
+  }
+
+  private ask(name: Asked, key: string, told = ""): Promise<string> {
+    const headers = { "idempotency-key": key };
+    return ask(this.workflowId, name, { method: "POST", body: told, headers });
+  }
+}
+
+const urlOf = (agent: string, name: string): string => `${WORLD}/${agent}/${name}?via=${VIA}`;
+
+async function ask(agent: string, name: Asked, init: RequestInit): Promise<string> {
+  at(agent, `${name} begins`);
+  const token = await (await fetch(urlOf(agent, name), init)).text();
+  at(agent, `${name} answered`);
+  return token;
+}
+
+/** Stops the whole host, where its agent is to be killed here: it is killed within moments. */
+function at(agent: string, point: Point): void {
+  const armed = join(KILLS, agent);
+  if (!existsSync(armed) || readFileSync(armed, "utf8") !== point) return;
+  writeFileSync(`${armed}@${VIA}`, "");
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 }
 
 export default {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { killSteps } from "./KillRig.ts";
 import { POINTS, UNDO_POINTS } from "./killModule.ts";
 
-/** Those of fibers too would be longer than the long tests have time for. */
+/** Those of questions too would be longer than the long tests have time for. */
 const IN_TURNS = [...POINTS, ...UNDO_POINTS];
 
 test("a host that is killed anywhere in a turn with steps leaves the effects of one run, and no step called under two keys", async () => {

@@ -1,6 +1,6 @@
 /**
- * `npm run step-kills [-- --times <n>]`: turns with steps, and fibers that ask people, while their
- * hosts are killed at each named point so many times (10). It runs `dist/`: build first. Exit code
+ * `npm run step-kills [-- --times <n>]`: turns with steps, fibers and workflows, while their hosts
+ * are killed at each named point so many times (10). It runs `dist/`: build first. Exit code
  * 1 when something did not hold.
  */
 import { parseArgs } from "node:util";

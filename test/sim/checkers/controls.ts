@@ -156,7 +156,7 @@ const wroteIn = ({ head }: JournaledEvent): string[] =>
 
 /** Types of the turns that are its own, and not its inputs'. */
 const OWN: ReadonlySet<string> = new Set([
-  "do", "sleep", "waitForEvent", "report", "complete", "errored",
+  "do", "sleep", "waitForEvent", "report", "complete", "errored", "undo",
 ]); // prettier-ignore
 
 /** Steps that its last generation did not run: it has the results of another. */

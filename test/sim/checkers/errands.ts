@@ -1,16 +1,17 @@
 /** I15: workflows. Each function returns what it found wrong, in words. */
 import { CRASHES_MAX } from "../../../core/workflow/stepFacts.ts";
-import { errandResult, generationOf, SECOND } from "../Errand.ts";
+import { ERRAND_BUYS, errandResult, generationOf, purchaseOf, SECOND } from "../Errand.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import type { Order } from "../subjects.ts";
 import { controlsOf, isTerminated, type Control } from "./controls.ts";
+import { wasUndone, wrongUndos } from "./undone.ts";
 import { effectsOf, keyOfId, orderOf } from "./effects.ts";
 
 /**
  * I15: an instance runs when, and only when, the turn that started it is stored; it ends with what
  * its steps gave, whose functions run in order, each after the result before it was stored; and its
- * agent is told so once.
+ * agent is told so once. One that fails undoes what it did.
  */
 export function checkErrandsEnd(run: RunHistory): Violations {
   const wrong: string[] = [];
@@ -55,6 +56,7 @@ export function checkErrandsEnd(run: RunHistory): Violations {
         `errand ${id} ran ${storedMs - first.storedMs} ms before the turn that sent it was stored`,
       );
     wrong.push(...outOfOrder(run, history));
+    if (!crashed.has(id)) wrong.push(...wrongPurchases(run, history));
   }
   const mayFail = [
     ...crashed,
@@ -76,6 +78,19 @@ function crashedOut({ observed }: RunHistory): Set<string> {
     if (kind === "workflow") begun.set(`${agent} ${key}`, (begun.get(`${agent} ${key}`) ?? 0) + 1);
   const given = [...begun].filter(([, times]) => times >= CRASHES_MAX);
   return new Set(given.map(([place]) => place.split(" ")[0]!));
+}
+
+/** One that failed has undone what it bought; one that is complete has not. */
+function wrongPurchases({ observed }: RunHistory, history: AgentHistory): string[] {
+  const { name } = history.id;
+  const generation = 1 + controlsOf(history).filter(restarts).length;
+  const purchase = purchaseOf(name, generation);
+  if (history.ended?.startsWith("errored") === true)
+    return [...wrongUndos(observed, purchase, ERRAND_BUYS)];
+  const isComplete = history.ended?.startsWith("complete") === true;
+  return isComplete && wasUndone(observed, purchase)
+    ? [`errand ${name} is complete, and what it bought was undone`]
+    : [];
 }
 
 /** What an instance ended with, and how often its agent was told so. */

@@ -1,17 +1,19 @@
 /** I16: fibers and sub-agents. Returns what it found wrong, in words. */
 import { agentPath } from "../../../schemas/AgentPath.ts";
 import type { Violations } from "../../kit/checkers.ts";
-import { MARCH_STEPS } from "../Marcher.ts";
+import { MARCH_BUYS, MARCH_STEPS, marchFails } from "../Marcher.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
-import { effectsOf } from "./effects.ts";
+import type { Order } from "../subjects.ts";
+import { effectsOf, orderOf } from "./effects.ts";
+import { wasUndone, wrongUndos } from "./undone.ts";
 
 const WHOLE = Array.from({ length: MARCH_STEPS }, (_, n) => n + 1).join();
 
 /**
  * I16: what began a fiber is stored ⇒ the fiber gets to its end on whichever hosts, and what it
  * writes beside a stash is there once, in order; nothing of it is left to do. A step of it whose
- * result is stored is not run again. What a provider was told is done began one; a sub-agent is
- * listed by its parent.
+ * result is stored is not run again. One that fails undoes its steps. What a provider was told is
+ * done began one; a sub-agent is listed by its parent.
  */
 export function checkMarchesArrive(run: RunHistory): Violations {
   const marchers = run.agents.filter(({ id }) => id.class === "Marcher");
@@ -31,6 +33,12 @@ export function checkMarchesArrive(run: RunHistory): Violations {
     if (found !== WHOLE && !mayBeNone) wrong.push(`${march} took the steps ${found}`);
     if (!done.has(march) && !dead.has(march)) wrong.push(`nobody began ${march}`);
   }
+  for (const order of ordersOf(marchers)) {
+    const { id } = order;
+    if (taken.get(id)?.join() !== WHOLE) continue;
+    if (marchFails(order)) wrong.push(...wrongUndos(run.observed, id, MARCH_BUYS));
+    else if (wasUndone(run.observed, id)) wrong.push(`${id} did not fail, and was undone`);
+  }
   for (const { id, op, applied } of run.observed.sent.values())
     if (op === "march" && applied && !done.has(id))
       wrong.push(`a marcher said that ${id} is begun, and its journal does not`);
@@ -49,6 +57,18 @@ function isListed({ id }: AgentHistory, all: ReadonlyArray<AgentHistory>): boole
   const [parent, child] = agentPath(id);
   if (child === undefined) return true;
   return all.some(({ id: of, below }) => of.name === parent?.name && below?.includes(child.name));
+}
+
+/** Each once. */
+function ordersOf(marchers: ReadonlyArray<AgentHistory>): Iterable<Order> {
+  const orders = new Map<string, Order>();
+  for (const { cause } of marchers.flatMap(({ events }) =>
+    events.flatMap(({ head }) => head.turns),
+  )) {
+    const order = orderOf(cause.body);
+    if (order?.do === "march") orders.set(order.id, order);
+  }
+  return orders.values();
 }
 
 /** In their order, by march. */

@@ -1,11 +1,12 @@
 /**
  * Planted bugs of workflows (`plantedBugs.ts`): when they begin and go on, and what becomes of one
- * that is told not to.
+ * that is told not to, or that fails.
  */
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
 import type { QueueLane } from "../../../core/queue/QueueLane.ts";
 import { SignalLane } from "../../../core/workflow/SignalLane.ts";
 import { RunTable } from "../../../core/workflow/RunTable.ts";
+import { Undos } from "../../../core/workflow/Undos.ts";
 import { Wakes } from "../../../core/workflow/Wakes.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
@@ -75,6 +76,40 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
         offWakes();
       };
     },
+  },
+  {
+    name: "a workflow that fails undoes nothing",
+    caughtBy: 5,
+    breaks: ["I15"],
+    install: () => patch(Undos.prototype, "due", () => () => []),
+  },
+  {
+    name: "steps of a workflow are undone in their own order",
+    caughtBy: 5,
+    breaks: ["I15"],
+    install: () =>
+      patch(
+        Undos.prototype,
+        "due",
+        (plain) =>
+          function (this: Undos) {
+            return plain.call(this).toReversed();
+          },
+      ),
+  },
+  {
+    name: "an undo of a workflow that has ended is run again",
+    caughtBy: 5,
+    breaks: ["I15"],
+    install: () =>
+      patch(
+        Undos.prototype,
+        "recordOf",
+        (plain) =>
+          function (this: Undos, key) {
+            return key.startsWith("undo ") ? undefined : plain.call(this, key);
+          },
+      ),
   },
   {
     name: "a workflow that is restarted keeps its results",

@@ -1,10 +1,12 @@
 /**
  * Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, what goes on in an
- * interrupted one's place, and what its steps have returned.
+ * interrupted one's place, what its steps have returned, and how they are undone.
  */
 import { Fibers } from "../../../core/fiber/Fibers.ts";
 import { FiberSteps } from "../../../core/fiber/FiberSteps.ts";
 import { FiberTable } from "../../../core/fiber/FiberTable.ts";
+import { AgentSteps } from "../../../core/step/AgentSteps.ts";
+import type { StepStore } from "../../../core/step/StepStore.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
 
@@ -26,6 +28,39 @@ export const MARCH_BUGS: ReadonlyArray<PlantedBug> = [
     caughtBy: 5,
     breaks: ["I16"],
     install: () => patch(FiberSteps.prototype, "moved", () => () => undefined),
+  },
+  {
+    name: "a fiber that fails undoes nothing",
+    caughtBy: 5,
+    breaks: ["I16"],
+    install: () =>
+      patch(
+        AgentSteps.prototype,
+        "undo",
+        (plain) =>
+          function (this: AgentSteps, turn, failure) {
+            if (turn.durable) return plain.call(this, turn, failure);
+            return Promise.resolve({ reason: failure, undone: false });
+          },
+      ),
+  },
+  {
+    name: "an undo of a fiber that has ended is run again",
+    caughtBy: 5,
+    breaks: ["I16"],
+    install: () =>
+      patch(
+        FiberSteps.prototype,
+        "of",
+        (plain) =>
+          function (this: FiberSteps, turn) {
+            const store = plain.call(this, turn);
+            if (store === undefined) return undefined;
+            const find: StepStore["find"] = (key) =>
+              key.startsWith("undo ") ? undefined : store.find(key);
+            return Object.create(store, { find: { value: find } }) as StepStore;
+          },
+      ),
   },
   {
     name: "a fiber that goes on in another's place leaves that one there",
