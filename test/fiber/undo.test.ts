@@ -4,7 +4,7 @@ import { Agent, type FiberInspection, type FiberRecoveryContext } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
 import { makeLatch, type Latch } from "../system/kit.ts";
 
-type Recovery = "begins it again" | "begins nothing" | "fails";
+type Recovery = "begins it again" | "begins it again and catches all" | "begins nothing" | "fails";
 
 /** Of one test: what was called, and under which keys; what fails; what waits. */
 let calls: string[] = [];
@@ -27,8 +27,10 @@ class Shop extends Agent {
   }
   override async onFiberRecovered({ id, name }: FiberRecoveryContext): Promise<void> {
     if (recovery === "fails") throw new Error("no recovery");
-    if (recovery === "begins it again")
-      await this.startFiber(name, () => this.order(), { fiberId: `${id}+` });
+    if (recovery === "begins nothing") return;
+    const order = (): Promise<void> =>
+      recovery === "begins it again" ? this.order() : this.order().catch(() => undefined);
+    await this.startFiber(name, order, { fiberId: `${id}+` });
   }
   async cancel(): Promise<boolean> {
     return this.cancelFiber("f");
@@ -148,7 +150,7 @@ it("once undoing has begun the fiber has failed, though its code would succeed b
   await agent().begin();
   await until(() => calls.includes("undo the charge"));
   await test.crash();
-  [latches, fails] = [{}, () => false];
+  [latches, fails, recovery] = [{}, () => false, "begins it again and catches all"];
   await test.revive();
   await agent().look();
   await test.settled();
@@ -212,4 +214,12 @@ it("hosts that end in one undo again and again leave it undone all the same", as
   await test.settled();
   expect(keys.get("undo the charge")?.size).toBe(1);
   expect(calls.at(-1)).toBe("undo the reserve");
+});
+
+it("a recovery that begins no fiber undoes nothing more", async () => {
+  recovery = "begins nothing";
+  await crashIn("undo the charge");
+  expect(calls).toEqual([...DONE, "undo the charge"]);
+  expect((await agent().look())?.status).toBe("interrupted");
+  expect(await agent().kept()).toBe(0);
 });
