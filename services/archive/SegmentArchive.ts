@@ -18,6 +18,8 @@
  *    bring back what the other has erased.
  * 5. An archive is of one installation: names of agents mean nothing beyond it, and `erase` goes by
  *    names. The first that stores or erases notes which one. Any other is refused.
+ * 6. A new archive does not go on with a history whose older parts lie elsewhere: a wrong URL would
+ *    divide it between two archives, and neither could be read as a whole.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
@@ -197,7 +199,7 @@ export class SegmentArchive implements ArchiveShape {
   /** Rule 2. */
   private async store(className: string, waiting: ReadonlyArray<Waiting>): Promise<void> {
     const { store, time } = this.options;
-    await this.checkOwner();
+    await this.checkOwner(waiting);
     const [date, hour] = new Date(time.nowMs()).toISOString().split(/[T:]/);
     const at = `${this.folder(className)}${date}/${hour}/${time.nowMs()}-${time.id()}`;
     const segment = `${at}.jsonl.gz`;
@@ -249,15 +251,17 @@ export class SegmentArchive implements ArchiveShape {
     throw new CorruptFrame({ message: `the index ${key} in ${this.options.store.name} ${fault}` });
   }
 
-  /** Rule 5. */
-  private async checkOwner(): Promise<void> {
+  /** Rules 5 and 6. `waiting`: what is to be stored. */
+  private async checkOwner(waiting: ReadonlyArray<Waiting> = []): Promise<void> {
     const { store, namespace } = this.options;
     const own = (this.installation ??= await this.options.installation?.());
     if (own === undefined) return;
     const key = `${encodeToken(namespace)}/installation.json`;
     let found = await this.ask(() => store.get(key));
     if (found === undefined) {
-      const noted = new TextEncoder().encode(JSON.stringify({ installation: own }));
+      const note = JSON.stringify({ installation: own });
+      for (const { entry } of waiting) await this.checkContinues(entry, { key, note });
+      const noted = new TextEncoder().encode(note);
       await this.ask(() => store.put(key, noted));
       found = await this.ask(() => store.get(key));
     }
@@ -266,6 +270,19 @@ export class SegmentArchive implements ArchiveShape {
       throw new ArchiveUnavailable({
         message: `the archive ${store.name} is that of another installation (${String(owner)}; this one is ${own}): give each a folder, a prefix or a namespace of its own. If this one goes on in its place, as after a restore, remove ${key} there`,
       });
+  }
+
+  /** Rule 6. An archive of a release that noted no installation has the older parts. */
+  private async checkContinues(
+    { name, previous }: Waiting["entry"],
+    { key, note }: { readonly key: string; readonly note: string },
+  ): Promise<void> {
+    const { store } = this.options;
+    if (previous === undefined) return;
+    if ((await this.ask(() => store.get(previous.segment, previous))) !== undefined) return;
+    throw new ArchiveUnavailable({
+      message: `the archive ${store.name} is empty, and older history of ${name} is in another one (${previous.segment}): specify that one, or copy its files here first. If they are lost, create ${key} here: ${note}`,
+    });
   }
 
   /** Rule 4. */

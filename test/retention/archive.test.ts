@@ -253,6 +253,33 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     await first.checkErasable(ID.class);
   });
 
+  test("an empty archive does not go on with a history that is in another one", async () => {
+    const { agent, all } = await trimmed(1);
+    const seqs = all.slice(-3).map(({ seq }) => seq);
+    seqs.push(...(await agent.write(8)));
+    await agent.time.advance(STEP_MS * 2);
+    const other = await BACKENDS[0]![1]();
+    try {
+      const empty = new SegmentArchive({
+        store: other.store,
+        namespace: "agents",
+        time: machineTime,
+        installation: async () => "ours",
+      });
+      const trim = () => agent.trim({ events: 3 }, { archive: empty });
+      await expect(trim()).rejects.toBeInstanceOf(ArchiveUnavailable);
+      await expect(trim()).rejects.toThrow(/is empty, and older history of one is in another one .*create agents\/installation\.json here: \{"installation":"ours"\}/); // prettier-ignore
+      expect(agent.seqs).toEqual(seqs);
+      for await (const key of store.list("agents/"))
+        await other.store.put(key, (await store.get(key))!);
+      expect(await trim()).toMatchObject({ _tag: "Trimmed" });
+      archive = empty;
+      expect((await read(agent)).map(({ seq }) => seq)).toEqual([...all.slice(0, -3).map(({ seq }) => seq), ...seqs]); // prettier-ignore
+    } finally {
+      await other.close();
+    }
+  });
+
   test("an index that is cut off is named, and nothing of its class is erased meanwhile", async () => {
     const { agent } = await trimmed(1);
     const [index] = await objectsOf(".index.json");

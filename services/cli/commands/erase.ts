@@ -268,7 +268,7 @@ async function eraseOne(
   else {
     terminal.out(`${addressKey(id)} is erased: ${describe(purged)}.`);
     if (archived.length > 0)
-      terminal.out(`${archived.length} parts of it were removed from the archive.`);
+      terminal.out(`Parts of it that were removed from the archive: ${archived.length}.`);
     if (end !== BEFORE_ALL)
       terminal.out(`One event without content stays: the record of the erasure (sequence ${end}).`);
     if (told.length > 0) terminal.out(`Local files were removed from ${told.join(", ")}.`);
