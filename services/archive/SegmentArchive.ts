@@ -18,8 +18,7 @@
  *    bring back what the other has erased.
  * 5. An archive is of one installation: names of agents mean nothing beyond it, and `erase` goes by
  *    names. The first that stores or erases notes which one. Any other is refused.
- * 6. A new archive does not go on with a history whose older parts lie elsewhere: a wrong URL would
- *    divide it between two archives, and neither could be read as a whole.
+ * 6. An empty archive refuses an agent whose older parts are in another: neither would be whole.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
