@@ -28,7 +28,7 @@ const EVENTS_EACH = 2;
 /** Written between two questions, for the second to bring up to date. */
 const EVENTS_NEW = 1_000;
 const CONNECTIONS = 64;
-const WARM_UP_SECONDS = 4;
+const WARM_UP_SECONDS = 10;
 /** Between two questions under load: the answer that is shown is then a second old at most. */
 const PAUSE_MS = 1_000;
 /** Of each statement, for each round asked for. */
@@ -43,14 +43,15 @@ const STATEMENTS: Readonly<Record<string, string>> = {
 export const query: Bench = {
   name: "query",
   about:
-    'SQL over all agents: the view made, brought up to date, queried; under webhooks (--agents; --form "agents", "load")',
+    'SQL over all agents: the view made, brought up to date, queried; under webhooks (--agents; --form "agents", "load", "together": with the delivery log, and without both)',
   run: async (options) => {
     const rows: BenchRow[] = [];
     let server = "";
     const { forms } = options;
     if (forms.length === 0 || forms.includes("agents"))
       ({ server } = await overAgents(options, rows));
-    if (forms.length === 0 || forms.includes("load")) server = await underLoad(options, rows);
+    for (const form of ["load", "together"] as const)
+      if (forms.length === 0 || forms.includes(form)) server = await underLoad(form, options, rows);
     return {
       title: `agents query; states of some 400 B, ${EVENTS_EACH} events an agent; medians`,
       server,
@@ -186,6 +187,8 @@ async function touch(host: BenchHost, seqs: number[], events: number, turn: numb
 /** What is asked while webhooks arrive. */
 interface Asking {
   readonly name: string;
+  /** Default true. */
+  readonly deliveryLog?: boolean;
   /** Undefined: nobody asks. */
   readonly ask?: (
     sql: string,
@@ -195,13 +198,19 @@ interface Asking {
 }
 
 /**
- * Webhooks with and without questions, in turn. Processor time is that of all processes, questions
+ * Webhooks with and without questions, and with and without the delivery log, in turn. Processor
+ * time is that of all processes, questions
  * included: on a machine that others use, too, it says more than the rate.
  */
-async function underLoad(options: BenchOptions, rows: BenchRow[]): Promise<string> {
+async function underLoad(
+  form: "load" | "together",
+  options: BenchOptions,
+  rows: BenchRow[],
+): Promise<string> {
   const files = findFloor();
   const folder = tempFolder("bench-view");
   const subject = await startOurs("one process", options);
+  const bare = await startOurs("one process", options, { deliveryLog: false });
   const sql = "SELECT sum(state->>'count') AS n FROM CountingAgent";
   const inCode: Asking["ask"] = async (statement) => {
     const startMs = performance.now();
@@ -211,12 +220,17 @@ async function underLoad(options: BenchOptions, rows: BenchRow[]): Promise<strin
     // Its processor time is the subject's.
     return { seconds: (performance.now() - startMs) / 1_000, cpuSeconds: 0 };
   };
-  const askings: ReadonlyArray<Asking> = [
-    { name: "nobody asks", pauseMs: 0 },
-    { name: "query() each second", ask: inCode, pauseMs: PAUSE_MS },
-    { name: "query() without pause", ask: inCode, pauseMs: 0 },
-    { name: "agents query without pause", ask: (text) => ask(subject.broker, folder.path, text), pauseMs: 0 }, // prettier-ignore
-  ];
+  const eachSecond = { name: "query() each second", ask: inCode, pauseMs: PAUSE_MS };
+  const byCommand: Asking["ask"] = (text) => ask(subject.broker, folder.path, text);
+  const askings: ReadonlyArray<Asking> =
+    form === "together"
+      ? [{ name: "no delivery log, nobody asks", deliveryLog: false, pauseMs: 0 }, eachSecond]
+      : [
+          { name: "nobody asks", pauseMs: 0 },
+          eachSecond,
+          { name: "query() without pause", ask: inCode, pauseMs: 0 },
+          { name: "agents query without pause", ask: byCommand, pauseMs: 0 },
+        ];
   const runs = askings.map((asking) => ({ asking, loads: [] as Loaded[] }));
   let tags = 0;
   const load = async (asking: Asking, seconds: number): Promise<Loaded> => {
@@ -232,11 +246,12 @@ async function underLoad(options: BenchOptions, rows: BenchRow[]): Promise<strin
         if (asking.pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, asking.pauseMs));
       }
     })();
-    const before = subject.cpuSeconds();
-    const run = await runWrk(subject, { files, folder: folder.path, tag, seconds, connections: CONNECTIONS }); // prettier-ignore
+    const loaded = asking.deliveryLog === false ? bare : subject;
+    const before = loaded.cpuSeconds();
+    const run = await runWrk(loaded, { files, folder: folder.path, tag, seconds, connections: CONNECTIONS }); // prettier-ignore
     isOver = true;
     await questions;
-    const { node, broker } = subject.cpuSeconds();
+    const { node, broker } = loaded.cpuSeconds();
     const cpuSeconds = node - before.node + (broker - before.broker) + asksCpu;
     return { perSecond: run.perSecond, cpuUs: (cpuSeconds * 1e6) / run.answered, asked };
   };
@@ -249,6 +264,11 @@ async function underLoad(options: BenchOptions, rows: BenchRow[]): Promise<strin
         const asked = one.asked.length;
         options.say(`  ${asking.name}: ${JSON.stringify({ ...one, asked })}`);
       }
+    const [logged, unlogged] = await Promise.all(
+      [subject, bare].map(async ({ broker }) => recordsOf(broker, folder.path)),
+    );
+    if (logged === 0 || unlogged !== 0)
+      throw new BenchFailed(`the delivery logs have ${logged} and ${unlogged} records`);
     const answered = (await ask(subject.broker, folder.path, sql)).rows[0]?.["n"];
     const counts = await subject.answers();
     if (answered !== counts?.get(200))
@@ -270,9 +290,19 @@ async function underLoad(options: BenchOptions, rows: BenchRow[]): Promise<strin
     }
     return await serverVersion(subject.broker);
   } finally {
-    await subject.stop();
+    await Promise.all([subject.stop(), bare.stop()]);
     folder.remove();
   }
+}
+
+/** How many records the newest page of the delivery log has. */
+async function recordsOf(nats: string, data: string): Promise<number> {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [COMMAND, "deliveries", "--json", "--data", data],
+    { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats }, maxBuffer: 2 ** 28 },
+  );
+  return stdout.split("\n").filter((line) => line !== "").length;
 }
 
 interface Loaded {

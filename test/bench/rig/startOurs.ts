@@ -5,7 +5,7 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { pickPort } from "../../../services/natsServer/pickPort.ts";
 import { startNats } from "../../kit/natsServer.ts";
@@ -23,7 +23,21 @@ export const SECRET = "topsecret";
 /** Four: two workers each. */
 export type Form = "one process" | "two processes" | "four processes";
 
-export async function startOurs(form: Form, options: BenchOptions): Promise<Subject> {
+/**
+ * Loaded before the program, in its workers too: records of deliveries are dropped as soon as they
+ * are made. There is no such option, because without the log nobody finds a lost webhook.
+ */
+const NO_DELIVERY_LOG = `data:text/javascript,${encodeURIComponent(`
+  import { RecordBuffer } from ${JSON.stringify(pathToFileURL(join(ROOT, "dist/core/delivery/RecordBuffer.js")).href)};
+  RecordBuffer.prototype.record = () => undefined;
+`)}`;
+
+/** `deliveryLog`: false measures what the rest costs. Default true. */
+export async function startOurs(
+  form: Form,
+  options: BenchOptions,
+  { deliveryLog = true }: { readonly deliveryLog?: boolean } = {},
+): Promise<Subject> {
   if (!existsSync(COMMAND)) throw new BenchFailed("There is no build to measure: npm run build");
   const nats = await startNats({ syncAlways: options.syncAlways });
   await provision(nats.url, options.streamGroups);
@@ -48,7 +62,10 @@ export async function startOurs(form: Form, options: BenchOptions): Promise<Subj
         ...(role === "host" ? [] : ["--port", String(port), "--hostname", "127.0.0.1"]),
         ...(form === "four processes" ? ["--workers", "2"] : []),
       ], // prettier-ignore
-      env: { GITHUB_WEBHOOK_SECRET: SECRET },
+      env: {
+        GITHUB_WEBHOOK_SECRET: SECRET,
+        ...(!deliveryLog && { NODE_OPTIONS: `--import=${NO_DELIVERY_LOG}` }),
+      },
     });
   const processes =
     form === "one process"
