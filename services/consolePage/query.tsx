@@ -61,25 +61,48 @@ export const QueryForm = (props: {
   );
 };
 
-/** A row with class and name links to its agent. */
-export const Rows = ({ rows }: { readonly rows: ReadonlyArray<Row> }) => {
-  const columns = Object.keys(rows[0] ?? {});
+/** Some screens. */
+const ROWS_SHOWN_MAX = 1_000;
+/** More, and a browser takes seconds to lay them out. */
+const CELLS_SHOWN_MAX = 20_000;
+/** UTF-16 units of a cell; a state may have a megabyte. */
+const CELL_SHOWN_MAX = 2_000;
+
+const shown = (value: unknown): string => {
+  const text = value === null ? "NULL" : String(value);
+  return text.length <= CELL_SHOWN_MAX
+    ? text
+    : `${text.slice(0, CELL_SHOWN_MAX).toWellFormed()}… (${text.length.toLocaleString("en")} characters)`;
+};
+
+/** The first of many rows. A row with class and name links to its agent. */
+export const Rows = ({ rows: all }: { readonly rows: ReadonlyArray<Row> }) => {
+  const columns = Object.keys(all[0] ?? {});
+  const rows = all.slice(
+    0,
+    Math.min(ROWS_SHOWN_MAX, Math.ceil(CELLS_SHOWN_MAX / (columns.length || 1))),
+  );
   const isOfAgents = columns.includes("class") && columns.includes("name");
   const cell = (row: Row, column: string) =>
     isOfAgents && column === "name" ? (
       <AgentLink agent={{ class: String(row["class"]), name: String(row["name"]) }} />
-    ) : row[column] === null ? (
-      "NULL"
     ) : (
-      String(row[column])
+      shown(row[column])
     );
   return (
-    <Table
-      label="Rows"
-      columns={columns}
-      none="No rows."
-      rows={rows.map((row, n) => ({ key: n, cells: columns.map((column) => cell(row, column)) }))}
-    />
+    <>
+      <Table
+        label="Rows"
+        columns={columns}
+        none="No rows."
+        rows={rows.map((row, n) => ({ key: n, cells: columns.map((column) => cell(row, column)) }))}
+      />
+      {rows.length < all.length && (
+        <p className="quiet">
+          The first {rows.length} of {all.length} rows: agents query and agents sql print all.
+        </p>
+      )}
+    </>
   );
 };
 

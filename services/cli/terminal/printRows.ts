@@ -4,6 +4,7 @@
  */
 import type { SqlValue } from "../../../core/database/Databases.ts";
 import { plainValue, rowObjects, type PlainValue } from "../../../core/query/askView.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { Terminal } from "./Terminal.ts";
 
 /** `note` follows the number of rows, for people. */
@@ -31,20 +32,23 @@ function table(
   rows: ReadonlyArray<ReadonlyArray<PlainValue>>,
 ): string[] {
   if (columns.length === 0) return [];
+  const names = columns.map(cell);
   const cells = rows.map((row) => row.map(cell));
-  const widths = columns.map((name, i) =>
-    Math.max(name.length, ...cells.map((row) => row[i]!.length)),
+  const widths = names.map((name, i) =>
+    cells.reduce((width, row) => Math.max(width, row[i]!.length), name.length),
   );
   const line = (values: ReadonlyArray<string>): string =>
     values
       .map((value, i) => value.padEnd(widths[i]!))
       .join("  ")
       .trimEnd();
-  return [line(columns), line(widths.map((width) => "-".repeat(width))), ...cells.map(line)];
+  return [line(names), line(widths.map((width) => "-".repeat(width))), ...cells.map(line)];
 }
 
 function cell(value: PlainValue): string {
-  // A line break or an escape sequence in a cell would break the table or the terminal.
-  const text = value === null ? "NULL" : String(value).replace(/[\p{Cc}]+/gu, " ");
+  // Before it is made safe: a value may have a megabyte.
+  const start = value === null ? "NULL" : String(value).slice(0, CELL_MAX + 1);
+  // A line break or a direction in a cell would break the table, and what follows it.
+  const text = oneLine(start.toWellFormed());
   return text.length > CELL_MAX ? text.slice(0, CELL_MAX - 1) + "…" : text;
 }

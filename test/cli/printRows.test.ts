@@ -1,0 +1,31 @@
+/** Tables of rows at a terminal, whatever their values and names have in them. */
+import { expect, test } from "vitest";
+import { printRows } from "../../services/cli/terminal/printRows.ts";
+
+function printed(columns: string[], rows: Array<Array<string | number | null>>): string[] {
+  const out: string[] = [];
+  printRows({ out: (line) => void out.push(line), err: () => undefined }, { columns, rows }, false);
+  return out;
+}
+
+test("a table has one line for each row, whatever breaks lines or turns directions in it", () => {
+  const lines = printed(
+    ["na\nme", "n"],
+    [
+      ["two\nlines\u2028three", 1],
+      ["\u202egnp.exe\u001b[2J", 2],
+    ],
+  );
+  expect(lines).toEqual([
+    "na\\u000ame                 n",
+    "-------------------------  -",
+    "two\\u000alines\\u2028three  1",
+    "\\u202egnp.exe\\u001b[2J     2",
+  ]);
+});
+
+test("a cell and a name end after sixty characters, with whole ones", () => {
+  const [name, , cell] = printed(["x".repeat(2_000_000)], [["y".repeat(59) + "😀".repeat(9)]]);
+  expect(name).toBe(`${"x".repeat(59)}…`);
+  expect(cell).toBe(`${"y".repeat(59)}…`);
+});
