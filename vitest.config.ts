@@ -29,7 +29,7 @@ const LONG = [
   "test/watchdog/holds.test.ts",
   "test/retention/{realTrim,kills}.test.ts",
   "test/system/followChanges.test.ts",
-  "test/console/{console,path}.test.ts",
+  "test/console/{console,hostile,path}.test.ts",
   "test/query/killed.test.ts",
 ];
 /** Of the long ones, those that are alone. */
