@@ -51,7 +51,7 @@ export interface ApisAgent
   /** The user's object. */
   readonly agent: WorkflowOwner & {
     /** Where a Durable Object's agent lists its facets. */
-    readonly facetTable?: SubAgentTable;
+    readonly facetTable?: { readonly facets: SubAgentTable };
     onFiberRecovered(
       context: FiberRecoveryContext,
     ): Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
@@ -125,7 +125,7 @@ export class AgentApis {
   }
   get subAgents(): SubAgents {
     const { agent, parts } = this.#agent;
-    return (this.#subAgents ??= new SubAgents(this.#agent, parts.env, agent.facetTable));
+    return (this.#subAgents ??= new SubAgents(this.#agent, parts.env, agent.facetTable?.facets));
   }
   get workflows(): WorkflowApi {
     return (this.#workflows ??= new WorkflowApi(this.#agent));

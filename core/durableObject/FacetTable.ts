@@ -11,9 +11,14 @@ import { tableExists } from "../database/tableExists.ts";
 import { FACETS, SubAgentTable } from "../subAgent/SubAgentTable.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 
-export class FacetTable extends SubAgentTable {
-  protected override readonly table = FACETS;
-  protected override readonly more = ", deleted INTEGER NOT NULL DEFAULT 0";
+export class FacetTable {
+  readonly facets: SubAgentTable;
+  private readonly runtime: Pick<AgentWork, "query" | "time">;
+
+  constructor(runtime: Pick<AgentWork, "query" | "time">) {
+    this.runtime = runtime;
+    this.facets = new SubAgentTable(runtime, FACETS, ", deleted INTEGER NOT NULL DEFAULT 0");
+  }
 
   /** To be ended before it is used again, whoever does that. */
   markDeleted(className: string, name: string): void {
@@ -24,7 +29,7 @@ export class FacetTable extends SubAgentTable {
   }
 
   isDeleted(className: string, name: string): boolean {
-    if (!this.has(className, name)) return false;
+    if (!this.facets.has(className, name)) return false;
     const sql = `SELECT deleted FROM ${FACETS} WHERE class = ? AND name = ?`;
     return this.runtime.query(sql, [className, name]).rows[0]?.[0] === 1;
   }

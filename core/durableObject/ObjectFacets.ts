@@ -103,7 +103,7 @@ export class ObjectFacets {
   }
 
   #named(name: string): ReadonlyArray<{ readonly className: string; readonly name: string }> {
-    return this.#parts.table
+    return this.#parts.table.facets
       .list()
       .filter(({ className, name: own }) => nameWithin(className, name) === own);
   }

@@ -20,13 +20,15 @@ const SUB_AGENTS = "cf_agents_sub_agents";
 export const FACETS = "svc_agents_facets";
 
 export class SubAgentTable {
-  protected readonly runtime: Pick<AgentWork, "query" | "time">;
-  protected readonly table: string = SUB_AGENTS;
-  /** Further columns. */
-  protected readonly more: string = "";
+  private readonly runtime: Pick<AgentWork, "query" | "time">;
+  private readonly table: string;
+  private readonly more: string;
 
-  constructor(runtime: Pick<AgentWork, "query" | "time">) {
+  /** `more`: SQL of further columns, with a comma before each. */
+  constructor(runtime: Pick<AgentWork, "query" | "time">, table = SUB_AGENTS, more = "") {
     this.runtime = runtime;
+    this.table = table;
+    this.more = more;
   }
 
   has(className: string, name: string): boolean {

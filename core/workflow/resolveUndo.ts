@@ -28,7 +28,7 @@ export function resolveUndo(
     );
   for (const [name, f] of Object.entries({ undo, rollback }))
     if (f !== undefined && typeof f !== "function")
-      throw new TypeError(`step "${step}": ${name} is a function`);
+      throw new TypeError(`step "${step}": ${name} must be a function`);
   const own = rollbackConfig && resolveConfig(step, rollbackConfig);
   if (undo !== undefined)
     return {

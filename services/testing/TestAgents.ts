@@ -10,6 +10,7 @@ import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/Http
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
 import type { RecordedTurn } from "../../core/step/RecordedSteps.ts";
+import { durationMs, type Duration } from "../../core/time/durationMs.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -22,7 +23,6 @@ import { answerOf, messageOf, type EmailAnswer, type TestEmail } from "./TestEma
 import { drive } from "./drive.ts";
 import { REAL_WORK_GRACE_MS, type Driver } from "./Driver.ts";
 import { joinMemory, type CrashPoint, type MemoryInstallation } from "./joinMemory.ts";
-import { parseDuration, type Duration } from "./parseDuration.ts";
 import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
 import { TestClient } from "./TestClient.ts";
 import { TestOutgoing, type OutgoingHandler, type Sent } from "./TestOutgoing.ts";
@@ -147,7 +147,7 @@ export class TestAgents {
    * `TypeError` for an invalid duration.
    */
   async advance(duration: Duration): Promise<void> {
-    return this.driver.advance(parseDuration(duration));
+    return this.driver.advance(durationMs(duration, "advance: the duration"));
   }
 
   /**

@@ -14,7 +14,7 @@ export type { Closed, TestClient } from "./TestClient.ts";
 export type { EmailAnswer, TestEmail } from "./TestEmail.ts";
 export type { TestDeadLetter } from "./deadLetters.ts";
 export type { CrashPoint } from "./joinMemory.ts";
-export type { Duration } from "./parseDuration.ts";
+export type { Duration } from "../../core/time/durationMs.ts";
 export type { OutgoingHandler, Sent } from "./TestOutgoing.ts";
 export type { HistoryLine } from "../../core/journal/historyLines.ts";
 export { sign, type Sign, type SignOptions } from "../webhooks/sign.ts";

@@ -214,7 +214,7 @@ describe("time", () => {
 
   it("a span that is none is refused", async () => {
     const test = await start();
-    for (const wrong of ["3 fortnights", "", -1, Number.NaN, "soon"])
+    for (const wrong of ["3 fortnights", "", "1h 30", "h", -1, Number.NaN, "soon"])
       await expect(test.advance(wrong)).rejects.toThrow("not a duration");
   });
 });

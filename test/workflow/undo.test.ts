@@ -323,7 +323,7 @@ test("changed code undoes nothing before undoing has begun", async () => {
 test.each<[object, StepUndoOptions | object, RegExp]>([
   [{ undo: () => 1 }, {}, /undo comes after the function/],
   [{}, { undo: () => 1, rollback: () => 1 }, /two ways to say one thing/],
-  [{}, { undo: "x" }, /undo is a function/],
+  [{}, { undo: "x" }, /undo must be a function/],
   [{}, { compensate: () => 1 }, /there is no option "compensate"/],
   [{}, { undo: () => 1, rollbackConfig: { retries: { limit: -1, delay: 0 } } }, /retries.limit/],
 ])("a step refuses %o, %o", async (config, undo, error) => {
