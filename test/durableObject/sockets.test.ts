@@ -52,7 +52,8 @@ describe("a socket that is accepted for hibernation", () => {
       `["red","blue"]`, "2", "1", "0",
     ]); // prettier-ignore
     a.send("others");
-    expect((await b.first(2))[1]).toBe("from a");
+    // A slow machine lets the object hibernate in between, which its constructor notes.
+    expect((await b.first(2))[1]).toMatch(/^from a( \(again\))?$/);
     await Promise.all([a.close(), b.close()]);
   });
 
