@@ -1,6 +1,6 @@
 /**
  * Parses durations as people write them: in options of workflows, steps, approvals and durable
- * streams, and in tests that advance virtual time. Pure. Each caller names the value, for the error.
+ * streams, and in tests that advance virtual time. Pure. Each caller names the value for the error.
  */
 
 /** Milliseconds, or numbers with units, which are added: `"10 seconds"`, `"1 day"`, `"1h 30m"`. */
