@@ -21,6 +21,7 @@ import { UNDOING } from "../journal/AgentImage.ts";
 import type { Question } from "./AwaitedEvents.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { describeThrown, reviveError, WorkflowCodeChanged, type StoredError } from "./errors.ts";
+import { ReplayWatch } from "./ReplayWatch.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
 import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
 import { checkStepName } from "../step/stepKey.ts";
@@ -67,6 +68,7 @@ export class Execution {
   private order: StepOrder;
   private readonly waits: StepWaits;
   private readonly functions: StepFunctions;
+  private readonly replay: ReplayWatch;
   private positions: number;
   /** Steps that run or are being stored. */
   private active = 0;
@@ -80,6 +82,7 @@ export class Execution {
   constructor(host: ExecutionHost) {
     this.host = host;
     this.functions = new StepFunctions(host.runtime);
+    this.replay = new ReplayWatch(host.runtime.time, host.onCodeChanged);
     this.waits = new StepWaits(host, {
       isAbandoned: () => this.abandoned,
       look: () => this.look(),
@@ -159,6 +162,7 @@ export class Execution {
   /** Nothing is left to do. */
   finish(): void {
     this.over = true;
+    this.replay.stop();
     this.look();
   }
 
@@ -215,21 +219,19 @@ export class Execution {
       } catch (error) {
         if (error instanceof WorkflowCodeChanged) this.host.onCodeChanged(error);
         else if (!this.lost(error)) reject(error as Error);
+      } finally {
+        if (!this.over) this.replay.look(this.order);
       }
     });
   }
 
   /** A function's attempts, from where the record left off. */
-  async runFunction(
+  runFunction(
     record: StepRecord,
     config: ResolvedConfig,
     f: (ctx: StepContext) => unknown,
   ): Promise<void> {
-    try {
-      await this.attempts(record, config, f);
-    } catch (error) {
-      this.unrecorded(error);
-    }
+    return this.attempts(record, config, f).catch((error: unknown) => this.unrecorded(error));
   }
 
   /** A wait, until its time, an event of its type, or an answer to its question. */

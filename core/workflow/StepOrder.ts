@@ -51,6 +51,11 @@ export class StepOrder {
     return [...this.unasked.values()];
   }
 
+  /** A recorded step that results wait for until the code calls it. */
+  get missing(): StepRecord | undefined {
+    return this.ready.size > 0 ? this.next() : undefined;
+  }
+
   /** The key of the next step of that name: `1:charge`, `2:charge`. */
   keyOf(name: string): string {
     return this.calls.next(name);
@@ -123,6 +128,10 @@ const changed = (record: StepRecord, now: string): WorkflowCodeChanged =>
   new WorkflowCodeChanged(
     `The workflow's code changed while an instance was running: the instance recorded ${describe(record.key, record.kind)}, ${now}. Restart the instance, or deploy the old code until it has ended`,
   );
+
+/** Results wait for it, and the code does not call it (`ReplayWatch`). */
+export const notCalled = (record: StepRecord): WorkflowCodeChanged =>
+  changed(record, "but the code now waits for other steps and does not call it");
 
 /** `step.do "charge"`, `step.do "charge" (call 2)`. */
 function describe(key: string, kind: StepKind): string {

@@ -1,0 +1,37 @@
+/**
+ * Ends the replay of code that no longer calls a recorded step, such as a branch that ran in
+ * parallel. The results of other steps wait for it (`StepOrder`, rule 1), and nothing else would
+ * ever end them: neither the code nor a step is at work then.
+ */
+import type { TimeShape } from "../time/Time.ts";
+import { WorkflowCodeChanged } from "./errors.ts";
+import { notCalled, type StepOrder } from "./StepOrder.ts";
+
+/**
+ * A replay calls recorded steps at once, but for what its code awaits outside of steps. That is
+ * seldom more than an HTTP request.
+ */
+const REPLAY_MS_MAX = 600_000;
+
+export class ReplayWatch {
+  private readonly time: Pick<TimeShape, "after">;
+  private readonly onChanged: (error: WorkflowCodeChanged) => void;
+  private cancel = (): void => undefined;
+
+  constructor(time: Pick<TimeShape, "after">, onChanged: (error: WorkflowCodeChanged) => void) {
+    this.time = time;
+    this.onChanged = onChanged;
+  }
+
+  /** A step was called: the time begins anew. */
+  look(order: StepOrder): void {
+    this.cancel();
+    const { missing } = order;
+    if (missing !== undefined)
+      this.cancel = this.time.after(REPLAY_MS_MAX, () => this.onChanged(notCalled(missing)));
+  }
+
+  stop(): void {
+    this.cancel();
+  }
+}
