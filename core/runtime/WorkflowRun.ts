@@ -118,7 +118,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   /** Something arrived that a step may wait for. */
   #heard(): void {
     this.#push();
-    this.#runtime.afterCommit(() => this.#execution?.checkWaits());
+    this.#runtime.afterCommit(() => this.#execution?.waits.check());
   }
 
   // In, by stubs
@@ -202,8 +202,9 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#driving = true;
     try {
       const execution = (this.#execution ??= this.#execute(run));
-      if (!run.paused) this.#runtime.inBackground(() => execution.unpark());
-      this.#runtime.inBackground(() => execution.checkWaits());
+      const { waits } = execution;
+      if (!run.paused) this.#runtime.inBackground(() => waits.unpark());
+      this.#runtime.inBackground(() => waits.check());
       await execution.quiet();
     } finally {
       this.#driving = false;

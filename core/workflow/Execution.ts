@@ -66,7 +66,7 @@ export class Execution {
   private readonly host: ExecutionHost;
   readonly undos: Undos;
   private order: StepOrder;
-  private readonly waits: StepWaits;
+  readonly waits: StepWaits;
   private readonly functions: StepFunctions;
   private readonly replay: ReplayWatch;
   private positions: number;
@@ -82,7 +82,10 @@ export class Execution {
   constructor(host: ExecutionHost) {
     this.host = host;
     this.functions = new StepFunctions(host.runtime);
-    this.replay = new ReplayWatch(host.runtime.time, host.onCodeChanged);
+    this.replay = new ReplayWatch(host.runtime.time, (error) => {
+      if (this.undos.failure === undefined) host.onCodeChanged(error);
+      else this.order.loosen(); // as `ask` does
+    });
     this.waits = new StepWaits(host, {
       isAbandoned: () => this.abandoned,
       look: () => this.look(),
@@ -132,6 +135,7 @@ export class Execution {
     while (this.active > 0) await new Promise<void>((resolve) => this.onQuiet.push(resolve));
     this.waits.clear();
     const lost = undos.left(this.order.left);
+    this.replay.stop();
     this.order = new StepOrder([]);
     const begins = JSON.stringify(failure);
     const mark = (record: StepRecord): void =>
@@ -175,16 +179,6 @@ export class Execution {
     }
   }
 
-  /** The instance was resumed: steps that were held back begin. */
-  unpark(): void {
-    this.waits.unpark();
-  }
-
-  /** Times may be over, events may have come. */
-  checkWaits(): void {
-    this.waits.check();
-  }
-
   /**
    * One step: recorded, or begun now by `begin`, which ends it by `settle`. Never settles once
    * abandoned. Rejects with a `TypeError` for an invalid name, and with the failure (rule 6).
@@ -220,7 +214,7 @@ export class Execution {
         if (error instanceof WorkflowCodeChanged) this.host.onCodeChanged(error);
         else if (!this.lost(error)) reject(error as Error);
       } finally {
-        if (!this.over) this.replay.look(this.order);
+        this.replay.look(this.order);
       }
     });
   }
@@ -365,6 +359,7 @@ export class Execution {
     if (this.abandoned) return;
     this.hasProgress = true;
     this.order.addReady(record.key, () => this.settlers.get(record.key)?.(record));
+    this.replay.look(this.order);
     this.look();
   }
 

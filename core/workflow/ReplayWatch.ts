@@ -17,21 +17,24 @@ export class ReplayWatch {
   private readonly time: Pick<TimeShape, "after">;
   private readonly onChanged: (error: WorkflowCodeChanged) => void;
   private cancel = (): void => undefined;
+  private stopped = false;
 
   constructor(time: Pick<TimeShape, "after">, onChanged: (error: WorkflowCodeChanged) => void) {
     this.time = time;
     this.onChanged = onChanged;
   }
 
-  /** A step was called: the time begins anew. */
+  /** A step was called, or has ended: the time begins anew. */
   look(order: StepOrder): void {
     this.cancel();
     const { missing } = order;
-    if (missing !== undefined)
+    if (missing !== undefined && !this.stopped)
       this.cancel = this.time.after(REPLAY_MS_MAX, () => this.onChanged(notCalled(missing)));
   }
 
+  /** For good: `run` has ended. */
   stop(): void {
+    this.stopped = true;
     this.cancel();
   }
 }

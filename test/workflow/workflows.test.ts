@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
 import * as orders from "./orders.ts";
-import { AnyWorkflow, Shop, world } from "./orders.ts";
+import { AnyWorkflow, Shop, world, type Step } from "./orders.ts";
 
 let rig: TestAgents;
 beforeEach(async () => {
@@ -285,27 +285,40 @@ describe("what goes wrong", () => {
     expect(await heard()).toMatchObject([{ hook: "error" }]);
   });
 
-  test("code that no longer calls a step which ran in parallel ends the instance, too", async () => {
-    AnyWorkflow.code = async (_, step) => {
-      const gone = step.do("gone", () => world.act("gone"));
-      await Promise.all([gone, step.do("kept", () => world.act("kept"))]);
-      await step.sleep("wait", "1 day");
-    };
-    const id = await shop().start("AnyWorkflow", {});
-    await soon();
-    AnyWorkflow.code = async (_, step) => {
-      await step.do("kept", () => world.act("kept"));
-      await step.sleep("wait", "1 day");
-    };
-    await crashed();
-    await rig.advance("1 day");
-    expect((await shop().look("AnyWorkflow", id)).status).not.toBe("errored");
-    await rig.advance("11 minutes");
-    const { status, error } = await shop().look("AnyWorkflow", id);
-    expect([status, error?.name]).toEqual(["errored", "WorkflowCodeChanged"]);
-    expect(error?.message).toContain('recorded step.do "gone", but the code now waits for other');
-    expect(world.calls.toSorted()).toEqual(["gone", "kept"]);
-  });
+  test.each([
+    ["that has ended", "kept"],
+    ["that is tried again", "retried"],
+  ])(
+    "code that no longer calls a step beside one %s ends the instance, too",
+    async (_what, name) => {
+      let isDown = name === "retried";
+      const kept = (step: Step): Promise<unknown> =>
+        step.do(name, { retries: { limit: 9, delay: "1 day", backoff: "constant" } }, () => {
+          if (isDown) throw new Error("down");
+          world.act(name);
+        });
+      AnyWorkflow.code = async (_, step) => {
+        const gone = step.do("gone", () => world.act("gone"));
+        await Promise.all([gone, kept(step)]);
+        await step.sleep("wait", "1 day");
+      };
+      const id = await shop().start("AnyWorkflow", {});
+      await soon();
+      AnyWorkflow.code = async (_, step) => {
+        await kept(step);
+        await step.sleep("wait", "1 day");
+      };
+      isDown = false;
+      await crashed();
+      await rig.advance("1 day");
+      expect((await shop().look("AnyWorkflow", id)).status).not.toBe("errored");
+      await rig.advance("11 minutes");
+      const { status, error } = await shop().look("AnyWorkflow", id);
+      expect([status, error?.name]).toEqual(["errored", "WorkflowCodeChanged"]);
+      expect(error?.message).toContain('recorded step.do "gone", but the code now waits for other');
+      expect(world.calls.toSorted()).toEqual(["gone", name]);
+    },
+  );
 
   test("an id is of one instance: a second agent that asks for it is told", async () => {
     await shop().start("SleepWorkflow", {}, "one");
