@@ -4,9 +4,9 @@
  *
  * 1. While the shard has no owner, or the owner answers `notHere`, nothing was done: the call is
  *    sent again until its deadline.
- * 2. If the owner is lost while it has the call, the call may have run. A `repeatable` one is
- *    sent to the new owner; any other fails with `CallLost`. The answer `late` counts the same: it
- *    is of an owner that was frozen past its lease, or whose agent was discarded during the call.
+ * 2. If the owner is lost while it has the call, the call may have run. A `repeatable` one is sent
+ *    to the new owner; any other fails with `CallLost`. The answer `late` counts the same: it comes
+ *    from an owner that was frozen past its lease, or whose agent was discarded during the call.
  * 3. `offer` and `give` send once, without waiting. Offers of one sender to an agent stay in order.
  * 4. An input for a shard of a host in this process is passed without a message (`serveInputs`).
  *    The outcome is the same (`test/system/directInput`), and each webhook saves the encoding.

@@ -1,7 +1,7 @@
 /**
  * Answers to calls that are too large for a message, in the blob store. A caller removes the one
- * that it has read (`CallClient`). What is still there after some minutes is removed
- * here: its caller is gone, or has a login that only reads.
+ * that it has read (`CallClient`). What is still there after some minutes is removed here: its
+ * caller is gone, or has a login that only reads.
  */
 import { ANSWER_BLOBS } from "../../schemas/Call.ts";
 import type { BlobsShape } from "../journal/Blobs.ts";

@@ -41,6 +41,7 @@ import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./Fi
  * (`Execution`): most hosts died of something else, and work that is given up is lost.
  */
 export const RECOVERIES_MAX = 20;
+
 interface Fiber {
   readonly id: string;
   readonly name: string;

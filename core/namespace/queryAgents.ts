@@ -3,7 +3,7 @@
  * host answers from a view of the journals (`core/query/askHosts`); no agent wakes.
  */
 import { assertWireValue } from "../call/wireValue.ts";
-import { askHosts, QUESTION_SECONDS_MAX } from "../query/askHosts.ts";
+import { askHosts, QUESTION_SECONDS_DEFAULT, QUESTION_SECONDS_MAX } from "../query/askHosts.ts";
 import { rowObjects } from "../query/askView.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
 
@@ -16,9 +16,6 @@ export interface QueryOptions {
   /** Seconds that the statement may run, 60 at most. Default 10. */
   readonly seconds?: number;
 }
-
-/** A statement that is meant takes less than a second of 100,000 agents. */
-const SECONDS_DEFAULT = 10;
 
 /**
  * Runs one SELECT of SQLite over all agents of the installation and resolves to its rows, objects
@@ -36,7 +33,7 @@ const SECONDS_DEFAULT = 10;
 export async function query<Row = Record<string, string | number | null>>(
   namespace: AgentNamespace,
   sql: string,
-  { values = [], seconds = SECONDS_DEFAULT }: QueryOptions = {},
+  { values = [], seconds = QUESTION_SECONDS_DEFAULT }: QueryOptions = {},
 ): Promise<Row[]> {
   if (!(namespace instanceof AgentNamespace))
     throw new TypeError(

@@ -9,6 +9,8 @@ import { AgentUnreachable, type CallClient } from "../call/CallClient.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { QueryRefused, UNKNOWN_CLASS, UnknownClass } from "./askView.ts";
 
+/** A statement that is meant takes less than a second of 100,000 agents. */
+export const QUESTION_SECONDS_DEFAULT = 10;
 /** Statements wait for one another: one that takes longer belongs in a view of its own. */
 export const QUESTION_SECONDS_MAX = 60;
 /** All rows of an answer are in memory at once. */

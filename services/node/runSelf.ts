@@ -17,9 +17,7 @@ export interface RanSelf {
 /** All of it is in the caller's memory. */
 const OUT_CHARACTERS_MAX = 128 * 2 ** 20;
 
-/**
- * `env` is added to this process's. Rejects where no process can be started.
- */
+/** `env` is added to this process's. Rejects where no process can be started. */
 export function runSelf(
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>>,

@@ -41,7 +41,7 @@ type Run = Input["run"] | "call" | "fail";
 const RUNS = ["webhook", "queue", "call"] as const;
 /** What fails for good, in turn. */
 const FAILING = ["fail", "fiber", "workflow"] as const;
-/** What is told of a fiber or workflow that has failed. */
+/** The error that a failed fiber or workflow reports. */
 const UNDONE = `${FAILURE} (undone: second, first)`;
 /** Who decides. */
 const PEOPLE = ["ann", "bob"] as const;

@@ -6,9 +6,13 @@
  * No agent is woken.
  */
 import { resolve } from "node:path";
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import type { SqlResult } from "../../../core/database/Databases.ts";
-import { QUESTION_ROWS_MAX, QUESTION_SECONDS_MAX } from "../../../core/query/askHosts.ts";
+import {
+  QUESTION_ROWS_MAX,
+  QUESTION_SECONDS_DEFAULT,
+  QUESTION_SECONDS_MAX,
+} from "../../../core/query/askHosts.ts";
 import { askView } from "../../../core/query/askView.ts";
 import type { View } from "../../../core/query/View.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -19,7 +23,7 @@ import { awaitEvent } from "../agents/awaitEvent.ts";
 import { withViewAt } from "../agents/withViewAt.ts";
 import { withView } from "../agents/withView.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { readWhole } from "../options/options.ts";
+import { statementSeconds } from "../options/options.ts";
 import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { usage } from "../terminal/CliError.ts";
@@ -30,10 +34,6 @@ import type { Terminal } from "../terminal/Terminal.ts";
 /** Without SQL: which classes there are. */
 const CLASSES_SQL =
   "SELECT class, count(*) AS agents, max(time) AS time, count(error) AS failing, count(fault) AS damaged FROM agents GROUP BY class";
-/** A statement that is meant takes less than a second of 100,000 agents. */
-const SECONDS_DEFAULT = 10;
-/** An hour: whoever waits for longer has no interactive question. */
-const SECONDS_MAX = 3_600;
 /** Of an answer that only this process has in memory, a few times. */
 const LOCAL_BYTES_MAX = 256 * 2 ** 20;
 
@@ -83,11 +83,7 @@ export function addQuery(program: Command, context: CommandContext): void {
       "--after <class/name@seq>",
       "include this event of an agent: waits for it, at most 30 seconds",
     )
-    .addOption(
-      new Option("--seconds <count>", "time limit of the statement")
-        .default(SECONDS_DEFAULT)
-        .argParser((text: string) => readWhole(text, 1, SECONDS_MAX)),
-    )
+    .addOption(statementSeconds(QUESTION_SECONDS_DEFAULT))
     .addHelpText(
       "after",
       `
@@ -169,7 +165,7 @@ export async function askHost(
   time: TimeShape,
   asked: { readonly sql: string; readonly seconds?: number; readonly after: string | undefined },
 ): Promise<AgentsAnswer | undefined> {
-  const { sql, seconds = SECONDS_DEFAULT, after } = asked;
+  const { sql, seconds = QUESTION_SECONDS_DEFAULT, after } = asked;
   if (after !== undefined) await awaitEvent(ports, time, after);
   return askInstallation(ports, {
     sql: sql === "" ? CLASSES_SQL : sql,

@@ -3,7 +3,7 @@
  * of its history. The query runs on a copy rebuilt from the journal, and may only read, because the
  * effect of a statement that writes would be lost silently.
  */
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import {
   QueryTooLong,
   TooManyBytes,
@@ -29,8 +29,6 @@ export interface SqlOptions extends AgentAt {
 
 /** A statement that is meant takes less than a second. */
 const SECONDS_DEFAULT = 10;
-/** An hour: whoever waits for longer has no interactive question. */
-const SECONDS_MAX = 3_600;
 /** All rows are in memory at once. */
 const ROWS_MAX = 100_000;
 const BYTES_MAX = 64 * 2 ** 20;
@@ -46,11 +44,7 @@ export function addSql(program: Command, context: CommandContext): void {
     .description("Runs a query on a copy of an agent's database, rebuilt from its journal.")
     .argument("<query>", "one SQLite statement that reads")
     .addOption(option.at())
-    .addOption(
-      new Option("--seconds <count>", "time limit of the statement")
-        .default(SECONDS_DEFAULT)
-        .argParser((text: string) => option.readWhole(text, 1, SECONDS_MAX)),
-    )
+    .addOption(option.statementSeconds(SECONDS_DEFAULT))
     .addHelpText(
       "after",
       `

@@ -44,6 +44,14 @@ export const json = (): Option => new Option("--json", "machine-readable output 
 export const at = (): Option =>
   new Option("--at <point>", "as of this journal sequence, or of this time (ISO 8601)");
 
+/** An hour: whoever waits for longer has no interactive question. */
+const STATEMENT_SECONDS_MAX = 3_600;
+
+export const statementSeconds = (usual: number): Option =>
+  new Option("--seconds <count>", "time limit of the statement")
+    .default(usual)
+    .argParser((text: string) => readWhole(text, 1, STATEMENT_SECONDS_MAX));
+
 export const port = (): Option =>
   new Option("--port <port>", "port for HTTP and WebSockets; 0: any free port")
     .env("PORT")
