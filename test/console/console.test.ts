@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launchChromium } from "../kit/chromium.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { openPage, type PageOptions } from "./openPage.ts";
 import { serveConsole, statusWith, storeEvent, type Served } from "./serveConsole.ts";
 
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
@@ -252,19 +253,8 @@ describe("the console's page", () => {
   beforeAll(async () => void (browser = await launchChromium()));
   afterAll(() => browser?.close());
 
-  /** A page that fails the test with anything that is wrong in it. */
-  const open = async (path = "", more: Parameters<Browser["newPage"]>[0] = {}) => {
-    const page = await browser.newPage(more);
-    const broken: string[] = [];
-    page.on("pageerror", (error) => broken.push(String(error)));
-    page.on("console", (message) => {
-      if (message.type() === "error") broken.push(message.text());
-    });
-    await page.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
-    await page.getByRole("heading", { name: "Overview" }).waitFor();
-    if (path !== "") await page.goto(`${served.url}/#/${path}`);
-    return { page, broken };
-  };
+  const open = (path?: string, more?: PageOptions) =>
+    openPage(browser, { url: served.url, token: TOKEN, path }, more);
   const desk = `agents/NoteAgent/${encodeURIComponent("on/the desk")}`;
   const secondTurn = async () =>
     (await get<Turn[]>(`${DESK}/history`)).find((turn) => turn.state?.text === "second")!;

@@ -7,6 +7,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { launchChromium } from "../kit/chromium.ts";
 import { Installation } from "../kit/Installation.ts";
+import { openPage, type PageOptions } from "./openPage.ts";
 import { serveConsole, type Served } from "./serveConsole.ts";
 
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
@@ -37,19 +38,8 @@ const ask = async (path: string, init: RequestInit = {}) => {
   return { status: response.status, text: await response.text() };
 };
 
-/** `broken`: anything that is wrong in the page. */
-const open = async (path: string, more: Parameters<Browser["newPage"]>[0] = {}) => {
-  const page = await browser.newPage(more);
-  const broken: string[] = [];
-  page.on("pageerror", (error) => broken.push(String(error)));
-  page.on("console", (message) => {
-    if (message.type() === "error") broken.push(message.text());
-  });
-  await page.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
-  await page.getByRole("heading", { name: "Overview" }).waitFor();
-  await page.goto(`${served.url}/#/${path}`);
-  return { page, broken };
-};
+const open = (path: string, more?: PageOptions) =>
+  openPage(browser, { url: served.url, token: TOKEN, path }, more);
 
 it("answers twenty tabs at once, and others when those that asked are gone", async () => {
   const sql = "/api/query?sql=SELECT+count(*)+AS+n+FROM+NoteAgent";

@@ -1,0 +1,31 @@
+/**
+ * A page of the console, with its token. Tests look at `broken` at their end: anything that went
+ * wrong in the page.
+ */
+import type { Browser, Page } from "playwright-core";
+
+export type PageOptions = Parameters<Browser["newPage"]>[0];
+
+export interface ConsolePlace {
+  readonly url: string;
+  readonly token: string;
+  /** As after `#/`. Absent: the overview. */
+  readonly path?: string | undefined;
+}
+
+export async function openPage(
+  browser: Browser,
+  { url, token, path }: ConsolePlace,
+  options: PageOptions = {},
+): Promise<{ readonly page: Page; readonly broken: string[] }> {
+  const page = await browser.newPage(options);
+  const broken: string[] = [];
+  page.on("pageerror", (error) => broken.push(String(error)));
+  page.on("console", (message) => {
+    if (message.type() === "error") broken.push(message.text());
+  });
+  await page.goto(`${url}/#token=${encodeURIComponent(token)}`);
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  if (path !== undefined) await page.goto(`${url}/#/${path}`);
+  return { page, broken };
+}
