@@ -91,6 +91,7 @@ export default {
         items: [
           page("Conformance", "/evidence/conformance"),
           page("Reliability", "/evidence/reliability"),
+          page("Findings", "/evidence/findings"),
           page("Performance", "/evidence/performance"),
         ],
       },

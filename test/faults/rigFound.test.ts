@@ -1,6 +1,6 @@
 /**
  * What the fault rig found, by the shortest way to it. The account is in
- * docs/evidence/reliability.md.
+ * docs/evidence/findings.md.
  */
 import { Effect, Exit, Scope } from "effect";
 import { expect, test, vi } from "vitest";

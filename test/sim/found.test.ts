@@ -1,6 +1,6 @@
 /**
  * What the simulation found, by the shortest way to it. The seeds are in `sim.test.ts`, the account
- * in docs/evidence/reliability.md.
+ * in docs/evidence/findings.md.
  */
 import { expect, test, vi } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";

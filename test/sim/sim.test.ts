@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { simulate } from "./simulate.ts";
 
 /**
- * What each found is in docs/evidence/reliability.md; those below 20,000 found it before workflows
+ * What each found is in docs/evidence/findings.md; those below 20,000 found it before workflows
  * were simulated, and are other runs now.
  */
 const KEPT = [
