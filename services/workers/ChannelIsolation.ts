@@ -63,6 +63,10 @@ export class ChannelIsolation implements Isolation {
     for (const agent of isolated) this.held.add(nameOf(agent));
   }
 
+  isolates(agent: AgentKey): void {
+    this.held.add(nameOf(agent));
+  }
+
   answered({ n, reply }: IsolateAnswer): void {
     this.waiting.get(n)?.(reply);
     this.waiting.delete(n);

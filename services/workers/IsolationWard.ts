@@ -2,8 +2,9 @@
  * The agents that run alone, in the control process: an agent whose turn has ended a worker is
  * isolated. Its next inputs run in a process of their own, where they harm nobody.
  *
- * 1. An isolated agent belongs to the worker that owns its shard. That worker passes what arrives
- *    for the agent (`IsolatedSlot`); the ward starts the agent's process at the first of it.
+ * 1. An isolated agent belongs to the worker that owns its shard, whichever that is: every worker
+ *    knows of the agent, and the one with the latest epoch passes what arrives for it
+ *    (`IsolatedSlot`). The ward starts the agent's process at the first of it.
  * 2. A process that ends answers what it had with `ended`. The next one starts after a pause that
  *    grows with each end.
  * 3. An agent that has harmed nobody for `CLEAN_MS`, and has nothing under way, returns to its
@@ -48,6 +49,8 @@ export interface IsolationWardOptions {
 
 /** A worker, as the ward uses it. */
 export interface IsolationOwner {
+  /** An agent of another worker is isolated: its shard may move here. */
+  readonly isolates: (agent: AgentKey) => void;
   readonly returns: (agent: AgentKey) => void;
 }
 
@@ -58,7 +61,9 @@ interface Asked {
 
 interface Ward {
   readonly agent: AgentKey;
-  readonly owner: number;
+  owner: number;
+  /** The latest in which it was asked. */
+  epoch: number;
   ends: number;
   /** Rule 3. */
   readonly cleanMs: number;
@@ -106,10 +111,10 @@ export class IsolationWard {
     return [...this.wards.values()].map(({ agent }) => agent);
   }
 
-  /** A worker starts. Returns the agents that its predecessor has left isolated. */
+  /** A worker starts. Returns the agents that are isolated. */
   join(owner: number, worker: IsolationOwner): ReadonlyArray<AgentKey> {
     this.owners.set(owner, worker);
-    return this.of(owner).map(({ agent }) => agent);
+    return this.agents;
   }
 
   /** A worker has ended, by the turn of this agent if it is known. */
@@ -130,6 +135,7 @@ export class IsolationWard {
     this.wards.set(nameOf(agent), {
       agent: { class: agent.class, name: agent.name },
       owner,
+      epoch: 0,
       ends: 1,
       cleanMs: Math.min(CLEAN_MS_MAX, CLEAN_MS * CLEAN_FACTOR ** (times - 1)),
       lastMs: nowMs,
@@ -140,12 +146,14 @@ export class IsolationWard {
       asked: new Map(),
       returning: false,
     });
+    for (const worker of this.owners.values()) worker.isolates(agent);
   }
 
   ask(owner: number, request: IsolateRequest, answer: (reply: IsolatedReply) => void): void {
     const ward = this.wards.get(nameOf(request.agent));
-    if (ward === undefined || ward.owner !== owner || this.stopping)
+    if (ward === undefined || request.owner.epoch < ward.epoch || this.stopping)
       return answer({ kind: "ended" });
+    this.own(ward, owner, request.owner.epoch);
     const { kind } = request.ask;
     if (kind !== "drain" && this.tellsCondemned(ward, answer)) return;
     // Nothing is in a process that does not run.
@@ -174,6 +182,7 @@ export class IsolationWard {
     // What waited for a process that was not running.
     for (const { answer } of ward.asked.values()) answer({ kind: "ended" });
     ward.process?.stop();
+    for (const [number, worker] of this.owners) if (number !== owner) worker.returns(agent);
     this.options.log.info("an agent no longer runs in a process of its own", { ...agent });
   }
 
@@ -204,6 +213,17 @@ export class IsolationWard {
 
   kill(): void {
     for (const { process } of this.wards.values()) process?.kill();
+  }
+
+  /** Rule 1. What an earlier owner had under way is the later one's to pass again. */
+  private own(ward: Ward, owner: number, epoch: number): void {
+    if (ward.owner !== owner) {
+      const asked = [...ward.asked.values()];
+      this.release(ward)?.kill();
+      for (const { answer } of asked) answer({ kind: "ended" });
+    }
+    ward.owner = owner;
+    ward.epoch = epoch;
   }
 
   /** Nothing is under way any more. Returns the process that has to end. */

@@ -25,7 +25,7 @@ export interface Begin {
   readonly console?: string | undefined;
   /** As `Isolation`. */
   readonly endedHost?: string | undefined;
-  /** The agents of its shards that run in processes of their own. */
+  /** The agents that run in processes of their own. */
   readonly isolated: ReadonlyArray<AgentKey>;
 }
 
@@ -77,6 +77,8 @@ export type ToWorker =
   /** To the process of an isolated agent. */
   | { readonly isolate: IsolateRequest }
   | { readonly isolateAnswer: IsolateAnswer }
+  /** The agent has ended another worker: it runs alone here, too. */
+  | { readonly isolates: AgentKey }
   /** The agent may run in the worker again. */
   | { readonly returns: AgentKey }
   | { readonly broker: GivenBroker }

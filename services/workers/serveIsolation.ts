@@ -10,7 +10,7 @@ import type { WorkerProcess } from "./WorkerProcess.ts";
 
 export interface ServedIsolation {
   readonly ward: IsolationWard;
-  /** Serves a worker until it ends. Returns the agents of its shards that run alone. */
+  /** Serves a worker until it ends. Returns the agents that run alone. */
   readonly serve: (worker: number, process: WorkerProcess) => ReadonlyArray<AgentKey>;
 }
 
@@ -45,7 +45,10 @@ export function serveIsolation(
         else if ("newCode" in told) ward.returnAll(worker);
       });
       void process.ended.then(() => ward.ended(worker, endingOf(process)));
-      return ward.join(worker, { returns: (agent) => process.send({ returns: agent }) });
+      return ward.join(worker, {
+        isolates: (agent) => process.send({ isolates: agent }),
+        returns: (agent) => process.send({ returns: agent }),
+      });
     },
   };
 }

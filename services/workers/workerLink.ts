@@ -68,6 +68,7 @@ export function workerLink(): WorkerLink | undefined {
     else if ("leaseChange" in told) onChange(told.leaseChange);
     else if ("isolate" in told) onIsolate(told.isolate);
     else if ("isolateAnswer" in told) isolation.answered(told.isolateAnswer);
+    else if ("isolates" in told) isolation.isolates(told.isolates);
     else if ("returns" in told) isolation.returned(told.returns);
     else if ("stop" in told) onStop("the control process's request");
   };

@@ -62,6 +62,7 @@ export class SimControl {
       this.after(() => this.hear(process, isolation, message)),
     );
     const isolated = this.ward.join(WORKER, {
+      isolates: (agent) => process.enter(() => isolation.isolates(agent)),
       returns: (agent) => process.enter(() => isolation.returned(agent)),
     });
     isolation.begin({ isolated, endedHost: this.endedHost });

@@ -72,7 +72,8 @@ const linesOf = (name: string, message: string) =>
 
 /** One worker has ended, once; everything after it has ended only the processes of the agent. */
 function expectAlone(name: string): void {
-  expect(endedWorkers()).toHaveLength(1);
+  const bad = host.lines.filter(({ level }) => level === "warn" || level === "error");
+  expect(endedWorkers(), bad.map((line) => JSON.stringify(line)).join("\n")).toHaveLength(1);
   expect(linesOf(name, "it now runs in a process of its own")).toHaveLength(1);
   // Two attempts: the first beside others, the second alone.
   expect(linesOf(name, "an isolated agent has ended its process")).toHaveLength(1);
@@ -229,7 +230,8 @@ describe("an agent whose inputs keep ending processes", () => {
         async () => (await fetch(`${installation.gateway.url}/agents/holder/again`)).ok,
         { timeoutMs: TIMEOUT_MS },
       );
-      expect(endedWorkers()).toHaveLength(1);
+      const bad = host.lines.filter(({ level }) => level === "warn" || level === "error");
+      expect(endedWorkers(), bad.map((line) => JSON.stringify(line)).join("\n")).toHaveLength(1);
     },
     TIMEOUT_MS * 2,
   );

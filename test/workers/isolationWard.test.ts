@@ -19,11 +19,20 @@ let time: VirtualTime;
 let ward: IsolationWard;
 let processes: HandWorker[];
 let returned: AgentKey[];
+/** What the second worker was told. */
+let told: string[];
 let replies: IsolatedReply[];
 
-const owner = { returns: (agent: AgentKey) => void returned.push(agent) };
-const ask = (agent = BAD, of = 0, asked: IsolatedAsk = { kind: "call", data: "" }): void =>
-  ward.ask(of, { n: 1, agent, owner: { epoch: 1 as Epoch, host: "h" }, ask: asked }, (reply) =>
+const owner = {
+  isolates: () => undefined,
+  returns: (agent: AgentKey) => void returned.push(agent),
+};
+const other = {
+  isolates: ({ name }: AgentKey) => void told.push(`isolates ${name}`),
+  returns: ({ name }: AgentKey) => void told.push(`returns ${name}`),
+};
+const ask = (agent = BAD, of = 0, asked: IsolatedAsk = { kind: "call", data: "" }, epoch = 1) =>
+  ward.ask(of, { n: 1, agent, owner: { epoch: epoch as Epoch, host: "h" }, ask: asked }, (reply) =>
     replies.push(reply),
   );
 const serve = async (process = processes.at(-1)!): Promise<void> => {
@@ -42,6 +51,7 @@ beforeEach(() => {
   time = new VirtualTime();
   processes = [];
   returned = [];
+  told = [];
   replies = [];
   ward = new IsolationWard({
     time,
@@ -59,10 +69,40 @@ describe("an agent whose turn has ended its worker", () => {
   it("is isolated for the next worker; nobody is where the end was of no turn", () => {
     ward.ended(0, endingOf(BAD));
     expect(ward.join(0, owner)).toEqual([BAD]);
-    expect(ward.join(1, owner)).toEqual([]);
     ward.ended(1, undefined);
     ward.ended(1, { reason: "code of no turn", turn: undefined, exactly: true });
     expect(ward.agents).toEqual([BAD]);
+  });
+
+  it("runs alone in every worker: the one with the latest epoch has its process", async () => {
+    ward.join(1, other);
+    ward.ended(0, endingOf(BAD));
+    expect(told).toEqual(["isolates bad"]);
+    ward.join(0, owner);
+    ask();
+    await serve();
+    ask(BAD, 1, { kind: "call", data: "" }, 2);
+    expect([processes.length, processes[0]!.killed]).toEqual([2, true]);
+    // The first one's, for its slot to pass again or to forget.
+    expect(replies).toEqual([{ kind: "ended" }]);
+    await serve();
+    expect(passed()).toEqual([2]);
+    ask();
+    expect(replies).toEqual([{ kind: "ended" }, { kind: "ended" }]);
+    ward.lost(0, BAD);
+    ward.left(0, BAD);
+    expect([ward.agents, processes[1]!.stopped]).toEqual([[BAD], false]);
+    // The first worker's end is not that of the second one's agents.
+    ward.ended(0, undefined);
+    expect(processes[1]!.killed).toBe(false);
+  });
+
+  it("that returned in one worker does so in all", () => {
+    ward.join(1, other);
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ward.left(0, BAD);
+    expect([ward.agents, told]).toEqual([[], ["isolates bad", "returns bad"]]);
   });
 
   it("gets a process with the first that is passed, and what waits when that serves", async () => {
