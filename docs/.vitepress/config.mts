@@ -20,6 +20,9 @@ export default {
         text: "Guides",
         items: [
           guide("Agents", "agents"),
+          guide("Limits and failures", "limits"),
+          guide("Fibers", "fibers"),
+          guide("Sub-agents", "sub-agents"),
           guide("Webhooks", "webhooks"),
           guide("Steps", "steps"),
           guide("Streams", "streams"),
@@ -90,6 +93,7 @@ export default {
         text: "Evidence",
         items: [
           page("Conformance", "/evidence/conformance"),
+          page("Conformance, row by row", "/evidence/conformance-rows"),
           page("Reliability", "/evidence/reliability"),
           page("Findings", "/evidence/findings"),
           page("Performance", "/evidence/performance"),
