@@ -15,6 +15,7 @@ import { sendsEarlyInTurn } from "./sendEarly.ts";
 export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "a workflow gets a result before it is stored",
+    caughtBy: 4,
     breaks: ["I15"],
     install: () =>
       patch(
@@ -31,12 +32,14 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a workflow starts before the turn that asked for it is stored",
+    caughtBy: 9,
     breaks: ["I15"],
     install: () =>
       sendsEarlyInTurn(SignalLane.prototype as unknown as Pick<QueueLane, "push">, "runWorkflow"),
   },
   {
     name: "a paused workflow goes on",
+    caughtBy: 4,
     breaks: ["I15"],
     install: () =>
       patch(
@@ -79,7 +82,7 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a workflow that fails undoes nothing",
-    caughtBy: 5,
+    caughtBy: 54,
     breaks: ["I15"],
     install: () => patch(Undos.prototype, "due", () => () => []),
   },

@@ -14,6 +14,7 @@ interface ApprovalsParts {
 export const PETITION_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "an approval that is decided can be decided again",
+    caughtBy: 2,
     breaks: ["I24"],
     install: () =>
       patch(
@@ -27,6 +28,7 @@ export const PETITION_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "an approval whose time is up is not written as over",
+    caughtBy: 2,
     breaks: ["I24"],
     install: () =>
       patch(
@@ -40,6 +42,7 @@ export const PETITION_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a fiber that goes on after a crash asks people anew",
+    caughtBy: 2,
     breaks: ["I24"],
     install: () => patch(Approvals.prototype, "move", () => () => undefined),
   },
