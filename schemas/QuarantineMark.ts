@@ -1,5 +1,5 @@
 /**
- * The mark of an agent that is set aside: why, by which host, and until when. A `Frame` without a
+ * The mark of an agent that is quarantined: why, by which host, and until when. A `Frame` without a
  * body, one per agent. A mark that is over stays until the agent is erased, so that the next one
  * knows how often there was one.
  */
@@ -11,11 +11,11 @@ export const QuarantineMark = Schema.Struct({
   kind: Schema.Literals(["kills", "journal"]),
   /** For people. */
   reason: Schema.String,
-  /** The host that set it aside. */
+  /** The host that quarantined it. */
   host: Schema.String,
   /** Milliseconds since the epoch. */
   sinceMs: Schema.Number,
-  /** The agent is set aside until then. In the past: it is not, any more. */
+  /** The end of the quarantine. In the past: it is over. */
   untilMs: Schema.Number,
   /** From 1: how often in a row, each time for longer. */
   times: Schema.Number,

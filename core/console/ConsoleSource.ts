@@ -98,7 +98,7 @@ export interface ConsoleSource {
   readonly letter: (id: number) => Promise<unknown>;
   readonly redrive: (id: number) => Promise<unknown>;
   readonly drop: (id: number) => Promise<unknown>;
-  /** Agents that are set aside, as `agents list --quarantined --json` has them. */
+  /** Quarantined agents, as `agents list --quarantined --json` has them. */
   readonly quarantined: () => Promise<unknown>;
   readonly release: (agent: AgentOf) => Promise<unknown>;
   readonly fork: (wanted: PointOf & { readonly newName: string }) => Promise<unknown>;

@@ -1,5 +1,5 @@
 /**
- * The port of quarantine marks: which agents are set aside, for all hosts to see. A host that
+ * The port of quarantine marks: which agents are quarantined, for all hosts to see. A host that
  * claims a shard reads the marks of its agents before it runs any of them.
  *
  * 1. One mark per agent; a later one replaces it.

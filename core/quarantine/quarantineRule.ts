@@ -1,8 +1,8 @@
 /**
- * When an agent is set aside, and for how long: pure rules. `services/workers/IsolationWard` counts
- * the ends of processes by the first; `services/host/Quarantine` keeps the marks by the others.
+ * When an agent is quarantined, and for how long: pure rules. `services/workers/IsolationWard`
+ * counts the ends of processes (rule 1); `services/host/Quarantine` keeps the marks (rule 2).
  *
- * 1. An agent is set aside when, within `WINDOW_MS`, its turns have ended processes for
+ * 1. An agent is quarantined when, within `WINDOW_MS`, its turns have ended processes for
  *    `INPUTS_MAX` different inputs, or `ENDS_MAX` times. One poisoned input alone does not do that
  *    by the first: it is dead after its attempts, and the next input may be well.
  * 2. A quarantine lasts `FIRST_MS`, and twice as long as the one before if that ended less than
@@ -61,8 +61,8 @@ export const releasedMark = (mark: QuarantineMark, nowMs: number): QuarantineMar
   times: 0,
 });
 
-/** Whether an agent with this mark is set aside now, where code of `version` runs. */
-export const isSetAside = (
+/** Whether an agent with this mark is quarantined now, where code of `version` runs. */
+export const isQuarantined = (
   mark: QuarantineMark,
   nowMs: number,
   version: string | undefined,

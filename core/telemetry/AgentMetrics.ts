@@ -195,7 +195,7 @@ function hostedClass(metrics: MetricsShape, name: string): HostedClassMetrics {
     hibernation: count("hibernations", "Agents that left memory when idle"),
     snapshot: count("snapshots", "Snapshots stored"),
     deadLetter: count("dead_letters", "Inputs that exhausted their attempts"),
-    quarantine: count("quarantines", "Agents quarantined: set aside, with their inputs stored"),
+    quarantine: count("quarantines", "Agents quarantined"),
     duplicate: count("duplicate_inputs", "Inputs dropped because they had been done before"),
     entityConflict: count(
       "entity_conflicts",

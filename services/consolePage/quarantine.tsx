@@ -1,4 +1,4 @@
-/** Agents that are set aside, since they have ended their hosts: why, and the way back. */
+/** Quarantined agents: why, until when, and how to release them. */
 import { act, agentPath } from "./api.ts";
 import { useAsk } from "./hooks.ts";
 import { Act, AgentLink, Answer, Table } from "./parts.tsx";
@@ -6,7 +6,7 @@ import type { quarantineLine } from "../cli/agents/listQuarantined.ts";
 
 type Quarantined = ReturnType<typeof quarantineLine>;
 
-/** Shown only where there are some. `version`: they are asked for again when it changes. */
+/** Renders nothing if there are none. A change of `version` loads them again. */
 export const Quarantine = ({ version }: { readonly version: number }) => {
   const found = useAsk<ReadonlyArray<Quarantined>>("quarantined", version);
   return (

@@ -38,7 +38,7 @@ import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
 import { hibernateAgent, isIdle, type Live } from "./hibernateAgent.ts";
 import { OutstandingInputs, type Delivered } from "./slot/OutstandingInputs.ts";
-import type { WhyAside } from "./Quarantine.ts";
+import type { QuarantineReason } from "./Quarantine.ts";
 import type { LeftBehind } from "./QuarantinedSlot.ts";
 import { reportUnstored, UnknownAgentClass } from "./slotErrors.ts";
 import { SlotStart, type StartingSlot } from "./SlotStart.ts";
@@ -64,7 +64,7 @@ export interface SlotContext extends Ownership {
   /** An input of the agent has ended its process. Default false. */
   readonly suspicious?: boolean;
   /** Puts a quarantined agent's slot in the place of this one. */
-  readonly setAside: (id: AgentId, why: WhyAside) => void;
+  readonly quarantine: (id: AgentId, why: QuarantineReason) => void;
   /** Adds the agent's open sockets to its slot again. Default: nothing is known of them. */
   readonly takeCensus?: (id: AgentId) => Promise<void>;
 }
@@ -346,7 +346,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       return live;
     } catch (error) {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion)
-        this.context.setAside(this.id, { kind: "journal", reason: error.message });
+        this.context.quarantine(this.id, { kind: "journal", reason: error.message });
       throw error;
     }
   }

@@ -223,7 +223,7 @@ export class IsolatedSlot {
     const reply = await this.isolation.ask(this.id, this.owner, ask);
     if (reply.kind === "ended") void this.countSockets();
     if (reply.kind === "condemned" && !this.over)
-      this.context.setAside(this.id, { kind: reply.why, reason: reply.reason });
+      this.context.quarantine(this.id, { kind: reply.why, reason: reply.reason });
     return reply;
   }
 }

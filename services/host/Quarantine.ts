@@ -9,11 +9,11 @@
  */
 import { addressKey, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { QuarantineMark } from "../../schemas/QuarantineMark.ts";
-import { isSetAside, nextMark, releasedMark } from "../../core/quarantine/quarantineRule.ts";
+import { isQuarantined, nextMark, releasedMark } from "../../core/quarantine/quarantineRule.ts";
 import type { HostServices } from "./HostServices.ts";
 
-/** Why an agent is set aside. */
-export type WhyAside = Pick<QuarantineMark, "kind" | "reason">;
+/** Why an agent is quarantined. */
+export type QuarantineReason = Pick<QuarantineMark, "kind" | "reason">;
 
 interface Marked {
   readonly id: AgentId;
@@ -38,19 +38,19 @@ export class Quarantine {
     for (const { id, mark } of await quarantines.list()) {
       if (shardOf(id, config.shards) !== this.shard) continue;
       this.marked.set(addressKey(id), { id, mark, isStored: true });
-      if (this.isAside(mark)) quarantined.add(addressKey(id));
+      if (this.isInForce(mark)) quarantined.add(addressKey(id));
       else if (mark.untilMs > this.services.time.nowMs()) this.release(id, "new code");
     }
   }
 
-  /** Undefined: the agent is not set aside. */
+  /** Undefined: the agent is not quarantined. */
   of(id: AgentId): QuarantineMark | undefined {
     if (this.marked.size === 0) return undefined;
     const mark = this.marked.get(addressKey(id))?.mark;
-    return mark !== undefined && this.isAside(mark) ? mark : undefined;
+    return mark !== undefined && this.isInForce(mark) ? mark : undefined;
   }
 
-  setAside(id: AgentId, why: WhyAside): void {
+  add(id: AgentId, why: QuarantineReason): void {
     const { config, time, log, metrics, quarantined } = this.services;
     const key = addressKey(id);
     const before = this.marked.get(key)?.mark;
@@ -67,7 +67,7 @@ export class Quarantine {
     this.put({ id, mark, isStored: false });
   }
 
-  /** Returns the mark that the agent had; undefined where it is not set aside. */
+  /** Returns the mark that the agent had; undefined where it is not quarantined. */
   release(id: AgentId, by: "an operator" | "new code"): QuarantineMark | undefined {
     const { time } = this.services;
     const mark = this.marked.get(addressKey(id))?.mark;
@@ -84,7 +84,7 @@ export class Quarantine {
     for (const entry of this.marked.values()) {
       const { id, mark } = entry;
       if (!entry.isStored) this.store(entry);
-      if (!this.services.quarantined.has(addressKey(id)) || this.isAside(mark)) continue;
+      if (!this.services.quarantined.has(addressKey(id)) || this.isInForce(mark)) continue;
       if (mark.untilMs > this.services.time.nowMs()) this.release(id, "new code");
       else this.over(id, "time");
       over.push(id);
@@ -108,8 +108,8 @@ export class Quarantine {
     this.services.log.info("an agent was released from quarantine", { ...id, by });
   }
 
-  private isAside(mark: QuarantineMark): boolean {
-    return isSetAside(mark, this.services.time.nowMs(), this.version);
+  private isInForce(mark: QuarantineMark): boolean {
+    return isQuarantined(mark, this.services.time.nowMs(), this.version);
   }
 
   private get version(): string | undefined {

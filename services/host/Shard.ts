@@ -326,7 +326,7 @@ export class Shard {
       if (error instanceof CallInterrupted)
         return this.notHere({ begun: true, ended: error instanceof CallEndedProcess });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
-      // It was set aside by this call.
+      // This call quarantined it.
       if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
       log.error("an agent could not answer", { ...id, error: stackOf(error) });
       return { reply: { kind: "error", ...(isOfCode(call) ? encodeError(error) : HIDDEN) } };

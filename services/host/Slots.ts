@@ -14,7 +14,7 @@ import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import { isolatedSlot, returnIsolated, type Slot } from "./IsolatedSlot.ts";
 import { roomMaker } from "./makeRoom.ts";
-import { Quarantine, type WhyAside } from "./Quarantine.ts";
+import { Quarantine, type QuarantineReason } from "./Quarantine.ts";
 import { QuarantinedSlot } from "./QuarantinedSlot.ts";
 
 export interface SlotsOptions extends Ownership {
@@ -38,7 +38,7 @@ export class Slots {
       services,
       ...ownership,
       makeRoom: roomMaker(services, this.all, isHeld),
-      setAside: (id, why) => this.setAside(id, why),
+      quarantine: (id, why) => this.quarantineAgent(id, why),
       takeCensus: (id) => this.takeCensus(id),
     };
   }
@@ -97,9 +97,9 @@ export class Slots {
     this.replace(id);
   }
 
-  private setAside(id: AgentId, why: WhyAside): void {
+  private quarantineAgent(id: AgentId, why: QuarantineReason): void {
     if (this.context.signal.aborted || this.quarantine.of(id) !== undefined) return;
-    this.quarantine.setAside(id, why);
+    this.quarantine.add(id, why);
     this.replace(id);
   }
 

@@ -127,7 +127,8 @@ class IsolatedAgent {
         services,
         ...ownership,
         suspicious: true,
-        setAside: (_id, { kind: why, reason }) => this.condemn({ kind: "condemned", why, reason }),
+        quarantine: (_id, { kind: why, reason }) =>
+          this.condemn({ kind: "condemned", why, reason }),
       });
     }
     return this.slot;

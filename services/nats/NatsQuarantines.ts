@@ -45,7 +45,7 @@ export function makeNatsQuarantines(nats: NatsShape): QuarantinesShape {
   };
 }
 
-/** A damaged mark is ignored, since it would set its agent aside for ever. */
+/** A damaged mark is ignored, since it would quarantine its agent for ever. */
 function readMark(data: Uint8Array): QuarantineMark | undefined {
   try {
     return decodeQuarantineMark(data);

@@ -304,7 +304,7 @@ export class ShardConsumer {
       try {
         return await resolveClaimCheck(this.blobs, delivery.data);
       } catch (error) {
-        // The host finds no envelope in a claim check and sets the input aside as corrupt.
+        // A claim check has no envelope: the host treats the input as corrupt.
         if (error instanceof CorruptFrame) break;
         await retryPause(this.nats.connection, attempt, this.stopping.signal);
       }

@@ -88,7 +88,7 @@ export class CommitRig {
       epoch: epoch as Epoch,
       signal: lost.signal,
       isStillOurs: () => this.isStillOurs,
-      setAside: () => undefined,
+      quarantine: () => undefined,
     });
   }
 

@@ -53,7 +53,7 @@ class Alone {
       epoch: 1 as Epoch,
       signal: new AbortController().signal,
       services: { config: { hostId: "host" } },
-      setAside: () => undefined,
+      quarantine: () => undefined,
       takeCensus: async (_id: AgentId) => {
         for (const info of this.known) this.slot.addSocket(info);
       },

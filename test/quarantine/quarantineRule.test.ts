@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   ENDS_MAX,
   INPUTS_MAX,
-  isSetAside,
+  isQuarantined,
   judgeEnds,
   nextMark,
   releasedMark,
@@ -22,7 +22,7 @@ function over(ends: ReadonlyArray<KilledProcess>): boolean {
 const endsOf = (inputs: ReadonlyArray<string>, everyMs = 1_000): KilledProcess[] =>
   inputs.map((input, n) => ({ input, atMs: n * everyMs }));
 
-describe("when an agent is set aside", () => {
+describe("when an agent is quarantined", () => {
   it("after the ends by different inputs, not after those by one or two", () => {
     expect(over(endsOf(["a", "a", "a", "b", "b", "b"]))).toBe(false);
     expect(over(endsOf(["a", "b", "c"]))).toBe(true);
@@ -41,7 +41,7 @@ describe("when an agent is set aside", () => {
   });
 });
 
-describe("how long an agent is set aside", () => {
+describe("how long an agent is quarantined", () => {
   const why = { kind: "kills", reason: "r", host: "h", version: "1" } as const;
 
   it("longer each time, up to a day; anew after a day without, and after a release", () => {
@@ -57,10 +57,10 @@ describe("how long an agent is set aside", () => {
 
   it("until its time is over, it is released, or other code runs", () => {
     const mark = nextMark(undefined, why, 0);
-    expect(isSetAside(mark, 1, "1")).toBe(true);
-    expect(isSetAside(mark, mark.untilMs, "1")).toBe(false);
-    expect(isSetAside(mark, 1, "2")).toBe(false);
-    expect(isSetAside(mark, 1, undefined)).toBe(true);
-    expect(isSetAside(releasedMark(mark, 1), 1, "1")).toBe(false);
+    expect(isQuarantined(mark, 1, "1")).toBe(true);
+    expect(isQuarantined(mark, mark.untilMs, "1")).toBe(false);
+    expect(isQuarantined(mark, 1, "2")).toBe(false);
+    expect(isQuarantined(mark, 1, undefined)).toBe(true);
+    expect(isQuarantined(releasedMark(mark, 1), 1, "1")).toBe(false);
   });
 });

@@ -175,7 +175,7 @@ export class ReplayRig {
       epoch: this.epoch as Epoch,
       signal: this.lost.signal,
       isStillOurs: () => true,
-      setAside: () => undefined,
+      quarantine: () => undefined,
     });
   }
 

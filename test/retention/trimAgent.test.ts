@@ -158,7 +158,7 @@ test("a base that reads back otherwise than it was stored trims nothing", async 
   expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
 });
 
-test("one damaged copy of the base harms nobody, and two set the agent aside", async () => {
+test("one damaged copy of the base has no effect; two quarantine the agent", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);

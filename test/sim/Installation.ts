@@ -105,7 +105,7 @@ export class Installation {
     at.now = startGateway(this, name);
   }
 
-  /** The operator releases agents that were set aside for what ended processes. */
+  /** The operator releases agents that were quarantined for what ended processes. */
   releaseQuarantined(): void {
     for (const { id, data } of this.broker.quarantines.values()) {
       const { kind, untilMs } = decodeQuarantineMark(data);

@@ -181,6 +181,7 @@ const RETIRED: ReadonlyArray<readonly [word: RegExp, instead: string]> = [
   [/\b(?:bury|buried)\w*/g, "deadLetter"],
   [/\bletGo\w*/g, "hibernate"],
   [/\w*WebhookOut\w*/g, "PendingWebhook"],
+  [/\w*(?:setAside|WhyAside)\w*/g, "quarantine"],
   [/\w*AgentSeat\w*/g, "AgentPorts"],
   [/\w*AgentHome\w*/g, "AgentSupervisor"],
 ];

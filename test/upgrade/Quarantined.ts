@@ -35,7 +35,7 @@ export class Quarantined {
     await host.ready();
     fleet.release = release;
     await this.send(ENDS);
-    await pollUntil("it is quarantined", async () => this.isSetAside(), { intervalMs: 1_000 });
+    await pollUntil("it is quarantined", async () => this.isQuarantined(), { intervalMs: 1_000 });
     await fleet.stopMember(host);
   }
 
@@ -43,7 +43,7 @@ export class Quarantined {
   async check(when: string): Promise<Violations> {
     const wrong: string[] = [];
     await this.send(1);
-    if (!(await this.isSetAside())) wrong.push(`${when}: the agent is quarantined no more`);
+    if (!(await this.isQuarantined())) wrong.push(`${when}: the agent is quarantined no more`);
     const response = await fetch(`${this.fleet.url}/agents/holder/${POISONED}`);
     await response.arrayBuffer();
     if (response.status !== 503) wrong.push(`${when}: a quarantined agent answers ${response.status}`); // prettier-ignore
@@ -75,7 +75,7 @@ export class Quarantined {
     this.sent.push(load);
   }
 
-  private async isSetAside(): Promise<boolean> {
+  private async isQuarantined(): Promise<boolean> {
     const listed = await runRelease(this.cli, this.fleet, "list", "--quarantined", "--json");
     return listed.includes(`"${POISONED}"`);
   }

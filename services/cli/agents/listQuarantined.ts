@@ -1,4 +1,4 @@
-/** `agents list --quarantined`: the agents that are set aside, why, and until when. */
+/** `agents list --quarantined`: the quarantined agents, why, and until when. */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";

@@ -169,7 +169,7 @@ class Sweeper {
     this.targets.push({ kind, id, bytes: message.data, read });
   }
 
-  /** Refused by a tagged error that sets the agent aside; never read as something else. */
+  /** Refused by a tagged error that quarantines the agent; never read as something else. */
   private async readEvents(id: AgentId): Promise<Verdict> {
     try {
       const wrong = this.differs(id, await this.picture(id, this.fromJournal));

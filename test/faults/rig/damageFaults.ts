@@ -1,7 +1,7 @@
 /**
  * Stored bytes that are not what was written: one flipped bit or a cut tail, in local cache files,
- * in snapshots, in an event. What is a shortcut is refused and made anew; a damaged event sets its
- * agent aside until it is repaired (I12).
+ * in snapshots, in an event. What is a shortcut is refused and made anew; a damaged event
+ * quarantines its agent until it is repaired (I12).
  */
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -154,7 +154,7 @@ const snapshotDamage: Fault = async (world, random) => {
 };
 
 /**
- * The journal of one agent ends in a damaged event: the agent is set aside, its inputs wait, and
+ * The journal of one agent ends in a damaged event: the agent is quarantined, its inputs wait, and
  * all are done once it is repaired.
  */
 const eventDamage: Fault = async (world, random) => {
@@ -170,13 +170,13 @@ const eventDamage: Fault = async (world, random) => {
   const ack = (
     await broker.request(subject.journal(id), damage(bytes, random), { timeout: BITE_TIMEOUT_MS })
   ).json<{ readonly seq: number }>();
-  const aside = async (): Promise<string | false> => {
+  const refusal = async (): Promise<string | false> => {
     const response = await fetch(url, { signal: AbortSignal.timeout(BITE_TIMEOUT_MS) });
     const text = await response.text();
     return !response.ok && `${response.status} ${text}`;
   };
   const asked = providers.order(VICTIM, "mark");
-  await pollUntil("the victim is set aside", aside, {
+  await pollUntil("the victim is quarantined", refusal, {
     timeoutMs: BITE_TIMEOUT_MS,
     intervalMs: 100,
   });
@@ -196,7 +196,7 @@ const eventDamage: Fault = async (world, random) => {
   else rig.bites.add("event-damage", `reads refused (${read})`);
   memory.close();
   for (const status of await asked)
-    if (status === 200) violations.push("I12: an agent that is set aside took a webhook");
+    if (status === 200) violations.push("I12: a quarantined agent accepted a webhook");
   await providers.more(SOME);
   // An operator takes the damaged event out and starts the hosts anew.
   await broker.request(
@@ -211,7 +211,7 @@ const eventDamage: Fault = async (world, random) => {
     await rig.restart(seat);
     await rig.shared(2);
   }
-  await pollUntil("the victim is back", async () => (await aside()) === false, {
+  await pollUntil("the victim is back", async () => (await refusal()) === false, {
     timeoutMs: BITE_TIMEOUT_MS,
     intervalMs: 100,
   });

@@ -57,7 +57,7 @@ export function checkTrimmingLosesNothing(run: RunHistory): Violations {
 }
 
 /**
- * I12: a damaged event is found by whoever reads it: the agent is set aside, nothing is cut short.
+ * I12: whoever reads a damaged event detects it: the agent is quarantined, nothing is cut short.
  */
 export function checkDamageIsFound(run: RunHistory): Violations {
   const wrong: string[] = [];
