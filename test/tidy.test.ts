@@ -174,7 +174,7 @@ describe("the rules catch what they are for", () => {
     expect(found(30)).toEqual([]);
     expect(found(31)).toEqual(["core/a:1 31 files: divide it by what a reader looks for"]);
   });
-  it("a circle is found through other files and through folders, and told with its way", () => {
+  it("a circle through files and folders is found, with its path", () => {
     const rule = ruleOf("no file or folder imports");
     const through = (one: string, other: string) => [
       sourceFile("core/a/A.ts", `import type { B } from "../${one}.ts";`),

@@ -44,7 +44,7 @@ lag 5
     expect(await metrics.render()).toContain('a_total{x="1"} 2\na_total{x="2"} 1\n');
   });
 
-  it("a gauge that can't be read is left out, the rest is there", async () => {
+  it("omits a gauge that can't be read, and keeps the others", async () => {
     const metrics = new PrometheusMetrics();
     metrics.gaugeFrom("broken", "Broken", () => Promise.reject(new Error("no broker")));
     metrics.gaugeFrom("fine", "Fine", () => 1);

@@ -139,7 +139,7 @@ const results = (socket: TestSocket): unknown[] =>
     .map((frame) => (JSON.parse(String(frame)) as { result: unknown }).result);
 
 describe("a readonly connection", () => {
-  test("can't write the state by any code that runs for it: frame, callable, onMessage, after awaits", async () => {
+  test("can't write the state from its frame, callable or onMessage, nor after awaits", async () => {
     const socket = await open("locked?readonly");
     socket.send({ type: "cf_agent_state", state: { text: "by frame" } });
     socket.send(call("write", "by callable"));
@@ -185,7 +185,7 @@ describe("a readonly connection", () => {
 });
 
 describe("connections", () => {
-  test("are found by id; none is undefined, and two of one id are an error", async () => {
+  test("are found by id: an unknown id is undefined, a shared one is an error", async () => {
     const [a, b] = [await open("ids?_pk=twin"), await open("ids?_pk=single")];
     const agent = await room("ids");
     expect(await agent.find("single")).toEqual({ id: "single", tags: ["single"] });
@@ -260,7 +260,7 @@ describe("close", () => {
       ]);
     },
   );
-  test("with a reason that is no text closes with its text", async () => {
+  test("with a reason that is not a string closes with it as text", async () => {
     const socket = await open("closing-number");
     socket.send("close|4000|a number");
     await socket.until("it is closed", () => socket.closed !== undefined);
@@ -272,7 +272,7 @@ describe("close", () => {
     ["1006|x", "RangeError: A close code must be"],
     ["5000|x", "RangeError: A close code must be"],
     [`4000|${"ž".repeat(62)}`, "RangeError: A close reason has at most 123 bytes"],
-  ])("with what no frame can carry throws, and the socket stays open", async (how, text) => {
+  ])("with an invalid frame throws, and the socket stays open", async (how, text) => {
     const socket = await open("unclosable");
     socket.send(`close|${how}`);
     expect(String((await socket.first(1))[0])).toContain(text);
@@ -283,7 +283,7 @@ describe("close", () => {
 describe("a connection that the server ends for what its client did", () => {
   const TOO_LARGE_BYTES = 4 * 1024 * 1024;
 
-  test("is told to onError(connection, error), then to onClose; one that vanishes only to onClose", async () => {
+  test("calls onError(connection, error), then onClose; one that vanishes calls only onClose", async () => {
     log.length = 0;
     const socket = await open("failing?_pk=large");
     // Its peer closes while this is still being written: that error is expected.

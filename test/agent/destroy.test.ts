@@ -184,14 +184,14 @@ describe("a destroyed agent", () => {
     expect(events.findIndex(({ kind }) => kind === "destroyed")).toBe(events.length - 1);
   });
 
-  test("whose turn then throws tells that error, once", async () => {
+  test("whose turn then throws reports that error once", async () => {
     const agent = await mortal("throws");
     await agent.fill();
     await expect(agent.endAndFail()).rejects.toThrow("after the end");
     expect((await kinds("throws")).filter((kind) => kind === "destroyed")).toHaveLength(1);
   });
 
-  test("leaves no schedule behind: none of it runs, and nothing wakes the name again", async () => {
+  test("leaves no schedule: none runs, and nothing wakes the name again", async () => {
     const agent = await mortal("armed");
     expect(await agent.arm()).toBe(3);
     await agent.end();
@@ -219,7 +219,7 @@ describe("a destroyed agent", () => {
     },
   );
 
-  test("by a webhook answers it; the same delivery again is a duplicate and ends nobody", async () => {
+  test("by a webhook answers it; a repeated delivery is a duplicate and destroys nothing", async () => {
     const send = (id: string, payload: object) =>
       postGithub(`${gateway.url}/webhooks/github`, { name: "hooked", ...payload }, { id });
     expect((await send("fill-1", {})).text).toBe("filled");

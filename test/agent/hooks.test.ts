@@ -202,7 +202,7 @@ describe("onError", () => {
       expect(log).toEqual(["onError/1 a job", "loud a job"]);
     },
   );
-  test("gets what onStateChanged threw; the state stays, the setter hears nothing", async () => {
+  test("receives what onStateChanged threw; the state stays, the setter gets no error", async () => {
     for (const namespace of [env().HookAgent, env().LoudAgent]) {
       const agent = await getAgentByName(namespace, "unlucky");
       expect(await agent.set(13)).toBe(13);
@@ -211,7 +211,7 @@ describe("onError", () => {
     await untilLogged("loud unlucky");
     expect(log).toContain("onError/1 unlucky");
   });
-  test("does not hear what a stub's call threw: its caller does", async () => {
+  test("does not receive what a stub's call threw: its caller does", async () => {
     const agent = await getAgentByName(env().HookAgent, "stub");
     await expect(agent.set(-1)).rejects.toThrow(RangeError);
     expect(log).toEqual(["validate -1 server"]);
@@ -220,7 +220,7 @@ describe("onError", () => {
 });
 
 describe("a change of state", () => {
-  test("is validated, then stored, then told to onStateChanged with its source, in its setter's context", async () => {
+  test("is validated, stored, then passed to onStateChanged with its source, in its setter's context", async () => {
     const socket = await TestSocket.open(`${gateway.url}/agents/hook-agent/sources?_pk=me`);
     socket.send({ type: "cf_agent_state", state: { n: 1 } });
     await untilLogged("changed 1 me me");
@@ -242,7 +242,7 @@ describe("a change of state", () => {
 
 describe("onStateUpdate, the old name of onStateChanged", () => {
   const warnings = () => host.log.lines.filter(({ message }) => message.includes("onStateUpdate"));
-  test("still hears of changes, with a warning, once for its class", async () => {
+  test("is still called for changes, with one warning for its class", async () => {
     await (await getAgentByName(env().OldAgent, "a")).set(1);
     await (await getAgentByName(env().OldAgent, "b")).set(2);
     await untilLogged("old 1 server");
@@ -269,7 +269,7 @@ describe("keepAlive", () => {
   const inMemory = () => host.host.agentsActive;
   const isResting = () =>
     pollUntil("nothing is in memory", () => inMemory() === 0, { timeoutMs: 15_000 });
-  test("holds the agent in memory until it is released; releasing twice is once, each holds for itself", async () => {
+  test("holds the agent in memory until released; a second release has no effect, each holds separately", async () => {
     await recycleAll();
     const [idle, held, twice] = await Promise.all(
       ["idle", "held", "twice"].map((name) => getAgentByName(env().KeptAgent, name)),

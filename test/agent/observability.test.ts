@@ -131,7 +131,7 @@ async function open(name: string, query = ""): Promise<TestSocket> {
 }
 const call = (method: string, ...args: unknown[]) => ({ type: "rpc", id: method, method, args });
 
-describe("watchers hear of", () => {
+describe("watchers receive", () => {
   test("a connection before onConnect and of its end, each with what it was", async () => {
     const socket = await open("life");
     await socket.close(4321, "bye");
@@ -213,13 +213,13 @@ describe("watchers hear of", () => {
   });
 });
 
-test("observability = undefined tells nobody", async () => {
+test("observability = undefined disables events", async () => {
   await (await getAgentByName(env().SilentAgent, "s")).set(1);
   await untilLogged("onStateChanged");
   expect(seen).toEqual([]);
 });
 
-test("observability of the class's own gets its events, and one that throws harms nothing", async () => {
+test("a class's own observability receives its events, and one that throws has no effect", async () => {
   const agent = await getAgentByName(env().OwnAgent, "o");
   expect(await agent.set(7)).toBe(7);
   await untilLogged("onStateChanged");

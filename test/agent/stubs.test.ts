@@ -252,7 +252,7 @@ describe("a stub's method", () => {
     });
   });
 
-  test("gets and gives JSON: a Date is its ISO text, undefined in an object is left out", async () => {
+  test("takes and returns JSON: a Date is its ISO text, undefined in an object is omitted", async () => {
     const agent = await stub("json");
     expect(await agent.echo(new Date(0), { a: undefined, b: [undefined] })).toEqual({
       values: ["1970-01-01T00:00:00.000Z", { b: [null] }],
@@ -297,7 +297,7 @@ describe("a stub's method", () => {
     ["function", "the result of give: .deep.f is a function"],
     ["map", "the result of give is of type Map"],
     ["bytes", "the result of give is of type Uint8Array"],
-  ])("that gives a %s rejects with where it stands", async (what, message) => {
+  ])("that returns a %s rejects with its location", async (what, message) => {
     const error = await thrownBy((await stub("giving")).give(what));
     expect(error).toBeInstanceOf(TypeError);
     expect(error.message).toContain(message);
@@ -308,7 +308,7 @@ describe("a stub's method that is given a request", () => {
   const request = (body: string | Uint8Array<ArrayBuffer>) =>
     new Request("http://x/path", { method: "PUT", headers: { "x-a": "1" }, body });
 
-  test("gets it whole, and its response comes back as it is made", async () => {
+  test("receives it whole, and its response is streamed back", async () => {
     const agent = await stub("requests");
     const response = await agent.handle(request("body"));
     expect([response.status, response.headers.get("x-b")]).toEqual([201, "2"]);
@@ -321,7 +321,7 @@ describe("a stub's method that is given a request", () => {
     expect(await (await stub("requests")).measure(request(bytes))).toEqual({ length: 3_000_000 });
   });
 
-  test("throws to its caller, and is refused as any other where it is not callable", async () => {
+  test("throws to its caller, and is refused if it is not callable", async () => {
     const agent = await stub("requests");
     expect(await thrownBy(agent.handle(request("fail")))).toMatchObject({ name: "OutOfStock" });
     const closed = agent as unknown as { onRequest(given: Request): Promise<unknown> };
@@ -341,7 +341,7 @@ describe("what a method throws", () => {
   test("is an instance of the platform's own class where it was one", async () => {
     expect(await thrownBy((await stub("failing")).fail("range"))).toBeInstanceOf(RangeError);
   });
-  test("may be no error: the value is the cause", async () => {
+  test("may be a value: it becomes the cause", async () => {
     const text = await thrownBy((await stub("failing")).fail("text"));
     expect([text.message, text.cause]).toEqual(["just text", "just text"]);
     const object = await thrownBy((await stub("failing")).fail("object"));

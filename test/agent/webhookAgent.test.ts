@@ -155,7 +155,7 @@ const of = (name: string, id: string, more: object = {}) => ({
 });
 
 describe("an agent that checks its webhooks by itself", () => {
-  test("answers 200 OK, 202 Accepted, 400, 401, 405 and 404 with the interface's texts", async () => {
+  test("answers with the interface's statuses and texts", async () => {
     expect(await post(of("Acme/Answers", "1"))).toEqual([200, "OK"]);
     expect(await post(of("Acme/Answers", "2"), { "X-Event-Type": "slow" })).toEqual([
       202,
@@ -193,7 +193,7 @@ describe("an agent that checks its webhooks by itself", () => {
     await Promise.all([reader.close(), writer.close()]);
   });
 
-  test("keeps its events in a table of its own; one that comes again changes nothing", async () => {
+  test("keeps its events in its own table; a repeated one changes nothing", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/repo-agent/acme-twice`);
     await socket.first(3);
     for (let n = 0; n < 2; n++)
@@ -212,7 +212,7 @@ describe("an agent that checks its webhooks by itself", () => {
     await socket.close();
   });
 
-  test("lists 20 of its events unless asked for more, and keeps the newest 100, or those of 30 days", async () => {
+  test("lists 20 events by default, and keeps the newest 100, or those of 30 days", async () => {
     const agent = await repo("acme-many");
     for (let n = 0; n < KEPT + 5; n++) {
       const at = new Date(Date.UTC(2026, 0, 1 + n)).toISOString();

@@ -59,7 +59,7 @@ describe.each([
     expect(await asker().getApprovals({ status: "waiting" })).toEqual([]);
   });
 
-  it("tells who and when in its history", async () => {
+  it("records who decided and when in its history", async () => {
     await ask();
     await soon();
     await asker().decideApproval("refund", { ...YES, by: "o'hara" });
@@ -71,7 +71,7 @@ describe.each([
     expect((await asker().getApprovals())[0]!.by).toBe("o'hara");
   });
 
-  it("is told of a no, with its reason", async () => {
+  it("receives a refusal with its reason", async () => {
     await ask();
     await soon();
     await asker().decideApproval("refund", NO);
@@ -81,7 +81,7 @@ describe.each([
     ]);
   });
 
-  it("is told when nobody decided in time, and a decision after that is refused", async () => {
+  it("receives a timeout, and a later decision is refused", async () => {
     await askFor({ timeout: "2 hours" });
     await soon();
     const { expiresAt } = (await asker().getApprovals())[0]!;
@@ -124,7 +124,7 @@ describe.each([
     expect(await asker().getApprovals()).toMatchObject([{ status: "approved" }]);
   });
 
-  it("tells people again when its host died before that was known, of the same question", async () => {
+  it("notifies people of the same question again when its host died before that was stored", async () => {
     office.onNotify = () => new Promise(() => undefined);
     await ask();
     await soon();
@@ -178,7 +178,7 @@ describe("a workflow", () => {
     expect(office.log).toEqual(["paid, said bob"]);
   });
 
-  it("that is restarted asks anew: an answer to the old question is refused", async () => {
+  it("that is restarted asks again: an answer to the old question is refused", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     const [old] = await instance().getApprovals();
@@ -206,7 +206,7 @@ describe("a workflow", () => {
     ]);
   });
 
-  it("that is restarted, and asks later, waits for nobody meanwhile", async () => {
+  it("that is restarted, and asks later, has no open question meanwhile", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     office.sleeps = true;
@@ -215,7 +215,7 @@ describe("a workflow", () => {
     await expect(instance().decideApproval("refund", YES)).rejects.toThrow("it is withdrawn");
   });
 
-  it("that is terminated waits for nobody", async () => {
+  it("that is terminated has no open question", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     await desk().control("w1", "terminate");
@@ -234,7 +234,7 @@ describe("a workflow", () => {
     ]);
   });
 
-  it("is not answered by an answer to another question, or to the one before", async () => {
+  it("ignores answers to another question and to the previous one", async () => {
     await desk().order("RefundWorkflow", { times: 2 });
     await soon();
     await desk().answer("w1", true, "another", "bob");
@@ -285,7 +285,7 @@ describe("a workflow", () => {
 });
 
 describe("a fiber", () => {
-  it("that is cancelled waits for nobody", async () => {
+  it("that is cancelled has no open question", async () => {
     await desk().begin();
     await soon();
     await desk().cancel("f1");

@@ -74,7 +74,7 @@ describe("a link", () => {
     expect(await statuses()).toEqual(["waiting"]);
   });
 
-  it("answers with a page that can't be framed, kept, scripted or told of", async () => {
+  it("answers with a page that can't be framed, cached, scripted or leaked by a referrer", async () => {
     const { headers } = await test.fetch(await asked());
     expect(headers.get("content-security-policy")).toContain("default-src 'none'");
     expect(headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
@@ -162,7 +162,7 @@ describe("a link", () => {
     expect(await desk().events()).toHaveLength(events);
   });
 
-  it("of one installation is none of another that has the same secret", async () => {
+  it("of one installation is invalid in another with the same secret", async () => {
     const token = tokenOf(await asked());
     const { hmacSha256 } = nodeOutgoing;
     const read = (installation: string) =>
@@ -215,7 +215,7 @@ describe("a link", () => {
 
 describe("without a secret that can't be guessed", () => {
   it.each([{}, { APPROVAL_SECRET: "" }, { APPROVAL_SECRET: "short" }])(
-    "%j makes no link, and the gateway takes none",
+    "%j makes no link, and the gateway accepts none",
     async (given) => {
       const token = tokenOf(await asked());
       await test.close();

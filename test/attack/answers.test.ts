@@ -178,7 +178,7 @@ describe.each(adapters)("over $name", ({ name }) => {
     await lives();
   });
 
-  it("an upgrade that the module returns to who asked for none is a 426", async () => {
+  it("an upgrade returned to a plain request is a 426", async () => {
     const response = await fetch(`${system.url}/forwards`);
     expect([response.status, await response.text()]).toEqual([
       426,

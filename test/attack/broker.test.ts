@@ -147,7 +147,7 @@ describe.each(EDGE)("the user %s", (user) => {
       expect(await blobs.get(name)).toHaveLength(BYTES);
   });
 
-  it("can't have the broker put bytes of its own into a journal", async () => {
+  it("can't make the broker write its bytes into a journal", async () => {
     const client = clients.get(user)!;
     const event = "what could be read as an event";
     await tell(user, "agents.body.forged", event);
@@ -197,7 +197,7 @@ describe.each(EDGE)("the user %s", (user) => {
     },
   );
 
-  it("can't forge an answer to anybody but a host, and no ack at all", async () => {
+  it("can forge answers to hosts only, and no acks", async () => {
     const host = clients.get("host")!;
     const heard: string[] = [];
     for (const subject of ["_INBOX.agents.host.>", "agents.answer.host.>"])
@@ -253,7 +253,7 @@ describe("the bucket of gateways' leases", () => {
 });
 
 describe("reply subjects", () => {
-  it("carry a token that can't be guessed, and two of a process have nothing in common", () => {
+  it("carry an unguessable token, different for each", () => {
     const tokens = Array.from({ length: 100 }, () => connection.newInbox().split(".").at(-1)!);
     expect(new Set(tokens.map((token) => token.slice(0, 8))).size).toBe(tokens.length);
     for (const token of tokens) expect(Buffer.from(token, "base64url")).toHaveLength(18);

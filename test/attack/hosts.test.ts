@@ -64,7 +64,7 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     for (const host of OWN_HOSTS) expect([host, (await ask(url, { host })).status]).toEqual([host, 200]); // prettier-ignore
   });
 
-  test("answers the hosts that it was told, in the module's own fetch too, and takes verified webhooks by any", async () => {
+  test("answers its configured hosts, in the module's fetch too, and takes verified webhooks by any", async () => {
     const { url } = await systems.start(
       { ...module, fetch: () => new Response("own") },
       { http, access: { allowedHosts: ["agents.internal"] } },
@@ -83,7 +83,7 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     );
   });
 
-  test("in dev pages of other origins reach no class; without Origin anybody does", async () => {
+  test("in dev pages of other origins reach no class; requests without Origin do", async () => {
     const { url } = await systems.start(module, { http, access: { dev: true } });
     const { host } = new URL(url);
     for (const origin of [

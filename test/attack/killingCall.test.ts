@@ -78,7 +78,7 @@ const workerEnds = (): Promise<unknown> =>
 
 describe("what ends the process of its agent each time that it runs", () => {
   test.each(["exit", "abort"])(
-    "is repeated once when it is a GET (%s): then its caller is told",
+    "is repeated once when it is a GET (%s): then its caller gets an error",
     async (how) => {
       const url = freshUrl();
       const answer = await get(`${url}?end=${how}`, AbortSignal.timeout(TOLD_MS_MAX));
@@ -90,7 +90,7 @@ describe("what ends the process of its agent each time that it runs", () => {
   );
 
   test(
-    "is not repeated when its caller has gone",
+    "is not repeated when its caller has left",
     async () => {
       const url = freshUrl();
       const caller = new AbortController();
@@ -127,7 +127,7 @@ describe("what ends the process of its agent each time that it runs", () => {
   );
 
   test(
-    "is not repeated when it is the message of a client that has gone",
+    "is not repeated for a client that has left",
     async () => {
       const url = freshUrl();
       const socket = await TestSocket.open(url);

@@ -62,7 +62,7 @@ test("ports of this machine are not reached, and their errors are alike", async 
   expect(connections).toBe(0);
 });
 
-test("where loopback is allowed an open port that is no MCP server looks like a closed one", async () => {
+test("with loopback allowed, an open port without an MCP server looks like a closed one", async () => {
   connections = 0;
   expect(await scan(true)).toEqual([
     '["Error: The MCP server can\'t be connected to: No MCP server can be reached at this URL",[["failed","No MCP server can be reached at this URL"]]]',

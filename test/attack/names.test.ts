@@ -251,7 +251,7 @@ describe("by SMTP", () => {
     expect(reached).toEqual([]);
   });
 
-  test("headers that nobody signed do not, nor a signature for another name", async () => {
+  test("unsigned headers do not, nor does a signature for another name", async () => {
     const signed = await signAgentHeaders(REPLIES, "case", "free");
     const forged = { ...signed, "X-Agent-ID": CASE };
     const unsignedHeaders = { "X-Agent-Name": "case", "X-Agent-ID": CASE };

@@ -60,7 +60,7 @@ test("a data folder is its owner's alone", async () => {
   ]);
 });
 
-test("in a folder that others may list, what agents store is closed to them all the same", async () => {
+test("in a folder that others may list, agents' files are closed to them", async () => {
   folder = tempFolder("private");
   const data = join(folder.path, "data");
   for (const name of ["", "nats", "hosts", "hosts/0"]) {

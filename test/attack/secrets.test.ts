@@ -100,7 +100,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
   });
   const named = (more: object = {}) => JSON.stringify({ name: "a", ...more });
 
-  test("a webhook's agent sees neither; all else, its signature too, is there", async () => {
+  test("a webhook's agent sees neither, but everything else, its signature too", async () => {
     const { status, text } = await post("/github", named(), { ...sign.github(named(), SECRET, { id: "1", event: "push" }) }); // prettier-ignore
     expect(status).toBe(200);
     expect(text).not.toContain(MARK);
@@ -120,7 +120,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await post("/gitlab", named(), { ...event, "x-gitlab-token": `${MARK}-wrong` })).toMatchObject({ status: 401 }); // prettier-ignore
   });
 
-  test("stored ones, batches and dead ones have none", async () => {
+  test("stored, batched and dead ones have none", async () => {
     expect(await post("/stored", named(), hub(named()))).toMatchObject({ status: 202 });
     const batch = JSON.stringify({ entry: [{ id: "b" }, { id: "c" }] });
     expect(await post("/batch", batch, hub(batch))).toMatchObject({ status: 200 });

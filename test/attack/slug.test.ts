@@ -127,7 +127,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await seen("at-on-ce")).toHaveLength(1);
   });
 
-  test("one that was stored, and told 202, ends among the dead letters with the reason", async () => {
+  test("one that was answered 202 becomes a dead letter with the reason", async () => {
     expect(await send("/stored", "st-o/red")).toMatchObject({ status: 202 });
     await pollUntil("the first has run", async () => (await seen("st-o-red")).length === 1);
     expect(await send("/stored", "st/o-red")).toMatchObject({ status: 202 });

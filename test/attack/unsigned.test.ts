@@ -151,7 +151,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     ["/Agents/repo-agent/m", 404],
     ["/%61gents/repo-agent/m", 404],
     ["/agents/repo-agent", 404],
-  ])("%s is no agent's: %i", async (path, status) => {
+  ])("%s reaches no agent: %i", async (path, status) => {
     expect((await fetch(at(path), { method: "POST", body: "{}" })).status).toBe(status);
     expect(reached).toEqual([]);
   });
@@ -247,7 +247,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     await plain.close();
   });
 
-  test("getCurrentAgent().webhook is there in a webhook's turn and nowhere else", async () => {
+  test("getCurrentAgent().webhook is set in a webhook's turn only", async () => {
     const name = `w-${http}`;
     await postGithub(at("/webhooks/RepoAgent"), { name }, { id: `d-${http}`, event: "push" });
     await fetch(at("/webhooks/anybody"), { method: "POST", headers: { "x-id": `u-${http}`, "x-event-type": "tick" }, body: "{}" }); // prettier-ignore
@@ -274,7 +274,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     });
   });
 
-  test("the log tells once of each class", () => {
+  test("the log reports each class once", () => {
     const told = system.gateway.log.lines.filter(({ message }) => message.startsWith("a request that is not a webhook")); // prettier-ignore
     expect(told.map(({ fields }) => (fields as { class: string }).class).toSorted()).toEqual([
       "DecidingAgent",

@@ -176,7 +176,7 @@ it("what an earlier run of a dead job had reserved is given back, too", async ()
   expect([await spender().used(), await spender().reservations()]).toEqual([0, 0]);
 });
 
-it("what an earlier run of a done job had reserved has been spent, and is no reservation any more", async () => {
+it("what an earlier run of a done job had reserved is spent, and no longer reserved", async () => {
   await start();
   await spender().beginOnce(40, 1);
   await test.settled();
@@ -197,7 +197,7 @@ it("what a call's turn had reserved is given back when its host is lost", async 
   expect(await spender().used()).toBe(0);
 });
 
-it("a key of its own is reserved once, by whichever turn asks, until its period is over", async () => {
+it("an explicit key is reserved once in its period, by whichever turn asks", async () => {
   await start();
   const keyed: SpendOptions = { ...PER_DAY, key: "answer-1" };
   expect(await spender().plain(40, keyed)).toBe(60);
@@ -242,7 +242,7 @@ it("names of budgets are bounded as labels of metrics", () => {
   expect(labels.has("other")).toBe(true);
 });
 
-it("a clock that is put back to before midnight does not begin the day before anew", async () => {
+it("a clock set back before midnight does not restart the previous day", async () => {
   const sqlite = await openSqliteDatabases({ folder: undefined });
   const { database } = sqlite.databases.open(agentId("Spender", "a"));
   let now = "2025-03-05T23:59:50Z";

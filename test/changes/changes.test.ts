@@ -152,7 +152,7 @@ describe("the changes of all agents", () => {
     expect(ways.recent).toBeGreaterThan(100);
   });
 
-  it("refuse a position that is none", () => {
+  it("refuse an invalid position", () => {
     for (const text of ["", "x", encodePosition({ seqs: [-1] }), "WzIsWzFdXQ"])
       expect([text, decodePosition(text)]).toEqual([text, undefined]);
   });

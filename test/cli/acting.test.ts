@@ -58,7 +58,7 @@ describe("agents call", () => {
     expect(await run({ kind: "result" })).toMatchObject({ code: 0, out: "null" });
   });
 
-  it("what is no JSON is a usage error that shows how to write a string; nothing is called", async () => {
+  it("invalid JSON is a usage error that shows how to write a string; nothing is called", async () => {
     const { cli, calls } = fixture({ kind: "result" });
     const ran = await cli.run(["call", "C", "x", "m", "1", "Ada", ...NATS]);
     expect(ran).toMatchObject({ code: 2, out: "" });
@@ -102,7 +102,7 @@ describe("agents release", () => {
     ]);
   });
 
-  it("an agent that is not quarantined, or not there, is said to be so, and nobody is asked", async () => {
+  it("reports an agent that is not quarantined or does not exist, without asking for confirmation", async () => {
     const { cli, calls } = fixture({ kind: "result", value: null });
     await cli.append("RepoAgent", "well", [{}]);
     await cli.append("RepoAgent", "over", [{}]);
@@ -162,7 +162,7 @@ describe("agents dead", () => {
     Buffer.from("nothing that can be read"),
   );
 
-  it("what can't be read is listed, and is not redriven", async () => {
+  it("an unreadable letter is listed, and not redriven", async () => {
     const { cli } = fixture({ kind: "result" });
     await cli.deadLetters.put(agentId("C", "x"), letter);
     await cli.deadLetters.put(agentId("C", "y"), Buffer.from("not even a letter"));

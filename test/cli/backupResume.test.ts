@@ -120,7 +120,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test("it is told apart from a folder with anything else, and goes on only as it began", async () => {
+test("it is distinguished from any other folder, and continues only with its own options", async () => {
   const other = join(folder.path, "other");
   mkdirSync(other);
   writeFileSync(join(other, "notes.txt"), "");

@@ -22,7 +22,7 @@ it("the first process of a container ends on a signal before anything listens", 
   expect(exits).toEqual([143, 130, 129]);
 });
 
-it("it leaves a signal to those who listen, and ends on it once they don't any more", () => {
+it("it leaves a signal to its listeners, and ends on it once there are none", () => {
   const { emitter, exits } = fakeProcess(1);
   const stop = (): void => {};
   emitter.on("SIGTERM", stop);

@@ -140,7 +140,7 @@ describe("agents erase", () => {
     expect(await call("another", "all")).toMatchObject({ state: { notes: 42 } });
   });
 
-  it("leaves on the broker's disk only inputs that were done behind another's that waits, and says so", async () => {
+  it("leaves on the broker's disk only inputs that were done behind a waiting one, and reports them", async () => {
     const inBlocks = () =>
       filesWith(nats.storeDir, MARKER).map((file) => /streams\/(\w+)\//.exec(file)?.[1]);
     expect(new Set(inBlocks())).toEqual(new Set(["agents_INBOX"]));
@@ -168,7 +168,7 @@ describe("agents erase", () => {
     expect((await agents("erase", "Keeper", "nobody", "--yes")).code).toBe(3);
   });
 
-  it("works without hosts; one that comes back with the agent's local files begins anew", async () => {
+  it("works without hosts; one that returns with the agent's local files discards them", async () => {
     const name = namesOfShards[1]!;
     await call(name, "note", `${MARKER} in a file`);
     await pollUntil(

@@ -139,14 +139,14 @@ describe("agents export and import", () => {
     expect(causes(here!.out)).toEqual(causes(there!.out));
   });
 
-  it("refuse an agent that exists, which stays as it is", async () => {
+  it("refuse an agent that exists, and leave it unchanged", async () => {
     const again = await agents(target, "import", file);
     expect(again.code).toBe(1);
     expect(again.err).toContain("exists here");
     expect(again.err).toContain("--as");
   });
 
-  it("its queue goes on and its schedules ring, once a host is there, and nobody calls it", async () => {
+  it("its queue and schedules run once there is a host, without a call", async () => {
     await startHost(target);
     await pollUntil(
       "the queue is done and the schedule has rung",
@@ -188,7 +188,7 @@ describe("agents export and import", () => {
     expect(await call(target, "first", "note", "lives again")).toBe(42);
   });
 
-  it("are exit code 3 for an agent that is not there", async () => {
+  it("exit with 3 for an unknown agent", async () => {
     expect(await agents(target, "export", "Keeper", "nobody")).toMatchObject({ code: 3, out: "" });
   });
 });

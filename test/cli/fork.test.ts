@@ -64,7 +64,7 @@ test("is what the other was then, and each goes its own way", async () => {
   expect(await call<Kept>("third", "all")).toEqual(await call<Kept>("first", "all"));
 });
 
-test("its schedules ring, though nobody calls it", async () => {
+test("its schedules run without a call", async () => {
   await call("bell", "plan", 3, "soon");
   expect(await agents("fork", "Keeper", "bell", "its fork")).toMatchObject({ code: 0 });
   for (const name of ["bell", "its fork"])

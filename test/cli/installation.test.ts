@@ -111,7 +111,7 @@ describe("agents call", () => {
     });
   });
 
-  it("without a host it gives up when it was told to, and asks whether one runs", async () => {
+  it("without a host it gives up at its timeout, and asks whether one runs", async () => {
     const other = ["--namespace", "empty"];
     await agents(["provision", "--shards", "1", ...other]);
     const { code, err } = await agents([
@@ -153,7 +153,7 @@ describe("agents schedules", () => {
     expect(lines(out)).toMatchObject([{ due: null, callback: "work" }]);
   });
 
-  it("an agent that scheduled nothing has none, one that is not there is exit code 3", async () => {
+  it("an agent without schedules has none, an unknown one is exit code 3", async () => {
     await agents(["call", "WorkAgent", "idle", "allow"]);
     expect(await agents(["schedules", "WorkAgent", "idle"])).toEqual({
       code: 0,
@@ -280,7 +280,7 @@ describe("agents dead", () => {
     await deadLetters("broken", 0);
   });
 
-  it("nothing dead is no failure", async () => {
+  it("an empty list is not a failure", async () => {
     expect(await agents(["dead", "list", "NoSuch"])).toEqual({
       code: 0,
       out: "",

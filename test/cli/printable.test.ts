@@ -43,7 +43,7 @@ describe("where lines leave", () => {
     expect(written).toEqual([`${ESCAPED}\n`, `${ESCAPED}\n`]);
   });
 
-  it("the log escapes both formats, and no field of a text line looks like a line of its own", () => {
+  it("the log escapes both formats, and no field can start another line", () => {
     const lines: string[] = [];
     for (const format of ["text", "json"] as const)
       processLog({ format, write: (line) => lines.push(line) }).warn("a name", {

@@ -37,7 +37,7 @@ test("without a terminal a line comes now and then, with what is left of the tim
   ]);
 });
 
-test("at a terminal one bar is drawn anew, and removed at the end", async () => {
+test("at a terminal one bar is redrawn, and removed at the end", async () => {
   const { time, progress, lines, bars } = shown(true);
   for (const done of [10, 20, 30]) {
     await time.advance(1_000);

@@ -39,7 +39,7 @@ describe("a gateway", () => {
     });
   });
 
-  test("is not ready while the broker can't be reached: it can store nothing", () => {
+  test("is not ready while the broker is unreachable", () => {
     expect(readinessOf({ ...gatewayAlone, connected: false })).toEqual({
       ready: false,
       reason: "the broker can't be reached",

@@ -46,7 +46,7 @@ describe("agents list", () => {
     }
   });
 
-  it("nothing to list is no failure, and says so to people only", async () => {
+  it("an empty list is not a failure, and is reported to people only", async () => {
     expect(await cli.run(["list", "no-such", "--json", ...NATS])).toEqual({
       code: 0,
       out: "",
@@ -153,7 +153,7 @@ describe("agents state", () => {
     expect(await at("2026-03-01T10:30:00+01:00")).toMatchObject({ seq: seqs[2] });
   });
 
-  it("a point before the first event is not found (3); one that is no point is a usage error (2)", async () => {
+  it("a point before the first event is not found (3); an invalid point is a usage error (2)", async () => {
     const run = (point: string) =>
       cli.run(["state", "RepoAgent", "octo-demo", "--at", point, ...NATS]);
     expect(await run("2020-01-01T00:00:00Z")).toMatchObject({ code: 3, out: "" });
@@ -225,7 +225,7 @@ describe("what commands that read are about", () => {
     removeDevFile(data, process.pid);
   });
 
-  it("a dev server that is not there, or whose process has ended, is an error with the remedy", async () => {
+  it("a dev server that is missing or has ended is an error with the remedy", async () => {
     const none = await cli.run(["list", "--data", data], { cwd: data });
     expect(none).toMatchObject({
       code: 1,
@@ -322,7 +322,7 @@ describe("the command line", () => {
       });
   });
 
-  it("provision passes what it was told and leaves the rest undefined", async () => {
+  it("provision passes given options and leaves the others undefined", async () => {
     const { out } = await cli.run(["provision", ...NATS, "--replicas", "3"]);
     expect(out).toBe('nats://one:4222 agents {"replicas":3}');
   });

@@ -95,7 +95,7 @@ test("on the code that it ran on nothing goes another way, and nothing is change
   expect((await ports.journal.last(ID))!.seq).toBe(before);
 });
 
-test("on other code each webhook tells by itself what comes out otherwise", async () => {
+test("on other code each webhook reports its own differences", async () => {
   const again = await agents(["rerun", "RepoAgent", "hello", NEXT, "--json"]);
   expect(again.code).toBe(4);
   expect(again.err).toContain("3 the same, 4 different, 2 failed, 0 skipped");

@@ -113,7 +113,7 @@ describe("agents dev", () => {
     expect(code).toBe(130);
   });
 
-  it("two on one data folder are refused; a note left by a killed one is not in the way", async () => {
+  it("two on one data folder are refused; a file left by a killed one has no effect", async () => {
     const first = start(["dev", ...FREE]);
     await first.printed(/Press Ctrl-C to stop/);
     const second = start(["dev", ...FREE]);
@@ -124,7 +124,7 @@ describe("agents dev", () => {
     await start(["dev", ...FREE]).printed(/Press Ctrl-C to stop/);
   });
 
-  it("a module that is not there or not right is an error with the remedy", async () => {
+  it("a missing or invalid module is an error with the remedy", async () => {
     writeFileSync(at("server.ts"), "export const a = 1;");
     const wrong = start(["dev", ...FREE]);
     expect(await wrong.ended).toBe(1);
@@ -172,14 +172,14 @@ describe("agents gateway and host", () => {
     expect(existsSync(at(".agents/dev.json"))).toBe(false);
   });
 
-  it("a gateway without the secrets that it verifies with does not start; a host needs none", async () => {
+  it("a gateway without its webhook secrets does not start; a host needs none", async () => {
     const gateway = start(["gateway", "server.ts", "--port", "0", ...args], { SECRET: "s" });
     expect(await gateway.ended).toBe(1);
     expect(gateway.err).toMatch(/^GITHUB_WEBHOOK_SECRET not set, but server\.ts verifies/);
     await start(["host", "server.ts", ...args]).printed(/host serves/);
   });
 
-  it("a secret that is set to nothing is told by its variable's name, in dev and in a gateway", async () => {
+  it("an empty secret is reported by its variable's name, in dev and in a gateway", async () => {
     const empty = { GITHUB_WEBHOOK_SECRET: "", SECRET: "s" };
     for (const line of [
       ["dev", ...FREE],

@@ -46,7 +46,7 @@ it("a program that ends without a URL fails the start, with what it printed", as
   );
 });
 
-it("a program that ends later is told of", async () => {
+it("a program that ends later is reported", async () => {
   const warnings: string[] = [];
   await open(
     `console.log("https://a.example.com "); setTimeout(() => process.exit(1), 100)`,

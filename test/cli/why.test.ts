@@ -123,7 +123,7 @@ describe("agents why", () => {
 });
 
 describe("agents diff", () => {
-  it("tells which fields and rows differ between two points, by sequence or time", async () => {
+  it("shows which fields and rows differ between two points, by sequence or time", async () => {
     const [found] = await lines<AgentDiff>("diff", ...AGENT, "--from", `${seqs[1]}`, "--to", `${seqs[4]}`); // prettier-ignore
     expect(found).toMatchObject({ from: { seq: seqs[1] }, to: { seq: seqs[4] } });
     expect(found!.state).toEqual([
@@ -149,7 +149,7 @@ describe("agents diff", () => {
     }
   });
 
-  it("says that there is no difference, and which point is wrong", async () => {
+  it("reports that nothing differs, and which point is wrong", async () => {
     const same = await run("diff", ...AGENT, "--from", `${seqs[2]}`, "--to", `${seqs[2]}`);
     expect(same).toMatchObject({ code: 0, out: "", err: expect.stringContaining("no difference") as string }); // prettier-ignore
     expect(await run("diff", ...AGENT)).toMatchObject({ code: 2, err: expect.stringContaining("--from") as string }); // prettier-ignore

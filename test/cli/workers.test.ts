@@ -99,7 +99,7 @@ const run = (...args: ReadonlyArray<string>) =>
   );
 
 describe("--workers 2", () => {
-  it("two host workers share the shards, each with a folder of its own", async () => {
+  it("two host workers share the shards, each with its own folder", async () => {
     const shares = await sharedByTwo();
     expect(shares.size).toBe(2);
     expect(readdirSync(join(data, "hosts")).toSorted()).toEqual(["0", "1"]);
@@ -144,7 +144,7 @@ describe("--workers 2", () => {
     expect(err).toContain("--worker is set by a control process");
   });
 
-  it("what is wrong with the start is told once, and nothing is tried again", async () => {
+  it("a failing start is reported once, and not repeated", async () => {
     const missing = join(data, "none.ts");
     const { code, err } = await run("host", missing, "--nats", nats.url, "--workers", "2", "--data", data); // prettier-ignore
     expect(code).toBe(1);
@@ -154,7 +154,7 @@ describe("--workers 2", () => {
     );
   });
 
-  it("a worker that was killed comes back, and until then the whole is not ready", async () => {
+  it("a killed worker is replaced, and until then the process is not ready", async () => {
     const before = await sharedByTwo();
     const shards = await ownersOfShards();
     const [, killed = 0] = pidsOf(host);
@@ -205,7 +205,7 @@ describe("--workers 2", () => {
     expect(stopped.map(({ worker }) => worker).toSorted()).toEqual([0, 1]);
   });
 
-  it("a parent that is killed leaves nobody, and its hosts end in order", async () => {
+  it("a killed parent leaves no process, and its hosts stop in order", async () => {
     const pids = pidsOf(host);
     // Resolves when nobody has its output open any more: they have it from their parent.
     await host.killControl();

@@ -116,7 +116,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await again;
       expect(client.identified).toBe(true);
     });
-    it("another identity after a reconnect is told, with both", async () => {
+    it("another identity after a reconnect is reported with both", async () => {
       const onIdentityChange = vi.fn();
       const client = pool.open({ host: server.host, onIdentityChange });
       (await server.peer()).identity("old");
@@ -126,7 +126,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await until("the new name is here", () => client.name === "new");
       expect(onIdentityChange.mock.calls).toEqual([["old", "new", "room-agent", "room-agent"]]);
     });
-    it("another identity is a warning when nobody asked to be told; the same one is none", async () => {
+    it("another identity is a warning without a listener; the same one is not", async () => {
       const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
       const client = pool.open({ host: server.host });
       (await server.peer()).identity("old");
@@ -143,7 +143,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
   });
 
   describe("state", () => {
-    it("a state set here holds at once, is told as the client's and is sent", async () => {
+    it("a state set here applies at once, is reported as the client's and is sent", async () => {
       const onStateUpdate = vi.fn();
       const client = pool.open({ host: server.host, onStateUpdate });
       const peer = await server.peer();
@@ -155,7 +155,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await until("the frame arrives", () => peer.received.length === 1);
       expect(JSON.parse(peer.received[0]!)).toEqual({ type: "cf_agent_state", state: { n: 1 } });
     });
-    it("a refused state is told, and kept", async () => {
+    it("a refused state is reported, and kept", async () => {
       const onStateUpdateError = vi.fn();
       const client = pool.open({ host: server.host, onStateUpdateError });
       const peer = await server.peer();
@@ -225,7 +225,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await expect(client.call("slow")).rejects.toThrow("RPC call to slow timed out after 15ms");
       await expect(client.call("slow", [], { timeout: 5 })).rejects.toThrow("timed out after 5ms");
     });
-    it("a reply that nobody waits for is a warning", async () => {
+    it("an unexpected reply is a warning", async () => {
       const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
       const client = pool.open({ host: server.host });
       const late = expect(client.call("slow", [], { timeout: 15 })).rejects.toThrow("timed out");
@@ -259,7 +259,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await until("onDone ran", () => seen.length === 3);
       expect(seen).toEqual([1, 2, ["done", "end"]]);
     });
-    it("a stream that fails tells its callback and rejects", async () => {
+    it("a failing stream calls its callback and rejects", async () => {
       const onError = vi.fn();
       const client = pool.open({ host: server.host });
       const failed = expect(client.call("count", [], { stream: { onError } })).rejects.toThrow(

@@ -87,7 +87,7 @@ describe("a stream that a client follows", () => {
     expect(await asked(peer, 2)).toEqual({ type: "cf_agent_stream", id, key: "answer", since: "s.1" }); // prettier-ignore
   });
 
-  it("of another stream under the key begins anew, and is told so", async () => {
+  it("of another stream under the key starts over, and reports it", async () => {
     const client = pool.open({ host: server.host });
     const { got, ended } = follow(client);
     const peer = await server.peer();
@@ -128,7 +128,7 @@ describe("a stream that a client follows", () => {
     await expect(follow(client).ended).rejects.toThrow("Connection closed");
   });
 
-  it("that nobody follows any more is cancelled", async () => {
+  it("without followers is cancelled", async () => {
     pool.open({ host: server.host });
     const peer = await server.peer();
     part(peer, "old", { seq: "s.1", chunks: ["a"] });
@@ -137,7 +137,7 @@ describe("a stream that a client follows", () => {
 });
 
 describe("a call that a durable stream answers", () => {
-  it("goes on over a lost connection, and its method is not called again", async () => {
+  it("resumes after a lost connection, and its method is not called again", async () => {
     const client = pool.open({ host: server.host });
     const got: unknown[] = [];
     const result = client.call("ask", ["why"], { stream: { onChunk: (...all: unknown[]) => got.push(...all) } }); // prettier-ignore
@@ -236,7 +236,7 @@ describe("kept broadcasts", () => {
     expect(placeOf(second)).toBe("0");
   });
 
-  it("that are gone are told, and the place of a function's query is asked with it", async () => {
+  it("that are gone are reported, and the place is sent with a function's query", async () => {
     let missed = 0;
     const client = pool.open({
       host: server.host,

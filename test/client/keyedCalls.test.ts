@@ -40,7 +40,7 @@ it("a final close rejects it", async () => {
   await expect(paid).rejects.toThrow("Connection closed");
 });
 
-it("is asked again while it is not answered, and a second answer is no answer to an unknown call", async () => {
+it("is repeated until it is answered, and a second answer is ignored", async () => {
   vi.useFakeTimers();
   const send = vi.fn();
   const calls = new PendingCalls({ readyState: 1, OPEN: 1, send });
@@ -56,7 +56,7 @@ it("is asked again while it is not answered, and a second answer is no answer to
   expect(calls.settle("2", { _tag: "Result", result: "paid" })).toBe(false);
 });
 
-it("one that is still in the send buffer is not sent twice", () => {
+it("one in the send buffer is not sent twice", () => {
   vi.useFakeTimers();
   const send = vi.fn();
   const calls = new PendingCalls({ readyState: 1, OPEN: 1, send });

@@ -103,7 +103,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     expect(client.connectionError).toMatchObject({ code: 1000 });
     expect(onConnectionError).toHaveBeenCalledTimes(1);
   });
-  it("close() rejects what waits, buffered or not, and is no error", async () => {
+  it("close() rejects pending calls, buffered or not, and is not an error", async () => {
     const client = pool.open({ host: server.host });
     await opened(client);
     const sent = client.call("sent");
@@ -116,7 +116,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     expect(peer.closed!.code).toBe(1000);
     expect(server.peers).toHaveLength(1);
   });
-  it("after a final close, reconnect() starts anew and the error goes with the open socket", async () => {
+  it("after a final close, reconnect() starts over and clears the error once open", async () => {
     const client = pool.open({ host: server.host });
     (await server.peer()).close(4001);
     await until("the end is known", () => client.connectionError !== null);

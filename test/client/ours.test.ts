@@ -26,7 +26,7 @@ afterEach(async () => {
 });
 
 describe("AgentClient", () => {
-  it("without any WebSocket it says so, and what to pass", () => {
+  it("without a WebSocket the error says what to pass", () => {
     vi.stubGlobal("WebSocket", undefined);
     const make = () => new AgentClient({ agent: "RoomAgent", host: server.host });
     expect(make).toThrow(/no global WebSocket.*option WebSocket/);
@@ -99,7 +99,7 @@ describe("AgentClient", () => {
     next.state({ n: 2 }, { seq: 9 });
     await until("the next is here", () => client.seq === 9);
   });
-  it("a state older than the one shown is not shown; a new connection's first always is", async () => {
+  it("ignores a state older than the current one, except a new connection's first", async () => {
     const onStateUpdate = vi.fn();
     const client = pool.open({ host: server.host, onStateUpdate });
     const peer = await server.peer();

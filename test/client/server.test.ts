@@ -138,7 +138,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
   const open = (name: string, options: object = {}) => pool.open({ host, name, ...options });
   const fresh = (): string => `room-${++names}`;
 
-  it("is told who it reached, and the state, before it is ready", async () => {
+  it("receives identity and state before it is ready", async () => {
     const name = fresh();
     const client = open(name);
     await client.ready;
@@ -178,7 +178,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     expect(before.map(({ type }) => type)).toEqual(["cf_agent_state", "rpc"]);
     expect(client.state).toEqual({ count: 1 });
   });
-  it("a rejected state is told by a fixed text, and the client keeps its own", async () => {
+  it("a rejected state has a fixed message, and the client keeps its own", async () => {
     const onStateUpdateError = vi.fn();
     const client = open(fresh(), { onStateUpdateError });
     await client.ready;
@@ -187,7 +187,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     expect(onStateUpdateError.mock.calls).toEqual([["State update rejected"]]);
     expect(client.state).toEqual({ count: -1 });
   });
-  it("a readonly client is told so, and its calls may not set the state", async () => {
+  it("a readonly client gets an error, and its calls may not set the state", async () => {
     const onStateUpdateError = vi.fn();
     const client = open(fresh(), { query: { readonly: "1" }, onStateUpdateError });
     await client.ready;
@@ -198,7 +198,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     expect(await client.call("add", [1, 2])).toBe(3);
   });
 
-  it("calls give results and errors by their texts", async () => {
+  it("calls return results, and errors by message", async () => {
     const client = open(fresh());
     expect(await client.call("add", [1, 2])).toBe(3);
     expect(await client.call("nothing")).toBeUndefined();
@@ -229,7 +229,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     latches.get(name)!.open();
     expect(await client.call("add", [2, 2])).toBe(4);
   });
-  it("a stream gives its chunks in order, then its end", async () => {
+  it("a stream delivers its chunks in order, then its end", async () => {
     const client = open(fresh());
     const seen: unknown[] = [];
     const onDone = (last: unknown) => seen.push(["done", last]);
@@ -288,7 +288,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     expect(client.connectionError).toMatchObject({ code: 4001, reason: "as asked" });
     expect(client.shouldReconnect).toBe(false);
   });
-  it("an agent may refuse a client as it connects, for good", async () => {
+  it("an agent may refuse a client permanently as it connects", async () => {
     const client = open(fresh(), { query: { close: "4401" } });
     await pollUntil("the end is known", () => client.connectionError);
     expect(client.connectionError).toMatchObject({ code: 4401, reason: "as asked" });

@@ -193,12 +193,12 @@ afterAll(async () => {
 });
 
 describe("provisioning on a cluster", () => {
-  test("puts the streams on servers with the tag, and keeps one copy unless told otherwise", () => {
+  test("puts the streams on servers with the tag, with one copy by default", () => {
     expect(placed).toEqual(STREAMS.map(() => "nats-2"));
     expect(said[0]).toContain("1 copy: lost with its disk");
   });
 
-  test("changes copies and place later, and leaves both alone when it is not told", () => {
+  test("changes copies and placement later, and keeps both without options", () => {
     expect(said[2]).toContain("acknowledged is on disk (3 copies)");
     expect(copies).toEqual(STREAMS.map(() => 3));
   });
@@ -221,7 +221,7 @@ describe("servers die and leaders move under load", () => {
     expect(histories.flatMap(checkEpochs)).toEqual([]);
   });
 
-  test("every webhook is held until it is stored, and none is refused", () => {
+  test("every webhook is held until stored, and none is refused", () => {
     expect([...statuses.keys()].filter((status) => status !== 200 && status !== 202)).toEqual([]);
     expect([...statuses.values()].reduce((sum, count) => sum + count, 0)).toBe(WEBHOOKS);
   });

@@ -10,7 +10,7 @@ import { NumberedTable } from "../../core/collections/NumberedTable.ts";
 /** Adds, and takes out what was added so many adds ago. */
 const steps = fc.array(fc.oneof(fc.constant("add" as const), fc.nat(300)), { maxLength: 600 });
 
-test("a table holds what a map would, under numbers that it never gives again", () => {
+test("a table holds what a map would, under numbers that it never reuses", () => {
   fc.assert(
     fc.property(steps, (script) => {
       const table = new NumberedTable<{ readonly n: number }>();
@@ -38,7 +38,7 @@ test("a table holds what a map would, under numbers that it never gives again", 
   );
 });
 
-test("one that stays long is in nobody's way", () => {
+test("one that stays long does not delay others", () => {
   const table = new NumberedTable<{ readonly n: number }>();
   const put = (): number => {
     const number = table.next();
@@ -57,7 +57,7 @@ test("one that stays long is in nobody's way", () => {
   expect(table.size).toBe(1_001);
 });
 
-test("numbers that are none of its own find nothing", () => {
+test("unknown numbers find nothing", () => {
   const table = new NumberedTable<object>();
   table.set(table.next(), {});
   for (const number of [0, -1, 65, NaN, Infinity, 0.5]) expect(table.get(number)).toBeUndefined();

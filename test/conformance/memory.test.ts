@@ -51,7 +51,7 @@ describe("virtual time", () => {
     expect(time.pending).toBe(1);
   });
 
-  it("one seed gives one sequence of ids and random numbers, another seed another", () => {
+  it("a seed determines the sequence of ids and random numbers", () => {
     const draw = (seed: number): unknown[] => {
       const time = new VirtualTime({ seed });
       return [time.id(), time.random(), time.id(), time.random()];

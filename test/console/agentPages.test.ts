@@ -107,7 +107,7 @@ it("shows what there is up to the last page that was asked for, however it chang
   );
 });
 
-it("asks for the page of an agent that has news and for no other, as it is now", async () => {
+it("reloads only the page of an agent that changed", async () => {
   const known = new Known(250);
   await known.settle();
   known.pages.more();

@@ -58,7 +58,7 @@ interface Turn {
 }
 
 describe("the console's API", () => {
-  it("answers nothing but an empty page without the token, and takes it by no URL and no cookie", async () => {
+  it("serves only an empty page without the token, and accepts it by neither URL nor cookie", async () => {
     for (const [path, method] of [
       ["/api/agents", "GET"],
       ["/api/agents?token=" + encodeURIComponent(TOKEN), "GET"],
@@ -116,7 +116,7 @@ describe("the console's API", () => {
     expect(await get("/api/hosts")).toEqual([{ host: expect.any(String), shards: 4 }]);
   });
 
-  it("tells an agent's turns, and its state, rows and schedules at any of them", async () => {
+  it("shows an agent's turns, and its state, rows and schedules at each", async () => {
     const turns = await get<Turn[]>(`${DESK}/history`);
     const second = turns.find((turn) => turn.state?.text === "second")!;
     expect(await get(`${DESK}/state?at=${second.seq}`)).toMatchObject({
@@ -134,7 +134,7 @@ describe("the console's API", () => {
     expect(await get(`${DESK}/schedules`)).toMatchObject([{ callback: "remind" }]);
   });
 
-  it("tells turns from a sequence on as it tells them among all, where states are changes too", async () => {
+  it("shows turns from a sequence on as in the whole list, also where states are diffs", async () => {
     const long = "x".repeat(5_000);
     for (const end of ["a", "b", "c"]) await call("a long text", "write", long + end, "ann");
     const of = "/api/agents/NoteAgent/a%20long%20text/history";
@@ -526,7 +526,7 @@ describe("the console's page", () => {
     await new Promise((resolve) => other.close(resolve));
   });
 
-  it("asks for the token where it has none or a wrong one, and opens with the right one", async () => {
+  it("asks for the token if it is missing or wrong, and opens with the right one", async () => {
     const page = await browser.newPage();
     await page.goto(`${served.url}/#token=a%20wrong%20token`);
     const field = page.getByLabel("The console's token");

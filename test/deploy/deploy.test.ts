@@ -49,7 +49,7 @@ describe("compose.yaml", () => {
     expect(services["provision"]!.command).toEqual(["provision", "--replicas", "3"]);
   });
 
-  it("each starts when what it needs is there", () => {
+  it("each starts once its dependencies are ready", () => {
     for (const name of BROKERS)
       expect(services[name]!.healthcheck).toMatchObject({
         test: expect.arrayContaining(["CMD"]) as unknown,

@@ -55,7 +55,7 @@ const seedFile = (name: string, pair: KeyPair): string => {
 
 describe("logins", () => {
   test(
-    "TLS with an authority of one's own, and nkeys whose seeds the server never sees",
+    "TLS with a private authority, and nkeys whose seeds the server never sees",
     async () => {
       const users = [
         "gateway",
@@ -98,7 +98,7 @@ describe("logins", () => {
   );
 
   test(
-    "the cluster's files as they are: nobody gets in without TLS, neither a client nor a server, and monitoring stays on the machine",
+    "the cluster's files as shipped refuse clients and servers without TLS, and monitoring stays local",
     async () => {
       const certificates = makeCertificates(join(folder.path, "three"));
       nats = await deployNats({
@@ -195,7 +195,7 @@ describe("--require-durable", () => {
   );
 
   test(
-    "refuses a server that does not say: unknown is not durable",
+    "refuses a server whose durability is unknown",
     async () => {
       const server = await startNats({ syncAlways: true });
       try {

@@ -130,7 +130,7 @@ describe("systemd/", () => {
     expect(run.stderr + String(run.status)).toBe("0");
   });
 
-  it("runs our commands, restarts them, and gives them time to end", () => {
+  it("runs our commands, restarts them, and waits for them to end", () => {
     for (const role of ["gateway", "host"]) {
       const unit = readFileSync(`${SYSTEMD}agents-${role}.service`, "utf8");
       expect(unit).toContain(`agents ${role} \${AGENTS_MODULE}`);

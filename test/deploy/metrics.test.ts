@@ -124,7 +124,7 @@ describe("what watches the system", () => {
     expect(stalls.reduce((sum, { value }) => sum + value, 0)).toBeGreaterThanOrEqual(top!.stalls);
   });
 
-  test("a metric that nobody serves would be found", () => {
+  test("a metric that no process serves is detected", () => {
     expect(missing("rate(agents_unknown_total[5m])")).toEqual(["agents_unknown_total"]);
     expect(missing("sum by (colour) (agents_webhooks_total)")).toEqual([
       "agents_webhooks_total{colour}",

@@ -353,7 +353,7 @@ const LISTENING = [
   ">",
 ];
 
-describe("what is not its work is refused by the server", () => {
+describe("the server refuses everything else", () => {
   test.each(FORBIDDEN)("the %s can't %s", async (user, _what, subjects) => {
     expect(await refusals(user, "publish", subjects)).toEqual(subjects);
   });
@@ -404,7 +404,7 @@ describe("what is not its work is refused by the server", () => {
       ],
     ],
     ["operator", ["agents.>", "agents.gateway.*.*", "agents.answer.host.>", "other.>"]],
-  ])("the %s can't listen to what others are told", async (user, subjects) => {
+  ])("the %s can't listen to others' answers", async (user, subjects) => {
     expect(await refusals(user, "subscribe", subjects)).toEqual(subjects);
   });
 

@@ -89,7 +89,7 @@ describe("four stream groups under least privilege", () => {
     expect(Number((JSON.parse(backup.text) as { events: number }).events)).toBeGreaterThan(39);
   });
 
-  test("a process that is told another number does not start, and says what to do", async () => {
+  test("a process with another number does not start, and says what to do", async () => {
     const wrong = await cli("operator", "provision", "--stream-groups", "2");
     expect(wrong).toMatchObject({ code: 1 });
     expect(wrong.text).toContain("--stream-groups 4");
@@ -105,7 +105,7 @@ describe("four stream groups under least privilege", () => {
     ["gateway", ["$JS.API.CONSUMER.CREATE.agents_INBOX_2.thief", "agents.journal.1.Ledger.one"]],
     ["host", ["$JS.API.STREAM.PURGE.agents_JOURNAL_1", "$JS.API.STREAM.INFO.other_JOURNAL_1"]],
     ["reader", ["$JS.API.STREAM.PURGE.agents_SNAPSHOTS_3", "agents.journal.1.Ledger.one"]],
-  ])("the %s can do no more in a group than where there is one", async (user, subjects) => {
+  ])("the %s has the same rights in a group as with one group", async (user, subjects) => {
     const connection = await client(user);
     const refused: string[] = [];
     const reading = (async () => {

@@ -87,7 +87,7 @@ const house = () => (rig.env as unknown as Env).House.getByName("h") as unknown 
 const count = (name: string) => house()["ask"]!(name, "count");
 
 describe("a facet", () => {
-  test("has a storage of its own, beside its object's and other facets', on any host", async () => {
+  test("has its own storage, apart from its object's and other facets', on any host", async () => {
     expect([await count("a"), await count("a"), await count("b")]).toEqual([[1, 1], [2, 2], [1, 1]]); // prettier-ignore
     expect(await house()["keys"]!()).toEqual([]);
     await rig.crash();
@@ -95,7 +95,7 @@ describe("a facet", () => {
     expect(await count("a")).toEqual([3, 1]);
   });
 
-  test("answers fetch, and has facets of its own", async () => {
+  test("answers fetch, and has its own facets", async () => {
     const fetched = house()["fetch"]!(new Request("http://x/path")) as Promise<Response>;
     expect(await (await fetched).text()).toBe("/path of h");
     expect(await house()["ask"]!("a", "below")).toEqual([1, 1]);

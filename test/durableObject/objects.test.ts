@@ -203,7 +203,7 @@ describe("an alarm", () => {
     expect(runs).toEqual(Array(3).fill({ isRetry: false, retryCount: 0, alarm: null }));
   });
 
-  test("is replaced by the next, and taken back", async () => {
+  test("is replaced by the next, and cancelled", async () => {
     await waker("moved").arm(3_600_000);
     const at = await waker("moved").arm(7_200_000);
     expect(at).toBeGreaterThan(Date.now() + 7_000_000);

@@ -125,7 +125,7 @@ test("its state and SQL outlive the object's time in memory", async () => {
   expect(await hit()).toEqual({ count: 2, name: "a", hits: 2 });
 });
 
-test("its client calls, sets the state and is told of it, through hibernation", async () => {
+test("its client calls, sets and receives the state, through hibernation", async () => {
   const { client, seen, call } = await connect("b");
   expect(await call("add", [5])).toBe(5);
   client.setState({ count: 50 });

@@ -34,7 +34,7 @@ describe("a socket that is accepted for hibernation", () => {
     await ada.close();
   });
 
-  test("receives every message as it is, also those that agents' protocols know", async () => {
+  test("receives every message unchanged, also those of agents' protocol", async () => {
     const socket = await open("/room/frames?name=x");
     await socket.first(1);
     const frames = [`{"type":"cf_agent_state","state":{"a":1}}`, `{"type":"rpc","id":"1","method":"closes","args":[]}`]; // prettier-ignore
@@ -57,7 +57,7 @@ describe("a socket that is accepted for hibernation", () => {
     await Promise.all([a.close(), b.close()]);
   });
 
-  test("is answered without the object where a pair says so", async () => {
+  test("is answered without the object for a matching pair", async () => {
     const socket = await open("/room/auto?name=x");
     await socket.first(1);
     expect(await ask(socket, "auto", "ping", "ping", "auto")).toEqual([
@@ -80,7 +80,7 @@ describe("a socket that is accepted for hibernation", () => {
     await socket.close();
   });
 
-  test("tells the object of its close; one that the object closes has its code", async () => {
+  test("notifies the object of its close; one that the object closes has its code", async () => {
     const [left, sent] = [await open("/room/closes?name=a"), await open("/room/closes?name=b")];
     await left.first(1);
     await left.close(4002, "I leave");
@@ -123,7 +123,7 @@ describe("an upgrade that the object does not accept", () => {
   });
 });
 
-test("a socket with listeners keeps its object in memory, and tells it of its close", async () => {
+test("a socket with listeners keeps its object in memory, and notifies it of its close", async () => {
   const socket = await open("/live/a");
   expect(await ask(socket, "x", "y")).toEqual(["1 x", "2 y"]);
   // Longer than an idle object stays in memory.
@@ -136,7 +136,7 @@ test("a socket with listeners keeps its object in memory, and tells it of its cl
   });
 });
 
-test("a socket with listeners is closed when its object has started anew", async () => {
+test("a socket with listeners is closed when its object has restarted", async () => {
   const socket = await open("/live/b");
   await ask(socket, "x");
   const live = env.Live.getByName("b");

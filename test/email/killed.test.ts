@@ -17,7 +17,7 @@ afterEach(async () => {
   for (const close of closes.splice(0).toReversed()) await close();
 });
 
-test("a mail that SMTP took is answered, once, whatever becomes of hosts", async () => {
+test("an accepted mail is answered once, whatever happens to hosts", async () => {
   const nats = await startNats();
   closes.push(() => nats.stop());
   const sink = await Sink.open();

@@ -94,7 +94,7 @@ class RawClient {
 const MAIL = { from: "a@x.org", to: "b@x.org", subject: "s", text: "t" };
 
 describe("the SMTP listener", () => {
-  test("a message that is cut in the middle is no message", async () => {
+  test("a truncated message is not accepted", async () => {
     const { port, mails } = await listen();
     const client = new RawClient(port);
     await client.hear();
@@ -118,7 +118,7 @@ describe("the SMTP listener", () => {
     expect(mails).toHaveLength(1);
   });
 
-  test("more recipients, or more messages a minute, than allowed are told to come later", async () => {
+  test("too many recipients or messages a minute are refused temporarily", async () => {
     const { port } = await listen({ recipientsMax: 2, messagesPerPeerPerMinute: 2 });
     const client = new RawClient(port);
     await client.hear();
@@ -191,7 +191,7 @@ describe("the SMTP listener", () => {
     expect(mails).toHaveLength(1);
   });
 
-  test("a module that never ends holds no sender for ever: it is told to come again", async () => {
+  test("a module that never ends does not block a sender: it gets a temporary error", async () => {
     const never = () => new Promise(() => undefined);
     const { port, log } = await listen({ handlerTimeoutMs: 50 }, undefined, never);
     expect((await deliver(port, MAIL)).response).toMatch(/^451 /);

@@ -72,7 +72,7 @@ describe("by signed headers", () => {
     return reasons;
   };
 
-  test("a signature is good until its age is past, and tells where home is", async () => {
+  test("a signature is valid until it expires, and names its agent", async () => {
     vi.useFakeTimers({ now: 1_000_000_000_000, toFake: ["Date"] });
     const headers = await signAgentHeaders("s3cret", "my-agent", "Name 1");
     expect(headers["X-Agent-Sig-Ts"]).toBe("1000000000");
@@ -156,7 +156,7 @@ describe("routing", () => {
       expect([name, mail.from, new TextDecoder().decode(mail.raw)]).toEqual(["made", "a@b.org", raw]); // prettier-ignore
     }
   });
-  test("a built message that no agent takes is told so, if it wants to know", async () => {
+  test("a message without an agent calls its own onNoRoute", async () => {
     const reasons: string[] = [];
     const built = { from: "a@b.org", to: "c@d.org", raw: "\r\n", setReject: (why: string) => void reasons.push(why) }; // prettier-ignore
     await routeAgentEmail(built, env, { resolver: async () => null });
@@ -168,7 +168,7 @@ describe("routing", () => {
       "Agent namespace 'Nope' not found in environment. Available agents: SupportAgent",
     );
   });
-  test("onNoRoute gets what no agent takes", async () => {
+  test("onNoRoute receives messages without an agent", async () => {
     const seen: AgentEmail[] = [];
     const mail = email("a@b.org");
     const resolver = async () => null;
@@ -209,7 +209,7 @@ describe("declared routes", () => {
 });
 
 describe("reading and writing heads", () => {
-  test("headers are unfolded, joined, and read past lines that are none", () => {
+  test("headers are unfolded, joined, and invalid lines skipped", () => {
     const raw = new TextEncoder().encode(
       "Subject: a\r\n  folded\r\nnonsense\r\nX-A: 1\nX-A: 2\r\n\r\nX-B: body",
     );

@@ -215,7 +215,7 @@ describe("mail by SMTP", () => {
     expect(letters).toHaveLength(2);
   });
 
-  test("one message for two agents runs on both; the same message again runs on none", async () => {
+  test("one message for two agents runs on both; a repetition runs on neither", async () => {
     const mail = {
       ...plain("a@example.com", "both", "<both@example.org>"),
       to: ["SupportAgent+Two-a@example.com", "SupportAgent+Two-b@example.com"],
@@ -253,7 +253,7 @@ describe("mail by SMTP", () => {
     await sink.got(1);
   });
 
-  test("what is no MIME at all arrives all the same; what is too large is refused", async () => {
+  test("a message without MIME structure is delivered; one that is too large is refused", async () => {
     const envelope = { from: "x@example.org", to: ["SupportAgent+Odd@example.com"] };
     const raw = Buffer.from(
       'no header\r\n: :\r\nContent-Type: multipart/mixed; boundary="\r\n\r\n\xff--',
@@ -266,7 +266,7 @@ describe("mail by SMTP", () => {
     expect(letters).toHaveLength(1);
   });
 
-  test("an onEmail that throws runs again, and its effects and its answer are there once", async () => {
+  test("an onEmail that throws runs again, and its effects and answer happen once", async () => {
     failing = 2;
     expect((await send(plain("SupportAgent+Again@example.com", "again"))).code).toBe(250);
     await lettersGot(1);
@@ -274,7 +274,7 @@ describe("mail by SMTP", () => {
     expect(events.filter((event) => event === "begin Again")).toHaveLength(3);
   });
 
-  test("an automatic message gets no answer; setReject in onEmail tells the sender; a forward leaves as it came", async () => {
+  test("an automatic message gets no answer; setReject in onEmail notifies the sender; a forward is sent unchanged", async () => {
     const to = "SupportAgent+Auto@example.com";
     await send({ ...plain(to, "out of office"), headers: { "Auto-Submitted": "auto-replied" } });
     await send({ ...plain(to, "forward me"), headers: { "X-Mark": "1" } });

@@ -111,7 +111,7 @@ describe("sendEmail", () => {
     expect(events).toContainEqual(["email:send", told]);
   });
 
-  test("without a binding it throws; one's own binding is called, with the signed headers", async () => {
+  test("without a binding it throws; a custom binding is called with the signed headers", async () => {
     await using t = await testAgents({ module });
     const writer = t.agent(Writer, "w");
     await expect(writer.writeWithout()).rejects.toThrow(/sendEmail: the binding is missing/);
@@ -121,7 +121,7 @@ describe("sendEmail", () => {
     expect(t.sends()).toHaveLength(0);
   });
 
-  test("what was not stored does not leave", async () => {
+  test("mail of a turn that is not stored is not sent", async () => {
     await using t = await testAgents({ module });
     await t
       .agent(Writer, "w")
@@ -207,7 +207,7 @@ describe("sendEmail", () => {
 });
 
 describe("replyToEmail", () => {
-  test("answers in the thread, each answer under an id of its own, made of the input", async () => {
+  test("answers in the thread, each answer under its own id, derived from the input", async () => {
     reply = {};
     await using t = await testAgents({ module });
     await t.email({ ...MAIL, headers: { "Message-ID": "<1@example.org>" } });
@@ -295,7 +295,7 @@ describe("replyToEmail", () => {
     expect((await t.deadLetters())[0]!.reason).toMatch(/line break/);
   });
 
-  test("an agent without onEmail logs what comes, and is not troubled", async () => {
+  test("an agent without onEmail logs incoming mail", async () => {
     class Deaf extends Agent {}
     const email = async (message: unknown, env: unknown) =>
       routeAgentEmail(message as AgentEmail, env, {

@@ -12,7 +12,7 @@ import { tempFolder } from "../kit/tempFolder.ts";
 const read = (given: Parameters<typeof mailSettings>[0], env: Record<string, string> = {}) =>
   mailSettings(given, { cwd: "/", env });
 
-test("what is not given is not set", () => {
+test("omitted options are not set", () => {
   expect(Object.values(read({})).every((value) => value === undefined)).toBe(true);
   expect(read({ smtpRelay: "" }).relayUrl).toBeUndefined();
 });

@@ -23,12 +23,12 @@ describe("errors of the platform", () => {
         expect(isPlatformTransientError(seen), String(seen)).toBe(true);
   });
 
-  it("one that moved with new code is told from one that can't be reached", () => {
+  it("a moved agent is distinguished from an unreachable one", () => {
     expect(isDurableObjectCodeUpdateReset(new AgentDiscarded())).toBe(true);
     expect(isDurableObjectCodeUpdateReset(new AgentUnreachable({ message: "x" }))).toBe(false);
   });
 
-  it("an app's own error is none of them, nor is a cause that cites itself", () => {
+  it("an app's error does not match, nor does a cyclic cause", () => {
     const circle = new Error("circle");
     circle.cause = circle;
     for (const error of [new TypeError("x"), circle, "text", undefined])

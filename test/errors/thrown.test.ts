@@ -24,7 +24,7 @@ test.each([
   expect(typeof stackOf(thrown)).toBe("string");
 }); // prettier-ignore
 
-test("an error without a stack has its message, and one that can't be read has none", () => {
+test("an error without a stack has its message, an unreadable one has none", () => {
   expect(stackOf(Object.assign(new Error("x"), { stack: undefined }))).toBe("x");
   expect(stackOf(withGetter("stack"))).toBe(UNREADABLE);
 });

@@ -60,7 +60,7 @@ describe("a planted violation is found:", () => {
     const inputs = ["k1", "k2", "k3"].map((key) => sent(key, 200));
     expect(checkExactlyOnce(inputs, [twice])).toEqual(["one k1 was done 2 times"]);
   });
-  test("an input that nobody sent", () => {
+  test("an input without a sender", () => {
     const inputs = ["k1", "k3"].map((key) => sent(key, 200));
     expect(checkExactlyOnce(inputs, [right])).toEqual(["one k2 was done and never sent"]);
   });

@@ -137,7 +137,7 @@ describe("an agent without a journal", () => {
     expect(await rig.events()).toEqual([]);
   });
 
-  test("tells nobody of its first event when its shard was lost as that was stored", async () => {
+  test("does not announce its first event when its shard was lost meanwhile", async () => {
     let renewed = (_held: boolean): void => undefined;
     rig.isStillOurs = new Promise((resolve) => (renewed = resolve));
     await rig.deliver(1);
@@ -154,7 +154,7 @@ describe("an agent without a journal", () => {
     expect(rig.left).toEqual(["ack 1", "answer 1 200 duplicate"]);
   });
 
-  test("tells of its first event once its lease, which was late, is renewed", async () => {
+  test("announces its first event once its late lease is renewed", async () => {
     let renewed = (_held: boolean): void => undefined;
     rig.isStillOurs = new Promise((resolve) => (renewed = resolve));
     await rig.deliver(1);
@@ -303,7 +303,7 @@ describe("one durable turn, one commit:", () => {
     expect(await turns()).toEqual([whole("key-1")]);
   });
 
-  test("a turn that takes longer is committed in its middle, and what others write within theirs is not", async () => {
+  test("a longer turn is committed in parts, without the writes of other running turns", async () => {
     const pauses: Record<string, number> = { "key-1": 500, "key-2": 20 };
     onInput = async (agent, text) => {
       if (text === "key-2") await wait(GATHER_MS - 10);
@@ -428,7 +428,7 @@ describe("repetition and failure", () => {
 });
 
 describe("attempts", () => {
-  test("an input whose agent is lost each time before it runs spends none, and is run in the end", async () => {
+  test("an input whose agent is lost before it runs spends no attempt, and runs eventually", async () => {
     rig.lose();
     rig.claim(2);
     rig.holding = true;

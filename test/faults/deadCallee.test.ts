@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.stop());
 
-test("an agent whose callee's host is killed hears of it, long before the call's deadline", async () => {
+test("a caller learns of its callee's killed host long before the call's deadline", async () => {
   const leases = await installation.ports.leases.list("shard.");
   const ofSecond = new Set(
     leases.filter(({ value }) => value === idOfSecond).map(({ key }) => key),

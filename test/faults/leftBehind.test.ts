@@ -169,7 +169,7 @@ describe("a Durable Object", () => {
     }
   });
 
-  test("has its hibernated socket, with attachment, tag and what it was told", async () => {
+  test("has its hibernated socket, with attachment, tag and messages", async () => {
     await Promise.all(guests.map((guest) => guest.say("after")));
     for (const [n, { answers, closed }] of guests.entries()) {
       const attachment = { name: `guest-${n}` };

@@ -40,7 +40,7 @@ import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const TTL_MS = 1_000;
 
-test("a call that a host hears past its lease is not asked again, unless it may be repeated", async () => {
+test("a call that reaches a host past its lease is not repeated, unless it is repeatable", async () => {
   const time = new VirtualTime();
   const connection = new MemoryBroker({ time }).connect("host");
   const subjects = new Subjects();
@@ -100,7 +100,7 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   expect((await asked)._tag).toBe("NoResponders");
 });
 
-test("a shard that was given up before its calls were answered is not waited for afterwards", async () => {
+test("a shard released before its calls were answered is not awaited afterwards", async () => {
   const time = new VirtualTime();
   const connection = new MemoryBroker({ time }).connect("host");
   const subjects = new Subjects();
@@ -195,7 +195,7 @@ test("a process whose server stores nothing goes to another, and not while one e
   }
 });
 
-test("a journal that has lost an event is not read past the hole, though the rest would apply", async () => {
+test("a journal with a gap is not read past it", async () => {
   const broker = new MemoryBroker({ time: new VirtualTime() });
   const journal = makeMemoryJournal(broker.connect("host"));
   const memory = await openSqliteDatabases({ folder: undefined });
@@ -229,7 +229,7 @@ test("a journal that has lost an event is not read past the hole, though the res
   memory.close();
 });
 
-test("a call whose agent is thrown away under it may have been done; one that had not begun was not", async () => {
+test("a started call whose agent is discarded may have been done; one that had not begun was not", async () => {
   const agentThat = (discardedWhen: "before" | "while it is stored") => {
     const agent = {
       discarded: discardedWhen === "before",
@@ -254,7 +254,7 @@ test("a call whose agent is thrown away under it may have been done; one that ha
   expect(before).not.toBeInstanceOf(CallInterrupted);
 });
 
-test("a trigger that a slow clock takes for early is not put off by all that the clock is slow", () => {
+test("a trigger that a slow clock considers early is delayed by seconds at most", () => {
   const putOff: number[] = [];
   const handle = { nak: (ms: number) => putOff.push(ms) } as object as InputHandle;
   // All of a scheduler that this needs: an agent whose clock is an hour slow.

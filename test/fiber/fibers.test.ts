@@ -83,7 +83,7 @@ const kill = async (rig: JobRig): Promise<void> => {
 };
 
 describe("runFiber", () => {
-  test("gives what its function gives; nothing of it is left", async () => {
+  test("returns what its function returns, and leaves no record", async () => {
     const rig = await make();
     bodies["add"] = async ({ stash, id, snapshot, signal }, agent) => {
       stash({ step: 1 });
@@ -127,7 +127,7 @@ describe("runFiber", () => {
     expect(rig.activeAgents).toBe(0);
   });
 
-  test("is told of when its host was killed, with what it stashed last, before onStart, without any call", async () => {
+  test("is recovered after its host was killed, with its last stash, before onStart, without a call", async () => {
     const rig = await make();
     bodies["research"] = async ({ stash }) => {
       stash({ step: 1 });
@@ -153,7 +153,7 @@ describe("runFiber", () => {
     ]); // prettier-ignore
   });
 
-  test("is told of at the next call at the latest, and may be begun again from there", async () => {
+  test("is recovered at the next call at the latest, and may be started again there", async () => {
     const rig = await make();
     const steps = (from: number): Body => async ({ stash }, agent) => {
       for (let step = from; step < 4; step++) {
@@ -180,7 +180,7 @@ describe("runFiber", () => {
     expect(await rig.call("w", "rows")).toEqual([]);
   });
 
-  test("begun in a recovery it takes the interrupted one's place, in one commit, with what that had stashed", async () => {
+  test("started in a recovery it replaces the interrupted one in one commit, and takes over its stash", async () => {
     const rig = await make();
     bodies["long"] = async ({ stash }) => {
       stash({ at: 7 });
@@ -276,7 +276,7 @@ describe("runFiber", () => {
     expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
   });
 
-  test("an alarm without a pause can't be had: the default is used, and the log says so", async () => {
+  test("an alarm interval of zero is replaced by the default, with a log line", async () => {
     class Hasty extends Worker {
       static override options = { keepAliveIntervalMs: 0 };
     }
@@ -321,7 +321,7 @@ describe("runFiber", () => {
     expect(recovered).toHaveLength(1);
   });
 
-  test("what is no name, and what is no JSON, is said", async () => {
+  test("an invalid name or value is an error that says which", async () => {
     const rig = await make();
     bodies["loop"] = ({ stash }) => {
       const loop: { me?: unknown } = {};
@@ -335,7 +335,7 @@ describe("runFiber", () => {
 });
 
 describe("startFiber", () => {
-  test("what goes on in its place has its metadata too, until it has some of its own", async () => {
+  test("its successor has its metadata until it sets its own", async () => {
     const rig = await make();
     bodies["work"] = () => sleep(rig, 1_000_000);
     recover = ({ name }, agent) => agent.begin(name);
@@ -432,7 +432,7 @@ describe("startFiber", () => {
     await expect(start(rig, "once", { fiberId: "" })).rejects.toThrow(/must not be blank/);
   });
 
-  test("waits for its end when it is told to; a failure is in the record, not thrown", async () => {
+  test("waits for its end with waitForCompletion; a failure is recorded, not thrown", async () => {
     const rig = await make();
     bodies["fail"] = async () => {
       await sleep(rig, 1_000);
@@ -481,7 +481,7 @@ describe("startFiber", () => {
     expect(await rig.call("w", "ask", "listFibers")).toEqual([]);
   });
 
-  test("interrupted, it becomes what onFiberRecovered gives", async () => {
+  test("interrupted, it becomes what onFiberRecovered returns", async () => {
     const rig = await make();
     const results: Record<string, FiberRecoveryResult | undefined> = {
       nothing: undefined,

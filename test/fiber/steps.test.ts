@@ -84,7 +84,7 @@ async function crashIn(step: string): Promise<void> {
 }
 
 describe("a step of a fiber", () => {
-  it("that is done is not run again by the fiber that goes on: its result is given back", async () => {
+  it("with a result is not run again by the successor: it returns the result", async () => {
     work = async (_worker, step) => [await step("one"), await step("one"), await step("two")];
     await crashIn("two");
     expect(await told()).toEqual([["one 1", "one 2", "two 2"]]);
@@ -169,7 +169,7 @@ describe("a step of a fiber", () => {
     expect(calls).toEqual([]);
   });
 
-  it("that runs when its fiber is cancelled is told by its signal, and leaves nothing", async () => {
+  it("that runs when its fiber is cancelled is aborted, and leaves nothing", async () => {
     let aborted = false;
     work = async (worker) =>
       worker.step("long", async ({ signal }) => {

@@ -200,7 +200,7 @@ it("a fiber that is given up names the steps that were done and not undone", asy
   expect(await agent().kept()).toBe(0);
 });
 
-it("hosts that end in one undo again and again leave it undone all the same", async () => {
+it("an undo that repeatedly ends its host is completed", async () => {
   latches["undo the charge"] = makeLatch();
   await agent().begin();
   for (let death = 1; death <= 3; death++) {

@@ -136,7 +136,7 @@ describe("a client's messages", () => {
     await until("ahead 2", "ahead 3", "ahead 4");
   });
 
-  test("go one at a time to a host of before, whose word has no number", async () => {
+  test("go one at a time to an older host, whose confirmations have no number", async () => {
     const { push, until, answer } = make();
     push(3);
     for (const n of [1, 2, 3]) {
@@ -146,7 +146,7 @@ describe("a client's messages", () => {
     await until();
   });
 
-  test("end with one that fails, ahead or alone: none is asked again", async () => {
+  test("end with one that fails, ahead or alone: none is repeated", async () => {
     const ahead = make();
     await ahead.begin();
     ahead.push(3);
@@ -197,7 +197,7 @@ describe("a client's messages", () => {
     expect(push(20, MIB)).toEqual(Array.from({ length: 20 }, (_, n) => n < 16));
   });
 
-  test("are not sent again before each that is out has its answer; then the first goes alone", async () => {
+  test("are not repeated before each sent one is answered; then the first goes alone", async () => {
     const { begin, push, sent, until, answer } = make();
     await begin();
     push(4);
@@ -260,7 +260,7 @@ describe("a client's messages", () => {
     expect(sent.length).toBeLessThan(10);
   });
 
-  test("of which one ends two hosts close their socket: none is sent any more, and the close is told", async () => {
+  test("of which one ends two hosts close their socket: no more are sent, and the close is reported", async () => {
     const { push, sent, state, messages, until, answer } = make();
     push(3);
     await until("alone 1");
@@ -281,7 +281,7 @@ describe("a client's messages", () => {
     expect(state).toMatchObject({ open: false, failure: undefined });
   });
 
-  test("of which one was out when its host was lost end there once their client has gone: it is dropped with all behind it, and the close is told", async () => {
+  test("of which one was sent to a lost host are dropped with all later ones once their client has left, and the close is reported", async () => {
     const { begin, push, sent, state, until, answer } = make();
     await begin();
     push(1);
@@ -341,7 +341,7 @@ describe("a client's messages", () => {
     await until("ahead 4");
   });
 
-  test("all come before the close, which is told once", async () => {
+  test("all precede the close, which is reported once", async () => {
     const { begin, push, state, messages, until, answer } = make();
     await begin();
     push(2);
@@ -357,7 +357,7 @@ describe("a client's messages", () => {
     await until();
   });
 
-  test("of a socket that its host has closed for good are dropped", async () => {
+  test("of a socket that its host has closed are dropped", async () => {
     const { begin, push, state, until, answer } = make();
     await begin();
     push(2);

@@ -142,7 +142,7 @@ describe("a call whose host is lost", () => {
     expect(call.now).toMatchObject({ reply: ANSWER });
   });
 
-  test("counts over all tries of who asks again, though none was out when the lease ended", async () => {
+  test("counts across a caller's retries, though none was pending when the lease ended", async () => {
     const { time, calls, host, outcome, suspected } = make();
     const call = outcome(askHost(calls, ID, CALL));
     for (let deaths = 0; deaths < 2; deaths++) {
@@ -191,7 +191,7 @@ describe("a call whose host is lost", () => {
     expect(suspected()).toEqual([false, false]);
   });
 
-  test("is not repeated for who has left", async () => {
+  test("is not repeated for a caller that has left", async () => {
     const { time, calls, host, outcome, heard } = make();
     host.comes();
     const caller = new AbortController();
@@ -206,7 +206,7 @@ describe("a call whose host is lost", () => {
     expect(heard).toHaveLength(1);
   });
 
-  test("is not repeated where the code that made it may have ended a host before", async () => {
+  test("is not repeated when its code may already have ended a host", async () => {
     const { time, calls, host, outcome, heard } = make({ any: true });
     host.comes();
     const call = outcome(calls.call(ID, CALL, HOW));
@@ -241,7 +241,7 @@ describe("a call whose host goes on", () => {
     expect(suspected().filter(Boolean)).toEqual([]);
   });
 
-  test("is no suspect because the broker was away for longer than leases live", async () => {
+  test("is not a suspect after a broker outage longer than a lease", async () => {
     const { time, connection, calls, host, outcome, suspected } = make();
     host.comes();
     const call = outcome(calls.call(ID, CALL, HOW));
@@ -257,7 +257,7 @@ describe("a call whose host goes on", () => {
     expect(suspected()).toEqual([false, false]);
   });
 
-  test("waits for a host as long as its deadline, and then was not done", async () => {
+  test("waits for a host until its deadline, and then was not done", async () => {
     const { time, calls, outcome } = make();
     const call = outcome(calls.call(ID, CALL, HOW));
     await time.advance(HOW.deadlineMs + SOON_MS);
@@ -293,7 +293,7 @@ describe("on one agent, a call that may have ended its host before", () => {
     expect(suspects.admitCall()).toBeTypeOf("function");
   });
 
-  test("is answered that it is not here where it is turned away, and so was not begun", async () => {
+  test("is answered notHere when it is refused, and was not begun", async () => {
     const { suspects } = open();
     const agent = {
       suspects, discarded: false, unblocked: () => Promise.resolve(),

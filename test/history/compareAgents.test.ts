@@ -69,7 +69,7 @@ test("a column that came, whatever objects have under its name", () => {
   expect(found.slice(1)).toEqual(["t[1].constructor: unset -> 2", "t[1].__proto__: unset -> 2"]);
 });
 
-test("of the queue what came anew, whatever its ids", () => {
+test("new queue items, whatever their ids", () => {
   const table = "CREATE TABLE svc_agents_queue (id, callback, payload)";
   const row = (id: string, payload: string) =>
     `INSERT INTO svc_agents_queue VALUES ('${id}', 'run', '${payload}')`;
@@ -81,7 +81,7 @@ test("of the queue what came anew, whatever its ids", () => {
   ]);
 });
 
-test("no more than a person reads", () => {
+test("at most what a person reads", () => {
   const many = (value: number) =>
     Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`f${n}`, value]));
   const lines = compare({ state: many(1) }, { state: { ...many(2), long: "x".repeat(1_000) } });

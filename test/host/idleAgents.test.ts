@@ -111,7 +111,7 @@ describe(`${AGENTS} agents that were touched once and are idle`, () => {
     expect(host.lines.filter(({ message }) => message === "shard lost")).toEqual([]);
   });
 
-  test("have what they were told, once", async () => {
+  test("have received each message once", async () => {
     const id = agentId("Touched", "30");
     const turns = [];
     for await (const { data } of installation.ports.journal.read(id, { fromSeq: 1 as never }))

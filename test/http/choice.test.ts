@@ -36,7 +36,7 @@ it("auto falls back on node:http where it does not load", async () => {
   }
 });
 
-it("a plain install is not warned; a binary that does not load is", async () => {
+it("warns of a binary that does not load, not of a plain install", async () => {
   const said: string[] = [];
   const say = (level: string) => (message: string) => void said.push(`${level}: ${message}`);
   const log = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };

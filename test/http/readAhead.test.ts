@@ -12,7 +12,7 @@ const ahead = (piece: unknown) => {
   return readAhead({ reader: stream.getReader(), next: undefined }, 1_000);
 };
 
-test("a body's stream of bytes that are there is read whole", async () => {
+test("a body that is already received is read whole", async () => {
   expect(await ahead(new Uint8Array([1, 2]))).toEqual({
     bytes: new Uint8Array([1, 2]),
     rest: undefined,

@@ -73,7 +73,7 @@ test("the state that a commit leads to is the one that a reader of its event com
   expect([...ways].toSorted()).toEqual(["clear", "set", "splice"]);
 });
 
-test("a commit that changes no state leaves it as it is", () => {
+test("a commit without a state change keeps the state", () => {
   const image = new AgentImage(ID);
   const common = { image, host: "h", epoch: 3 as Epoch, timeMs: 1 };
   const first = encodeCommit({ ...common, eventId: "1", turns: [turnOf(1, { kept: true })] });

@@ -60,14 +60,14 @@ describe("endLife", () => {
     expect(bareEnd(last)).toEqual(head);
   });
 
-  it("takes the journal's own epoch where nobody owns the agent", async () => {
+  it("uses the journal's epoch for an unowned agent", async () => {
     const { journal, append, end } = setUp();
     await append(eventOf(3), NONE);
     await end(undefined);
     expect(decodeEvent((await journal.last(ID))!.data).head.epoch).toBe(3);
   });
 
-  it("does nothing where it was done, or where there is no journal", async () => {
+  it("does nothing if already ended, or without a journal", async () => {
     const { append, end } = setUp();
     expect(await end(5)).toBe(0);
     await append(eventOf(3), NONE);
@@ -75,7 +75,7 @@ describe("endLife", () => {
     expect(await end(7)).toBe(seq);
   });
 
-  it("a destroy() is not it: its event names the turn", async () => {
+  it("a destroy() does not count: its event names the turn", async () => {
     const { journal, append, end } = setUp();
     const turns = [{ cause: { kind: "rpc", type: "destroy" } }] as const;
     const destroyed = await append(eventOf(3, { kind: "destroyed", turns: [...turns] }), NONE);
@@ -90,7 +90,7 @@ describe("endLife", () => {
     expect((await journal.last(ID))!.seq).toBe(seq);
   });
 
-  it("comes after an event that an older owner stores meanwhile, and gives up when that does not end", async () => {
+  it("follows an older owner's events, and gives up if they do not end", async () => {
     const { journal, append, end } = setUp();
     await append(eventOf(3), NONE);
     const disturbed = (times: number): EndLifeOptions["journal"] => ({

@@ -4,7 +4,7 @@ import { jsonText, LEVELS_MAX } from "../../core/journal/jsonText.ts";
 const nested = (levels: number, inner: unknown = 0): unknown =>
   Array.from({ length: levels }).reduce<unknown>((value) => [value], inner);
 
-test("as many levels as there may be are taken, and no more", () => {
+test("accepts the maximum of levels, and no more", () => {
   expect(jsonText(nested(LEVELS_MAX), "it")).toHaveLength(2 * LEVELS_MAX + 1);
   expect(() => jsonText(nested(LEVELS_MAX + 1), "it")).toThrow(
     new RangeError(
@@ -14,7 +14,7 @@ test("as many levels as there may be are taken, and no more", () => {
   expect(() => jsonText({ a: nested(LEVELS_MAX) }, "it")).toThrow(RangeError);
 });
 
-test("brackets in strings are no levels, whatever is escaped before them", () => {
+test("brackets in strings do not count, whatever escapes precede them", () => {
   const brackets = "[{".repeat(LEVELS_MAX);
   for (const value of [brackets, `"${brackets}`, `\\"${brackets}`, `${brackets}\\`, `\\\\${brackets}"`])
     expect(JSON.parse(jsonText([value, { [value]: 1 }], "it")!)).toEqual([value, { [value]: 1 }]);

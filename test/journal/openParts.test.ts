@@ -40,7 +40,7 @@ const parts = (...events: ReadonlyArray<Partial<JournalHead>>): unknown =>
 
 const PART = { turns: [webhook("a", { ...begun, ...set })], part: true } as const;
 
-describe("the parts that the next owner takes back", () => {
+describe("the parts that the next owner undoes", () => {
   test("are those at the journal's end, from the first of them", () => {
     expect(parts(PART)).toEqual([1, [["a", "webhook"]]]);
     expect(parts({ turns: [webhook("z", set)] }, PART, PART)).toEqual([2, [["a", "webhook"]]]);

@@ -78,7 +78,7 @@ describe("an agent's file", () => {
     return { id, events };
   };
 
-  it("gives back what was written into it", () => {
+  it("returns what was written", () => {
     const { id, events } = read(lines);
     expect(id).toEqual(agentId("Repo", "ü 大"));
     expect(events).toHaveLength(3);

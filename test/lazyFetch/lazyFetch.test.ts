@@ -134,7 +134,7 @@ describe("a lazy request", () => {
     );
   });
 
-  test("has the signal that it was given, whoever looks at it first, and so has the platform's request behind it", () => {
+  test("has its signal, as does the platform's request behind it, in any order of reads", () => {
     for (const looksFirst of [true, false])
       for (const method of ["GET", "PURGE"]) {
         const caller = new AbortController();
@@ -194,7 +194,7 @@ describe("the bytes of a lazy request", () => {
     expect(() => new Request(request)).toThrow(TypeError);
   });
 
-  test("are not there to take when there is none, or somebody else has looked", async () => {
+  test("are not available without a body, or after another reader", async () => {
     const bare = LazyRequest.make("http://x/", { ...init, body: null });
     expect([LazyRequest.take(bare), LazyRequest.take(bare), bare.bodyUsed]).toEqual([
       null,
@@ -332,7 +332,7 @@ describe("what code can see of a lazy object", () => {
   const lazy = new Response("x");
   const made = LazyRequest.make("http://localhost/", { method: "GET", headers: [], body: null });
 
-  test("its prototype is derived from the platform's, and it has no fields of its own", () => {
+  test("its prototype derives from the platform's, and it has no own fields", () => {
     for (const [object, Class] of [
       [lazy, Response],
       [made, Request],

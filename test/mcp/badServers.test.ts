@@ -100,7 +100,7 @@ describe("a server that", () => {
   test("is not there", () =>
     fails("http://127.0.0.1:9/mcp", UNREACHABLE, "absent", /ECONNREFUSED/));
 
-  test("answers with an error of its own, or with what is no protocol", async () => {
+  test("answers with its own error, or violates the protocol", async () => {
     const broken = await serve({}, (_request, response) => response.writeHead(503).end("\u0007down\n".repeat(400))); // prettier-ignore
     await fails(broken.url, UNREACHABLE, "broken", /down/);
     const page = await serve({}, (_request, response) => reply(response, "<html>hi</html>", "text/html")); // prettier-ignore
@@ -124,7 +124,7 @@ describe("a server that", () => {
     await fails(cut.url, UNREACHABLE, "cut", /terminated|aborted|cut|closed|ECONNRESET/i);
   });
 
-  test("lies about its tools: what is no tool, and more of them than anybody wants", async () => {
+  test("lists invalid tools, and too many of them", async () => {
     const liar = await serve({ "tools/list": say({ tools: [{ name: 7 }] }) });
     await fails(liar.url, /could not list its tools/, "liar");
     const big = await serve({ "tools/list": say({ tools: [{ name: "t", description: "x".repeat(3_000_000), inputSchema: { type: "object" } }] }) }); // prettier-ignore
@@ -153,7 +153,7 @@ describe("a server that", () => {
     await fails(events.url, UNREACHABLE, "flood-events", /too large/);
   });
 
-  test("hangs in a call: the call ends by its time limit, the next one is asked all the same", async () => {
+  test("hangs in a call: the call times out, the next one is sent", async () => {
     let calls = 0;
     const server = await serve({
       "tools/call": (message, response) => {
@@ -169,7 +169,7 @@ describe("a server that", () => {
     expect(await rpc(socket, "call", "h", "t", {})).toMatchObject({ content: [{ text: "late" }] });
   });
 
-  test("hangs in the handshake: others of the agent are not held back, and it can be given up", async () => {
+  test("hangs in the handshake: the agent's other servers are not delayed, and it can be removed", async () => {
     const hanging = await serve({ initialize: hang });
     const good = await serve({});
     const socket = await open("handshake");
@@ -180,7 +180,7 @@ describe("a server that", () => {
     expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
   });
 
-  test("is removed while it is tried again and again is not tried any more", async () => {
+  test("removed during its retries is not retried", async () => {
     let tries = 0;
     const server = await serve({}, (_request, response) => {
       tries++;
@@ -255,7 +255,7 @@ describe("an address", () => {
     expect(addressGuard(new URL(url), SERVED).allows("127.0.0.1")).toBe(false);
   }); // prettier-ignore
 
-  test("of this machine is for servers that are named by it: none from outside can send us there", () => {
+  test("of this machine is only for servers named by it: others can't redirect to it", () => {
     const outside = addressGuard(new URL("https://example.com/mcp"), DEV);
     const inside = addressGuard(new URL("http://localhost:1/mcp"), DEV);
     for (const url of ["http://127.0.0.1/", "http://localhost/", "http://[::1]/"]) {

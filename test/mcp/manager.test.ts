@@ -143,7 +143,7 @@ describe("the manager", () => {
     expect(mcp.tools.map(({ name }) => name)).not.toContain("trigger-elicitation-request");
   });
 
-  test("gives the ai package tools that its generateText runs", async () => {
+  test("returns tools that the ai package's generateText runs", async () => {
     expect(await rpc(await open("generate"), "generate", everything.url)).toMatchObject({
       text: "done",
       results: [{ content: [{ type: "text", text: "Echo: from a model" }] }],

@@ -63,7 +63,7 @@ const ready = (socket: TestSocket) =>
   untilMcp(socket, "it is ready", ({ servers }) => servers["secrets"]?.state === "ready");
 
 describe("a server that wants OAuth", () => {
-  test("is authenticating, with the address to go to; after the callback its tools are there", async () => {
+  test("is authenticating, with its authorization URL; after the callback its tools are available", async () => {
     const socket = await open("flow");
     const added = await add(socket);
     expect(added).toMatchObject({ id: "secrets", state: "authenticating" });
@@ -122,7 +122,7 @@ describe("a server that wants OAuth", () => {
     expect(mcp.servers["secrets"]?.state).toBe("ready");
   });
 
-  test("renews a token that is not valid any more, and asks for consent when it can't", async () => {
+  test("renews an expired token, and asks for consent if it can't", async () => {
     const socket = await open("renewed");
     const { authUrl } = await add(socket);
     await get(await server.consent(authUrl));
@@ -141,7 +141,7 @@ describe("a server that wants OAuth", () => {
 });
 
 describe("a callback", () => {
-  test("without a state of ours changes nothing, and is no business of onRequest where it is to the callback's URL", async () => {
+  test("with an unknown state changes nothing, and does not reach onRequest on the callback's URL", async () => {
     const socket = await open("forged");
     const { authUrl } = await add(socket);
     await rpc(socket, "redirects", { successRedirect: "/done", errorRedirect: "/failed" });
@@ -228,13 +228,13 @@ describe("what is kept for OAuth", () => {
     expect(await provider.codeVerifier()).toBe("one");
   });
 
-  test("states that nobody comes back with do not pile up", async () => {
+  test("unused states do not accumulate", async () => {
     const { provider, values } = make();
     for (let n = 0; n < 100; n++) await provider.state();
     expect([...values.keys()].filter((key) => key.includes("/state/"))).toHaveLength(16);
   });
 
-  test("an address that a browser would run is no way to an authorization", () => {
+  test("an executable URL is refused as an authorization URL", () => {
     const { provider } = make();
     expect(() => provider.redirectToAuthorization(new URL("javascript:alert(1)"))).toThrow(
       TypeError,

@@ -45,7 +45,7 @@ interface ToolResult {
 
 describe("the reference server", () => {
   test.each(["streamable-http", "sse"] as const)(
-    "over %s: tools, prompts and resources are there and work",
+    "over %s: tools, prompts and resources work",
     async (type) => {
       // prettier-ignore
       const { url } = type === "sse" ? sse : streamable;
@@ -101,7 +101,7 @@ describe("the reference server", () => {
 });
 
 describe("clients", () => {
-  test("are told at every change, and the whole when they connect", async () => {
+  test("receive every change, and the whole list when they connect", async () => {
     const socket = await open("told");
     expect(mcpFrames(socket)).toEqual([{ servers: {}, tools: [], prompts: [], resources: [] }]);
     const { id } = await rpc<{ id: string }>(socket, "add", "T", streamable.url);
@@ -146,7 +146,7 @@ describe("clients", () => {
 });
 
 describe("a server", () => {
-  test("is there again after the agent hibernated", async () => {
+  test("is reconnected after hibernation", async () => {
     // A host of its own: what hibernates on it is this agent.
     const { host, url: base } = await systems.start({ agents: { ToolAgent } });
     const socket = await TestSocket.open(`${base}/agents/tool-agent/sleeper`);

@@ -85,19 +85,22 @@ const WRONG: ReadonlyArray<readonly [what: string, sent: Sent, status: number, e
 ];
 
 describe("a client that sends", () => {
-  it.each(WRONG)("%s is told so, and the session goes on", async (_what, sent, status, error) => {
-    const answer = await send(sent);
-    expect(await answer.text()).toMatch(error);
-    expect(answer.status).toBe(status);
-    await goesOn();
-  });
+  it.each(WRONG)(
+    "%s is an error, and the session continues",
+    async (_what, sent, status, error) => {
+      const answer = await send(sent);
+      expect(await answer.text()).toMatch(error);
+      expect(answer.status).toBe(status);
+      await goesOn();
+    },
+  );
 
   it.each([
     ["no JSON", "{", /-32700.*Parse error/],
     ["a request", JSON.stringify(LIST), /-32000.*Mcp-Session-Id header is required/],
     ["a batch of none", "[]", /-32000.*Mcp-Session-Id header is required/],
     ["two messages of which one begins a session", JSON.stringify([INITIALIZE, { ...LIST, id: 2 }]), /-32600.*[Oo]nly one initialization/], // prettier-ignore
-  ])("%s without a session is told so", async (_what, body, error) => {
+  ])("%s without a session is an error", async (_what, body, error) => {
     const headers = {
       accept: "application/json, text/event-stream",
       "content-type": "application/json",

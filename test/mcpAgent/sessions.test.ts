@@ -67,7 +67,7 @@ describe("a session over streamable HTTP", () => {
     expect((await answered).at(-1)!.data).toContain("decline: 1");
   });
 
-  it("that nobody has begun is 404, and a request without one that begins none is 400", async () => {
+  it("that is unknown is 404, and a request without one that does not initialize is 400", async () => {
     const call = { jsonrpc: "2.0", id: 1, method: "tools/list" };
     expect((await post(url, call, "nobody-knows-it")).status).toBe(404);
     expect((await post(url, call)).status).toBe(400);
@@ -112,7 +112,7 @@ describe("a stream that broke", () => {
     expect(JSON.parse(events[0]!.data)).toMatchObject({ id: 1, result: { serverInfo: { name: "counter" } } }); // prettier-ignore
   });
 
-  it("of another session is not told", async () => {
+  it("of another session is not delivered", async () => {
     const [a, b] = [await post(url, INITIALIZE), await post(url, INITIALIZE)];
     const [event] = await eventsOf(a);
     const answer = await fetch(url, {
@@ -143,7 +143,7 @@ describe("the older transport", () => {
     await client.close();
   });
 
-  it("a message for a stream that is not there is 404", async () => {
+  it("a message for an unknown stream is 404", async () => {
     const answer = await post(`${system.url}/sse/message?sessionId=nobody`, INITIALIZE);
     expect(answer.status).toBe(404);
   });
@@ -166,7 +166,7 @@ describe("the route", () => {
     await expect(CounterMcp.serve("/").fetch(begin("/other"), {})).rejects.toThrow(/no agent binding/); // prettier-ignore
   });
 
-  it("says which binding is not there, and which transports there are", () => {
+  it("names the missing binding, and the transports that exist", () => {
     const request = new Request(url, { method: "POST", body: JSON.stringify(INITIALIZE) });
     const route = CounterMcp.serve("/mcp", { binding: "NoSuch" });
     return Promise.all([

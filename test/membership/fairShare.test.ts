@@ -33,7 +33,7 @@ const countsOf = (holders: ReadonlyArray<string | undefined>, hosts: ReadonlyArr
   hosts.map((host) => holders.filter((holder) => holder === host).length);
 
 describe("the fair share", () => {
-  test("whoever has what at first, all shards end up owned and none has two more than another", () => {
+  test("from any distribution all shards become owned, and no host has two more than another", () => {
     const worlds = fc.record({ shards: fc.integer({ min: 1, max: 40 }), hosts: fc.integer({ min: 1, max: 7 }) }); // prettier-ignore
     fc.assert(
       fc.property(worlds, fc.infiniteStream(fc.nat(8)), ({ shards, hosts }, picks) => {

@@ -45,12 +45,12 @@ describe("the owner of a shard", () => {
     expect(of(epochOf(7), { value: "a", revision: 9 })).toBe("a");
   });
 
-  test("is nobody when the watch has said that this host's lease is over", () => {
+  test("is nobody once the watch reports the end of this host's lease", () => {
     expect(of(epochOf(7), { value: undefined, revision: 7 })).toBeUndefined();
     expect(of(epochOf(7), { value: undefined, revision: 8 })).toBeUndefined();
   });
 
-  test("is whom the watch names, and nobody where that is this host without a lease", () => {
+  test("is whom the watch names, and nobody if that is this host without a lease", () => {
     expect(of(undefined, { value: "b", revision: 5 })).toBe("b");
     expect(of(epochOf(7), { value: "b", revision: 8 })).toBe("b");
     expect(of(undefined, { value: "a", revision: 5 })).toBeUndefined();
@@ -256,7 +256,7 @@ describe("a host whose leases are lost by the broker", () => {
     );
   });
 
-  test("is not ready, and says so, while a shard is somebody's lease that nobody renews", async () => {
+  test("is not ready while a shard's lease is not renewed", async () => {
     await withHost(
       (leases) => ({
         claim: (key, value) =>

@@ -69,7 +69,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect((await loader.load(put("server.ts", COUNTER))).value).toEqual([8, 43]);
   });
 
-  it("loaded again it gives fresh code, of its imports too", async () => {
+  it("loaded again it has fresh code, of its imports too", async () => {
     const file = put("server.ts", COUNTER);
     put("lib/step.ts", "export const step = 1;");
     expect((await loader.load(file)).value).toEqual([1, 43]);
@@ -79,7 +79,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect((await loader.load(file)).value).toEqual([2, 53]);
   });
 
-  it("a copy of agents in the module's node_modules is not used: there is one Agent in a process", async () => {
+  it("a copy of agents in the module's node_modules is not used: a process has one Agent", async () => {
     put("node_modules/agents/package.json", `{"name":"agents","exports":"./index.js"}`);
     put("node_modules/agents/index.js", `throw new Error("the wrong copy")`);
     put("lib/step.ts", "export const step = 1;");
@@ -133,7 +133,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect((await loader.load(other)).error!.message).toMatch(/not-installed.*npm install/);
   });
 
-  it("a path that is no file says so", async () => {
+  it("a path without a file is an error that names it", async () => {
     expect((await loader.load(at("nope.ts"))).error!.message).toBe(
       `${at("nope.ts")}: no such file. Use the path of the module that exports your agents`,
     );

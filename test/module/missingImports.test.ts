@@ -64,7 +64,7 @@ describe("the list of what the reference has", () => {
     expect(both.filter((entry) => REFERENCE_NAMES[entry] === undefined)).toEqual([]);
   });
 
-  it("has nothing to say of what is not in it", () => {
+  it("ignores what is not in it", () => {
     const all = new Set(Object.values(REFERENCE_NAMES).flat());
     const entries = new Set(REFERENCE_ENTRIES.map((path) => `agents/${path}`));
     expect(Object.keys(INSTEAD).filter((key) => !all.has(key) && !entries.has(key))).toEqual([]);
@@ -130,7 +130,7 @@ describe("a module that imports what the reference has and we have not", () => {
     expect(text.startsWith(`${join(folder, "deep.ts")}: `)).toBe(true);
   });
 
-  it("what neither has is not said to be the reference's", async () => {
+  it("what neither package has is not attributed to the reference", async () => {
     const name = put("typo.ts", `import { Agnet } from "agents";\nexport const x = Agnet;`);
     expect(await messageOf(name)).toBe(
       `${name}:1: "agents" has no Agnet. If it is a type, write \`import type\``,

@@ -47,7 +47,7 @@ it("a change of any watched file is reported once, other files are not", async (
   await seen([["lib/b.ts"]]);
 });
 
-it("what was saved between the load and the watch is reported, what was before the load is not", async () => {
+it("reports a save between load and watch, and none before the load", async () => {
   const sinceMs = 1_000_000;
   utimesSync(at("lib/b.ts"), sinceMs / 1000, sinceMs / 1000);
   startSince(sinceMs, ["a.ts", "lib/b.ts", "absent.ts"]);
@@ -89,7 +89,7 @@ it("a change between two lists of one file is not lost", async () => {
   await seen([["a.ts"]]);
 });
 
-it("a file in a folder that can't be watched is looked at all the same", async () => {
+it("a file in a folder that can't be watched is polled", async () => {
   start("a.ts", "later/c.ts");
   mkdirSync(at("later"));
   writeFileSync(at("later/c.ts"), "1");

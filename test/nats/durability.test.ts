@@ -36,7 +36,7 @@ describe("acknowledged is on disk", () => {
     );
   });
 
-  test("not where one that answers syncs later, whoever is away", () => {
+  test("not if one that answers syncs later", () => {
     const durability = judge(THREE, answersOf({ a: true, b: false }), 3);
     expect(durability).toMatchObject({
       _tag: "Weak",
@@ -45,8 +45,8 @@ describe("acknowledged is on disk", () => {
   });
 });
 
-describe("it is not known", () => {
-  test("when those that answer are no majority of a stream's copies", () => {
+describe("it is unknown", () => {
+  test("when those that answer are a minority of a stream's copies", () => {
     expect(judge(THREE, answersOf({ a: true }), 3)._tag).toBe("Unknown");
     const apart = [
       ["a", "b", "c"],
@@ -56,7 +56,7 @@ describe("it is not known", () => {
     expect(judge([["a"]], answersOf({ b: true }), 1)._tag).toBe("Unknown");
   });
 
-  test("when nobody answers: the account may not ask", () => {
+  test("when no server answers: the account may not ask", () => {
     expect(judge(THREE, new Map(), 3)).toMatchObject({
       _tag: "Unknown",
       why: expect.stringContaining("allow this account to request"),

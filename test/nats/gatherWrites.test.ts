@@ -66,7 +66,7 @@ test("what a pass of the event loop publishes goes out in one write, in order; a
   }
 });
 
-test("a client that looks different inside is left as it is", () => {
+test("a client with other internals is left unchanged", () => {
   for (const other of [{}, { protocol: {} }, { protocol: { flushPending: () => undefined } }])
     expect(gatherWrites(other as never)).toBeUndefined();
 });

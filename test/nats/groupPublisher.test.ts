@@ -70,7 +70,7 @@ test("when many come, those under way end first, then the rest is one batch, and
   expect(seen()).toEqual([]);
 });
 
-test("no more go by themselves at once than a batch needs", async () => {
+test("at most as many are sent singly at once as a batch needs", async () => {
   const { give, end, seen } = make();
   await give(7);
   await give(7);
@@ -102,7 +102,7 @@ test("a refused batch goes message by message, and then what waits goes on", asy
   expect(seen()).toEqual(alone(3));
 });
 
-test("what is given up before it is sent is not sent", async () => {
+test("what is abandoned before it is sent is not sent", async () => {
   const { give, end, seen, outcomes } = make();
   const stop = new AbortController();
   await give(9);

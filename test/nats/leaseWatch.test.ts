@@ -92,7 +92,7 @@ function watchOf() {
   };
 }
 
-test("a lease that is renewed while a round's list is sent is not gone", async () => {
+test("a lease renewed while a round's list is sent is not lost", async () => {
   const { round, send, told } = watchOf();
   await round(2);
   send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });

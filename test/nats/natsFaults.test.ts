@@ -313,7 +313,7 @@ describe("nats, faults", () => {
     stop.abort();
   });
 
-  it("a lease that is not renewed is over for a watch, also where its replica never expires it", async () => {
+  it("an unrenewed lease ends for a watch, also if its replica never expires it", async () => {
     await healed();
     const admin = await openConnection({ servers: backend.server.url }, () => undefined);
     const { api, subjects } = await openNats(admin, new Subjects());

@@ -125,7 +125,7 @@ describe("an inbox that takes scheduled messages", () => {
     });
   });
 
-  it("is not replaced under a host that runs", async () => {
+  it("is not replaced while a host runs", async () => {
     const old = await olderInstallation("alive");
     const leases = makeNatsLeases(old);
     const claimed = await leases.claim("host.h1", "h1");

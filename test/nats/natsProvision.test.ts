@@ -87,7 +87,7 @@ describe("provisioning", () => {
     expect((await open(subjects, { leaseTtlMs: 2_000 })).leaseTtlMs).toBe(2_000);
   });
 
-  it("gives an installation of an older release the bucket of gateways' leases, with its TTL", async () => {
+  it("creates the bucket of gateways' leases, with its TTL, for an older installation", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects, { leaseTtlMs: 3_000 });
     const gateways = `KV_${subjects.bucket.gateways}`;
@@ -135,7 +135,7 @@ describe("provisioning", () => {
     expect(await inboxes[1]?.depth()).toBe(0);
   });
 
-  it("takes timers in a stream of their own: they are no inputs until they fire", async () => {
+  it("keeps timers in their own stream: they become inputs when they fire", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects, { shards: 1 });
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
@@ -178,7 +178,7 @@ describe("provisioning", () => {
     expect((await bucket.get("shard.1"))?.string()).toBe("h1");
   });
 
-  it("finds a blob whose bytes were changed, and says so", async () => {
+  it("detects a blob whose bytes were changed", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects);
     const blobs = makeNatsBlobs(nats);
@@ -196,7 +196,7 @@ describe("provisioning", () => {
     await expect(blobs.get("x")).rejects.toMatchObject({ _tag: "CorruptFrame" });
   });
 
-  it("natsLayer gives all ports in one go, and closes the connection with its scope", async () => {
+  it("natsLayer provides all ports, and closes the connection with its scope", async () => {
     const layer = natsLayer({
       servers: used.server.url,
       namespace: "layered",

@@ -124,7 +124,7 @@ describe("stream groups", () => {
     expect(consumers).toEqual([0, 0, 1, 0]);
   });
 
-  it("is said once: another number is refused, none takes what is there, all at once agree", async () => {
+  it("is set once: another number is refused, an omitted one is read, concurrent calls agree", async () => {
     const subjects = newNamespace();
     const all = await Promise.all(
       Array.from({ length: 4 }, () => open(subjects, { shards: 8, streamGroups: GROUPS })),
@@ -139,7 +139,7 @@ describe("stream groups", () => {
       });
   });
 
-  it("has to divide the shards, those that are there", async () => {
+  it("must divide the existing shards", async () => {
     const subjects = newNamespace();
     await open(subjects, { shards: 9, streamGroups: 3 });
     expect(await open(subjects, { streamGroups: 3 })).toMatchObject({ shards: 9 });

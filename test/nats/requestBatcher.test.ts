@@ -81,7 +81,7 @@ describe("batches of requests", () => {
     await close();
   });
 
-  test("who asks now and then is offered none", async () => {
+  test("a caller that asks rarely is offered none", async () => {
     const [host, once] = [await open(), await open()];
     const { close } = await echo(host, "seldom.>");
     for (let n = 0; n < 10; n++) await ask(once, "seldom.x", "x");
@@ -121,7 +121,7 @@ describe("batches of requests", () => {
     await second.close();
   });
 
-  test("a process that is gone: its batches reach nobody, each request is told so at once", async () => {
+  test("a missing process: its batches arrive nowhere, and each request fails at once", async () => {
     const [host, next, gateway] = [await open(), await open(), await open()];
     await echo(host, "gone.>");
     await echo(host, "gone-too.>");
@@ -139,7 +139,7 @@ describe("batches of requests", () => {
     expect(await ask(gateway, "gone-too.x", "a")).toBe("next: gone-too.x a");
   });
 
-  test("a process that ends leaves nobody waiting who has just asked", async () => {
+  test("a process that ends leaves no request waiting", async () => {
     const gateway = await open();
     for (let round = 0; round < 3; round++) {
       const host = await open();
@@ -155,7 +155,7 @@ describe("batches of requests", () => {
     }
   });
 
-  test("who does not answer is not asked alone again, nor who may be another by the requests' signal", async () => {
+  test("a process that does not answer, or may be a new one, is not asked singly again", async () => {
     const [frozen, owner, gateway] = [await open(), await open(), await open()];
     for (const pattern of ["late.>", "lost.>"]) {
       const subject = pattern.replace(">", "x");
@@ -263,7 +263,7 @@ describe("a batch's entries", () => {
     };
   };
 
-  test("are read as they were written, and of a damaged batch no more than was", () => {
+  test("are read as written, and from a damaged batch at most what was intact", () => {
     fc.assert(
       fc.property(fc.array(entry, { maxLength: 8 }), fc.nat(), (entries, cut) => {
         const batch = batchOf(entries);

@@ -88,7 +88,7 @@ test("a reader that takes nothing is asked nothing more for", async () => {
   expect(asked.map(({ query }) => query.seq)).toEqual([3, 6, 7]);
 });
 
-test("no more is asked for than the range has, and what comes past it is not given", async () => {
+test("requests at most the range, and drops what exceeds it", async () => {
   const { asked, inbox } = scripted();
   const reading = new StreamReading(inbox, "S", "s", { fromSeq: 3, toSeq: 4 });
   expect(asked[0]!.query.batch).toBe(2);
@@ -100,7 +100,7 @@ test("no more is asked for than the range has, and what comes past it is not giv
   expect(asked).toHaveLength(1);
 });
 
-test("the broker goes away: what has come is given, then it says so; before anything has come it says so at once", async () => {
+test("the broker disappears: received messages are delivered before the error; without any the error comes at once", async () => {
   let isUp = true;
   const { asked, inbox } = scripted(() => isUp);
   const reading = new StreamReading(inbox, "S", "s", range);
@@ -112,7 +112,7 @@ test("the broker goes away: what has come is given, then it says so; before anyt
   await expect(new StreamReading(inbox, "S", "s", range).take()).rejects.toThrow(/notSent/);
 });
 
-test("whoever reads no more has its request forgotten", () => {
+test("an abandoned read drops its request", () => {
   const { asked, inbox } = scripted();
   new StreamReading(inbox, "S", "s", range).cancel();
   expect(asked[0]!.forgotten).toBe(true);

@@ -214,7 +214,7 @@ describe("the official release", () => {
     expect(readdirSync(join(folder.path, "cache"))).toEqual([]);
   });
 
-  test("a platform without a release is told so", async () => {
+  test("a platform without a release is an error", async () => {
     const release = await serveRelease("linux-386");
     const error = await findFailure(
       bareMachine({}, { platform: "linux", arch: "mips", releaseUrl: release.url }),

@@ -30,7 +30,7 @@ test("a test server keeps its streams and its port through kill -9 and restart",
   expect(existsSync(nats.storeDir)).toBe(false);
 });
 
-test("a frozen test server answers nobody until it is thawed", async () => {
+test("a frozen test server does not answer until it is thawed", async () => {
   const nats = await startNats();
   const connection = await connect({ servers: nats.url });
   try {

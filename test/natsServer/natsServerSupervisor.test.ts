@@ -174,7 +174,7 @@ describe("while the scope is open", () => {
     },
   );
 
-  test("a second start on a folder in use is refused and does the first no harm", async () => {
+  test("a second start on a folder in use is refused and leaves the first running", async () => {
     const { server } = await open();
     await store(server.url);
     const error = await open().catch((cause: unknown) => cause);
@@ -185,7 +185,7 @@ describe("while the scope is open", () => {
     expect(await storedMessages(server.url)).toBe(1);
   });
 
-  test("only with syncAlways is the server told to sync each message", async () => {
+  test("the server syncs each message only with syncAlways", async () => {
     const { server } = await open({ syncAlways: true });
     expect(readFileSync(join(folder.path, "server.conf"), "utf8")).toContain(
       "sync_interval: always",
@@ -222,7 +222,7 @@ describe("ports and binaries that do not work", () => {
     return { port: (stranger.address() as AddressInfo).port, free: () => stranger.close() };
   }
 
-  test("a given port that is taken is an error that says so", async () => {
+  test("a given port in use is an error", async () => {
     const stranger = await occupy();
     const error = await open({ port: stranger.port }).catch((cause: unknown) => cause);
     stranger.free();
@@ -262,7 +262,7 @@ describe("when we are killed with -9", () => {
     expect(await storedMessages(next.server.url)).toBe(1);
   });
 
-  test("the server goes without anybody coming after us", async () => {
+  test("the server stops without a successor", async () => {
     const { child, pid } = await openApart();
     expect(isGone(pid)).toBe(false);
     await killHard(child);

@@ -29,9 +29,12 @@ describe("an address", () => {
   test.each(PUBLIC)("%s is public", (address) => {
     expect(isPublicAddress(address)).toBe(true);
   });
-  test.each(["", "example.com", "1.2.3", "1.2.3.4.5", "0x7f000001"])("%j is none", (address) => {
-    expect(isPublicAddress(address)).toBe(false);
-  });
+  test.each(["", "example.com", "1.2.3", "1.2.3.4.5", "0x7f000001"])(
+    "%j is not an address",
+    (address) => {
+      expect(isPublicAddress(address)).toBe(false);
+    },
+  );
 });
 
 describe("a POST", () => {
@@ -122,7 +125,7 @@ describe("a POST", () => {
     });
   });
 
-  test("without an answer in time fails and says so", async () => {
+  test("without an answer in time fails with the reason", async () => {
     const options = { allowPrivate: true, timeoutMs: 50 };
     expect(await post(`http://127.0.0.1:${port}/silent`, options)).toEqual({
       _tag: "Failed",
@@ -130,7 +133,7 @@ describe("a POST", () => {
     });
   });
 
-  test("to nobody, or to a name that is none, fails", async () => {
+  test("to nothing, or to an invalid name, fails", async () => {
     const nobody = await post("http://127.0.0.1:1/", { allowPrivate: true });
     expect(nobody).toMatchObject({ _tag: "Failed", message: expect.stringContaining("REFUSED") });
     expect((await post("http://nobody.invalid/"))._tag).toBe("Failed");

@@ -51,7 +51,7 @@ describe("in a process that is traced", () => {
     ]);
   });
 
-  test("spans below are children of the active one, and the others end when they are told", () => {
+  test("nested spans are children of the active one, and the others end explicitly", () => {
     tracing.startActiveSpan("outer", (outer) => {
       expect(tracing.getActiveSpan()?.spanContext()).toEqual(outer.spanContext());
       const inner = tracing.startSpan("inner");

@@ -190,7 +190,7 @@ describe("the receiver", () => {
 });
 
 describe("a secret", () => {
-  test("of the environment is not stored, nor its signature: only the variable's name is", async () => {
+  test("of the environment is stored by its variable's name only, without a signature", async () => {
     await (await sender("secretive")).sendSigned(`${at}/`, { a: 1 });
     await arrived(1);
     expect(received[0]!.headers["x-signature"]).toBe(
@@ -201,7 +201,7 @@ describe("a secret", () => {
     expect(events).not.toContain("a key of the environment");
     expect(events).not.toContain("sha256=");
   });
-  test("that is not of the environment is not stored either: its signature is", async () => {
+  test("that is not of the environment is not stored: its signature is", async () => {
     await (await sender("literal")).send(`${at}/`, 1, { secret: "literally" });
     await arrived(1);
     const events = JSON.stringify(await journalOf(system.options, "SenderAgent", "literal"));
@@ -299,7 +299,7 @@ describe("what is never sent", () => {
 });
 
 describe("a host that goes", () => {
-  test("leaves what was not sent to the next, which sends it", async () => {
+  test("leaves unsent webhooks to the next, which sends them", async () => {
     const options = systems.options(
       { agents: { SenderAgent }, env: { log, SIGNING_KEY: "k" } },
       { leaseTtlMs: 2000 },

@@ -76,7 +76,7 @@ describe.each(["source", "dist"] as const)(
       expect(report.value).toBe("the module's own");
     });
 
-    it("is told what to use instead of what is not there", async () => {
+    it("names the alternative for what is missing", async () => {
       const { file, report } = await load(
         `import { withEnv } from "cloudflare:workers";\nwithEnv({}, () => 1);`,
       );
@@ -111,7 +111,7 @@ describe("a WorkerEntrypoint", () => {
     routeAgentRequest: async () => null,
   };
 
-  it("as the default export answers each request with an instance of its own", async () => {
+  it("as the default export answers each request with a new instance", async () => {
     const { fetch } = readModule({ default: Greeter }, "m.ts");
     const answer = await fetch!(new Request("http://x/a"), { GREETING: "Hello" }, context);
     expect(await answer.text()).toBe("Hello /a");
@@ -130,7 +130,7 @@ describe("a WorkerEntrypoint", () => {
 });
 
 describe("env", () => {
-  it("is one object, which each binding fills anew", () => {
+  it("is one object, which each binding refills", () => {
     const held = env;
     const module = readModule({ default: { fetch: () => new Response("x") } }, "m.ts");
     bindPlatform(module, { A: 1 }, () => {});

@@ -44,7 +44,7 @@ describe("when an agent is quarantined", () => {
 describe("how long an agent is quarantined", () => {
   const why = { kind: "kills", reason: "r", host: "h", version: "1" } as const;
 
-  it("longer each time, up to a day; anew after a day without, and after a release", () => {
+  it("longer each time, up to a day; from the start after a day without, and after a release", () => {
     const first = nextMark(undefined, why, 0);
     expect(first).toEqual({ ...why, sinceMs: 0, untilMs: 10 * MINUTE, times: 1 });
     const second = nextMark(first, why, 11 * MINUTE);

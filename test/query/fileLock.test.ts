@@ -55,7 +55,7 @@ test("a lock of an older release has the pid alone", async () => {
   await expect(taken).rejects.toThrow(`Process ${process.ppid} works on it`);
 });
 
-test("a lock that names nobody is taken: each is created whole", async () => {
+test("a lock without an owner is taken", async () => {
   writeFileSync(lock, "");
   expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
   expect(existsSync(lock)).toBe(false);

@@ -45,7 +45,7 @@ describe("query in code", () => {
     expect(await query(shops, both)).toEqual([{ name: "ann" }]);
   });
 
-  it("of a class without agents has no rows; another class that has none is an error", async () => {
+  it("of a class without agents has no rows; an unknown class is an error", async () => {
     expect(await query(shops, "SELECT * FROM Shop")).toEqual([]);
     expect(await refused("SELECT * FROM Shopp")).toBe(
       "There are no agents of class Shopp. Did you mean Shop?",
@@ -74,7 +74,7 @@ describe("query in code", () => {
     ]);
   });
 
-  it("wakes nobody", async () => {
+  it("wakes no agent", async () => {
     await test.agent(Shop, "one").sell(1);
     await test.advance("1 minute");
     expect(test.agent(Shop, "one").isActive()).toBe(false);

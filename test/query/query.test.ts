@@ -115,7 +115,7 @@ test("one SELECT answers over all agents of a class, and has what was stored a m
   expect(table.err).toMatch(/^2 rows, up to event \d+, \d+$/m);
 });
 
-test("it has schedules, errors and sizes, and wakes nobody", async () => {
+test("it has schedules, errors and sizes, and wakes no agent", async () => {
   await call("Shop", "shop-1", "plan", 3_600);
   await failJobs("shop-2", ["no such article"]);
   const planned = "SELECT name, due > '2026' AS is_due, schedules->0->>'callback' AS what FROM Shop WHERE due IS NOT NULL"; // prettier-ignore
@@ -131,7 +131,7 @@ test("it has schedules, errors and sizes, and wakes nobody", async () => {
   expect((await ports.changes.streams()).map(({ end }) => end)).toEqual(ends);
 });
 
-test("what is no query is refused, and says why", async () => {
+test("an invalid query is refused with the reason", async () => {
   const refused = async (sql: string, ...args: string[]) => {
     const { code, out, err } = await agents("query", sql, ...args);
     expect(out).toBe("");
@@ -209,7 +209,7 @@ test("no statement gets out of its view, or takes the memory of who runs it", as
   expect(await call("Shop", "shop-3", "sell", 0)).toBe(53);
 });
 
-test("hosts take nothing but questions where whoever only reads may ask", async () => {
+test("hosts accept only queries from a reader", async () => {
   const bounds = { deadlineMs: 10_000, repeatable: false };
   const rpc = { kind: "rpc", method: "sell", args: [1] } as const;
   for (const act of [rpc, { kind: "erase" }, { kind: "end" }] as const) {
@@ -226,7 +226,7 @@ test("several at once wait for one another", async () => {
   expect(existsSync(join(data, "view", "lock"))).toBe(false);
 });
 
-test("a view whose file is damaged is made anew", async () => {
+test("a view with a damaged file is rebuilt", async () => {
   const folderOf = join(data, "view");
   const [name] = readdirSync(folderOf, { recursive: true, encoding: "utf8" }).filter((path) =>
     path.endsWith(".image"),
@@ -264,7 +264,7 @@ test("killed in the middle of its work, the next one goes on, counting nothing t
   expect(await rows(errors)).toEqual([{ errors: 10 }]);
 });
 
-test("history that was trimmed while nobody looked is read from its base, schedules too", async () => {
+test("history trimmed in the meantime is read from its base, schedules too", async () => {
   await call("Shop", "shop-1", "sell", 1);
   const id = agentId("Shop", "shop-1");
   const time = { nowMs: () => machineTime.nowMs() + AHEAD_MS };
@@ -279,7 +279,7 @@ test("history that was trimmed while nobody looked is read from its base, schedu
   expect(await rows(sql, "--rebuild")).toEqual([{ sold: 2, what: "restock" }]);
 });
 
-test("an erased agent is gone, its next life is there, and so is one that is put back", async () => {
+test("an erased agent is gone; its next life, and a restored agent, are listed", async () => {
   const sold = (name: string) => rows(`SELECT state->>'sold' AS sold FROM Shop WHERE name = '${name}'`); // prettier-ignore
   expect(await agents("erase", "shop", "shop-5", "--yes")).toMatchObject({ code: 0 });
   expect(await sold("shop-5")).toEqual([]);
@@ -359,7 +359,7 @@ test("as of an earlier time it has the agents of then", async () => {
   expect((await agents("query", ...sold, "--at", "42")).err).toContain("use how long ago");
 });
 
-test("it waits for an event that it is told to have", async () => {
+test("it waits for the requested event", async () => {
   await call("Shop", "waited", "sell", 1);
   const id = agentId("Shop", "waited");
   const { seq } = (await ports.journal.last(id))!;
@@ -373,7 +373,7 @@ test("it waits for an event that it is told to have", async () => {
   expect((await agents("query", sold, "--after", "waited")).err).toContain("--after RepoAgent/acme~site@42"); // prettier-ignore
 });
 
-test("a restored installation has the same rows, from a view of its own", async () => {
+test("a restored installation has the same rows, from its own view", async () => {
   const saved = join(folder.path, "saved");
   const wanted = "SELECT class, name, state, schedules FROM agents ORDER BY class, name";
   const there = ["--namespace", "there"];

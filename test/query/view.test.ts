@@ -166,7 +166,7 @@ describe("the view", () => {
     );
   });
 
-  it("goes on where the last process ended: what it has is not read again", async () => {
+  it("continues where the last process ended, without reading again", async () => {
     await fleet.turn(IDS[0], { state: { n: 1 } });
     await fleet.turn(IDS[1], { state: { n: 2 } });
     await inProcess(() => undefined);
@@ -184,7 +184,7 @@ describe("the view", () => {
     expect(rows).toEqual([{ errors: 10, error: "failed 9" }]);
   });
 
-  it("counts the errors of what was not trimmed, also where more is trimmed while it reads", async () => {
+  it("counts the errors of untrimmed history, also if more is trimmed while it reads", async () => {
     const errors = (view: View) => select(view, "SELECT errors, error FROM Repo");
     await fleet.turn(IDS[0], { error: "the first" });
     await inProcess(() => undefined);
@@ -205,7 +205,7 @@ describe("the view", () => {
     expect(await inProcess(rowsOf)).toEqual(await fleet.rows());
   });
 
-  it("is made anew from a file that is cut anywhere, and finds damage in any page", async () => {
+  it("is rebuilt from a file truncated anywhere, and detects damage in any page", async () => {
     for (let n = 0; n < 50; n++)
       await fleet.turn(agentId("Repo", `agent-${n}`), { state: { text: "x".repeat(500) } });
     const rows = await fleet.rows();
@@ -225,7 +225,7 @@ describe("the view", () => {
     await expect(inProcess(rowsOf)).rejects.toMatchObject({ _tag: "LocalImageCorrupt" });
   });
 
-  it("of another installation, or ahead of the streams, is made anew", async () => {
+  it("of another installation, or ahead of the streams, is rebuilt", async () => {
     await fleet.turn(IDS[0], { state: { of: "the first" } });
     await fleet.turn(IDS[1], { state: { of: "the first" } });
     await inProcess(() => undefined);

@@ -129,7 +129,7 @@ async function revive(): Promise<void> {
 const WORDS_MAX = 200;
 
 describe.each(["before", "after"] as const)("killed just %s", (when) => {
-  test("each word of a queue's life: every item once and in order, or none", async () => {
+  test("each sequence of a queue's operations: every item once and in order, or none", async () => {
     let n = 1;
     for (; n < WORDS_MAX; n++) {
       const { told, seen, words, point } = await run("pushAll", n, when);
@@ -149,7 +149,7 @@ describe.each(["before", "after"] as const)("killed just %s", (when) => {
     expect(n).toBeLessThan(WORDS_MAX);
   });
 
-  test("each word of schedules' lives: every one once, none early, a cron once an instant", async () => {
+  test("each sequence of schedules' operations: every one once, none early, a cron once an instant", async () => {
     let n = 1;
     for (; n < WORDS_MAX; n++) {
       const { told, seen, words, point } = await run("planAll", n, when);

@@ -36,7 +36,7 @@ async function invite(agents: Record<string, unknown>, guests: number): Promise<
   }
 }
 
-test("with room, nobody leaves before its time", async () => {
+test("with room, no agent leaves early", async () => {
   await invite({ Guest }, 6);
   await rig.sweep();
   expect(rig.activeAgents).toBe(6);

@@ -102,7 +102,7 @@ describe("an item", () => {
     expect([ran, items]).toEqual([[{ a: 1 }], [item]]);
   });
 
-  test("has no payload where none was given", async () => {
+  test("has no payload if none was passed", async () => {
     await call("addNothing");
     await rig.settled();
     expect(ran).toEqual([undefined]);
@@ -163,7 +163,7 @@ describe("the lane", () => {
     expect(ran).toEqual([1, 1, 1, 2, 3]);
   });
 
-  test("an item that fails for good does not block those behind it", async () => {
+  test("a failed item does not block later ones", async () => {
     onItem = (_agent, payload) => {
       if (payload === "bad") throw new Error("bad");
     };
@@ -209,7 +209,7 @@ describe("the lane", () => {
     expect(await call("seen")).toEqual([1, 2, 3, 4]);
   });
 
-  test("wakes an agent that is in nobody's memory", async () => {
+  test("wakes a hibernating agent", async () => {
     onItem = () => wait(60_000);
     await call("addAll", 1, 2);
     rig.kill();
@@ -237,7 +237,7 @@ describe("the lane", () => {
 });
 
 describe("the same id again", () => {
-  test("replaces the item that waits, in its place", async () => {
+  test("replaces the waiting item at its position", async () => {
     onItem = () => wait(1_000);
     await call("add", "work", "first");
     await call("add", "work", "old", { id: "x" });

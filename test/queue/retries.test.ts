@@ -93,7 +93,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect(second).toBeLessThan(400);
   });
 
-  test("that works at last is done once, and nobody hears of an error", async () => {
+  test("that finally succeeds is done once, without a reported error", async () => {
     failures = 2;
     await start();
     await rig.pass(10_000);
@@ -190,7 +190,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect(errors).toEqual(["its attempts are exhausted, and the last one did not end"]);
   });
 
-  test("taken back between two attempts is not tried again", async () => {
+  test("cancelled between two attempts is not retried", async () => {
     await start({ maxAttempts: 10, baseDelayMs: 10_000, maxDelayMs: 60_000 });
     await rig.pass(1_001);
     const before = attempts.length;
@@ -253,7 +253,7 @@ describe("jobs that waited together when one of them kills the host", () => {
 });
 
 describe("a recurring schedule", () => {
-  test("that fails for good goes on at its next time, each run with attempts of its own", async () => {
+  test("that fails continues at its next time, each run with its own attempts", async () => {
     await call("plan", "work", { cron: "*/10 * * * *" });
     await rig.pass(25 * 60_000);
     expect(attempts).toHaveLength(6);
@@ -266,7 +266,7 @@ describe("a recurring schedule", () => {
 });
 
 describe("retry()", () => {
-  test("tells the attempt from 1 on, and ends with the first that works", async () => {
+  test("counts attempts from 1, and ends with the first success", async () => {
     expect(await call("again", 2)).toEqual([1, 2, 3]);
     expect(errors).toEqual([]);
   });
@@ -283,7 +283,7 @@ describe("retry()", () => {
     expect(await call("again", 9, { maxAttempts: 2 })).toHaveLength(2);
   });
 
-  test("asks shouldRetry with the error and the next attempt, and stops at a no", async () => {
+  test("calls shouldRetry with the error and the next attempt, and stops at false", async () => {
     expect(await call("picky")).toEqual({ asked: [["fatal", 2], ["fatal", 3]], failed: "fatal" }); // prettier-ignore
   });
 

@@ -190,7 +190,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
   });
 
   describe("an async query", () => {
-    it("suspends until it is there, and goes into the URL", async () => {
+    it("suspends until it resolves, and is part of the URL", async () => {
       let answer = (_query: { token: string }): void => undefined;
       const query = () => new Promise<{ token: string }>((resolve) => (answer = resolve));
       const probe = await page.mount({ name: freshName(), query });
@@ -244,7 +244,7 @@ describe("our hook alone", () => {
     probe.update({ name: "b", query: { token: "2" } });
     await probe.shows("undefined");
   });
-  it("who awaits ready of a replaced socket is told by the next", async () => {
+  it("ready of a replaced socket resolves with the next one", async () => {
     const probe = await page.mount({ name: "a" });
     const { ready } = probe.agent;
     await server.peer();
@@ -318,7 +318,7 @@ describe("our hook alone", () => {
     answers[1]!({ token: "t2" });
     expect((await server.peer(2)).url).toContain("token=t2");
   });
-  it("an async query that fails is thrown, and asked anew by the next mount", async () => {
+  it("a failing async query is thrown, and repeated by the next mount", async () => {
     const name = freshName();
     let asked = 0;
     const query = async () => {

@@ -152,7 +152,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     expect((await page.shown()).runsById["r"]!.parts).toMatchObject([{ text: "Hi" }]);
   });
 
-  it("ignores what is no frame, and frames of a run that it has not seen begin", async () => {
+  it("ignores invalid frames, and frames of a run that it has not seen begin", async () => {
     for (const data of [1, "{ no JSON", '{"type":"cf_agent_state","state":{}}']) page.raw(data);
     page.send("unknown", 3, delta("lost"));
     page.send("r", 0, STARTED);
@@ -164,7 +164,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
   });
 });
 
-it("a message that is null, and a frame that has no event, harm nothing", async () => {
+it("ignores a null message, and a frame without an event", async () => {
   const page = await mount(useAgentToolEvents);
   page.raw("null");
   page.raw('{"type":"agent-tool-event","sequence":1}');

@@ -48,7 +48,7 @@ describe("a body's hidden fields", () => {
     expect(new URLSearchParams(text).get("payload")).toBe('{"user":{"name":"REDACTED"},"n":1}');
   });
 
-  it("of bytes that are no text hide the whole body", () => {
+  it("of bytes that are not text hide the whole body", () => {
     const head = { key: "k", kind: "webhook", time: 0, redact: ["a"] } as const;
     const { body: kept } = hideFields({ head, body: new Uint8Array([0xff, 0xfe]) });
     expect(new TextDecoder().decode(kept)).toBe("REDACTED");

@@ -26,7 +26,7 @@ describe("a URL's query", () => {
     },
   );
 
-  test("is left to the letter but for values: order, repetitions, escapes, what has none", () => {
+  test("is unchanged except for values: order, repetitions, escapes", () => {
     expect(REDACTION.url("/p?token=a&token=b&&token&token=&q=a%20b+c=d&token=x=y")).toBe(
       "/p?token=REDACTED&token=REDACTED&&token&token=&q=a%20b+c=d&token=REDACTED",
     );
@@ -62,7 +62,7 @@ describe("headers", () => {
   });
 });
 
-describe("what the journal tells of an input", () => {
+describe("what the journal records of an input", () => {
   const url = "http://h/p?token=hunter2";
   const redacted = "http://h/p?token=REDACTED";
 
@@ -71,7 +71,7 @@ describe("what the journal tells of an input", () => {
     expect(causeOfConnect("1", url, 0).url).toBe(redacted);
   });
 
-  test("has none of a webhook that an older gateway has stored", () => {
+  test("has none for a webhook stored by an older gateway", () => {
     const headers = { "x-gitlab-token": "hunter2", "x-gitlab-event": "Push Hook" };
     const head = { key: "gitlab:1", kind: "webhook", time: 0, url, headers } as const;
     expect(causeOfEnvelope(head, new Uint8Array(0), 1 as Sequence, 1)).toMatchObject({

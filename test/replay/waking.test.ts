@@ -113,7 +113,7 @@ describe("an agent that wakes", () => {
       expect(rig.counts.refused).toBe(0);
     }));
 
-  test("with a file that is older than its journal reads on from there, and nobody is called a rival", () =>
+  test("with a file older than its journal reads on from there, and reports no rival", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       const asked = await asleep(rig, INSERT);
       await rig.happen({ on: "conflict" });

@@ -83,13 +83,13 @@ it("puts state, rows and queue back", () => {
   expect(head.turns[0]!.restored).toEqual({ seq: 3, time: 100 });
 });
 
-it("leaves what was sent, and what waits to be, as it is", () => {
+it("keeps what was sent, and what waits to be sent", () => {
   const { ids } = restored();
   expect(ids("svc_agents_outgoing")).toEqual(["now"]);
   expect(ids("svc_agents_mail")).toEqual(["now", "then"]);
 });
 
-it("leaves what people have answered as it is: a link decides once", () => {
+it("keeps people's answers: a link decides once", () => {
   const { after } = restored();
   const { rows } = after.query("SELECT id, status FROM cf_agents_approvals", []);
   expect(rows).toEqual([["refund", "approved"]]);
@@ -100,14 +100,14 @@ it("leaves the workflows that it has started, which go on", () => {
   expect(ids("cf_agents_workflows")).toEqual(["now", "then"]);
 });
 
-it("gives no number again that a client of an MCP session has", () => {
+it("reuses no number that a client of an MCP session has", () => {
   const { after } = restored();
   after.query("INSERT INTO cf_agents_mcp_events DEFAULT VALUES", []);
   const { rows } = after.query("SELECT id FROM cf_agents_mcp_events ORDER BY id", []);
   expect(rows).toEqual([[1], [5]]);
 });
 
-it("leaves inputs done and begun, and begins jobs anew", () => {
+it("keeps inputs done and begun, and restarts jobs", () => {
   const { image } = restored();
   expect(image.done.seqOf("github:1")).toBe(8);
   expect(image.done.seqOf("restore:1")).toBe(10);

@@ -89,7 +89,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(await listed("agents/none/")).toEqual([]);
   });
 
-  test("with the journal gives every event as it was, and any range of them", async () => {
+  test("with the journal returns every event unchanged, and any range", async () => {
     const { agent, all } = await trimmed(3);
     expect(agent.seqs).toHaveLength(3);
     expect(await read(agent)).toEqual(all);
@@ -176,7 +176,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(agent.seqs).toHaveLength(8);
   });
 
-  test("erasing removes an agent's parts and nobody else's, and the file stays readable", async () => {
+  test("erasing removes only that agent's parts, and the file stays readable", async () => {
     const { agent } = await trimmed(1);
     const events = [agent.broker.journal.eventsOf(ID)[0]!];
     const [one, other] = [agentId("Book", "erased"), agentId("Book", "other")];
@@ -233,7 +233,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     }
   });
 
-  test("is of one installation: another one stores and erases nothing there, and is told why", async () => {
+  test("belongs to one installation: another one is refused with the reason", async () => {
     const of = (installation: string) =>
       new SegmentArchive({ store, namespace: "agents", time: machineTime, installation: async () => installation }); // prettier-ignore
     const [first, other] = [of("since Monday"), of("since Tuesday")];
@@ -302,7 +302,7 @@ describe("the archive in a folder", () => {
   const folder = tempFolder("archive");
   afterAll(() => folder.remove());
 
-  test("one that is away or full trims nothing, and says so", async () => {
+  test("an unreachable or full archive stops trimming, with the reason", async () => {
     const agent = await Journaled.open();
     await agent.write(8);
     await agent.time.advance(STEP_MS * 2);
@@ -329,7 +329,7 @@ describe("the archive in a folder", () => {
     chmodSync(folder.path, 0o700);
   });
 
-  test("a temporary file of a process that died is no part of it", async () => {
+  test("a temporary file of a dead process is ignored", async () => {
     const folderStore = new FolderStore(folder.path, machineTime.id);
     await folderStore.put("agents/a/1", new Uint8Array(1));
     writeFileSync(join(folder.path, "agents/a/.tmp-of-a-dead-process"), "half");

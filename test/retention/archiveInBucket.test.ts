@@ -95,7 +95,7 @@ const storeWith = ({ bucket, client }: Partial<S3StoreOptions>): S3Store =>
   });
 
 test.each(Object.entries(FAULTS))(
-  "%s: nothing is lost, it is told, and trimming waits until it is mended",
+  "%s: nothing is lost, it is reported, and trimming waits until it is repaired",
   async (_name, { told, options, answers }) => {
     const agent = await Journaled.open();
     await agent.write(10);

@@ -140,7 +140,7 @@ test("killed before and after each step, it loses nothing, and the next one goes
   }
 });
 
-test("the archive is in a bucket: one that is not there trims nothing, and commands read the right one", async () => {
+test("the archive is in a bucket: a missing one stops trimming, and commands read the right one", async () => {
   const s3 = await startS3();
   const id = agentId("Kept", "in-a-bucket");
   const running = (bucket: string) =>

@@ -81,7 +81,7 @@ test("a walk trims what exceeds its class's limits, and nothing else", async () 
   expect(await metrics.render()).toMatch(/agents_history_trimmed_events_total [1-9]/);
 });
 
-test("the agent goes on where it was, on its host and on one that has nothing of it", async () => {
+test("the agent continues where it was, on its host and on another", async () => {
   expect(await call("old", "all")).toEqual(before);
   await call("old", "note", "after the trim");
   const now = await call<unknown>("old", "all");

@@ -29,7 +29,7 @@ test("one of two walks, and the other goes on when it ends", async () => {
   await stopped(agent, second.retention);
 });
 
-test("while the archive is away nothing is trimmed, and it is told at /readyz, in the log and as a metric", async () => {
+test("an unreachable archive stops trimming, and is reported at /readyz, in the log and as a metric", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   let isAway = true;
@@ -71,7 +71,7 @@ test("an agent that can't be trimmed keeps everything, and is named", async () =
   await stopped(agent, retention);
 });
 
-test("what is within a tenth above a limit stays, so that a base is not stored for each event", async () => {
+test("up to a tenth above a limit stays, so that a base is not stored for each event", async () => {
   const agent = await Journaled.open();
   await agent.write(3);
   const { retention } = retentionOf(agent);
@@ -85,7 +85,7 @@ test.each([
   ["behind", -365, { events: 3 }, 3],
   ["ahead", 365, { days: 30 }, 10],
 ])(
-  "a machine whose clock is a year %s trims by the broker's, and says so",
+  "a machine whose clock is a year %s trims by the broker's, with a warning",
   async (_way, days, limits, kept) => {
     const agent = await Journaled.open();
     await agent.write(10);

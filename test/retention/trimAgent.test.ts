@@ -30,7 +30,7 @@ test("what is left and its base rebuild the agent to the byte, done inputs and r
   expect(Buffer.compare(await agent.rebuilt(), later)).toBe(0);
 });
 
-test("a point that is kept is rebuilt as before, and one that is not says from where on history is kept", async () => {
+test("a kept point is rebuilt as before; for another the error says where history begins", async () => {
   const agent = await Journaled.open();
   const seqs = await agent.write(10);
   const at = async (n: number) => agent.rebuilt({ atSeq: seqs[n]! });
@@ -295,7 +295,7 @@ test("an agent that is erased while it is trimmed keeps no base", async () => {
   expect(agent.broker.bases.get(ID)).toBeUndefined();
 });
 
-test("an agent whose older history is archived is trimmed without an archive only if somebody says so", async () => {
+test("an agent with archived history is trimmed without an archive only on request", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);

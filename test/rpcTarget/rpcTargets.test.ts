@@ -62,7 +62,7 @@ describe("a target that a method returns", () => {
     await expect(account["value"]!()).rejects.toThrow("The RpcTarget of Vault/one is gone");
   });
 
-  test("is gone with its host, and the error says so", async () => {
+  test("is lost with its host, and the error says so", async () => {
     const account = (await vault()["open"]!()) as Methods;
     await rig.crash();
     await rig.revive();
@@ -94,7 +94,7 @@ describe("a target that is an argument", () => {
     );
   });
 
-  test("hears what its holder did not wait for, too", async () => {
+  test("receives calls that its holder did not await, too", async () => {
     await desk().run("tellAndLeave");
     await rig.settled();
     expect(await desk().heard()).toBe(5);
@@ -105,7 +105,7 @@ describe("a target that is an argument", () => {
     expect(await desk().run("passOn")).toBe(42);
   });
 
-  test("is refused from outside of agents, which nobody could call back", async () => {
+  test("is refused from outside of agents, which can't be called back", async () => {
     class Relay extends RpcTarget {}
     await expect(vault()["tell"]!(new Relay(), 1)).rejects.toThrow(
       /the arguments of tell: Relay is an RpcTarget, which only code of an agent/,

@@ -143,7 +143,7 @@ describe("a thrown value without a text", () => {
 
 describe("a value that is nested without an end", () => {
   test.each([LEVELS_MAX + 1, 4_000, 50_000])(
-    "of %i levels is no state and no payload, and the agent starts again as it was",
+    "of %i levels is refused as state and payload, and the agent starts again unchanged",
     async (levels) => {
       const client = await agents.connect(OddAgent, "a");
       await client.call("keep", ["before"]);
@@ -170,7 +170,7 @@ describe("a value that is nested without an end", () => {
   });
 
   // Hidden whole where this release of Node can't parse it.
-  test("is taken where fields of it are to be hidden, and the journal has none of them", async () => {
+  test("is accepted with redacted fields, which the journal lacks", async () => {
     const text = `{"for":"a","list":${nested(100_000)},"secret":"x"}`;
     expect((await send("1", text)).status).toBe(200);
     const client = await agents.connect(OddAgent, "a");
@@ -207,14 +207,14 @@ test("a column named __proto__ is like any other", async () => {
   expect(await client.call("protos")).toEqual([row, row]);
 });
 
-test("a name that is no well-formed text is no agent's: in UTF-8 it would be another's", async () => {
+test("a name that is not well-formed is refused: in UTF-8 it would be another's", async () => {
   for (const name of ["\ud800", "a\udfff"])
     await expect(async () => agents.agent(OddAgent, name).protos()).rejects.toThrow(
       "is not well-formed Unicode",
     );
 });
 
-test("a validator that is async rejects every change, and says so", async () => {
+test("an async validator rejects every change, with the reason", async () => {
   const client = await agents.connect(LateAgent, "a");
   await expect(client.setState("bad")).rejects.toThrow("State update rejected");
   await expect(client.call("set", ["good"])).rejects.toThrow(
@@ -223,7 +223,7 @@ test("a validator that is async rejects every change, and says so", async () => 
   expect(await agents.agent(LateAgent, "a").state()).toBeUndefined();
 });
 
-test("what a connection sends is text where it is no bytes, as by every WebSocket", async () => {
+test("a connection sends anything but bytes as text, as every WebSocket does", async () => {
   const client = await agents.connect(OddAgent, "a");
   await client.call("say");
   const sent = client.frames.filter((frame) => (frame as { type?: string } | null)?.type === undefined); // prettier-ignore

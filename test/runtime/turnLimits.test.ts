@@ -177,7 +177,7 @@ test("a stub's call of a turn that is given up is cancelled: the signal of the o
   expect(heard).toContain("the call: TurnTimedOut");
 });
 
-test("a caller of a method that never ends is told so", async () => {
+test("a caller of a method that never ends gets an error", async () => {
   await start();
   await expect(agents.agent(Stuck, "four").stay()).rejects.toMatchObject({
     name: "TurnTimedOut",

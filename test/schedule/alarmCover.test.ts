@@ -74,7 +74,7 @@ test("schedules that are made in one commit take one timer", async () => {
   expect([armed(), timers()]).toEqual([1, 1]);
 });
 
-test("one that is due later than another takes none, one that is due sooner takes its own", async () => {
+test("a schedule due later than another arms none, one due sooner arms its own", async () => {
   await plan(100);
   const armed = counting("arm");
   await plan(200);
@@ -237,7 +237,7 @@ test("an agent that stays in memory for days runs all that is due at one instant
   expect(ran.map(([name]) => name).toSorted()).toEqual(["quick", "slow", "slow too"]);
 });
 
-test("a timer that has fallen due is not taken back: its delivery is what covers the rest", async () => {
+test("a due timer is not cancelled: its delivery covers the rest", async () => {
   await plan(...FIVE);
   const disarmed = counting("disarm");
   // The commits of these are stored in the very millisecond in which they are due.

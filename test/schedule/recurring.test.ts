@@ -260,7 +260,7 @@ describe("what fell due while everything was down", () => {
     expect(began).toHaveLength("intervalSeconds" in options ? count + 1 : count);
   });
 
-  test("skip does not give up a run that had begun in time", async () => {
+  test("skip keeps a run that began in time", async () => {
     onTick = () => {
       throw new Error("no");
     };

@@ -51,7 +51,7 @@ const elsewhere = async () => {
   await rig.startHost();
 };
 
-describe("`running` of a run that nobody has seen yet", () => {
+describe("`running` of a run that is not visible yet", () => {
   test.each<[string, (agent: Worker) => unknown]>([
     ["SQL", (agent) => agent.run(RUNNING)],
     ["SQL that does not name the table", (agent) => agent.run("SELECT running FROM seen")],

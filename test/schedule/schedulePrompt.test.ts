@@ -105,7 +105,7 @@ describe("free text becomes", () => {
     const answer = { description: "think", when: { type: "no-schedule" } };
     expect(await (await reminder()).remind("think", answer)).toBeNull();
   });
-  test("an error, where the model gives no schedule", async () => {
+  test("an error, if the model returns no schedule", async () => {
     const answer = { description: "x", when: { type: "cron" } };
     await expect((await reminder()).remind("x", answer)).rejects.toThrow("schema");
   });
@@ -140,7 +140,7 @@ describe("scheduleFrom", () => {
     const id = await agent.from({ description: "x", when: { type: "scheduled", date } }, "notify");
     expect((await agent.get(id!))!.time).toBe(seconds(instant));
   });
-  test("refuses a date that is none and a callback that is missing", async () => {
+  test("refuses an invalid date and a missing callback", async () => {
     const agent = await reminder();
     const of = (date: string) => ({ description: "x", when: { type: "scheduled", date } }) as const;
     await expect(agent.from(of("soon"))).rejects.toThrow('"soon" is not an ISO 8601 date');

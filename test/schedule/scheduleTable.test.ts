@@ -361,7 +361,7 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     expect(rig.log.lines.filter(({ message }) => message.includes("aborted"))).toEqual([]);
   }); // prettier-ignore
 
-  test("a row that was not armed is, when it is mended", async () => {
+  test("a row that was not armed is armed when repaired", async () => {
     await insert("callback, type, intervalSeconds", "'tick', 'interval', 0");
     await sql("CREATE TABLE x (y)");
     await sql("UPDATE svc_agents_schedules SET intervalSeconds = 60");
@@ -379,14 +379,14 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     expect(ran).toEqual([]);
   });
 
-  test("a payload that is no JSON is given as the text that it is", async () => {
+  test("a payload that is not JSON is passed as text", async () => {
     await insert("callback, type, delayInSeconds, payload", "'tick', 'delayed', 10, 'no {json'");
     expect(await rig.call("a", "list")).toMatchObject([{ payload: "no {json" }]);
     await rig.pass(10_000);
     expect(ran).toEqual([['tick "no {json"', 10]]);
   });
 
-  test("retry options that are none count as none", async () => {
+  test("invalid retry options count as none", async () => {
     await insert(
       "callback, type, delayInSeconds, retry_options",
       "'tick', 'delayed', 10, '{broken'",
@@ -443,7 +443,7 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
 });
 
 describe("with the commit", () => {
-  test("nothing is armed twice: a wake that changes no schedule writes none", async () => {
+  test("nothing is armed twice: a wake without a schedule change writes nothing", async () => {
     await plan("tick", { intervalSeconds: 1000 });
     const before = rig.journal("a").length;
     await rig.hibernate();
@@ -468,7 +468,7 @@ describe("with the commit", () => {
     expect(ran).toEqual([["tick undefined", 500]]);
   });
 
-  test("the journal tells what was armed and what was cancelled", async () => {
+  test("the journal records what was armed and cancelled", async () => {
     const { id } = await plan(100, "tick", { a: 1 });
     await sql(`DELETE FROM svc_agents_schedules WHERE id = '${id}'`);
     const told = rig.journal("a").flatMap(({ schedules }) => (schedules ? [schedules] : []));
@@ -498,7 +498,7 @@ describe("with the commit", () => {
   });
 
   test.each(["cancelled", "moved"])(
-    "what a turn has %s does not run, also before a commit tells of it",
+    "what a turn has %s does not run, also before the commit",
     async (what) => {
       const { id } = await plan(1, "tick");
       await rig.passTo(START_MS + 990);

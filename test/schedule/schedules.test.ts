@@ -86,7 +86,7 @@ beforeEach(async () => {
 const plan = <A = Schedule>(...args: unknown[]) => rig.call<A>("a", "plan", ...args);
 const rows = () => rig.call<Array<Record<string, unknown>>>("a", "rows");
 
-describe("the interface's shape: schedule(callback, options) gives the id", () => {
+describe("the interface's shape: schedule(callback, options) returns the id", () => {
   test.each([
     ["time", { time: date(START_MS + 5_000) }, "scheduled"],
     ["delayInSeconds", { delayInSeconds: 5 }, "delayed"],
@@ -112,7 +112,7 @@ describe("the interface's shape: schedule(callback, options) gives the id", () =
   });
 });
 
-describe("the reference's shape: schedule(when, callback, payload, options) gives the schedule", () => {
+describe("the reference's shape: schedule(when, callback, payload, options) returns the schedule", () => {
   test("a date", async () => {
     const schedule = await plan(date(START_MS + 5_000), "tick", { a: 1 });
     expect(schedule).toEqual({
@@ -177,7 +177,7 @@ describe("what can't be scheduled is refused when it is asked for", () => {
     expect(await rows()).toEqual([]);
   }); // prettier-ignore
 
-  test("times that are none say so", async () => {
+  test("invalid times are errors that say so", async () => {
     expect(await rig.call("a", "planNaN")).toBe(
       "Invalid job time: NaN; Invalid job time: Infinity; Invalid job time: NaN; Invalid job time: 8640000000000000",
     );
@@ -192,7 +192,7 @@ describe("what can't be scheduled is refused when it is asked for", () => {
 });
 
 describe("what the callback gets", () => {
-  test("its payload, and the schedule as the methods give it", async () => {
+  test("its payload, and the schedule as the methods return it", async () => {
     const schedule = await plan(2, "tick", { deep: [1, { x: null }] });
     await rig.pass(2_000);
     expect(ran).toEqual([

@@ -27,7 +27,7 @@ it("ours and the platform's agree, whatever the length and the place in a larger
   }
 });
 
-it("text that is no base64 has no bytes", () => {
+it("text that is not base64 has no bytes", () => {
   for (const text of ["a", "ab*d", "ab=d"]) {
     expect(fromBase64(text), text).toHaveLength(0);
     expect(portableFromBase64(text), text).toHaveLength(0);

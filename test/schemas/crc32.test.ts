@@ -16,6 +16,6 @@ it("ours and the platform's agree, whatever the length, the start and the seed",
       }
 });
 
-it("is the checksum that everybody knows", () => {
+it("matches the standard checksum", () => {
   expect(portableCrc32(new TextEncoder().encode("123456789"))).toBe(0xcbf43926);
 });

@@ -29,7 +29,7 @@ test("what is left of an erased agent is found wherever it lies", () => {
   expect(checkErasedIsGone([{ where: "an event", bytes }], ["another"])).toEqual([]);
 });
 
-test("an input may kill one more host for each lease of its shard that is cut short while it is young, and no more", () => {
+test("an input may kill one more host for each lease of its shard that is cut short while it is young", () => {
   const AT_MS = 1_000_000;
   const shard = shardOf(agentId("Ledger", "a"), SHARDS);
   const kills = (times: number, cuts: Observed["leasesCut"]): number => {

@@ -177,7 +177,7 @@ test("an input that kills its host is marked, though in each life an older one i
   expect(deaths).toBeLessThanOrEqual(MAX_ATTEMPTS + 2);
 });
 
-test("a trigger that comes before its schedule is stored is let go with it, cancelled or put off by a clock set back", async () => {
+test("a trigger that precedes its schedule's row is dropped with it, whether cancelled or delayed by a clock set back", async () => {
   for (const end of ["cancelled", "set back"] as const) {
     let rig!: CommitRig;
     let [id, dueMs] = ["", 0];
@@ -275,7 +275,7 @@ function instanceOf(run: (step: WorkflowStep) => Promise<unknown>): AgentClassTy
   return Instance as unknown as AgentClassType;
 }
 
-test("who asks a lost agent for a job hears that it is lost, which workflows know, and not of a closed database", async () => {
+test("asking a lost agent for a job fails with the loss, which workflows handle, not with a closed database", async () => {
   const asks: Array<() => Promise<unknown>> = [];
   class Late extends Agent<unknown> {
     override onRequest(): Response {
@@ -395,7 +395,7 @@ test("an agent whose local file fails as it leaves memory leaves it: the look at
   expect(said).toEqual(["a snapshot could not be taken"]);
 });
 
-test("a step whose end can't be recorded begins anew with its agent, and takes no host along", async () => {
+test("a step whose end can't be recorded restarts with its agent, and does not end the host", async () => {
   let runs = 0;
   let ended: unknown;
   const put = vi.spyOn(RunTable.prototype, "put").mockImplementation(function (
@@ -420,7 +420,7 @@ test("a step whose end can't be recorded begins anew with its agent, and takes n
   expect([runs, ended]).toEqual([2, 2]);
 });
 
-test("what an agent asked of another is not asked again once it is lost", async () => {
+test("a call of an agent is not repeated once that agent is lost", async () => {
   const time = new VirtualTime();
   const connection = new MemoryBroker({ time }).connect("host");
   const subjects = new Subjects();
@@ -455,7 +455,7 @@ test("what an agent asked of another is not asked again once it is lost", async 
   expect(asked).toBe(before);
 });
 
-test("a message of a socket that its host has closed is not said to be taken: a gateway that was cut off sends it again", async () => {
+test("a message of a closed socket is not confirmed: a disconnected gateway sends it again", async () => {
   const ended = new EndedSockets(() => undefined);
   const at = { gateway: "gateway", sid: "socket" };
   const close = { kind: "close", ...at, code: 1006, reason: "", wasClean: false } as const;

@@ -27,7 +27,7 @@ describe("a query", () => {
     expect(result).toEqual({ columns: ["x", "y"], rows: [[5, 6]], wrote: true, rowsWritten: 1 });
   });
 
-  it("gives back each kind of value as it was bound", () => {
+  it("returns each kind of value as it was bound", () => {
     const blob = Uint8Array.of(0, 1, 255);
     const values = [null, 1, -1.5, 2 ** 40, "żółć \0 😀", blob, true, false, 2n ** 40n, ""];
     const sql = `SELECT ${values.map(() => "?").join(",")}`;
@@ -39,7 +39,7 @@ describe("a query", () => {
     expect(db.query("SELECT ?", [new Uint8Array(0)]).rows).toEqual([[new Uint8Array(0)]]);
   });
 
-  it("gives integers past 2^53 as the nearest number, and keeps all of a bigint that it stores", () => {
+  it("returns integers past 2^53 as the nearest number, and stores a bigint exactly", () => {
     db.query("CREATE TABLE t (a); ", []);
     db.query("INSERT INTO t VALUES (?)", [2n ** 53n + 1n]);
     expect(db.query("SELECT a, CAST(a AS TEXT) FROM t", []).rows).toEqual([

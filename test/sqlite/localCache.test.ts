@@ -69,7 +69,7 @@ function cached(kib?: number): string {
 }
 
 describe("a local cache", () => {
-  it("gives back the image, sequence and core that it was closed with", async () => {
+  it("returns the image, sequence and core that it was closed with", async () => {
     const hash = cached();
     await restart();
     const { database, cached: found } = open();
@@ -172,7 +172,7 @@ describe("a local cache", () => {
     expect(open().cached).toBeUndefined();
   });
 
-  it("has no meta while its pages change, so a process that is killed leaves none that lies", async () => {
+  it("has no meta while its pages change, so a killed process leaves no wrong one", async () => {
     cached(1000);
     const { database } = open();
     expect(metaAt(readFileSync(file()))).toBeGreaterThan(0);
@@ -195,7 +195,7 @@ describe("a local cache", () => {
     again.close();
   });
 
-  it("is not shared by an agent that is opened twice: the second is in memory", () => {
+  it("is not shared by an agent opened twice: the second is in memory", () => {
     const first = open().database;
     fill(first);
     const second = open();
@@ -216,7 +216,7 @@ describe("a look through the folder", () => {
     return found.toSorted();
   };
 
-  it("tells whose files are there, whatever their names", async () => {
+  it("lists whose files exist, whatever their names", async () => {
     const names = ["a", "../up", "x".repeat(1024)];
     for (const name of names)
       open(agentId("RepoAgent", name)).database.close({ seq: seq(1), core: CORE });
@@ -238,7 +238,7 @@ describe("a look through the folder", () => {
     database.close();
   });
 
-  it("of a folder that is not there finds nothing", async () => {
+  it("finds nothing in a missing folder", async () => {
     expect(await collect(cachedAgents(join(folder.path, "none"), 0))).toEqual([]);
   });
 });
@@ -266,7 +266,7 @@ describe("names of agents", () => {
       expect(path.split("/").every((part) => part.length < 255)).toBe(true);
   });
 
-  it("are checked: a file that lies under another agent's name is not used", () => {
+  it("are checked: a file under another agent's name is not used", () => {
     open(agentId("RepoAgent", "one")).database.close({ seq: seq(1), core: CORE });
     open(agentId("RepoAgent", "two")).database.close({ seq: seq(2), core: CORE });
     const [one, two] = ["one.image", "two.image"].map(file) as [string, string];

@@ -106,7 +106,7 @@ describe("a connection that was closed and opened again", () => {
       expect(column(database, "PRAGMA foreign_keys")).toEqual([0]);
     }));
 
-  it("has a schema that failed once again, and says so again", () =>
+  it("retries a schema that failed, and fails again", () =>
     using((database) => {
       database.query("CREATE TABLE t (a CHECK (a < 5))", []);
       commit(database);

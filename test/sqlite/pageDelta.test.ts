@@ -47,7 +47,7 @@ const change = fc
   });
 
 describe("a page delta", () => {
-  it("gives exactly the image that it was made for", () => {
+  it("produces exactly the image that it was made for", () => {
     fc.assert(
       fc.property(change, ({ before, after, kept }) => {
         const replayed = applyPageDelta(before, deltaOf(before, after, kept));

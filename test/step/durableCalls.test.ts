@@ -118,7 +118,7 @@ async function crashIn(name: string): Promise<void> {
 }
 
 describe("a call with a key", () => {
-  it("is applied once, and whoever makes it again has its result", async () => {
+  it("is applied once, and a repetition returns its result", async () => {
     const stub = withKey(wallet().stub as unknown as Wallet, "order 1");
     expect([await stub.pay(5), await stub.pay(5)]).toEqual(["charge 1", "charge 1"]);
     const client = await test.connect(Wallet, "a");
@@ -187,7 +187,7 @@ describe("a call with a key", () => {
     },
   );
 
-  it("is refused of a method that is not durable", async () => {
+  it("is refused for a method that is not durable", async () => {
     const client = await test.connect(Wallet, "a");
     await expect(client.call("plain", [], { key: "k" })).rejects.toThrow("Method plain is not durable"); // prettier-ignore
     const stub = withKey(wallet().stub as unknown as Wallet, "k");
@@ -208,7 +208,7 @@ describe("a call with a key", () => {
 });
 
 describe("a durable call", () => {
-  it("without a key is run again after a crash all the same, and each is one of its own", async () => {
+  it("without a key is run again after a crash, and each call is distinct", async () => {
     latches["charge"] = makeLatch();
     const client = await test.connect(Wallet, "a");
     void client.call("pay", [5]).catch(() => undefined);
@@ -229,7 +229,7 @@ describe("a durable call", () => {
     expect(await wallet().deadLetters()).toEqual([]);
   });
 
-  it("whose result is no JSON fails, and says so", async () => {
+  it("whose result is not JSON fails with the reason", async () => {
     const client = await test.connect(Wallet, "a");
     await expect(client.call("give", ["a map"], { key: "k" })).rejects.toThrow("the result of give is of type Map"); // prettier-ignore
     expect(await client.call("give", [], { key: "l" })).toBeUndefined();

@@ -103,7 +103,7 @@ it("requests whose method is not safe carry the step's key, by order and URL", a
   ]);
 });
 
-it("code sees the answer as it is stored, in the first run, too: whole, and without credentials", async () => {
+it("code sees the answer as stored, in the first run too: whole, and without credentials", async () => {
   answers = {
     "/text": () =>
       new Response("grün", {
@@ -139,7 +139,7 @@ it("code sees the answer as it is stored, in the first run, too: whole, and with
   expect(JSON.stringify(await agent().events())).not.toContain("secret");
 });
 
-it("an answer that is no success is kept until the attempt fails, and then asked for again under the same key", async () => {
+it("a failed answer is kept until the attempt fails, then requested again under the same key", async () => {
   answers["/charge"] = (nth) => new Response(`answer ${nth}`, { status: nth < 3 ? 503 : 200 });
   work = async (caller) => {
     await textOf(caller, "/fine", { method: "POST" });
@@ -164,7 +164,7 @@ it("a request without an answer is made again by the policy, and its last error 
   expect(await Promise.all(asked.map((request) => request.text()))).toEqual(["again", "again", "again"]); // prettier-ignore
 });
 
-it("a request that its caller aborts is not made again", async () => {
+it("a request aborted by its caller is not repeated", async () => {
   answers["/down"] = () => {
     throw new TypeError("fetch failed");
   };
@@ -176,23 +176,20 @@ it("a request that its caller aborts is not made again", async () => {
   expect(paths().length).toBeLessThan(2);
 });
 
-it.each(["answer", "request"])(
-  "a body of the %s that is too large is an error that says so",
-  async (what) => {
-    const large = "x".repeat(9 * 1024 * 1024);
-    answers["/large"] = () => new Response(what === "answer" ? large : "");
-    work = (caller) =>
-      textOf(caller, "/large", { method: "POST", body: what === "request" ? large : "" }).catch(
-        String,
-      );
-    expect(await (await send()).json()).toBe(
-      `StepTooLarge: step "POST api.example.com/large": the body of the ${what} exceeds 8388608 bytes: use fetch in a step, and return the part that you need`,
+it.each(["answer", "request"])("a body of the %s that is too large is an error", async (what) => {
+  const large = "x".repeat(9 * 1024 * 1024);
+  answers["/large"] = () => new Response(what === "answer" ? large : "");
+  work = (caller) =>
+    textOf(caller, "/large", { method: "POST", body: what === "request" ? large : "" }).catch(
+      String,
     );
-    expect(paths().length).toBe(what === "answer" ? 1 : 0);
-  },
-);
+  expect(await (await send()).json()).toBe(
+    `StepTooLarge: step "POST api.example.com/large": the body of the ${what} exceeds 8388608 bytes: use fetch in a step, and return the part that you need`,
+  );
+  expect(paths().length).toBe(what === "answer" ? 1 : 0);
+});
 
-it("URLs of any length are names of steps, and each has an answer of its own", async () => {
+it("URLs of any length name steps, and each has its own answer", async () => {
   const [one, two] = ["a", "b"].map((end) => `/${"x".repeat(2000)}${end}`);
   work = async (caller) => [await textOf(caller, one!), await textOf(caller, two!)];
   expect(await (await send()).json()).toEqual([`${one} 1`, `${two} 1`]);
@@ -292,7 +289,7 @@ describe("a recording", () => {
       expect(events).toContain(key);
   });
 
-  it("answers equal requests of other code, in any order, and reaches nobody", async () => {
+  it("answers equal requests of other code, in any order, without sending them", async () => {
     work = async (caller) => [await charge(caller, 1), await charge(caller, 2)];
     await send();
     const { differences } = await replayed(async (caller) => [
@@ -304,7 +301,7 @@ describe("a recording", () => {
     expect(asked).toEqual([]);
   });
 
-  it("takes forms for equal, whose boundary is made up anew each time", async () => {
+  it("treats forms as equal despite their random boundary", async () => {
     const form =
       (name: string): Work =>
       (caller) => {
@@ -318,7 +315,7 @@ describe("a recording", () => {
     expect((await agent().state())?.told).toBe("/form 1");
   });
 
-  it("tells of a request that is another, and does not answer it", async () => {
+  it("reports a different request, and does not answer it", async () => {
     work = (caller) => charge(caller, 1);
     await send();
     const { differences } = await replayed((caller) => charge(caller, 5));
@@ -331,7 +328,7 @@ describe("a recording", () => {
     expect((await agent().deadLetters())[0]?.reason).toContain("a re-run sends nothing");
   });
 
-  it("gives the results of steps, and runs no step that it does not have", async () => {
+  it("returns the results of steps, and runs no unknown step", async () => {
     work = async (caller) => [
       await caller.step("one", () => "then"),
       await textOf(caller, "/plain"),

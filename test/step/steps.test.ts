@@ -105,7 +105,7 @@ async function crashIn(step: string, run = "it"): Promise<void> {
 }
 
 describe("a step that is done", () => {
-  it("is not run again when its turn's host ends: its result is given back", async () => {
+  it("is not run again when its turn's host ends: its result is returned", async () => {
     work["it"] = async (worker, step) => {
       const told = [await step("one"), await step("two"), await step("two"), await step("three")];
       worker.setState({ ...worker.state, told });
@@ -256,7 +256,7 @@ describe("what a turn writes outside of its steps applies once, whichever step i
 });
 
 describe("a turn that has not written", () => {
-  it("holds nobody up while it is in a step", async () => {
+  it("delays no other turn while it is in a step", async () => {
     work["it"] = async (worker, step) => {
       await step("one");
       worker.count();
@@ -448,7 +448,7 @@ it("the result of a step is stored while other turns' writes wait for the end of
 });
 
 describe("a turn that asks for odd steps", () => {
-  it("begins a thousand of them and no more, whether one after the other or all at once", async () => {
+  it("begins at most a thousand, in sequence or at once", async () => {
     const outcomes = async (asked: Promise<unknown>[]): Promise<string[]> =>
       (await Promise.allSettled(asked)).map((each) =>
         each.status === "fulfilled" ? "done" : (each.reason as Error).name,
@@ -480,7 +480,7 @@ describe("a turn that asks for odd steps", () => {
     },
   );
 
-  it("is told that it has ended, where it did not wait for what calls a step", async () => {
+  it("gets an error when it has ended before a step that it did not await", async () => {
     let late: Promise<unknown> = Promise.resolve();
     const ended = makeLatch();
     work["it"] = async (_worker, step) => {
@@ -493,7 +493,7 @@ describe("a turn that asks for odd steps", () => {
     expect(calls).toEqual([]);
   });
 
-  it("keeps no more results than a turn may have", async () => {
+  it("keeps at most the results that a turn may have", async () => {
     work["it"] = async (worker) => {
       let made = 0;
       const large = "x".repeat(15 * 1024 * 1024);

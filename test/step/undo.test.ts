@@ -87,7 +87,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
 const UNDONE = ["undo the charge", "undo the reserve"];
 
 it.each([false, true])(
-  "a turn that fails for good undoes its steps, the last one first (a job: %s)",
+  "a turn that finally fails undoes its steps in reverse order (a job: %s)",
   async (queued) => {
     await send(queued);
     expect(calls).toEqual(["reserve", "charge", "send", "send", ...UNDONE]);
@@ -175,7 +175,7 @@ it.each([false, true])(
 );
 
 it.each([false, true])(
-  "hosts that end in one undo again and again leave it undone all the same (a job: %s)",
+  "an undo that repeatedly ends its host is completed (a job: %s)",
   async (queued) => {
     latches["undo the charge"] = makeLatch();
     void send(queued).catch(() => undefined);
@@ -222,7 +222,7 @@ it("a step that still runs when its turn has failed is waited for, and undone", 
   expect((await hasty.deadLetters())[0]?.reason).toBe("Error: no (undone: charge)");
 });
 
-it("a redrive of what was undone has idempotency keys of its own", async () => {
+it("a redrive after an undo has new idempotency keys", async () => {
   await send();
   fails = () => false;
   const [letter] = await agent().deadLetters();
@@ -231,7 +231,7 @@ it("a redrive of what was undone has idempotency keys of its own", async () => {
   expect(keys.get("charge")?.size).toBe(2);
 });
 
-it("what was undone and is sent again by its provider has idempotency keys of its own", async () => {
+it("an undone input that its provider sends again has new idempotency keys", async () => {
   await send();
   await send();
   fails = () => false;
@@ -240,7 +240,7 @@ it("what was undone and is sent again by its provider has idempotency keys of it
   expect(keys.get("charge")?.size).toBe(3);
 });
 
-it("an undo can't write to its agent, and one that is no function is refused", async () => {
+it("an undo can't write to its agent, and must be a function", async () => {
   class Careless extends Agent<{}, { count: number }> {
     static override options = { http: "open", retry: { maxAttempts: 1 } };
     override initialState = { count: 0 };

@@ -54,7 +54,7 @@ function keptOf(client: TestClient) {
 }
 
 describe("a kept broadcast", () => {
-  it("reaches clients that are there once: numbered those that count, as it is the others", async () => {
+  it("reaches connected clients once: numbered for those that count, plain for the others", async () => {
     await start();
     const counts = await join("");
     const plain = await join(undefined, "p");
@@ -95,7 +95,7 @@ describe("a kept broadcast", () => {
     expect(keptOf(client)).toMatchObject({ messages: [], seq: "0.1" });
   });
 
-  it("is not for those whose ids it leaves out, away or not; a list of ids still leaves out", async () => {
+  it("excludes clients by id, connected or not, as a list of ids does", async () => {
     await start();
     const client = await join("");
     const plain = await join(undefined, "p");
@@ -119,7 +119,7 @@ describe("a kept broadcast", () => {
     expect(client.ofType("cf_agent_kept")).toMatchObject([{ seq: "0.1", data: "AQID" }]);
   });
 
-  it("goes when its time is over; who missed it is told, and numbers go on", async () => {
+  it("expires; clients that missed it are notified, and numbers continue", async () => {
     await start();
     await room().say("one", "1 minute");
     await room().say("two", "1 minute");

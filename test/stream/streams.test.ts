@@ -284,7 +284,7 @@ describe("a reader over HTTP", () => {
     expect((await read(undefined, "key=other")).status).toBe(404);
   });
 
-  it("of another stream than the key's present one begins anew, and is told so", async () => {
+  it("of another stream than the key's current one starts over, and reports it", async () => {
     await start();
     await writer().put("a", "old");
     const [first] = await eventsOf(await readSome());
@@ -383,7 +383,7 @@ describe("a reader of a socket", () => {
     expect(partsOf(client).text).toBe(TEXT);
   });
 
-  it("sees nothing that a crash takes back", async () => {
+  it("sees nothing that a crash undoes", async () => {
     await start();
     pause = () => sleep(10);
     const client = await test.connect(Writer, "a");
@@ -399,7 +399,7 @@ describe("a reader of a socket", () => {
     expect(text).not.toBe("");
   });
 
-  it("that may not read, finds none, reads too many, or asks wrongly is told so", async () => {
+  it("that may not read, finds none, reads too many or is invalid gets an error", async () => {
     await start();
     await writer().put("private", "x");
     const client = await test.connect(Writer, "a");
@@ -416,7 +416,7 @@ describe("a reader of a socket", () => {
     expect(partsOf(client, "m19").text).toBe("");
   });
 
-  it("that does not want it any more receives no more of it", async () => {
+  it("that cancels receives no more of it", async () => {
     await start();
     const client = await test.connect(Writer, "a");
     await writer().put("a", "one ");
@@ -429,7 +429,7 @@ describe("a reader of a socket", () => {
     expect(partsOf(client).text).toBe("one ");
   });
 
-  it("is told when it fails, and when it is removed", async () => {
+  it("is notified when it fails and when it is removed", async () => {
     await start();
     const client = await test.connect(Writer, "a");
     await writer().put("a", "one ");

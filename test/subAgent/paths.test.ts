@@ -11,7 +11,7 @@ const step = fc.record({
 });
 
 describe("an address", () => {
-  test("tells its whole path, and no two paths have one address", () => {
+  test("contains its whole path, and two paths never share an address", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 2, maxLength: 5 }), (path) => {
         expect(agentPath(idOfPath(path))).toEqual(path);

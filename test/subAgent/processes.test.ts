@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => installation?.stop());
 
-test("what a family was told survives its hosts, and what it plans runs on the next", async () => {
+test("a family's messages survive its hosts, and its schedules run on the next", async () => {
   const runners = Array.from({ length: RUNNERS }, (_, n) => `r${n}`);
   for (const runner of runners) {
     const path = `${url}/agents/supervisor/s/sub/runner/${runner}`;

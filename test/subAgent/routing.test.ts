@@ -74,7 +74,7 @@ describe("an HTTP request", () => {
     expect(await parentOf(name).list()).toEqual(["Runner r"]);
   });
 
-  test("is the agent's own where the path names none: no such class, no name, a name that can't be decoded", async () => {
+  test("is the agent's own if the path names none: unknown class, missing name, undecodable name", async () => {
     const name = fresh();
     for (const tail of [
       "sub/nobody/r",
@@ -131,7 +131,7 @@ describe("an HTTP request", () => {
     ]);
   });
 
-  test("starts the agent at its root with the worker's props, and none below it", async () => {
+  test("passes the worker's props to the root agent only", async () => {
     const path = `/agents/keeper/${fresh()}/sub/keeper/below`;
     expect(await call(path)).toEqual([200, { name: "below", props: null }]);
     expect(await call(path.split("/sub")[0]!)).toMatchObject([200, { props: { given: "by the worker" } }]); // prettier-ignore

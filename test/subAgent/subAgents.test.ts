@@ -23,7 +23,7 @@ const runnerOf = (of: AgentStub<Supervisor>, name: string): Promise<AgentStub<Ru
   getSubAgentByName(of, Runner, name);
 
 describe("a sub-agent", () => {
-  test("is made once, started, and has a state, SQL and name of its own", async () => {
+  test("is created once, started, and has its own state, SQL and name", async () => {
     const [one, two] = [await supervisor(), await supervisor()];
     expect(await one.make("run")).toBe("run");
     expect(await one.tell("run", "a")).toBe(1);
@@ -67,7 +67,7 @@ describe("a sub-agent", () => {
     expect(await one.where()).toEqual({ parentPath: [], selfPath: parentPath });
   });
 
-  test("asks its parent; another's class, and a parent where there is none, are errors that say so", async () => {
+  test("calls its parent; another class, and a missing parent, are errors that say so", async () => {
     const one = await supervisor();
     const runner = await runnerOf(one, "r");
     expect(await runner.askParent("hello")).toBe(`${one.name} heard hello from r`);
@@ -79,7 +79,7 @@ describe("a sub-agent", () => {
     );
   });
 
-  test("is refused with what is wrong, and is not listed then", async () => {
+  test("is refused with the reason, and is not listed", async () => {
     const one = await supervisor();
     await expect(one.makeAny("Unexported", "a")).rejects.toThrow(
       'Sub-agent class "Unexported" not found among the module\'s exports',
@@ -115,7 +115,7 @@ describe("a sub-agent", () => {
 });
 
 describe("its end", () => {
-  test("deleted: its state, SQL and schedules are gone, with those below it; twice is once", async () => {
+  test("deleted: its state, SQL and schedules are gone, with those below it; again has no effect", async () => {
     const one = await supervisor();
     await one.tell("r", "a");
     const runner = await runnerOf(one, "r");
@@ -141,7 +141,7 @@ describe("its end", () => {
     expect(await one.list()).toEqual([]);
   });
 
-  test("by itself: who asked is answered, and its parent lists it no more", async () => {
+  test("by itself: the caller is answered, and its parent no longer lists it", async () => {
     const one = await supervisor();
     await one.tell("r", "a");
     await (await runnerOf(one, "r")).leave();
@@ -159,7 +159,7 @@ describe("its end", () => {
     expect(await (await runnerOf(one, "r")).useTool("t")).toMatchObject({ uses: 1 });
   });
 
-  test("aborted: what it keeps in memory is gone, what is stored is not, and what runs is told", async () => {
+  test("aborted: its memory is gone, its storage is not, and running code is aborted", async () => {
     const one = await supervisor();
     await one.tell("r", "a");
     const runner = await runnerOf(one, "r");
@@ -175,7 +175,7 @@ describe("its end", () => {
 });
 
 describe("its address", () => {
-  test("is no name that a user may give", async () => {
+  test("is not allowed as a user's name", async () => {
     expect(() => env["Runner"]!.getByName("/Supervisor/s/r")).toThrow(
       'Agent name "/Supervisor/s/r" begins with "/": that is how sub-agents are addressed',
     );

@@ -240,7 +240,7 @@ describe("hibernation", () => {
     await host.stop();
   });
 
-  test("ctx.abort throws the agent out: what was not stored is lost, the next input starts it afresh", async () => {
+  test("ctx.abort discards the agent: unstored writes are lost, the next input starts it again", async () => {
     const { log, options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");
@@ -394,7 +394,7 @@ describe("two hosts", () => {
 });
 
 describe("getCurrentAgent", () => {
-  test("tells agent, connection and request in each hook, and nothing outside", async () => {
+  test("has agent, connection and request in each hook, and nothing outside", async () => {
     const { log, options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");

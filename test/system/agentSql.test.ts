@@ -160,7 +160,7 @@ const agent = (name: string) =>
   getAgentByName((system.gateway.env as unknown as Env).SqlAgent, name);
 
 describe("sql", () => {
-  test("binds strings, numbers, booleans and null, and gives rows as an array of objects", async () => {
+  test("binds strings, numbers, booleans and null, and returns rows as an array of objects", async () => {
     expect(await (await agent("types")).types()).toEqual({
       isArray: true,
       rows: [
@@ -181,7 +181,7 @@ describe("sql", () => {
     expect(await (await agent("injected")).injected(text)).toEqual([{ value: text }]);
   });
 
-  test("gives an empty array where there are no rows", async () => {
+  test("returns an empty array without rows", async () => {
     expect(await (await agent("empty")).empty()).toEqual([[], []]);
   });
 
@@ -210,7 +210,7 @@ describe("sql", () => {
 });
 
 describe("ctx.storage", () => {
-  test("sql.exec gives a cursor: rows once, one, raw, counts, blobs", async () => {
+  test("sql.exec returns a cursor: rows once, one, raw, counts, blobs", async () => {
     expect(await (await agent("cursor")).cursor()).toEqual({
       columns: ["id", "value"],
       first: { id: 1, value: "a" },

@@ -102,7 +102,7 @@ const refused = (option: string) => ({
 });
 
 describe("an agent", () => {
-  test("reads no more rows than sqlRowsMax into memory; what writes and returns rows is not cut", async () => {
+  test("reads at most sqlRowsMax rows; statements that write and return rows are not limited", async () => {
     const one = await agent("rows");
     await one.fill(10);
     expect(await one.read()).toBe(10);
@@ -112,7 +112,7 @@ describe("an agent", () => {
     expect(await one.read()).toBe(0);
   });
 
-  test("queues no more than queueMax; an item that replaces another is none more", async () => {
+  test("queues at most queueMax items; a replacement does not count", async () => {
     const one = await agent("queue");
     await expect(one.enqueue(4)).rejects.toMatchObject(refused("queueMax"));
     // What ran makes room: first the three of the call that failed.
@@ -125,7 +125,7 @@ describe("an agent", () => {
     await enqueue(3);
   });
 
-  test("has no more schedules than schedulesMax; one of the same meaning is none more", async () => {
+  test("has at most schedulesMax schedules; an identical one does not count", async () => {
     const one = await agent("schedules");
     await one.daily();
     await one.plan(2, 1);
@@ -136,12 +136,12 @@ describe("an agent", () => {
     await one.plan(3, 1);
   });
 
-  test("has no more webhooks to be sent than outgoingMax", async () => {
+  test("has at most outgoingMax unsent webhooks", async () => {
     const one = await agent("outgoing");
     await expect(one.send(4)).rejects.toMatchObject(refused("outgoingMax"));
   });
 
-  test("has no more sockets than connectionsMax: an upgrade is refused with 429, and one that closes makes room", async () => {
+  test("has at most connectionsMax sockets: an upgrade is refused with 429 until one closes", async () => {
     const url = `${system.gateway.url}/agents/bounded/sockets`;
     const [first, second] = [await TestSocket.open(url), await TestSocket.open(url)];
     const third = await TestSocket.open(url);

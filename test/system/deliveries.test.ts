@@ -114,13 +114,13 @@ describe("agents deliveries", () => {
     expect(shown).toContain(JSON.stringify(event("shown")));
   });
 
-  test("a delivery that there is not is an error", async () => {
+  test("an unknown delivery is an error", async () => {
     await expect(agents("deliveries", "show", "mwvbsxl7-nothing")).rejects.toThrow(/no delivery/);
   });
 });
 
 describe("agents redeliver", () => {
-  test("gives the bytes as they came to the agent again, under a new id, each time with effect", async () => {
+  test("delivers the same bytes again under a new id, each time with effect", async () => {
     const sent = `{ "repository": {"full_name":"again"},   "odd":"ü\\u00e9" }`;
     await postGithub(`${system.url}/hook`, sent, { id: "g-again" });
     const [first] = await recordsOf("again", () => true);

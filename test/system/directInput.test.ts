@@ -164,7 +164,7 @@ describe.each([
     expect(runs.filter((run) => run.startsWith("slow "))).toHaveLength(1);
   });
 
-  test("that fails for good is a dead letter with all of it, after one run", async () => {
+  test("that finally fails is a complete dead letter after one run", async () => {
     const answer = await post(url, "dead", "fails", "dead", "dies");
     expect(answer.status).toBe(500);
     expect(await deadLetterOf(system.options, "Keeper", "dead")).toMatchObject({
@@ -179,7 +179,7 @@ describe.each([
     expect(runs.filter((run) => run.startsWith("dead "))).toHaveLength(2);
   });
 
-  test("that fails for good after its host and its gateway have both stored it runs once", async () => {
+  test("that finally fails, stored by both host and gateway, runs once", async () => {
     const latch = makeLatch();
     latches.set("twice", latch);
     const answer = await post(`${system.url}/hurried`, "twice", "writes-and-waits-and-fails");
@@ -203,14 +203,14 @@ describe.each([
 describe("a gateway", () => {
   const systems = useSystems();
 
-  test("told so stores every webhook first", async () => {
+  test("with that option stores every webhook first", async () => {
     const { url, options } = await systems.start(module, { gateway: { storeFirst: true } });
     expect((await post(`${url}/keeper`, "first", "writes")).status).toBe(200);
     const [event] = await journalOf(options, "Keeper", "first");
     expect(event?.turns[0]?.cause.seq).toBe(1);
   });
 
-  test("passes nobody over who was told to wait: what is stored runs first", async () => {
+  test("does not overtake stored inputs", async () => {
     const options = systems.options(module);
     const gateway = await startTestGateway(options, "gateway-queue");
     const stored: string[] = [];

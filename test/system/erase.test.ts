@@ -106,7 +106,7 @@ describe("an agent that is erased", () => {
     expect(await get("one")).toBe("1");
   });
 
-  test("twice has one end, and none where there is nothing", async () => {
+  test("twice leaves one end, and without an agent none", async () => {
     const { get, erase, kindsOf } = await start();
     await get("twice");
     const first = await erase("twice");
@@ -148,26 +148,35 @@ describe("an agent that is erased", () => {
   test.each([
     ["has a damaged byte", 0],
     ["lost its bytes, which were in the blob store", 2 * 1024 * 1024],
-  ])("is erased although its journal's last event %s, and lives anew", async (_what, bytes) => {
-    const { system, get, erase, journal } = await start();
-    const id = agentId("CountAgent", "damaged");
-    const head = { id: "x", agent: ["CountAgent", "damaged"], kind: "turns", host: "h", epoch: 1 };
-    const data = encodeEvent({ ...head, time: 1, turns: [] } as never, new Uint8Array(bytes));
-    if (bytes === 0) data[data.length - 3]! ^= 1;
-    const signal = AbortSignal.timeout(10_000);
-    await journal.append(id, data, { expectedSeq: 0 as Sequence, signal });
-    if (bytes > 0) await removeBlobs(system.options.nats, system.options.namespace!);
-    expect((await fetch(`${system.url}/agents/count-agent/damaged`)).status).toBe(503);
-    await pollUntil("it is in quarantine", () =>
-      system.host.log.lines.some(({ message }) => message.includes("quarantined")),
-    );
-    const { nats, namespace } = system.options;
-    expect(await listed(nats, namespace!)).toContain("damaged");
-    const reply = await erase("damaged");
-    expect(reply).toMatchObject({ kind: "result" });
-    await ports!.purge(id, {
-      keepEventsFrom: Number((reply as { value: number }).value) as Sequence,
-    });
-    expect(await get("damaged")).toBe("1");
-  });
+  ])(
+    "is erased although its journal's last event %s, and can be created again",
+    async (_what, bytes) => {
+      const { system, get, erase, journal } = await start();
+      const id = agentId("CountAgent", "damaged");
+      const head = {
+        id: "x",
+        agent: ["CountAgent", "damaged"],
+        kind: "turns",
+        host: "h",
+        epoch: 1,
+      };
+      const data = encodeEvent({ ...head, time: 1, turns: [] } as never, new Uint8Array(bytes));
+      if (bytes === 0) data[data.length - 3]! ^= 1;
+      const signal = AbortSignal.timeout(10_000);
+      await journal.append(id, data, { expectedSeq: 0 as Sequence, signal });
+      if (bytes > 0) await removeBlobs(system.options.nats, system.options.namespace!);
+      expect((await fetch(`${system.url}/agents/count-agent/damaged`)).status).toBe(503);
+      await pollUntil("it is in quarantine", () =>
+        system.host.log.lines.some(({ message }) => message.includes("quarantined")),
+      );
+      const { nats, namespace } = system.options;
+      expect(await listed(nats, namespace!)).toContain("damaged");
+      const reply = await erase("damaged");
+      expect(reply).toMatchObject({ kind: "result" });
+      await ports!.purge(id, {
+        keepEventsFrom: Number((reply as { value: number }).value) as Sequence,
+      });
+      expect(await get("damaged")).toBe("1");
+    },
+  );
 });

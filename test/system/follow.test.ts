@@ -91,7 +91,7 @@ describe("a plain NATS subscriber", () => {
     ]);
   });
 
-  test("asks on the same subject for the state as it is now", async () => {
+  test("requests the current state on the same subject", async () => {
     const { ns, follow, post } = await start();
     const told = follow("CountAgent.asked");
     await client!.flush();
@@ -105,7 +105,7 @@ describe("a plain NATS subscriber", () => {
     expect(never.json<Told>()).not.toHaveProperty("state");
   });
 
-  test("is told of a state that was unset by a message without one", async () => {
+  test("receives a message without a state when it is unset", async () => {
     const { system, follow, post } = await start();
     const told = follow("CountAgent.cleared");
     await client!.flush();
@@ -116,7 +116,7 @@ describe("a plain NATS subscriber", () => {
     expect(told[1]).not.toHaveProperty("state");
   });
 
-  test("is told what is wrong with its request: a class in kebab case, a name that is no token, an unknown class", async () => {
+  test("receives an error for a class in kebab case, an invalid name, an unknown class", async () => {
     const { ns } = await start();
     const ask = async (subject: string) =>
       (await client!.request(`${ns}.state.${subject}`, "", { timeout: 5000 })).json<object>();
@@ -126,7 +126,7 @@ describe("a plain NATS subscriber", () => {
   });
 });
 
-describe("messages that are nobody's", () => {
+describe("messages without a recipient", () => {
   test("end neither gateways nor hosts", async () => {
     const { system, ns, post } = await start();
     for (const topic of ["frame", "reply", "census"])

@@ -11,7 +11,7 @@ import { startSystem } from "../kit/system.ts";
 describe("a bucket", () => {
   const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
 
-  test("gives its burst at once, then so many a second, and says how long to wait", () => {
+  test("allows its burst at once, then its rate, and returns how long to wait", () => {
     const limit = new RateLimit({ perSecond: 2, burst: 3 }, clock);
     expect([1, 2, 3].map(() => limit.take("a"))).toEqual([0, 0, 0]);
     expect(limit.take("a")).toBe(1);
@@ -47,7 +47,7 @@ describe("a caller's address", () => {
       headers: forwarded.length === 0 ? {} : { "x-forwarded-for": forwarded },
     }) as unknown as HttpRequest;
 
-  test("is the connection's; what it claims of itself is not believed", () => {
+  test("is the connection's address; its own claims are ignored", () => {
     expect(addressOf(from("10.0.0.1", "1.2.3.4"), 0)).toBe("10.0.0.1");
     expect(addressOf(from("::ffff:10.0.0.1"), 0)).toBe("10.0.0.1");
   });

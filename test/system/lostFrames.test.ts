@@ -60,7 +60,7 @@ test("a gateway that was cut off for a moment: its clients get what they missed"
   await link.close();
 });
 
-test("a host that was cut off for a moment tells the states of its agents once more", async () => {
+test("a briefly disconnected host sends its agents' states again", async () => {
   const options = make();
   const link = await linkTo(options.nats);
   const host = await startTestHost({ ...options, nats: link.url }, "host-a");
@@ -78,7 +78,7 @@ test("a host that was cut off for a moment tells the states of its agents once m
   await link.close();
 });
 
-test("an agent's next owner tells its state, for the last one may have died before it did", async () => {
+test("an agent's next owner sends its state, in case the last one died before it did", async () => {
   const options = make();
   const hostA = await startTestHost(options, "host-a");
   const gateway = await startTestGateway(options, "gateway-a");

@@ -96,7 +96,7 @@ describe("the reference's client", () => {
     expect(updates).toEqual([[{ count: 0 }, "server"]]);
   });
 
-  test("hears of a state that a webhook changes, and of one that another client sets", async () => {
+  test("receives a state changed by a webhook, and one set by another client", async () => {
     const [a, b] = [follow("both"), follow("both")];
     await Promise.all([a.client.ready, b.client.ready]);
     await postGithub(`${system.url}/webhooks/github`, { repository: { full_name: "both" } });
@@ -108,7 +108,7 @@ describe("the reference's client", () => {
     expect(a.updates).toHaveLength(3);
   });
 
-  test("is told when its update is rejected", async () => {
+  test("receives an error when its update is rejected", async () => {
     const { client, errors } = follow("rejected");
     await client.ready;
     client.setState({ count: -1 });
@@ -127,7 +127,7 @@ describe("the reference's client", () => {
     await expect(client.call("absent")).rejects.toThrow("Method absent does not exist");
   });
 
-  test("gets messages that are not the protocol's", async () => {
+  test("receives messages outside of the protocol", async () => {
     const { client } = follow("messages");
     await client.ready;
     const got: unknown[] = [];
@@ -136,7 +136,7 @@ describe("the reference's client", () => {
     await pollUntil("the echo", () => got.includes("echo hello"));
   });
 
-  test("is found again by its id and tags after it connects anew", async () => {
+  test("is found by its id and tags after it reconnects", async () => {
     const { client } = follow("again");
     await client.ready;
     client.reconnect();

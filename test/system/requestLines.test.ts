@@ -136,7 +136,7 @@ describe("a webhook", () => {
     expect(more).toEqual([]);
   });
 
-  test("that is refused has one line, with a reason that tells no secret and nothing of the body", async () => {
+  test("that is refused has one line, with a reason without secrets or body", async () => {
     await fetch(`${system.url}/hook?token=hunter2`, {
       method: "POST",
       body: JSON.stringify({ ...event("stranger", "x"), password: "hunter2" }),
@@ -204,7 +204,7 @@ test("an id of a delivery begins with the time of its request", async () => {
   expect(time).toBeLessThanOrEqual(Date.now());
 });
 
-test("what a client did to its own socket is no error of the agent's", async () => {
+test("a client's own socket error is not an error of the agent", async () => {
   const socket = await TestSocket.open(`${system.url}/agents/lined-agent/too-large`);
   // Its peer closes while this is still being written: that error is expected.
   socket.socket.on("error", () => undefined);

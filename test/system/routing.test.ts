@@ -99,7 +99,7 @@ describe("without a module's fetch", () => {
     expect(await answer("/agents/ai-assistant/x")).toEqual([400, "Invalid request"]);
   });
 
-  test("an agent that is not known is 400 Invalid request, for a socket too", async () => {
+  test("an unknown agent is 400 Invalid request, for a socket too", async () => {
     expect(await answer("/agents/nobody/x")).toEqual([400, "Invalid request"]);
     expect(await answer("/agents/ProbeAgent/x")).toEqual([400, "Invalid request"]);
     const socket = await TestSocket.open(`${system.url}/agents/nobody/x`);
@@ -131,7 +131,7 @@ describe("without a module's fetch", () => {
     expect(socket.refused).toEqual({ status: 400, body: "Invalid request" });
   });
 
-  test("a Host that is none is 400 before anything is routed, for a socket too", async () => {
+  test("an invalid Host is 400 before routing, for a socket too", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host: "a b" });
     expect(socket.refused).toEqual({ status: 400, body: "Bad request" });
   });
@@ -150,7 +150,7 @@ describe("without a module's fetch", () => {
     expect([response.status, (await response.text()).length]).toEqual([200, 0]);
   });
 
-  test("headers of the inside are stripped, whoever sends them", async () => {
+  test("internal headers are stripped", async () => {
     const response = await get("/agents/probe-agent/forged", {
       headers: {
         "x-agents-lifecycle-props": Buffer.from('{"admin":true}').toString("base64"),
@@ -343,7 +343,7 @@ describe("with a module's fetch", () => {
     });
   });
 
-  test("an error of the module is a plain 500, and so is an answer that is none", async () => {
+  test("an error of the module, or an invalid response, is a plain 500", async () => {
     for (const path of ["/boom", "/nothing"]) {
       const { status, text } = await read(await get(path));
       expect([status, text]).toEqual([500, "Internal Server Error"]);

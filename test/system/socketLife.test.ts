@@ -109,7 +109,7 @@ describe("a socket", () => {
     await host.stop();
   });
 
-  test("hears of what happens while its agent woke for another, all sockets counted", async () => {
+  test("receives what happened while its agent was waking for another", async () => {
     const { options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");

@@ -121,7 +121,7 @@ describe("messages sent at once", () => {
     await stop();
   });
 
-  test("of an agent that is thrown out in the middle keep their order; what was stored is not lost", async () => {
+  test("of an agent discarded meanwhile keep their order; stored ones are not lost", async () => {
     const { open, whole, stop } = await start();
     const socket = await open("thrown");
     for (const n of upTo(COUNT)) socket.send(n % 40 === 20 ? `${n} abort` : `${n}`);
@@ -149,7 +149,7 @@ describe("messages sent at once", () => {
     await other.stop();
   });
 
-  test("when the broker dies in the middle are not taken twice by an agent that has them", async () => {
+  test("when the broker dies meanwhile are not processed twice", async () => {
     const { open, whole, heard, stop } = await start();
     const socket = await open("cut");
     for (const n of upTo(20)) socket.send({ type: "rpc", id: `${n}`, method: "echo", args: [n] });
@@ -193,7 +193,7 @@ describe("an agent", () => {
     await stop();
   });
 
-  test("is answered at once when its kind is of a later release, or it is no call at all", async () => {
+  test("is answered at once if its kind is unknown or invalid", async () => {
     const { options, stop } = await start();
     const client = await connect({ servers: systems.nats.url.replace("nats://", "") });
     const ask = caller(client, options.namespace!);

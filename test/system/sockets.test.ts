@@ -141,7 +141,7 @@ const logged = (socket: TestSocket, line: string) =>
   socket.until(`the agent logs "${line}"`, () => log.includes(line));
 
 describe("connecting", () => {
-  test("gives identity, state and MCP servers, in this order and exactly so", async () => {
+  test("sends exactly identity, state and MCP servers, in this order", async () => {
     const socket = await open("doc-agent/frames");
     const frames = await socket.first(3);
     expect(JSON.parse(String(frames[0]))).toEqual(identity("frames"));
@@ -150,7 +150,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("an agent without a state sends none and says so", async () => {
+  test("an agent without a state sends none, and the identity says so", async () => {
     const socket = await open("stateless-agent/x");
     const frames = await socket.first(2);
     expect(frames).toEqual([
@@ -160,7 +160,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("seeds initialState: other clients hear of it once, the new one sees it once", async () => {
+  test("sets initialState: other clients and the new one receive it once", async () => {
     const first = await open("doc-agent/seeded?silent=1");
     const second = await open("doc-agent/seeded");
     await second.first(3);
@@ -182,7 +182,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("shouldSendProtocolMessages: false leaves out every protocol frame, for good", async () => {
+  test("shouldSendProtocolMessages: false omits every protocol frame", async () => {
     const silent = await open("doc-agent/silence?silent=1");
     const other = await opened("doc-agent/silence");
     other.send("set");
@@ -210,7 +210,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("a client that is connecting hears of no change before its identity", async () => {
+  test("a connecting client receives no change before its identity", async () => {
     const latch = makeLatch();
     const writer = await opened("doc-agent/racing");
     latches.set("racing", latch);
@@ -272,7 +272,7 @@ describe("connecting", () => {
 });
 
 describe("state", () => {
-  test("set by a client reaches all others, not its sender; set by the server, everybody", async () => {
+  test("set by a client reaches all others, not its sender; set by the server, all", async () => {
     const [a, b] = [await opened("doc-agent/shared?_pk=a"), await opened("doc-agent/shared?_pk=b")];
     a.send({ type: "cf_agent_state", state: { text: "from a" } });
     expect((await b.first(1)).map((f) => JSON.parse(String(f)))).toEqual([state("from a")]);
@@ -299,7 +299,7 @@ describe("state", () => {
     for (const each of [a, twin, b]) await each.close();
   });
 
-  test("that the validator rejects is told to its sender only, without the reason", async () => {
+  test("that the validator rejects is reported to its sender only, without the reason", async () => {
     const [a, b] = [await opened("doc-agent/rules?_pk=a"), await opened("doc-agent/rules?_pk=b")];
     a.send({ type: "cf_agent_state", state: { text: 5 } });
     expect(await a.first(1)).toEqual([

@@ -97,7 +97,7 @@ test("sums what the agents of a class spent of their budgets, and what was refus
   expect((JSON.parse((await run("busy", async () => undefined))[0]!) as Top).budgets).toEqual([]);
 });
 
-test("of one class, as a table where nobody asks for JSON", async () => {
+test("of one class, as a table by default", async () => {
   const printed = await run("idle", () => work("c", 3), false);
   expect(printed[0]).toMatch(/^1 hosts, over 2 s$/);
   expect(printed.filter((line) => line.includes("Busy"))).toEqual([]);

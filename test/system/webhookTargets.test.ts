@@ -87,13 +87,13 @@ describe("a route's filter", () => {
     expect(JSON.stringify(system.gateway.log.lines)).toContain("return true or false");
   });
 
-  test("is not asked about a request whose signature is wrong, or that can't be parsed", async () => {
+  test("is not called for a request with a wrong signature or an invalid body", async () => {
     const forged = await postGithub(`${system.url}/wrong`, event("f", "a"), { secret: "other" });
     expect(forged.status).toBe(401);
     expect(await postGithub(`${system.url}/wrong`, "{")).toMatchObject({ text: "Invalid JSON" });
   });
 
-  test("that is none is an error of the module", () => {
+  test("that is invalid is an error of the module", () => {
     const bad = (when: unknown) => () => webhook("/x", { ...repo, verify, when: when as never });
     expect(bad("opened")).toThrow(InvalidWebhook);
     expect(bad({ action: {} })).toThrow(/when\["action"\]/);

@@ -344,7 +344,7 @@ describe("a webhook that is wrong", () => {
     expect(answer(await post("/elsewhere", about("x")))).toEqual([404, "Not found"]);
   });
 
-  test("is answered 500 without saying what when the route's secret is not set", async () => {
+  test("is answered 500 without details when the route's secret is not set", async () => {
     const refused = await post("/webhooks/unset", about("x"));
     expect(answer(refused)).toEqual([500, "Webhook not configured"]);
     expect(system.gateway.log.lines.at(-1)).toMatchObject({

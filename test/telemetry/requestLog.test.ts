@@ -27,7 +27,7 @@ describe("a flood of requests", () => {
     expect(log.lines).toHaveLength(502);
   });
 
-  test("writes nothing where nobody wants lines, and builds none that it leaves out", () => {
+  test("writes no lines when disabled, and builds none that are filtered out", () => {
     const log = collectingLog();
     new RequestLog(log, new VirtualTime(), "none").write("error", unbuilt);
     new RequestLog(log, new VirtualTime(), "failed").write("info", unbuilt);
@@ -70,7 +70,7 @@ describe("a line", () => {
     });
   });
 
-  test("of a name that a stranger chose stays one line", () => {
+  test("with a hostile name stays one line", () => {
     const log = collectingLog();
     const agent = agentId("A", "x\n12:00:00 POST /forged");
     new RequestLog(log, new VirtualTime(), "all").write("info", () => ({

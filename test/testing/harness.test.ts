@@ -212,7 +212,7 @@ describe("time", () => {
     );
   });
 
-  it("a span that is none is refused", async () => {
+  it("an invalid duration is refused", async () => {
     const test = await start();
     for (const wrong of ["3 fortnights", "", "1h 30", "h", -1, Number.NaN, "soon"])
       await expect(test.advance(wrong)).rejects.toThrow("not a duration");
@@ -282,7 +282,7 @@ describe("crashes", () => {
   });
 
   it.each(["before commit", "after commit"] as const)(
-    "a host lost %s: the webhook counts once all the same",
+    "a host lost %s: the webhook counts once",
     async (point) => {
       const test = await start();
       await deliver(test, "first");
@@ -315,7 +315,7 @@ describe("crashes", () => {
     ]);
   });
 
-  it("crashing what is not there, and reviving what lives, is an error", async () => {
+  it("crashing a missing host, and reviving a running one, is an error", async () => {
     const test = await start();
     await expect(test.revive()).rejects.toThrow("a host is running");
     await test.crash();

@@ -87,7 +87,7 @@ test("with slack, timeouts end late by at most that much, together, and never ea
   expect(new Set(ended).size).toBeLessThan(10);
 });
 
-test("a closed queue has no timer, and gets none", async () => {
+test("a closed queue has no timer", async () => {
   const time = new VirtualTime();
   const timeouts = new TimeoutQueue(time);
   let ran = 0;

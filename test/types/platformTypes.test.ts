@@ -76,7 +76,7 @@ class Mailbox extends Agent<Env> {
   override onWorkflowEvent(_name: number): void {}
 }
 
-it("a binding of the platform's type makes stubs of its own type, or of the agent's", () => {
+it("a binding of the platform's type returns stubs of its own type, or of the agent's", () => {
   const binding = undefined as unknown as Env["Mailbox"];
   const stub = () => getAgentByName(binding, "ada");
   expectTypeOf(stub).returns.resolves.toEqualTypeOf<PlatformStub<Mailbox>>();

@@ -28,7 +28,7 @@ describe("the endings of processes", () => {
     expect(readdirSync(folder())).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/)]);
   });
 
-  it("are not noted without a key, and not where the folder can't be made", () => {
+  it("are not recorded without a key, or if the folder can't be created", () => {
     new Endings(folder()).note({ ...ID, attempt: 1 }, "it spun");
     writeFileSync(join(temp.path, "file"), "");
     new Endings(join(temp.path, "file")).note({ ...ID, key: KEY, attempt: 2 }, "it spun");

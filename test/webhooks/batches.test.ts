@@ -81,7 +81,7 @@ describe("a batch of Meta's", () => {
     expect(b!.dedupId).not.toBe(a!.dedupId);
   });
 
-  test("a member that is there twice is the last one, as for JSON.parse, and __proto__ is none", () => {
+  test("the last of two equal members counts, as for JSON.parse, and __proto__ is ignored", () => {
     const twice = `{"entry":[{"id":"x"}],"entry":[{"id":"y"},{"id":"z"}]}`;
     expect(itemsOf("meta", twice)!.map(({ body }) => JSON.parse(body).entry)).toEqual([
       [{ id: "y" }],
@@ -117,7 +117,7 @@ describe("the cut of a JSON list", () => {
   /** Trimmed by JSON's own blanks, of which JavaScript knows more. */
   const bare = (text: string) => text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
 
-  test("gives back the very texts that a list was put together from", () => {
+  test("returns the texts from which a list was made", () => {
     fc.assert(
       fc.property(texts, blanks, (elements, blank) => {
         const list = `${blank}[${blank}${elements.join(`${blank},${blank}`)}${blank}]${blank}`;
@@ -129,7 +129,7 @@ describe("the cut of a JSON list", () => {
     );
   });
 
-  test("reads past a byte order mark, and finds no list where there is none", () => {
+  test("skips a byte order mark, and finds no list in other bodies", () => {
     expect(cut("\ufeff[1,2]")).toEqual(["1", "2"]);
     for (const none of ["{}", "7", '"[1]"', "", "null"]) expect(cut(none), none).toBeUndefined();
     expect(cut('{"a":1}', "list")).toBeUndefined();

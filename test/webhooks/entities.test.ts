@@ -60,7 +60,7 @@ describe("body", () => {
     );
   });
 
-  test("names that JavaScript gives to objects, arrays and strings are not followed", () => {
+  test("built-in properties of objects, arrays and strings are not followed", () => {
     const request = requestOf({ body: '{"a":[1],"s":"text","__proto__":{"polluted":"x"}}' });
     for (const field of [
       "constructor.name",
@@ -110,7 +110,7 @@ describe("body", () => {
     expect(parses).toBe(1);
   });
 
-  test("a transform that throws or gives no text never breaks the request", () => {
+  test("a transform that throws or returns no text does not break the request", () => {
     const request = json({ a: "x" });
     const throwing = body("a", () => {
       throw new Error("no");

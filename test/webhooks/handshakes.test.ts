@@ -27,7 +27,7 @@ describe("Discord", () => {
     });
   });
 
-  test("an event, which has the same type as a ping of interactions, is none; nor is an interaction", () => {
+  test("an event with the type of an interactions ping is not a handshake; nor is an interaction", () => {
     const event = '{"version":1,"type":1,"event":{"type":"ENTITLEMENT_CREATE","timestamp":"t"}}';
     expect(verdictOn(event)).toMatchObject({
       _tag: "Verified",
@@ -66,7 +66,7 @@ describe("Zoom's URL validation", () => {
     }
   });
 
-  test("is refused unsigned, and an event is none", () => {
+  test("is refused unsigned, and an event is not a handshake", () => {
     expect(verdictOf(verifier, { body })._tag).toBe("Rejected");
     const event = body.replace("endpoint.url_validation", "meeting.ended");
     const headers = sign.zoom(event, SECRET, { nowMs: NOW_MS });

@@ -255,7 +255,7 @@ describe("WorkOS (@workos-inc/node)", () => {
   const { webhooks } = new WorkOS("sk_test_x");
   const body = JSON.stringify({ id: "wh_1", event: "user.created", data: { text: "žluť 🐎" } });
 
-  test("its library accepts what we sign, and we what it computes, with a blank in the list or none", async () => {
+  test("its library accepts our signatures, and we accept its, with or without a blank in the list", async () => {
     const headers = sign.workos(body, secret.value);
     const sigHeader = headers["workos-signature"]!;
     const payload = JSON.parse(body) as Record<string, unknown>;
@@ -363,7 +363,7 @@ test("ElevenLabs (what @elevenlabs/elevenlabs-js 2.73.0 accepts; too large to in
   expect(check(elevenlabs({ secret: { value: "wsec_x" } }), sent)).toEqual(PASSES);
 });
 
-test("Intercom (RFC 2202's HMAC-SHA-1): no library of its own", () => {
+test("Intercom (RFC 2202's HMAC-SHA-1): without a library", () => {
   const sent = {
     body: "what do ya want for nothing?",
     headers: { "X-Hub-Signature": "sha1=effcdf6ae5eb2fa2d27416d5f184df9c259a7c79" },

@@ -183,7 +183,7 @@ describe("the certificate that a request names", () => {
       });
   });
 
-  test("is not fetched for more than four inventions at a time, which never push a real one out", async () => {
+  test("is fetched for at most four unknown URLs at a time, which never evict a real one", async () => {
     let open = (): void => undefined;
     const opened = new Promise<void>((resolve) => (open = resolve));
     let real = true;
@@ -222,7 +222,7 @@ test("a certificate from the environment needs no fetch, and several may be live
   });
 });
 
-test("a body made to have a signed one's CRC-32 passes, and its transmission's id tells on it", () => {
+test("a body with a signed one's CRC-32 passes, and its transmission id reveals it", () => {
   const forged = withCrc('{"id":"WH-9","forged":"', crc32(BODY));
   const verifier = paypal({
     webhookId: { value: WEBHOOK_ID },

@@ -86,7 +86,7 @@ describe.each(named([...providers, tokenProvider]))("%s", (_, provider) => {
     }
   });
 
-  test("a key that is not in the environment is the operator's fault, and lets nothing through", () => {
+  test("a key missing from the environment is Misconfigured, and lets nothing through", () => {
     for (const env of [{}, Object.create({ SECRET: "x" }) as object])
       expect(verdictOf(verifier, { ...sentBy(provider), env: { ...env } })._tag).toBe(
         "Misconfigured",
@@ -171,7 +171,7 @@ test("two live keys both verify: tokens, and a secret beside a public key", () =
       expect(verdictOf(standardWebhooks({ secret }), sentBy(provider))._tag).toBe("Verified");
 });
 
-test("agents dev is told to make up secrets only, never a provider's public key", () => {
+test("agents dev generates secrets only, never a provider's public key", () => {
   const names = Object.fromEntries(providers.map((p) => [p.name, p.make().secretNames]));
   expect(names).toMatchObject({
     github: ["SECRET"],
@@ -182,7 +182,7 @@ test("agents dev is told to make up secrets only, never a provider's public key"
   });
 });
 
-test("a public key that is none is said so when it is declared, and not repeated", () => {
+test("an invalid public key is refused when declared, and not repeated", () => {
   const make = (name: Provider["name"]) => providers.find((p) => p.name === name)!.make;
   const wrong = { publicKey: { value: "deadbeef" }, certificate: { value: "deadbeef" } };
   expect(() => make("discord")(wrong as never)).toThrow(/discord\(\{ publicKey \}\).*64 hexa/);

@@ -34,7 +34,7 @@ const to = (pattern: string) =>
 const table = (...patterns: string[]) => new RouteTable(patterns.map(to));
 
 describe("webhook", () => {
-  test("a route takes what it is not told from its provider", () => {
+  test("a route takes its defaults from its provider", () => {
     expect(webhook("/webhooks/github", { agent: RepoAgent, verify, entity })).toEqual({
       path: "/webhooks/github",
       agent: "RepoAgent",
@@ -144,7 +144,7 @@ describe("RouteTable", () => {
     return match && [match.route.path, { ...match.params }];
   };
 
-  test("a literal wins over a parameter, and gives way when it leads nowhere", () => {
+  test("a literal wins over a parameter, unless it leads nowhere", () => {
     const routes = table("/w/:a", "/w/github", "/w/github/x", "/w/:a/:b", "/w/:a/x", "/");
     expect(matched(routes, "/w/github")).toEqual(["/w/github", {}]);
     expect(matched(routes, "/w/stripe")).toEqual(["/w/:a", { a: "stripe" }]);
@@ -196,7 +196,7 @@ describe("RouteTable", () => {
     expect(Object.keys(params)).toEqual(["__proto__"]);
   });
 
-  test("a path of a hundred thousand segments is answered without harm", () => {
+  test("a path of a hundred thousand segments is answered", () => {
     const routes = table("/:a/:b", "/a/:b/c", "/:a/b/:c");
     expect(routes.match("/a".repeat(100_000))).toBeUndefined();
   });

@@ -18,7 +18,7 @@ describe("escapedSlug", () => {
     expect([escapedSlug("."), escapedSlug("..")]).toEqual(["$2e", "$2e$2e"]);
   });
 
-  test("gives two entities that differ in more than case two names", () => {
+  test("distinguishes two entities that differ in more than case", () => {
     fc.assert(
       fc.property(text, text, (one, other) => {
         const isSame = one.toLowerCase() === other.toLowerCase();
@@ -39,7 +39,7 @@ describe("escapedSlug", () => {
     );
   });
 
-  test("stands in a URL's path as it is", () => {
+  test("is valid in a URL's path", () => {
     fc.assert(
       fc.property(text, (entity) => {
         const name = escapedSlug(entity);
@@ -62,7 +62,7 @@ describe("slug", () => {
     expect(["A/B", "C"].map((name) => slug(name))).toEqual(["a-b", "c"]);
   });
 
-  test("tells what it made the name of, unless entities may be merged", () => {
+  test("records the entity of a name, unless entities may be merged", () => {
     expect(body("name", slug).resolve(request)).toEqual({
       _tag: "Entity",
       name: "ac-me-site",

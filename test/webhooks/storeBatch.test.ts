@@ -71,7 +71,7 @@ describe("a batch", () => {
     expect(runningMax()).toBe(64);
   });
 
-  test("is answered 503 when one event is not known to be stored, so that it is sent again", async () => {
+  test("is answered 503 unless every event is known to be stored", async () => {
     const items = [event("a", 1), event("b", 2), event("b", 3)];
     const { done, stored, log } = store(items, (n) => (n === 1 ? "Unavailable" : "Stored"));
     expect(await done).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
@@ -100,7 +100,7 @@ describe("a batch", () => {
     expect(await done).toMatchObject({ status: 200 });
   });
 
-  test("keeps the events that name an agent when others don't, and says so in the log", async () => {
+  test("keeps the events that name an agent, and logs the others", async () => {
     const nobody: BatchItem = { body: Buffer.from('{"n":1}'), dedupId: "x" };
     const { done, stored, log } = store([nobody, event("a", 1), nobody], () => "Stored");
     expect(await done).toMatchObject({ status: 200 });

@@ -118,7 +118,7 @@ describe.each(signers.map((signer) => [signer.name, signer] as const))("%s", (_,
     expect(tag(withQuery, sentTo(signer, "https://example.com/hooks?k=v", seen))).toBe("Verified");
   });
 
-  test("the URL may be in the environment; what is none there is the operator's fault", () => {
+  test("the URL may be in the environment; an invalid one is Misconfigured", () => {
     const verifier = signer.make({ secret, url: "PUBLIC_URL" });
     const request = (value: unknown) =>
       sentTo(signer, TOLD, "http://gateway:8787/webhooks/x", { env: { PUBLIC_URL: value } });

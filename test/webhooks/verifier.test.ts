@@ -93,7 +93,7 @@ describe.each(all)("%s", (_, make, signer) => {
     expect(reasonOf(verifier, { headers: signed("whsec_dGhyZWU=") })).toMatch("no signature");
   });
 
-  test("a secret that is not set is Misconfigured, and the variable's name never is the secret", () => {
+  test("an unset secret is Misconfigured, and the variable's name is never the secret", () => {
     const verifier = make({ secret: "THE_WEBHOOK_SECRET" });
     for (const env of [{}, { THE_WEBHOOK_SECRET: "" }, { THE_WEBHOOK_SECRET: { get: 1 } }]) {
       const verdict = verdictOf(verifier, {
@@ -117,7 +117,7 @@ describe.each(all)("%s", (_, make, signer) => {
     expect(verdictOf(verifier, { headers, env: {} })._tag).toBe("Misconfigured");
   });
 
-  test("the replay guard's id is the hash of the raw body, and there is none without the guard", () => {
+  test("the replay guard's id is the hash of the raw body, and absent without the guard", () => {
     const headers = signed(SECRET);
     expect(verdictOf(make({ secret: "SECRET", replayGuard: true }), { headers })).toMatchObject({
       replayId: createHash("sha256").update(BODY).digest("hex"),
@@ -218,12 +218,12 @@ describe("secrets", () => {
     });
   });
 
-  test("the verifier tells the names of its variables, and no literal", () => {
+  test("the verifier lists the names of its variables, and no literal", () => {
     expect(github({ secret: ["NEW", { value: "x" }, "OLD"] }).secretNames).toEqual(["NEW", "OLD"]);
     expect(unsigned().secretNames).toBeUndefined();
   });
 
-  test("white space around a secret is part of it, and the log says that it is there", () => {
+  test("white space around a secret is part of it, and is logged", () => {
     const env = { SECRET: `${SECRET}\n` };
     const verifier = github({ secret: "SECRET" });
     expect(reasonOf(verifier, { env, headers: sign.github(BODY, SECRET) })).toMatch(

@@ -66,7 +66,7 @@ beforeEach(() => {
 });
 
 describe("an agent whose turn has ended its worker", () => {
-  it("is isolated for the next worker; nobody is where the end was of no turn", () => {
+  it("is isolated for the next worker, unless the process ended outside of a turn", () => {
     ward.ended(0, endingOf(BAD));
     expect(ward.join(0, owner)).toEqual([BAD]);
     ward.ended(1, undefined);
@@ -180,7 +180,7 @@ describe("an agent whose turn has ended its worker", () => {
     await end();
   };
 
-  it("is condemned when three of its inputs have ended processes, once, and begins anew then", async () => {
+  it("is condemned once when three of its inputs have ended processes, and then starts over", async () => {
     ward.ended(0, endingOf(BAD, "one"));
     ward.join(0, owner);
     for (const key of ["one", "two", "two", "one"]) await killWith(key);
@@ -202,7 +202,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(processes).toEqual([]);
   });
 
-  it("is not condemned for ends that may be another's", () => {
+  it("is not condemned for ends that another may have caused", () => {
     for (const key of ["one", "two", "three", "four"]) {
       ward.ended(0, { ...endingOf(BAD, key), exactly: false });
       ward.join(0, owner);
@@ -238,7 +238,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(returned).toEqual([BAD]);
   });
 
-  it("is nobody's while its worker is away: its process ends, and the next begins anew", async () => {
+  it("is unowned while its worker is away: its process ends, and the next starts over", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     ask();
@@ -265,7 +265,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(processes).toHaveLength(5);
   });
 
-  it("the end of all stops its process, and starts none again", async () => {
+  it("the end of the worker pool stops its process, and starts none again", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     ask();

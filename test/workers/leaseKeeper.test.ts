@@ -93,7 +93,7 @@ describe("leases that a control process keeps", () => {
     expect(await settled(worker.leases.renew(lease!))).toEqual({ _tag: "Lost" });
   });
 
-  it("its successor claims each in one step: nobody else ever sees a free shard", async () => {
+  it("its successor claims each in one step: no other process sees a free shard", async () => {
     const first = new Worker();
     await first.claim("host.a", "a");
     const old = await first.claim("shard.0", "a");
@@ -145,7 +145,7 @@ describe("leases that a control process keeps", () => {
     expect(valuesOf(other.seen, "shard.0")).toEqual(["a"]);
   });
 
-  it("what the successor does not claim is released, and so is all where none comes", async () => {
+  it("what the successor does not claim is released, as is everything without a successor", async () => {
     const first = new Worker();
     for (const key of ["host.a", "shard.0", "shard.1"]) await first.claim(key, "a");
     first.customer.ended(true);
@@ -164,7 +164,7 @@ describe("leases that a control process keeps", () => {
     expect(holder("shard.1")).toBe(undefined);
   });
 
-  it("a gateway's is released at once, and all of a worker that is not replaced", async () => {
+  it("a gateway's lease is released at once, and all of a worker that is not replaced", async () => {
     const first = new Worker();
     await first.claim("gateway.a", "a");
     await first.claim("shard.0", "a");
@@ -188,7 +188,7 @@ describe("leases that a control process keeps", () => {
     expect(await next.claim("shard.0", "b")).toMatchObject({ value: "b" });
   });
 
-  it("a process can't renew or release what is not its own", async () => {
+  it("a process can't renew or release another's lease", async () => {
     const first = new Worker(0);
     const other = new Worker(1);
     const lease = (await first.claim("shard.0", "a"))!;

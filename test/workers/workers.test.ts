@@ -104,7 +104,7 @@ describe("a parent's workers", () => {
     expect(counts()).toEqual([12]);
   });
 
-  it("one that does not get up any more in five starts is the end of all", async () => {
+  it("one that fails five starts ends the pool", async () => {
     const workers = make(1);
     let failed: unknown;
     workers.failed.catch((error: unknown) => (failed = error));
@@ -120,7 +120,7 @@ describe("a parent's workers", () => {
     });
   });
 
-  it("stopping asks each, starts none again, and ends when none is left", async () => {
+  it("stopping stops each, restarts none, and ends when all have ended", async () => {
     const workers = make(3);
     await serve(0, 1, 2);
     await end(2, CRASHED);
@@ -133,7 +133,7 @@ describe("a parent's workers", () => {
     expect([unclean, counts(), time.pending]).toEqual([0, [1, 1, 1], 0]);
   });
 
-  it("one that does not stop is killed after a while, and told of", async () => {
+  it("one that does not stop is killed after a while, and reported", async () => {
     const workers = make(2);
     await serve(0, 1);
     let unclean: number | undefined;
@@ -210,7 +210,7 @@ describe("what a parent answers for its workers", () => {
     expect(await askReadiness(states)).toEqual({ ready: true, note: "durability: always" });
   });
 
-  it("else it says which is not, and why", async () => {
+  it("otherwise it says which is not, and why", async () => {
     const states: WorkerState[] = [
       await serving({ "/readyz": [200, "ready\n"] }),
       await serving({ "/readyz": [503, "not ready: some shards have no host\n"] }),
@@ -235,7 +235,7 @@ describe("what a parent answers for its workers", () => {
     });
   });
 
-  it("one that has ended before its parent heard of it is not ill", async () => {
+  it("one that ended before its parent noticed is not unhealthy", async () => {
     const states: WorkerState[] = [await serving({}), GONE];
     const ended = { _tag: "Pausing", end: { code: null, signal: "SIGKILL" } } as const;
     const hears = { after: (_ms: number, f: () => void) => ((states[1] = ended), f(), () => undefined) }; // prettier-ignore
@@ -258,7 +258,7 @@ describe("what a parent answers for its workers", () => {
 });
 
 describe("a worker's command line", () => {
-  it("is its parent's, with what is its own last, and before what is no option", () => {
+  it("is its parent's, with its own options last, before the arguments", () => {
     const own = ["--worker", "1", "--admin-port", "0", "--admin-hostname", "127.0.0.1"];
     expect(workerArguments(["host", "a.ts", "--workers", "2"], 1, undefined)).toEqual([
       "host", "a.ts", "--workers", "2", ...own,

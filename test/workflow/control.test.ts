@@ -52,7 +52,7 @@ describe("control", () => {
     expect(await statusOf(id)).toBe("complete");
   });
 
-  test("what a workflow reports while it is paused is told when it is resumed", async () => {
+  test("a paused workflow's reports are delivered when it is resumed", async () => {
     AnyWorkflow.code = async (_, step) => {
       await step.do("one", () => new Promise((resolve) => setTimeout(resolve, 10_000)));
       await step.reportComplete("done");
@@ -159,7 +159,7 @@ describe("listing", () => {
     expect(world.calls).toHaveLength(90);
   });
 
-  test("what is deleted is followed no more, and a renamed binding keeps what it had", async () => {
+  test("a deleted workflow is no longer followed, and a renamed binding keeps its workflows", async () => {
     await shop().start("WaitWorkflow", {}, "a");
     await shop().start("WaitWorkflow", {}, "b");
     expect(await shop().migrate("WaitWorkflow", "WAIT_WORKFLOW")).toBe(2);
@@ -251,7 +251,7 @@ describe("between an instance and its agent", () => {
     expect(response.status).toBe(400);
   });
 
-  test("an instance without an agent says so where its code asks for the agent", async () => {
+  test("an instance without an agent throws where its code asks for the agent", async () => {
     AnyWorkflow.code = async (workflow) => workflow["agent"];
     const binding = rig.env["ANY_WORKFLOW"] as WorkflowBinding;
     const instance = await binding.create({ id: "alone" });

@@ -85,7 +85,7 @@ async function killAndRestart(name: "a" | "b"): Promise<void> {
 }
 
 test(
-  "hosts that are killed under 1,000 workflows lose none and double nothing",
+  "killing hosts under 1,000 workflows loses and repeats nothing",
   async () => {
     const offices = Array.from({ length: OFFICES }, (_, n) => `office-${n}`);
     const startMs = performance.now();

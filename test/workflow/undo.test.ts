@@ -71,7 +71,7 @@ describe("a workflow that fails", () => {
     expect(new Set(world.keys).size).toBe(world.keys.length);
   });
 
-  test("tells its agent once, after the undos", async () => {
+  test("notifies its agent once, after the undos", async () => {
     failing("ship");
     const id = await rig.agent(Shop, "s").start("AnyWorkflow", {});
     await rig.advance("3 s");
@@ -173,7 +173,7 @@ describe("a host that ends", () => {
   });
 });
 
-test("a step that still runs is awaited and undone; one that waits for its retry is not tried again", async () => {
+test("a running step is awaited and undone; one waiting for its retry is not retried", async () => {
   latches["slow"] = makeLatch();
   failing("fragile");
   AnyWorkflow.code = (_, step) =>
@@ -288,7 +288,7 @@ describe("terminate", () => {
     });
   });
 
-  test("goes on with undoing that a host's end interrupts, and is no error", async () => {
+  test("resumes an undo that a host's end interrupts", async () => {
     AnyWorkflow.code = async (_, step) => {
       await paid(step, "reserve");
       await step.sleep("a day", "1 day");

@@ -44,7 +44,7 @@ describe("an order, a saga of three steps", () => {
     });
   });
 
-  test("takes back what it did when a step fails for good, and the agent hears of the error once", async () => {
+  test("undoes its work when a step finally fails, and notifies the agent once", async () => {
     world.failures.set("ship", 2);
     const id = await shop().start("OrderWorkflow", { item: "hat" });
     await rig.advance("10 s");
@@ -119,7 +119,7 @@ describe("waiting", () => {
     });
   });
 
-  test("no event in time is an error that says so", async () => {
+  test("a timeout is an error that says so", async () => {
     const id = await shop().start("WaitWorkflow", {});
     await rig.advance("61 min");
     expect(await shop().look("WaitWorkflow", id)).toMatchObject({
@@ -223,7 +223,7 @@ describe("what goes wrong", () => {
     });
   });
 
-  test("a result that is not JSON names its step, and is not tried again", async () => {
+  test("a result that is not JSON names its step, and is not retried", async () => {
     AnyWorkflow.code = (_, step) => step.do("count", () => world.act("count") && 10n);
     const id = await shop().start("AnyWorkflow", {});
     await soon();
@@ -320,7 +320,7 @@ describe("what goes wrong", () => {
     },
   );
 
-  test("an id is of one instance: a second agent that asks for it is told", async () => {
+  test("an id belongs to one instance: a second agent that uses it gets an error", async () => {
     await shop().start("SleepWorkflow", {}, "one");
     await soon();
     await expect(shop().start("SleepWorkflow", {}, "one")).rejects.toThrow(
@@ -338,7 +338,7 @@ describe("what goes wrong", () => {
 });
 
 describe("a host that dies", () => {
-  test("with the start stored and nothing sent, the instance starts all the same", async () => {
+  test("with the start stored and nothing sent, the instance starts", async () => {
     const died = rig.crashAt("after commit", Shop, "s1");
     const started = shop().start("OrderWorkflow", { item: "hat" }, "o1");
     started.catch(() => undefined);

@@ -46,7 +46,7 @@ describe("static files of a module", () => {
   });
 
   it.each(["/link.txt", "/.git/config", "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/%00", "/%ff"])(
-    "%s is no file",
+    "%s is not a file",
     async (path) => {
       expect(await assets().before(get(path))).toBeUndefined();
     },
@@ -80,7 +80,7 @@ describe("static files of a module", () => {
     expect((await all.fetch("http://localhost/nope")).status).toBe(404);
   });
 
-  it("a folder that is not there serves nothing", async () => {
+  it("a missing folder serves nothing", async () => {
     expect(await assets({ directory: join(root, "nope") }).before(get("/"))).toBeUndefined();
   });
 });

@@ -29,7 +29,7 @@ const accessOf = (webhooks: ReadonlyArray<unknown>): Access => {
 const request = (): Request => new Request("http://localhost/agents/my-till/one");
 
 describe("bindings of the configuration file", () => {
-  it("are further names of the class; one of a class that is not there is none", () => {
+  it("are further names of the class; one of a missing class is ignored", () => {
     const env = envOf();
     expect(env["MY_TILL"]).toBe(env["PayAgent"]);
     expect(env["NOWHERE"]).toBeUndefined();

@@ -61,13 +61,13 @@ describe("the configuration file beside a module", () => {
     });
   });
 
-  it("is not looked for above the folder of the package", () => {
+  it("is not searched above the package's folder", () => {
     write("wrangler.jsonc", "{}");
     write("app/package.json", "{}");
     expect(readWrangler(join(folder, "app"))).toBeUndefined();
   });
 
-  it("says what it asks for that is not there, and what to use instead", () => {
+  it("names what is missing, and the alternative", () => {
     write("wrangler.json", '{ "kv_namespaces": [], "assets": {}, "env": {} }');
     expect(readWrangler(folder)?.notes).toEqual([
       expect.stringMatching(/^"kv_namespaces" is not available here: use .*this\.sql/),
