@@ -21,6 +21,7 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
 import { messageOf } from "../errors/thrown.ts";
 import { notUndone } from "../step/undoSteps.ts";
+import { settlesWithin } from "../time/settlesWithin.ts";
 import {
   CAUSE_TYPE,
   FIBER_OPTIONS_DEFAULT,
@@ -191,13 +192,8 @@ export class Fibers {
   async recoverFirst(): Promise<void> {
     const { fiberRecoveryScanDeadlineMs: deadlineMs } = this.#options;
     const recovered = this.recover();
-    if (!(deadlineMs > 0)) return recovered;
-    let cancel = (): void => undefined;
-    const late = new Promise<void>((resolve) => {
-      cancel = this.#runtime.time.after(deadlineMs, resolve);
-    });
-    await Promise.race([recovered, late]);
-    cancel();
+    if (deadlineMs > 0) await settlesWithin(this.#runtime.time, deadlineMs, recovered);
+    else await recovered;
   }
 
   /** What it writes has the fiber as its cause, not an input. */

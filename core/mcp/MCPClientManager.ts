@@ -35,6 +35,7 @@ import { checkServerId } from "./normalizeServerId.ts";
 import { answerCallback, handleCallback, serverOfCallback, type McpOAuthCallbackResult, type OAuthCallbackConfig } from "./oauthCallback.ts"; // prettier-ignore
 import type { McpTransportOptions, RegisterServerOptions } from "./McpServerOptions.ts";
 import { oauthPrefix, type OAuthProvider } from "./OAuthProvider.ts";
+import { settlesWithin } from "../time/settlesWithin.ts";
 
 /** Each is a connection and a part of every frame to clients. */
 const SERVERS_MAX = 64;
@@ -145,11 +146,8 @@ export class MCPClientManager extends McpOffers {
       while (this.pending.size > 0 && !over) await Promise.allSettled(this.pending);
     })();
     if (timeout === undefined) return all;
-    let cancel = (): void => undefined;
-    const late = new Promise<void>((resolve) => (cancel = this.parts.runtime.time.after(timeout, resolve))); // prettier-ignore
-    await Promise.race([all, late]);
+    await settlesWithin(this.parts.runtime.time, timeout, all);
     over = true;
-    cancel();
   }
 
   /** @deprecated `registerServer`, `connectToServer`. Rejects when it fails; the server stays. */

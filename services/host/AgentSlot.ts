@@ -264,7 +264,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   /** The agent once it is idle. Undefined: it is out of memory, or busy for longer than `ms`. */
-  private async idle(ms: number): Promise<Live | undefined> {
+  async idle(ms: number): Promise<Live | undefined> {
     const { time } = this.context.services;
     const endMs = time.monotonicMs() + ms;
     while (this.live !== undefined && !isIdle(this.live)) {

@@ -33,6 +33,7 @@ import { countStalls } from "./shardUsage.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
+import { settlesWithin } from "../../core/time/settlesWithin.ts";
 
 /** An agent leaves memory at most this much later than its class allows. */
 const SWEEP_MS_DEFAULT = 1000;
@@ -186,11 +187,7 @@ export class Host {
    */
   private async awaitSnapshots(): Promise<void> {
     const { storing, time } = this.services;
-    if (storing.size === 0) return;
-    let cancel = (): void => undefined;
-    const late = new Promise<void>((resolve) => (cancel = time.after(SNAPSHOTS_WAIT_MS, resolve)));
-    await Promise.race([Promise.all(storing), late]);
-    cancel();
+    if (storing.size > 0) await settlesWithin(time, SNAPSHOTS_WAIT_MS, Promise.all(storing));
   }
 
   private every(ms: number, f: () => Promise<void>): void {

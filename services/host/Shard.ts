@@ -10,7 +10,8 @@
  *    a call that had begun on an agent that was then discarded, because its effects may be stored.
  * 2. On loss nothing is sent or acked any more: agents are discarded.
  * 3. On hand-over turns finish, calls are answered, images are stored, and the lease is released
- *    last. A call whose turn does not end in time is answered `late`.
+ *    last. While long turns finish, the other agents are served. A call whose turn does not end in
+ *    time is answered `late`.
  * 4. A durable input that arrives as a call (`DirectInput`) is accepted only when every stored
  *    input was delivered. A sender that was told that one input is stored, and then sends the next,
  *    has them run in that order.
@@ -34,6 +35,7 @@ import type { Lease } from "../../core/lease/Leases.ts";
 import type { Meter } from "../../core/telemetry/Usage.ts";
 import { answerQuestion } from "../../core/query/answerQuestion.ts";
 import { QUESTIONS } from "../../core/query/askHosts.ts";
+import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -51,6 +53,8 @@ import { stackOf } from "../../core/errors/thrown.ts";
  * delayed.
  */
 export const LEASE_MARGIN = 0.2;
+/** What turns have at the hand-over's end, after the wait for long ones. */
+const DRAIN_MS_MIN = 1_000;
 /** How often a shard checks whether its last calls are answered, or its lease is renewed. */
 const ANSWERED_POLL_MS = 5;
 
@@ -160,20 +164,17 @@ export class Shard {
   /** Rule 3, up to the release of the lease, which `Host` does. */
   async handOver(slices: Pick<TimeSlices, "yield">): Promise<void> {
     const { time, config, log } = this.services;
+    const endMs = time.monotonicMs() + config.drainTimeoutMs;
+    await this.slots.drainLong(slices, config.drainTimeoutMs);
     this.unserve?.();
     // A call that is on its way to this host reaches no other: it is still accepted.
     await this.unsubscribe?.();
     await this.consumer?.stop().catch(() => undefined);
-    const drained = this.drain(slices);
-    let cancel: (() => void) | undefined;
-    const late = new Promise<"late">((resolve) => {
-      cancel = time.after(config.drainTimeoutMs, () => resolve("late"));
-    });
-    if ((await Promise.race([drained, late])) === "late")
+    const leftMs = Math.max(DRAIN_MS_MIN, endMs - time.monotonicMs());
+    if (!(await settlesWithin(time, leftMs, this.drain(slices))))
       log.warn("turns did not end in time; they will run again on the next host", {
         shard: this.shard,
       });
-    cancel?.();
     // Also ends what an unfinished start has begun since.
     this.drop();
   }

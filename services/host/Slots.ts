@@ -9,6 +9,8 @@
  */
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import { settlesWithin } from "../../core/time/settlesWithin.ts";
+import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { Ownership } from "./AgentPorts.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -16,6 +18,9 @@ import { isolatedSlot, returnIsolated, type Slot } from "./IsolatedSlot.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { Quarantine, type QuarantineReason } from "./Quarantine.ts";
 import { QuarantinedSlot } from "./QuarantinedSlot.ts";
+
+/** Turns that take longer are long ones. */
+const BRIEF_MS = 250;
 
 export interface SlotsOptions extends Ownership {
   readonly shard: ShardId;
@@ -56,6 +61,19 @@ export class Slots {
 
   find(id: AgentId): Slot | undefined {
     return this.all.get(addressKey(id));
+  }
+
+  /**
+   * Drains the agents that stay busy, for at most `msMax`. The others go on, and so does one that
+   * is drained when something arrives for it.
+   */
+  async drainLong(slices: Pick<TimeSlices, "yield">, msMax: number): Promise<void> {
+    const drained = [...this.all.values()].map(async (slot) => {
+      if (!(slot instanceof AgentSlot) || (await slot.idle(BRIEF_MS)) !== undefined) return;
+      // It may have left memory by itself.
+      if (slot.agent !== undefined) await slot.drain(slices);
+    });
+    await settlesWithin(this.services.time, msMax, Promise.all(drained));
   }
 
   removeEmpty(slot: Slot): void {

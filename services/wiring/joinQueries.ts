@@ -13,6 +13,7 @@ import { Worker } from "node:worker_threads";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { QueryRefused, UnknownClass } from "../../core/query/askView.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
+import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { FromThread, QueryThreadData, ToThread } from "./queryThread.ts";
 
@@ -81,10 +82,7 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
     if (thread === undefined) return;
     running = undefined;
     thread.worker.postMessage({ close: true } satisfies ToThread);
-    let cancel = (): void => undefined;
-    const late = new Promise<void>((resolve) => (cancel = time.after(CLOSE_MS_MAX, resolve)));
-    await Promise.race([thread.ended, late]);
-    cancel();
+    await settlesWithin(time, CLOSE_MS_MAX, thread.ended);
     await thread.worker.terminate();
   };
 
