@@ -3,18 +3,17 @@
  * results of the steps that were done, and the keys of those that were not.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Agent, type FetchOptions, type FiberRecoveryContext, type Step } from "agents";
+import { Agent, type FetchOptions, type FiberRecoveryContext } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
-import { makeLatch, type Latch } from "../system/kit.ts";
+import { makeLatch } from "../system/kit.ts";
+import { StepCalls } from "../step/StepCalls.ts";
 
 type Work = (agent: Worker, step: (name: string) => Promise<string>) => Promise<unknown>;
 
 /** Of one test: what the fiber does, how often each step's function ran, and with which keys. */
 let work: Work = async () => undefined;
 let goesOn = true;
-let calls: string[] = [];
-let keys: string[] = [];
-let latches: Record<string, Latch> = {};
+let { calls, keys, latches, run: runStep } = new StepCalls();
 let asked: Request[] = [];
 
 class Worker extends Agent<{}, { told: ReadonlyArray<unknown> }> {
@@ -41,21 +40,15 @@ class Worker extends Agent<{}, { told: ReadonlyArray<unknown> }> {
   }
 
   private async go(): Promise<void> {
-    const told = await work(this, (name) => this.step(name, (step) => this.call(name, step)));
+    const told = await work(this, (name) => this.step(name, (step) => runStep(name, step)));
     this.setState({ told: [...this.state.told, told] });
-  }
-  private async call(name: string, step: Step): Promise<string> {
-    calls.push(name);
-    keys.push(step.key);
-    const nth = calls.filter((called) => called === name).length;
-    await latches[name]?.opened;
-    return `${name} ${nth}`;
   }
 }
 
 let test: TestAgents;
 beforeEach(async () => {
-  [work, goesOn, calls, keys, latches, asked] = [async () => undefined, true, [], [], {}, []];
+  [work, goesOn, asked] = [async () => undefined, true, []];
+  ({ calls, keys, latches, run: runStep } = new StepCalls());
   test = await testAgents({
     agents: [Worker],
     outgoing: async (request) => {

@@ -3,25 +3,17 @@
  * durable turn with steps, and its end is kept for whoever asks again.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import {
-  Agent,
-  callable,
-  withKey,
-  type Connection,
-  type ConnectionContext,
-  type Step,
-} from "agents";
+import { Agent, callable, withKey, type Connection, type ConnectionContext } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
 import { CallResults, RESULTS_TABLE } from "../../core/durableCall/CallResults.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { makeLatch, type Latch } from "../system/kit.ts";
+import { makeLatch } from "../system/kit.ts";
+import { StepCalls } from "./StepCalls.ts";
 
 /** Of one test: how often each step's function ran and under which keys, and where it waits. */
-let calls: string[] = [];
-let keys: string[] = [];
-let latches: Record<string, Latch> = {};
+let { calls, keys, latches, run: runStep } = new StepCalls();
 
 class Wallet extends Agent<{}, { paid: number }> {
   static override options = { retry: { maxAttempts: 3, baseDelayMs: 10, maxDelayMs: 10 } };
@@ -34,7 +26,7 @@ class Wallet extends Agent<{}, { paid: number }> {
   @callable({ durable: true })
   async pay(amount: number): Promise<string> {
     this.setState({ paid: this.state.paid + amount });
-    const charge = await this.step("charge", (step) => this.call("charge", step));
+    const charge = await this.step("charge", (step) => runStep("charge", step));
     this.sql`CREATE TABLE IF NOT EXISTS paid (charge TEXT)`;
     this.sql`INSERT INTO paid VALUES (${charge})`;
     return charge;
@@ -43,7 +35,7 @@ class Wallet extends Agent<{}, { paid: number }> {
   @callable({ durable: true })
   async refuse(): Promise<void> {
     calls.push("refuse");
-    await this.step("reserve", (step) => this.call("reserve", step), {
+    await this.step("reserve", (step) => runStep("reserve", step), {
       undo: () => void calls.push("release"),
     });
     throw new RangeError("not enough");
@@ -62,14 +54,6 @@ class Wallet extends Agent<{}, { paid: number }> {
   @callable()
   plain(): string {
     return "plain";
-  }
-
-  private async call(name: string, { key }: Step): Promise<string> {
-    calls.push(name);
-    keys.push(key);
-    const nth = calls.filter((called) => called === name).length;
-    await latches[name]?.opened;
-    return `${name} ${nth}`;
   }
 }
 
@@ -94,7 +78,7 @@ class Shop extends Agent<{ Wallet: never }, { told: string[] }> {
 
 let test: TestAgents;
 beforeEach(async () => {
-  [calls, keys, latches] = [[], [], {}];
+  ({ calls, keys, latches, run: runStep } = new StepCalls());
   test = await testAgents({ agents: [Wallet, Shop] });
 });
 afterEach(() => test.close());

@@ -6,7 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, StepNotDurable, StepWrites, type Step } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { testAgents, type TestAgents } from "agents/testing";
-import { makeLatch, type Latch } from "../system/kit.ts";
+import { makeLatch } from "../system/kit.ts";
+import { StepCalls } from "./StepCalls.ts";
 
 const SECRET = "s3cret";
 
@@ -19,9 +20,7 @@ type Work = (agent: Worker, step: (name: string) => Promise<string>) => Promise<
 
 /** Of one test: what its agent does for each order, and how often each step's function ran. */
 let work: Record<string, Work> = {};
-let calls: string[] = [];
-let keys: string[] = [];
-let latches: Record<string, Latch> = {};
+let { calls, keys, latches, run: runStep } = new StepCalls();
 
 class Worker extends Agent<{}, State> {
   static override options = {
@@ -37,12 +36,12 @@ class Worker extends Agent<{}, State> {
   override async onRequest(request: Request): Promise<Response> {
     if (request.method === "GET") return Response.json(this.peek());
     const { run } = (await request.json()) as { run: string };
-    const told = await work[run]!(this, (name) => this.step(name, (step) => this.call(name, step)));
+    const told = await work[run]!(this, (name) => this.step(name, (step) => runStep(name, step)));
     return Response.json(told ?? null);
   }
 
   async job(run: string): Promise<void> {
-    await work[run]!(this, (name) => this.step(name, (step) => this.call(name, step)));
+    await work[run]!(this, (name) => this.step(name, (step) => runStep(name, step)));
   }
 
   peek(): { readonly state: State; readonly rows: ReadonlyArray<string> } {
@@ -58,19 +57,12 @@ class Worker extends Agent<{}, State> {
   row(id: string): void {
     this.sql`INSERT INTO rows VALUES (${id})`;
   }
-
-  private async call(name: string, step: Step): Promise<string> {
-    calls.push(name);
-    keys.push(step.key);
-    const nth = calls.filter((called) => called === name).length;
-    await latches[name]?.opened;
-    return `${name} ${nth}`;
-  }
 }
 
 let test: TestAgents;
 beforeEach(async () => {
-  [work, calls, keys, latches] = [{}, [], [], {}];
+  work = {};
+  ({ calls, keys, latches, run: runStep } = new StepCalls());
   const route = webhook("/work", {
     agent: Worker,
     verify: github({ secret: "SECRET" }),
