@@ -129,7 +129,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.parts.agentClass.options ?? {};
   }
 
-  /** May it leave memory now? */
+  /** Whether it may hibernate now. */
   get idle(): boolean {
     return this.busy === 0 && this.committer.idle && !this.keeping.unstored && !this.#gate.closed;
   }
@@ -139,7 +139,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return runTurn(this, turn, f);
   }
 
-  /** Runs `f` as part of a turn: it is no turn of its own. */
+  /** Runs `f` as part of a running turn. */
   inTurn<A>(turn: Turn, f: () => A): A {
     return this.parts.ambient.run(turn, f);
   }
@@ -163,7 +163,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get isBlocked(): boolean {
     return this.#gate.closed || this.#destroying !== undefined;
   }
-  /** Gone, and what ran on it is not to be told of: the next owner does it again. */
+  /** Discarded, and its failures are not reported: the next owner repeats the work. */
   get isLost(): boolean {
     return this.discarded && !this.destroyed;
   }
@@ -188,21 +188,21 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.committer.touch(this.turn());
   }
 
-  /** What its schedules and queue owe the broker with the next event (`Triggers`). */
+  /** The triggers that the next event needs at the broker (`Triggers`). */
   takeTriggers(turns: ReadonlySet<Turn>): CommitTriggers | undefined {
-    // What an open transaction wrote is not part of this commit, and may be undone.
+    // Writes of an open transaction are not part of this commit: they may be rolled back.
     const { inTransaction } = this.#sql;
     this.keeping.store(turns, inTransaction);
     return inTransaction ? undefined : this.lanes.takeTriggers();
   }
 
-  /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
+  /** Begins no more jobs. Running ones continue; waiting ones are stored for the next owner. */
   rest(): void {
     this.keeping.close();
     this.lanes.stop();
   }
 
-  /** Leaves memory in order: nothing is lost, nothing runs any more. */
+  /** Hibernates in order, once nothing runs: nothing is lost. */
   retire(): void {
     this.discarded = true;
     this.keeping.close();
@@ -240,7 +240,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.parts.observability;
   }
   emit(type: string, payload: Readonly<Record<string, unknown>>): void {
-    // None yet while its constructor runs.
+    // Undefined while its constructor runs.
     const agent = this.agent as Agent<unknown> | undefined;
     emitEvent(this, (agent ?? this.parts).observability, type, payload);
   }
@@ -311,7 +311,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   flush(): Promise<void> {
     const turn = this.turn();
     if (turn.givenUp) return Promise.reject(turn.givenUp);
-    // What its turn has written is stored, or waits for the turn's end.
+    // Stores the turn's writes; those of a durable turn wait for its end.
     return this.currentStep === undefined ? this.keeping.flush(turn) : Promise.resolve();
   }
   waitUntil(promise: Promise<unknown>): void {
@@ -358,7 +358,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.#state.text;
   }
 
-  /** The turn that the running code belongs to; code outside of any gets one of its own. */
+  /** The turn of the running code. Code outside of a turn gets a new one. */
   turn(): Turn {
     return this.#current() ?? this.newTurn({ kind: "background" });
   }

@@ -1,4 +1,4 @@
-/** What an agent in memory is made of: given to `ActiveAgent` by the host that activates it. */
+/** The parts of an agent in memory, which the host that activates it passes to `ActiveAgent`. */
 import type { Agent } from "../agent/Agent.ts";
 import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
@@ -28,7 +28,7 @@ export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unkno
   options?: AgentStaticOptions;
 };
 
-/** `Self`: the class of the agent itself, which is made of these. */
+/** `Self`: the class of the agent made of these parts. */
 export interface ActiveAgentParts<Self> {
   readonly image: AgentImage;
   readonly database: AgentDatabase;
@@ -40,15 +40,15 @@ export interface ActiveAgentParts<Self> {
   readonly ambient: AmbientShape;
   readonly log: LogShape;
   readonly outlet: AgentOutlet;
-  /** What an agent's `observability` is unless its class sets another. */
+  /** The default `observability` of agents. */
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
-  /** Results of steps of past turns that are run again. Undefined: it runs none. */
+  /** Recorded results of steps, for turns that are run again. Undefined: none are. */
   readonly recorded?: RecordedSteps | undefined;
   /** Where budgets are counted. Undefined: nowhere. */
   readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;
-  /** Undefined: none can be connected to. */
+  /** Undefined: MCP servers can't be used. */
   readonly mcp: McpClientsShape | undefined;
   readonly mail: MailTransportShape;
   /** The host's. */
@@ -56,7 +56,7 @@ export interface ActiveAgentParts<Self> {
   readonly makeCommitter: (agent: Self) => Committer;
   /** Shared by all agents of the host. */
   readonly turnLimits: TurnLimits;
-  /** What the agent costs. */
+  /** Measures what the agent costs. */
   readonly meter: Meter;
   /** Seconds that a turn may take; 0: no limit. */
   readonly turnSeconds: number;
@@ -68,8 +68,8 @@ export interface ActiveAgentParts<Self> {
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;
   /**
-   * The agent was destroyed in this turn, and that is stored: it leaves memory, what comes next
-   * meets a fresh one.
+   * The agent was destroyed in this turn, and that is stored: it leaves memory, and the next input
+   * starts a new one.
    */
   readonly onDestroyed: (turn: Turn) => void;
 }

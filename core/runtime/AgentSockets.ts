@@ -1,9 +1,9 @@
 /**
- * The WebSocket connections of an agent in memory, and what goes out to them. The sockets live at
- * their gateways; every frame passes the output gate on its way there.
+ * The WebSocket connections of an agent in memory, and the frames sent to them. The sockets are
+ * held by their gateways; every frame passes the output gate on its way there.
  *
  * One message goes to each gateway that holds sockets of the agent, on one ordered stream a
- * gateway: a client sees frames in the order in which the agent's commits let them leave.
+ * gateway: a client receives frames in the order of the agent's commits.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
@@ -32,14 +32,14 @@ export interface CastOptions {
 
 const encoder = new TextEncoder();
 
-/** How sockets of an agent that was destroyed are closed (`protocol.md` §2.5). */
+/** Close code and reason of a destroyed agent's sockets (`protocol.md` §2.5). */
 export interface Farewell {
   readonly code: number;
   readonly reason: string;
 }
 const DESTROYED: Farewell = { code: 1001, reason: "Durable Object destroyed" };
 
-/** Closes the sockets of a life that has ended; their gateways forget them. */
+/** Closes the sockets of a life that has ended, and removes them at their gateways. */
 export function closeAll(
   sockets: Iterable<Pick<SocketInfo, "gateway" | "sid">>,
   outlet: Pick<AgentOutlet, "toGateway">,
@@ -91,11 +91,11 @@ export class AgentSockets implements ConnectionOutlet {
       this.byKey.set(key, connection);
       this.askReader(connection);
     }
-    // It belongs to a life that was destroyed, on a host that could no longer close it.
+    // It belongs to a destroyed life whose host could not close it.
     else this.closeDestroyed(info);
   }
 
-  /** Its gateway or a census tells of it: frames for it may have been lost (`tellState`). */
+  /** Reported by its gateway or a census: frames for it may have been lost (`tellState`). */
   meet(info: SocketInfo): Connection | undefined {
     const { seq, state } = this.agent.image;
     const known = this.byKey.get(socketKey(info));
@@ -115,7 +115,7 @@ export class AgentSockets implements ConnectionOutlet {
     return Array.from(this.byKey.values(), (connection) => Connection.internals(connection).info);
   }
 
-  /** Closes every socket of an agent that was destroyed; its gateways forget them. */
+  /** Closes every socket of a destroyed agent, and removes them at their gateways. */
   destroy(): void {
     for (const connection of this.byKey.values()) {
       const internals = Connection.internals(connection);
@@ -140,8 +140,8 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /**
-   * Its sockets, for who brings the agent back. `inOrder`: everything that was taken is stored;
-   * else messages may have to be taken again, and gateways are asked which.
+   * Its sockets, for the next activation. `inOrder`: every message that was taken is stored.
+   * Otherwise messages may have to be taken again, and the gateways are asked which.
    */
   *records({ inOrder }: { readonly inOrder: boolean }): Generator<[string, SocketInfo]> {
     for (const [key, connection] of this.byKey) {
@@ -153,10 +153,10 @@ export class AgentSockets implements ConnectionOutlet {
     }
   }
 
-  /** Makes a connection object of this agent; it counts once it is in here. */
+  /** Makes a connection object of this agent, which counts once it is added here. */
   make(info: SocketInfo, tags?: ReadonlyArray<string>): Connection {
     const { life } = this.agent.image;
-    // The upgrade's headers are read when it connects, and never again.
+    // The upgrade's headers are read only when it connects.
     const kept = { ...info, headers: [] };
     return new Connection(kept, this, { ...(tags === undefined ? {} : { tags }), life });
   }
@@ -173,17 +173,14 @@ export class AgentSockets implements ConnectionOutlet {
     this.gated(() => this.outlet.toGateway(gateway, { op: "close", sid, code, reason }));
   }
 
-  /** Its state or flags changed: the gateway keeps them. */
+  /** Its state or flags changed: sends them to the gateway, which keeps them. */
   attach(connection: Connection): void {
     const { info } = Connection.internals(connection);
-    // It is not in its connect sequence yet: `join` will report it.
+    // It has not joined yet: `join` will report it.
     if (this.byKey.get(socketKey(info)) === connection) this.tellAttachment(connection, {});
   }
 
-  /**
-   * The connection takes part from here on: casts of earlier changes do not reach it, later ones
-   * do.
-   */
+  /** The connection joins: broadcasts of earlier changes do not reach it, later ones do. */
   join(connection: Connection): void {
     const internals = Connection.internals(connection);
     internals.next = 1;
@@ -212,18 +209,18 @@ export class AgentSockets implements ConnectionOutlet {
     this.castNow(encoder.encode(frame), { except, text: true, protocol: false, counts: true });
   }
 
-  /** A frame of the protocol, for every socket that takes those. */
+  /** Sends a protocol frame to every socket that takes those. */
   castProtocol(frame: string): void {
     const bytes = encoder.encode(frame);
     this.gated(() => this.castNow(bytes, { except: [], text: true, protocol: true }));
   }
 
-  /** `state` is JSON text. Its sequence is that of the commit that lets it leave. */
+  /** `state` is JSON text. Its sequence is that of its commit. */
   sendState(connection: Connection, state: string): void {
     this.agent.committer.afterCommit((seq) => this.sendStateNow(connection, state, seq));
   }
 
-  /** Past the gate already. */
+  /** Does not wait for the output gate: the caller has. */
   private sendStateNow(connection: Connection, state: string, seq: number): void {
     const { gateway, sid } = Connection.internals(connection).info;
     const frame = encoder.encode(stateFrame(state, seq));
@@ -231,8 +228,8 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /**
-   * A committed state for every socket of the protocol but those of `except`'s id. Past the gate
-   * already.
+   * Sends a committed state to every protocol socket except those with `except`'s id. Does not wait
+   * for the output gate: the caller has.
    */
   castState(state: string, seq: number, except: Connection | undefined): void {
     if (this.size === 0) return;
@@ -244,9 +241,9 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /**
-   * The committed state once more, to all. Frames go at most once, so what was on its way is lost
-   * with a host or a connection to the broker, and a client that only listens would show the state
-   * before until the next.
+   * Sends the committed state again, to all. Frames are sent at most once, so one in flight is lost
+   * with a host or a connection to the broker, and a client that only listens would show an old
+   * state until the next change.
    */
   tellState(): void {
     const { seq, state } = this.agent.image;
@@ -254,7 +251,7 @@ export class AgentSockets implements ConnectionOutlet {
     for (const connection of this.byKey.values()) this.askReader(connection);
   }
 
-  /** Past the gate already. */
+  /** Does not wait for the output gate: the caller has. */
   castNow(bytes: Uint8Array, how: CastOptions): void {
     const gateways = new Set<string>();
     for (const connection of this.byKey.values())
@@ -265,15 +262,14 @@ export class AgentSockets implements ConnectionOutlet {
       this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
   }
 
-  /** Sends what is stored already, past the gate. */
+  /** Sends what is already stored, without waiting for the gate. */
   sendStored(connection: Connection, frame: string): void {
     const { gateway, sid } = Connection.internals(connection).info;
     this.outlet.toGateway(gateway, { op: "send", sid, text: true }, encoder.encode(frame));
   }
 
   /**
-   * Frames of the streams that it reads may be lost, or nobody sends them: asks the client for its
-   * place.
+   * Frames of its streams may be lost, or have no sender any more: asks the client for its place.
    */
   private askReader(connection: Connection): void {
     for (const [id, key] of Connection.internals(connection).reads)
@@ -306,9 +302,9 @@ function skipTo(connection: Connection, next: number | undefined): void {
   if (next !== undefined) internals.next = Math.max(internals.next ?? next, next);
 }
 
-/** What is neither text nor bytes is sent as its text, as by every WebSocket. */
+/** A value that is neither text nor bytes is sent as its text, as every WebSocket does. */
 function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint8Array } {
-  // Copied: it leaves after the commit, and the caller may reuse its buffer meanwhile.
+  // A copy, because it is sent after the commit and the caller may reuse its buffer.
   if (ArrayBuffer.isView(message)) {
     const { buffer, byteOffset, byteLength } = message;
     return { text: false, bytes: new Uint8Array(buffer, byteOffset, byteLength).slice() };
@@ -317,6 +313,6 @@ function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint
   return { text: true, bytes: encoder.encode(String(message)) };
 }
 
-/** Of another realm, too. */
+/** From another realm, too. */
 const isArrayBuffer = (message: unknown): message is ArrayBuffer =>
   Object.prototype.toString.call(message) === "[object ArrayBuffer]";

@@ -1,6 +1,6 @@
 /**
- * The SQL of an agent: runs it, records what wrote in its turn, and notices what may have changed
- * in the runtime's own tables (schedules, queue), which users may read and write like theirs.
+ * The SQL of an agent: runs it, records a turn's writes, and detects changes of the runtime's own
+ * tables (schedules, queue), which users may read and write like theirs.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
 import {
@@ -34,28 +34,28 @@ export interface SqlAgent extends Pick<
   readonly parts: { readonly limits: Pick<WriteLimits, "uncommittedMax" | "sqlRefusal"> };
   readonly scheduler: Pick<Scheduler, "table" | "wrote">;
   readonly lanes: {
-    /** What is known of the runtime's own tables may be undone. */
+    /** Cached facts of the runtime's own tables may be rolled back. */
     forget(): void;
   };
 }
 
 export class AgentSql {
   private readonly agent: SqlAgent;
-  /** Open ones, one in another. */
+  /** Open transactions, nested. */
   private transactions = 0;
 
   constructor(agent: SqlAgent) {
     this.agent = agent;
   }
 
-  /** What is written now may be undone, and is not part of a commit. */
+  /** A transaction is open: its writes may be rolled back, and are not part of a commit. */
   get inTransaction(): boolean {
     return this.transactions > 0;
   }
 
   /**
-   * `isLimited`: of users' code, which `WriteLimits` bounds. The runtime's own records are small,
-   * and must not be refused.
+   * `isLimited`: `WriteLimits` bounds it, as all of users' code. The runtime's own records are
+   * small, and must not be refused.
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
@@ -66,8 +66,7 @@ export class AgentSql {
     try {
       const rowsMax = isLimited ? agent.ceiling("sqlRowsMax") : undefined;
       const result = this.checked(() => agent.database.query(sql, params, rowsMax));
-      // One that could have written and changed nothing is none. A transaction's pages change at
-      // its end.
+      // A statement that changed no page is not a write. A transaction's pages change at its end.
       if (agent.database.writes !== writes || (result.wrote && this.inTransaction)) this.wrote(sql);
       return result;
     } catch (error) {
@@ -79,7 +78,7 @@ export class AgentSql {
     }
   }
 
-  /** In the function of a step: what writes is undone and refused. */
+  /** In the function of a step: a write is rolled back and refused. */
   private read(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     const { agent } = this;
     return this.checked(() =>
@@ -110,14 +109,14 @@ export class AgentSql {
     turn.wroteSql(sql);
     if (DROPS.test(sql)) this.forgetTables();
     agent.scheduler.wrote(sql);
-    // `onStart` runs again at the next start, and makes it again.
+    // `onStart` runs at the next start and creates it again.
     const remade = turn.cause.kind === "start" && MAKES_TABLE.test(sql);
     agent.committer.touch(turn, { remade });
   }
 
   transaction<A>(f: () => A): A {
     const { agent } = this;
-    // Not to be undone with it.
+    // It must not be rolled back with it.
     agent.scheduler.table.showRunning();
     this.transactions++;
     const { writes } = agent.database;
@@ -136,12 +135,12 @@ export class AgentSql {
     } finally {
       agent.database.uncommittedBytesMax = Infinity;
       this.transactions--;
-      // A flush inside it has taken only what came before it.
+      // A flush inside of it has taken only writes from before it.
       if (agent.database.writes !== writes) agent.touch();
     }
   }
 
-  /** A transaction that outlasts the call. */
+  /** A transaction that is still open after the call. */
   begin(): OpenTransaction {
     const { agent } = this;
     agent.scheduler.table.showRunning();
@@ -173,7 +172,7 @@ export class AgentSql {
     };
   }
 
-  /** A damaged local image costs the agent in memory, nothing else: the journal has it all. */
+  /** A damaged local image only discards the agent from memory: the journal is complete. */
   private checked<A>(f: () => A): A {
     try {
       return f();
@@ -184,7 +183,7 @@ export class AgentSql {
     }
   }
 
-  /** What is known of the runtime's own tables may be undone. */
+  /** Cached facts of the runtime's own tables may be rolled back. */
   private forgetTables(): void {
     this.agent.lanes.forget();
   }

@@ -1,9 +1,9 @@
 /**
- * What an agent in memory continues after the turn that began it: bodies of responses that are
- * being made, durable streams and the sockets that read those, kept broadcasts, budgets, objects
- * that others call by reference. Each is made when something first asks for it: most agents have
- * none. What streams hold back is taken by any commit, and stored at once when the turn that wrote
- * it ends or calls the outside.
+ * The parts of an agent that outlive the turn that began them: bodies of streamed responses,
+ * durable streams and their readers, kept broadcasts, budgets, and objects that others call by
+ * reference. Each is created on first use, since most agents have none. Any commit takes what
+ * streams have buffered. It is stored at once when the turn that wrote it ends or calls another
+ * system.
  *
  * Part of `ActiveAgent`.
  */
@@ -40,7 +40,7 @@ export class Keeping {
   #kept: KeptMessages | undefined;
   #budgets: Budgets | undefined;
   #lent: LentTargets | undefined;
-  /** Inputs that are done or dead. Their reservations end with the next commit of rows. */
+  /** Inputs that are done or dead. Their reservations end with the next commit that writes rows. */
   #done: Turn[] = [];
   readonly #alarm: ExpiryAlarm;
 
@@ -88,7 +88,7 @@ export class Keeping {
     if (sinceOf(connection.uri) !== undefined) this.kept.tellPlace(connection);
   }
 
-  /** The alarm has fired. */
+  /** Called when the alarm fires. */
   expire(): void {
     const next = [this.streams.expire(), this.kept.expire()].filter((at) => at !== undefined);
     this.#alarm.next(next.length === 0 ? undefined : Math.min(...next));
@@ -100,12 +100,12 @@ export class Keeping {
     this.#lent?.close();
   }
 
-  /** Whether something was written that no commit has taken. */
+  /** Whether something is written and not yet committed. */
   get unstored(): boolean {
     return this.#streams?.unstored === true;
   }
 
-  /** Writes what was gathered to the tables, for the commit of `turns` that is being made. */
+  /** Writes what was gathered to the tables, for the commit of `turns`. */
   store(turns: ReadonlySet<Turn>, inTransaction: boolean): void {
     for (const turn of turns) if (isDone(turn)) this.#done.push(turn);
     if (inTransaction) return this.#streams?.storeLater();
@@ -131,6 +131,6 @@ export class Keeping {
   }
 }
 
-/** Whether its input is done, or dead, with it. */
+/** Whether its input is done, or dead, with this commit. */
 const isDone = ({ durable, ended, outcome }: Turn): boolean =>
   durable && ended && outcome !== undefined && outcome.done.length > 0;

@@ -1,8 +1,7 @@
 /**
- * What an agent has to do later: its schedules, its queue, the lane of its durable calls, and those
- * of what it sends (webhooks, mail, signals). Each is made when it is first needed: most of
- * thousands of agents in memory have none, and all six take more memory than the rest of such an
- * agent.
+ * The work that an agent does later: its schedules, its queue, and the lanes of durable calls,
+ * webhooks, mail and signals. Each is created on first use: most agents in memory have none, and
+ * all six take more memory than the rest of such an agent.
  *
  * 1. Stored work is never missed: an agent whose database holds anything gets all six when it
  *    starts, and they read their tables. An empty database holds none of their work.
@@ -49,7 +48,7 @@ export class Lanes {
   #mail: MailLane | undefined;
   #signals: SignalLane | undefined;
   #calls: CallLane | undefined;
-  /** The lanes that were made; undefined while there is none. Each commit asks them. */
+  /** The lanes in use; undefined while there is none. Each commit asks them. */
   #made: Array<Scheduler | QueueLane> | undefined;
   #stopped = false;
   #leaving: AbortSource | undefined;
@@ -78,7 +77,7 @@ export class Lanes {
     return (this.#calls ??= this.#add(new CallLane(this.#agent, this.#parts.jobs)));
   }
 
-  /** Fires when the agent leaves memory; most have nobody who asks. */
+  /** Fires when the agent leaves memory. Created on first use. */
   get leaving(): AbortSource {
     return (this.#leaving ??= new AbortSource());
   }
@@ -93,7 +92,7 @@ export class Lanes {
     if (this.#scheduler?.isKnown(FIBER_ALARM)) await this.#agent.apis.fibers.recoverFirst();
   }
 
-  /** The agent has started: what is due, and what waits, begins. */
+  /** The agent has started: due and waiting work begins. */
   start(): void {
     if (this.#mayHold) {
       this.scheduler.start();
@@ -108,8 +107,8 @@ export class Lanes {
       if (kind === "schedule") this.scheduler.offer(key, handle);
       else this.laneOf(key).offer(key, handle);
     } catch (error) {
-      // A table can't be read, e.g. of a damaged file: the agent starts again, and the trigger
-      // returns.
+      // A table can't be read, because a file is damaged, for example: the agent restarts, and the
+      // trigger is delivered again.
       this.#agent.abort(`the trigger of a job can't be looked up: ${messageOf(error)}`);
     }
   }
@@ -130,18 +129,18 @@ export class Lanes {
     }
   }
 
-  /** What they owe the broker with the next event (`Triggers`). */
+  /** The triggers that the next event needs at the broker (`Triggers`). */
   takeTriggers(): CommitTriggers | undefined {
     if (this.#made === undefined) return undefined;
     return mergeTriggers(...this.#made.map((lane) => lane.takeTriggers()));
   }
 
-  /** What is known of their tables may be undone. */
+  /** Cached facts of their tables may be rolled back. */
   forget(): void {
     for (const lane of this.#made ?? []) lane.forget();
   }
 
-  /** Begins no more; what runs goes on. */
+  /** Begins no more work; running work continues. */
   stop(): void {
     this.#stopped = true;
     for (const lane of this.#made ?? []) lane.stop();
@@ -153,7 +152,7 @@ export class Lanes {
     this.#leaving?.fire(new AgentDiscarded());
   }
 
-  /** The agent was destroyed: nothing is left to do. */
+  /** The agent was destroyed: drops all work. */
   destroy(): void {
     for (const lane of this.#made ?? []) lane.destroy();
   }

@@ -1,10 +1,11 @@
 /**
- * Responses of an agent whose bodies are still being made when they are answered. The caller pulls:
- * each pull is a call of its own (`Call`, kind `pull`) that returns what there is, or waits for it;
- * so a slow reader holds the agent's stream back, and each piece passes the output gate.
+ * Responses of an agent whose bodies are still being produced when they are answered. The caller
+ * pulls: each pull is a separate call (`Call`, kind `pull`) that returns the next piece or waits
+ * for it. A slow reader therefore slows the agent's stream down, and each piece passes the output
+ * gate.
  *
- * A stream lives while its caller pulls and its agent stays; while it does, the agent does not
- * hibernate. When the host hands the agent over, or dies, the caller's body breaks off.
+ * A stream exists while its caller pulls. Meanwhile the agent does not hibernate. When the host
+ * hands the agent over, or dies, the caller's body ends with an error.
  */
 import { readAhead, type PendingBody } from "../http/readAhead.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
@@ -13,14 +14,14 @@ import type { Turn } from "../turn/Turn.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import { messageOf } from "../errors/thrown.ts";
 
-/** The most bytes of one piece: well below the broker's limit of a message. */
+/** Maximum bytes of one piece, well below the broker's payload limit. */
 export const PIECE_BYTES_MAX = 256 * 1024;
 /**
  * An empty piece answers a pull after this. The caller's own deadline is longer, and it pulls
  * again.
  */
 const PULL_WAIT_MS = 15_000;
-/** A caller that does not pull for this long has gone without notice. */
+/** A caller that does not pull for this long has left without notice. */
 const ABANDONED_MS = 60_000;
 
 interface Open {
@@ -39,7 +40,7 @@ export interface Piece {
 /** The agent that answers. */
 export interface StreamsAgent
   extends Pick<AgentTurns, "time" | "log">, Pick<AgentWork, "keepAlive"> {
-  /** Runs `f` as part of a turn that has answered. */
+  /** Runs `f` as part of the turn that answered. */
   inTurn<A>(turn: Turn, f: () => A): A;
 }
 
@@ -61,14 +62,14 @@ export class ResponseStreams {
     return id;
   }
 
-  /** The next piece of the stream; undefined when there is no such stream. */
+  /** The next piece of the stream; undefined for an unknown stream. */
   async pull(id: string): Promise<Piece | undefined> {
     const stream = this.open.get(id);
     if (stream === undefined) return undefined;
     stream.abandoned();
     const { turn } = stream;
     try {
-      // In the turn that answered: what the stream's own code reads is that turn's.
+      // Runs in the turn that answered, so that the stream's code has that turn's context.
       const next = this.agent.inTurn(turn, () => stream.body.next ?? stream.body.reader.read());
       stream.body = { reader: stream.body.reader, next };
       if (!(await this.settles(next))) {
@@ -78,7 +79,7 @@ export class ResponseStreams {
       const { bytes, rest } = await this.agent.inTurn(turn, () =>
         readAhead(stream.body, PIECE_BYTES_MAX),
       );
-      // Cancelled meanwhile: its end is not the body's.
+      // Cancelled meanwhile: this is not the body's end.
       if (this.open.get(id) !== stream) return undefined;
       if (rest === undefined) {
         this.forget(id);
@@ -94,7 +95,7 @@ export class ResponseStreams {
     }
   }
 
-  /** The caller does not read any further. */
+  /** The caller has stopped reading. */
   cancel(id: string, reason = "the caller has disconnected"): void {
     const stream = this.open.get(id);
     if (stream === undefined) return;

@@ -1,6 +1,6 @@
 /**
- * One workflow instance: an agent of its own, named by the workflow's class and id. Its database
- * has the record of every step (`RunTable`), from which `Execution` replays `run()`.
+ * One workflow instance: an agent named by the workflow's class and id. Its database has the record
+ * of every step (`RunTable`), from which `Execution` replays `run()`.
  *
  * 1. While there is work, the instance's queue has a `drive`. Whichever host owns the instance runs
  *    it from where the record ends. It is done when the run has ended or only waits.
@@ -75,7 +75,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     const { approvals } = this.#runtime.apis;
     this.#events = new AwaitedEvents(this.#table, approvals, this.#runtime.log);
     approvals.onDecided(() => this.#heard());
-    // What it does inside is in its agent's events and in its journal.
+    // Its events are those of its agent, and its journal has its own work.
     this.observability = undefined;
   }
 
@@ -98,7 +98,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       for (const resolve of this.#begun.splice(0)) resolve();
       return;
     }
-    // The same start again, past what the done set remembers.
+    // A repeated start, later than the done set remembers.
     if (String(run.agent) === String(agent) && run.startedMs === time) return;
     const exists = `${this.#title} already exists`;
     this.#out.callback({ ...run, workflowName, agent }, `start:${time}`, "error", exists);
@@ -110,7 +110,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
       this.#runtime.log.warn("an event for a workflow that is not running was dropped", { type });
       return;
     }
-    // The start may come after this: an input that could not be read, or failed, lets others pass.
+    // The start may arrive later: an input that can't be read, or has failed, is overtaken.
     this.#events.arrive(type, payload, timeMs);
     if (run !== undefined) this.#heard();
   }
@@ -123,7 +123,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
 
   // In, by stubs
 
-  /** Starts it for nobody. False when it was started before. */
+  /** Starts it without an agent. False if it was started before. */
   async begin(workflowName: string, params: unknown): Promise<boolean> {
     if (this.#table.run() !== undefined) return false;
     const startedMs = this.#runtime.time.nowMs();
@@ -150,7 +150,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     };
   }
 
-  /** Resolves to the status then. Rejects for what the instance's status does not allow. */
+  /** Resolves to the new status. Rejects if the instance's status does not allow it. */
   async control(
     action: ControlAction,
     { rollback = false }: WorkflowTerminateOptions = {},
@@ -179,7 +179,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     return this.status();
   }
 
-  /** As after a failure. Where that is under way it goes on. */
+  /** Undoes the steps, as after a failure. If that is in progress, it continues. */
   #undoAll(): void {
     const isBegun = new Undos(this.#table.steps()).failure !== undefined;
     if (!isBegun) {
@@ -215,7 +215,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#runtime.queue.push("drive", undefined, { id: DRIVE, retry: WITHOUT_END });
   }
 
-  /** `run()`, from its start. What it ends with is recorded before this settles the drive. */
+  /** Replays `run()` from its start. Its result is recorded before the drive settles. */
   #execute(run: RunRecord): Execution {
     const runtime = this.#runtime;
     const table = this.#table;
@@ -289,10 +289,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     await this.#end(run, execution, { error });
   }
 
-  /**
-   * Records the end, and tells the agent of an error that it was not told of; then the drive may
-   * end.
-   */
+  /** Records the end, and reports an unreported error to the agent; then the drive may end. */
   async #end(
     run: RunRecord,
     execution: Execution,
@@ -313,7 +310,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     execution.finish();
   }
 
-  /** As the agent leaves memory it stays unsaid: the next replay finds the same. */
+  /** While the agent leaves memory nothing is recorded: the next replay finds the same. */
   async #endChanged(run: RunRecord, execution: Execution, error: Error): Promise<void> {
     try {
       await this.#end(run, execution, { error: describeThrown(error) });
@@ -361,7 +358,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#wakes.cancel();
   }
 
-  /** The run; of an instance whose start is on its way, when that has come. */
+  /** The run. If the instance's start has not arrived yet, waits for it. */
   async #known(): Promise<RunRecord> {
     const run = this.#table.run();
     if (run !== undefined) return run;

@@ -1,6 +1,6 @@
 /**
- * A caller's HTTP request as a turn of the agent: for the agent itself (`handleCall`), and for the
- * hook that stands before its sub-agents (`subAgentCalls`).
+ * Runs a caller's HTTP request as a turn of the agent: for the agent itself (`handleCall`), and for
+ * the hook before its sub-agents (`subAgentCalls`).
  */
 import type { Call } from "../../schemas/Call.ts";
 import { JournalRateExceeded, SqlError } from "../errors/errors.ts";
@@ -17,15 +17,15 @@ import { makeRequest } from "../input/runWebhook.ts";
 export interface AskedRequest {
   readonly call: RequestCall;
   readonly body: Uint8Array;
-  /** Fires when the caller leaves. Default: nobody can say so. */
+  /** Fires when the caller leaves. Default: never. */
   readonly abort?: AbortSource | undefined;
 }
 
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
 /**
- * What `f` returns: an answer as it is, or a response, which may go on as a stream. A plain 500
- * where it fails.
+ * Answers with what `f` returns: an answer, or a response, which may continue as a stream. Answers
+ * a plain 500 if `f` fails.
  */
 export async function answerRequest(
   agent: ActiveAgent,
@@ -45,7 +45,7 @@ export async function answerRequest(
     return isAnswer(made) ? made : respond(agent, turn, made);
   } catch (error) {
     if (agent.isLost) throw error;
-    // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
+    // The caller receives a plain 500, whether or not `onError` suppressed the error.
     await agent.handleError(turn, error);
     const { body: text, ...head } = tooMuch(error) ?? INTERNAL_ERROR;
     return { reply: { kind: "response", ...head }, body: text };
@@ -59,7 +59,7 @@ export function respond(agent: ActiveAgent, turn: Turn, made: ResponseBegun): Ca
   return { reply: { kind: "response", status, headers, ...more }, body };
 }
 
-/** The agent may not write now: its callers come again later. */
+/** The agent may not write now: its callers retry later. */
 function tooMuch(thrown: unknown): ResponseParts | undefined {
   const error = thrown instanceof SqlError ? thrown.cause : thrown;
   if (!(error instanceof JournalRateExceeded)) return undefined;

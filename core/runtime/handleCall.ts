@@ -63,7 +63,7 @@ export async function handleCall(
   // A durable call only waits: the run behind it counts its own attempts.
   const isSuspect = call.suspect === true && call.kind !== "durable";
   const over = isSuspect ? agent.suspects.admitCall() : NOTHING;
-  // Nothing was done: the caller asks again.
+  // Nothing was done: the caller retries.
   if (over === undefined) return { reply: { kind: "notHere" } }; // rule 2
   try {
     const runs = dispatch(agent, call, body, abort);
@@ -82,13 +82,13 @@ export async function handleCall(
 
 const NOTHING = (): void => undefined;
 
-/** Calls that run users' code, for as long as that takes. */
+/** Calls that run users' code, which may take any time. */
 const runsCode = ({ kind }: AgentCall): boolean =>
   kind === "rpc" || kind === "durable" || kind === "fetch" || kind === "target";
 
-/** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
+/** Resolves when everything that the answer may reveal is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
-  // A destroyed agent can't write any more, and has nothing left to store.
+  // A destroyed agent has nothing left to store.
   if (agent.destroyed || (agent.committer.settled && !agent.discarded)) return Promise.resolve();
   return agent.committer.stored();
 }
@@ -220,7 +220,7 @@ async function connect(
     });
   } catch (error) {
     if (agent.discarded) throw error;
-    // Before it has joined, nothing has decided what it may do: no `onError` keeps it open.
+    // Before it has joined, its rights are undecided: `onError` can't keep it open.
     if ((await agent.handleError(turn, error)) && joined) return connected(connection);
     agent.sockets.delete(socketKey(socket));
     agent.sockets.sendText(connection, JSON.stringify({ error: "Internal Server Error" }));
@@ -229,7 +229,7 @@ async function connect(
   return connected(connection);
 }
 
-/** Answered before anything of the agent's code runs; its gateway refuses the upgrade. */
+/** Answered before any of the agent's code runs; the gateway refuses the upgrade. */
 const tooManySockets = (): CallAnswer => ({
   reply: {
     kind: "response",

@@ -28,8 +28,8 @@ import type { Turn } from "../turn/Turn.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 /**
- * What a durable method returned, when that is stored (`CallLane`). Rejects as the lane. The call
- * outlives the turn that brings it, and whoever waits for it.
+ * Resolves to the result of a durable method, once stored (`CallLane`). Rejects as the lane. The
+ * call outlives its turn and its caller.
  */
 async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Promise<unknown> {
   // The turn does not wait for the call, which begins when the turn's commit is stored.
@@ -57,8 +57,9 @@ function runs(connection: Connection, id: string, abort: AbortSource): () => voi
 }
 
 /**
- * Replies go to the calling connection only; calls of one connection run side by side. Watchers
- * hear of a streaming call before it runs, of another after it succeeded, and of each that fails.
+ * Replies go to the calling connection only; calls of one connection run side by side. Watchers are
+ * notified of a streaming call before it runs, of any other after it succeeded, and of each
+ * failure.
  */
 export async function handleRpcFrame(
   agent: ActiveAgent,
@@ -74,7 +75,7 @@ export async function handleRpcFrame(
     read: (key) => agent.keeping.readers.add({ connection, id: frame.id, key, asCall: true }),
   });
   const { method: name, key } = frame;
-  // The client repeats a call that it already waits for.
+  // The client repeats a pending call.
   if (key !== undefined && running.get(connection)?.has(frame.id) === true) return;
   const over = runs(connection, frame.id, turn.abort);
   try {
@@ -83,7 +84,7 @@ export async function handleRpcFrame(
     const metadata = callableMetadata(method);
     if (metadata === undefined) throw new Error(`Method ${name} is not callable`);
     if (metadata.durable === true || key !== undefined) {
-      // The call could write, and this connection may not.
+      // The call could write, which this connection may not.
       if (Connection.internals(connection).readonly) throw new ReadonlyConnection();
       const call = { key: key ?? agent.time.id(), method: name, args: frame.args };
       const result = await askDurable(agent, turn, call);
@@ -142,8 +143,8 @@ export async function runRpc(
 }
 
 /**
- * A stub's call whose only argument is a request: what the method returns is answered as a response
- * where it is one, which may go on as a stream.
+ * A stub's call whose only argument is a request. A response that the method returns is sent as
+ * one, and may continue as a stream.
  */
 export async function runRequestRpc(
   agent: ActiveAgent,

@@ -39,7 +39,7 @@ export async function runTurn<A>(
     agent.busy--;
     agent.lastActiveMs = agent.time.monotonicMs();
     agent.parts.meter.turn(agent.lastActiveMs - sinceMs);
-    // A durable turn is ended by the mailbox, which sets its outcome first.
+    // The mailbox ends a durable turn, after it has set its outcome.
     if (!turn.durable) agent.keeping.ended(turn);
   }
 }
@@ -57,8 +57,9 @@ export function limited<A>(
 }
 
 /**
- * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
- * True when `onError` returned: the error is suppressed. `of`: the connection that itself failed.
+ * Routes an error of user code to `onError`, in the turn that failed, which includes its writes.
+ * Returns true if `onError` returned: the error is suppressed. `of`: the connection that itself
+ * failed.
  */
 export async function routeError(
   agent: RunningAgent,

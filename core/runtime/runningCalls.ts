@@ -1,6 +1,6 @@
 /**
- * Calls whose code runs on an agent: whoever waits for one is notified when a parent aborts the
- * agent, though the code that it asked for may never end. Fed by `handleCall`.
+ * Calls whose code runs on an agent. When a parent aborts the agent, their callers get an error,
+ * even if the code never ends. Fed by `handleCall`.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
 import { LinkedList } from "../collections/LinkedList.ts";
@@ -30,7 +30,7 @@ export function interruptible<A>(agent: ActiveAgent, call: Promise<A>): Promise<
   });
 }
 
-/** After the agent was discarded: what they wait for comes from nobody. */
+/** The agent was discarded, so these calls never settle. */
 export function interruptCalls(agent: ActiveAgent): void {
   for (const reject of running.get(agent)?.drain() ?? []) reject(new AgentDiscarded());
 }

@@ -16,12 +16,12 @@ import { answerRequest, type AskedRequest } from "./answerRequest.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { interruptCalls } from "./runningCalls.ts";
 
-/** How the sockets of one that its parent deletes are closed (`protocol.md` §2.5). */
+/** Close code and reason of a deleted sub-agent's sockets (`protocol.md` §2.5). */
 const DELETED = { code: 1001, reason: "Sub-agent deleted" };
 
 /**
- * Where the request goes on, or what answers it; undefined: it is the agent's own, as everything is
- * for a Durable Object.
+ * Where the request is forwarded, or its answer. Undefined: the agent handles it itself, as a
+ * Durable Object always does.
  */
 export async function passToSubAgent(
   agent: ActiveAgent,

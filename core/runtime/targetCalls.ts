@@ -1,6 +1,6 @@
 /**
- * Calls that refer to `RpcTarget`s, at the agent that has them or receives them: what a method's
- * arguments and result are, and calls of a target itself. Part of `handleCall`.
+ * Calls that refer to `RpcTarget`s, at the agent that owns or receives them: the arguments and
+ * results of methods, and calls of a target itself. Part of `handleCall`.
  */
 import type { Call, CallReply } from "../../schemas/Call.ts";
 import { methodOn } from "../agent/methods.ts";
@@ -15,15 +15,15 @@ import { isReferred } from "../rpcTarget/RpcTarget.ts";
 import { decodedFor } from "../namespace/targetStub.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 
-/** For the turn that takes them: stubs of targets are that turn's. */
+/** For the turn that receives them: stubs of targets belong to that turn. */
 export const structuredArguments = (
   agent: ActiveAgent,
   [text]: ReadonlyArray<unknown>,
 ): unknown[] => decodedFor(callsOf(agent), text) as unknown[];
 
 /**
- * The reply with what a method returned. Checked here, where the agent's author can see it, and not
- * as a failure of the bus. An agent's method may return a target itself.
+ * The reply with a method's result. Checked here, so that the agent's author sees the error instead
+ * of a failure of the bus. An agent's method may return a target itself.
  */
 export function resultReply(
   agent: ActiveAgent,
@@ -38,7 +38,7 @@ export function resultReply(
   return { kind: "result", ...(value === undefined ? {} : { value }) };
 }
 
-/** A turn of the agent, like a call of one of its own methods. `abort`: of its turn. */
+/** Runs as a turn of the agent, like a call of its own method. `abort`: of its turn. */
 export async function runTargetCall(
   agent: ActiveAgent,
   { target: key, method: name, args, depth }: Call & { readonly kind: "target" },
@@ -63,7 +63,7 @@ export async function runTargetCall(
   }
 }
 
-/** By the binding of its own class, which its module exports. */
+/** Uses the binding of its own class, which its module exports. */
 const callsOf = (agent: ActiveAgent): CallClientSource => {
   const own = (agent.parts.env as Readonly<Record<string, unknown>>)[agent.id.class];
   if (own instanceof AgentNamespace) return AgentNamespace.callsOf(own);

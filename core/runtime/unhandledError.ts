@@ -1,12 +1,12 @@
 /**
  * Errors of an agent's code that nothing handles: a rejected promise that nobody awaits, a throw in
- * a timer or in an event handler. The process finds out whose they are by the turn of the code that
- * was running (`services/node/unhandledErrors`), and reports them here.
+ * a timer or in an event handler. The process attributes them by the turn of the running code
+ * (`services/node/unhandledErrors`), and reports them here.
  *
  * 1. The error is logged once, with the turn that it came from.
  * 2. While the turn runs, the error is the turn's failure: the turn ends as if its handler had
  *    thrown it, so it is retried or dead-lettered, and `onError` receives it.
- * 3. After the turn, `onError` receives it in a turn of its own.
+ * 3. After the turn, `onError` receives it in a new turn.
  */
 import { AgentDiscarded, AgentDestroyed, TurnTimedOut } from "../errors/errors.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
@@ -19,16 +19,16 @@ export type FailingAgent = Pick<
   "id" | "discarded" | "handleError" | "log" | "newTurn" | "run"
 >;
 
-/** `quiet`: the error is not logged, because many were. */
+/** `quiet`: the error is not logged, because many have been. */
 export function unhandledError(
   agent: FailingAgent,
   turn: Turn,
   error: unknown,
   { quiet = false } = {},
 ): void {
-  // The code went on after its agent had left this process. The next owner runs the turn again.
+  // The code continued after its agent had left this process. The next owner runs the turn again.
   if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
-  // The code went on after its turn was given up, which was logged.
+  // The code continued after its turn was given up, which was logged.
   if (error instanceof TurnTimedOut) return;
   if (!quiet) {
     const { kind, id: key, attempt, delivery } = turn.cause;

@@ -1,6 +1,6 @@
 /**
- * What a workflow's object stands on while its `run` goes on: who started it, what is told to that
- * agent without being kept, and its approvals. `WorkflowRun` makes one for each `Execution`.
+ * What a workflow's object uses while `run` executes: its agent, messages to that agent that are
+ * not stored, and its approvals. `WorkflowRun` makes one for each `Execution`.
  */
 import { agentId } from "../../schemas/Address.ts";
 import type { Agent } from "../agent/Agent.ts";
