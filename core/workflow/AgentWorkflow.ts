@@ -1,5 +1,5 @@
 /**
- * The class that users extend for what takes several steps (`interface.md`, `protocol.md` §7):
+ * The class that users extend for work of several steps (`interface.md`, `protocol.md` §7):
  * `run` is replayed from its start after each pause, and its steps return their recorded results.
  * `WorkflowRun` constructs and drives it.
  */
@@ -33,12 +33,12 @@ export interface ApprovalOptions {
   readonly eventType?: string;
 }
 
-/** What an instance is constructed with; made by the runtime. */
+/** The constructor's argument, made by the runtime. */
 export interface WorkflowContext extends WorkflowEntrypointContext {
   readonly workflowId: string;
   readonly workflowName: string;
   readonly agent: () => unknown;
-  /** Not durable; dropped while `run` repeats what it did before. */
+  /** Not durable; dropped while `run` is being replayed. */
   readonly reportProgress: (progress: unknown) => Promise<void>;
   readonly broadcast: (message: string) => void;
   readonly approval: <Metadata>(
@@ -53,9 +53,7 @@ export interface WorkflowContext extends WorkflowEntrypointContext {
   ) => Promise<WorkflowStepEvent<Payload>>;
 }
 
-/**
- * Extend it and export the class from the module: one workflow, of which agents start instances.
- */
+/** A workflow, of which agents start instances. Extend it and export the class from the module. */
 export abstract class AgentWorkflow<
   A = unknown,
   Params = unknown,
@@ -86,7 +84,7 @@ export abstract class AgentWorkflow<
     return this.ctx.agent() as AgentStub<A>;
   }
 
-  /** To the agent: `onWorkflowProgress`. Not durable: lost if a host dies meanwhile. */
+  /** Calls the agent's `onWorkflowProgress`. Not durable: lost if a host dies meanwhile. */
   reportProgress(progress: Progress): Promise<void> {
     return this.ctx.reportProgress(progress);
   }
@@ -97,9 +95,9 @@ export abstract class AgentWorkflow<
   }
 
   /**
-   * Asks people, and waits for the answer of one of them; a step of the instance. Resolves with who
-   * approved and when. Rejects with `ApprovalRejected`, with `ApprovalTimedOut`, and with what
-   * `notify` throws for good. Answered by a link (`approvalLink`), by `decideApproval` of the
+   * Asks people and waits for the answer of one of them, as a step of the instance. Resolves with
+   * who approved and when. Rejects with `ApprovalRejected`, with `ApprovalTimedOut`, and with the
+   * last error of `notify`. Answered by a link (`approvalLink`), by `decideApproval` of the
    * instance's handle, or by the agent's `approveWorkflow(id, metadata, { approval: name, by })`.
    */
   approval<Metadata = unknown>(
@@ -112,7 +110,7 @@ export abstract class AgentWorkflow<
   /**
    * A link by which one person answers an approval of this instance, by its name or id, once.
    * For a step's function. Rejects with `TypeError` for bad options or without `APPROVAL_SECRET`,
-   * and with an `Error` for an approval that was not asked for.
+   * and with an `Error` for an unknown approval.
    */
   approvalLink(which: string, options: ApprovalLinkOptions): Promise<string> {
     return this.ctx.approvalLink(which, options);

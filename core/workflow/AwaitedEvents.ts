@@ -1,10 +1,10 @@
 /**
- * What a workflow instance's steps wait for from outside: events of a type, and answers of people.
- * `Execution` takes them for its steps; `WorkflowRun` passes what arrives.
+ * The events for which a workflow instance's steps wait: events of a type, and answers of people.
+ * `Execution` takes them for its steps; `WorkflowRun` passes on arriving ones.
  *
  * 1. An answer belongs to the question that waits for it. Any other event is kept until a step asks
  *    for its type.
- * 2. An answer to a named question that nobody waits for is dropped: it must not answer the next
+ * 2. An answer to a named question that is not open is dropped: it must not answer the next
  *    question of that name. One to `waitForApproval`, which has no name, is kept like any event.
  * 3. However a step's wait ends, its question ends with it, in the same commit.
  */
@@ -13,11 +13,11 @@ import type { Answer } from "../approval/checkAnswer.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { RunTable, StepRecord } from "./RunTable.ts";
 
-/** Before the name of an approval, in the type of the events that answer it. */
+/** Prefix of an approval's name in the type of the events that answer it. */
 const NAMED = "approval ";
 export const answerType = (approval: string): string => `${NAMED}${approval}`;
 
-/** What a step asks people. */
+/** The question that a step asks people. */
 export interface Question {
   readonly name: string;
   readonly prompt?: string | undefined;
@@ -34,7 +34,7 @@ export class AwaitedEvents {
     this.log = log;
   }
 
-  /** With the commit in which the step begins to wait. */
+  /** Part of the commit in which the step begins to wait. */
   ask({ key, dueMs, eventType }: StepRecord, question: Question): void {
     const { name, prompt } = question;
     this.approvals.ask({ key, name, prompt, expiresAt: dueMs!, eventType: eventType! });
@@ -49,7 +49,7 @@ export class AwaitedEvents {
     });
   }
 
-  /** What the step waits for, as its result; undefined while it has to wait. */
+  /** The step's result; undefined while it waits. */
   take(record: StepRecord): { readonly result: string } | undefined {
     const type = record.eventType!;
     const answered = this.answer(record);
@@ -58,14 +58,14 @@ export class AwaitedEvents {
     return event && toResult(type, event.payload, event.timeMs);
   }
 
-  /** With the commit in which its wait ends (rule 3). */
+  /** Part of the commit in which its wait ends (rule 3). */
   settled({ key, eventType, result }: StepRecord): void {
     if (eventType === null) return;
     const { payload } = (result === null ? {} : JSON.parse(result)) as { payload?: unknown };
     this.approvals.settle(key, result === null ? "expired" : answerOf(payload));
   }
 
-  /** The run has ended, or begins anew: nobody waits for an answer. */
+  /** The run has ended, or restarts: its questions end. */
   end(): void {
     this.approvals.withdraw();
   }
@@ -89,7 +89,7 @@ const toResult = (type: string, payload: unknown, timeMs: number): { readonly re
   result: JSON.stringify({ type, payload, timeMs }),
 });
 
-/** Anything that is not a yes is a no, as for `waitForApproval`. */
+/** Anything but a yes is a no, as for `waitForApproval`. */
 function answerOf(payload: unknown): Answer {
   const { approved, by, reason, metadata } = (payload ?? {}) as Readonly<Record<string, unknown>>;
   return {

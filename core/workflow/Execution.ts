@@ -7,15 +7,15 @@
  *    same in every replay.
  * 2. A step's function runs at least once, always under the same key: a host that dies in it leaves
  *    no result.
- * 3. An attempt that its host's death cuts short spends no retry. `CRASHES_MAX` of them fail the
- *    step, which may be the cause. After a death, an attempt is stored before its function runs,
- *    until one step has ended in this life: each life then spends an attempt or makes progress.
- *    Otherwise it is stored while the function runs. `run` itself is bounded likewise.
- * 4. `quiet` resolves when only waits are left. Each has a schedule of its own, so the agent may
- *    leave memory.
+ * 3. An attempt that is interrupted by its host's death spends no retry. `CRASHES_MAX` of them fail
+ *    the step, which may be the cause. After a death, an attempt is stored before its function
+ *    runs, until one step has ended in this life: each life then spends an attempt or makes
+ *    progress. Otherwise it is stored while the function runs. `run` itself is bounded likewise.
+ * 4. `quiet` resolves when only waits are left. Each has its own schedule, so the agent may leave
+ *    memory.
  * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
- * 6. When `run` has failed for good, its steps are undone (`undoSteps`): no other step begins, and
- *    one that fails is not tried again. Then each undo is a step, with pauses and deaths as any.
+ * 6. When `run` has finally failed, its steps are undone (`undoSteps`): no other step begins, and a
+ *    failing one is not retried. Each undo is then a step, with pauses and deaths like any other.
  */
 import { UNDOING } from "../journal/AgentImage.ts";
 import type { Question } from "./AwaitedEvents.ts";
@@ -58,7 +58,7 @@ export interface ExecutionHost extends WaitsHost {
   readonly onCodeChanged: (error: WorkflowCodeChanged) => void;
 }
 
-/** What the record of a wait has at first. */
+/** The initial fields of a wait's record. */
 type Fresh = Partial<Pick<StepRecord, "dueMs" | "eventType">>;
 type Settle = (record: StepRecord) => void;
 
@@ -117,14 +117,14 @@ export class Execution {
     this.finish();
   }
 
-  /** `run` has ended. Throws `WorkflowCodeChanged` when the record goes on. */
+  /** `run` has ended. Throws `WorkflowCodeChanged` if the record has further steps. */
   checkEnd(): void {
     this.order.end();
   }
 
   /**
-   * `run` has ended with this error. Undoes its steps (rule 6), and resolves to the error with what
-   * was undone. Never settles once abandoned. Rejects with `AgentDiscarded`.
+   * `run` has ended with this error. Undoes its steps (rule 6), and resolves to the error with the
+   * outcome of the undos. Never settles once abandoned. Rejects with `AgentDiscarded`.
    */
   async undo(thrown: unknown): Promise<StoredError> {
     const { undos } = this;
@@ -152,7 +152,7 @@ export class Execution {
     return { ...failure, message: await undoSteps(failure.message, due, lost) };
   }
 
-  /** What that key of undoing is recorded with, or ends with now. */
+  /** The recorded end of an undo's key, or the end that it gets now. */
   private undoing(key: string, begin: (record: StepRecord) => void): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const record = this.undos.recordOf(key) ?? this.newRecord(key, "undo");
@@ -163,14 +163,14 @@ export class Execution {
     });
   }
 
-  /** Nothing is left to do. */
+  /** Ends the run: nothing is left to do. */
   finish(): void {
     this.over = true;
     this.replay.stop();
     this.look();
   }
 
-  /** Resolves when it is over, or only waits (rule 4). */
+  /** Resolves when it has ended, or only waits (rule 4). */
   async quiet(): Promise<void> {
     for (;;) {
       for (let hop = 0; hop < HOPS; hop++) await Promise.resolve();
@@ -237,7 +237,7 @@ export class Execution {
     this.waits.add(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}), question);
   }
 
-  /** Changes the record, in one commit. Held back while paused, like the begin of a step. */
+  /** Changes the record, in one commit. Waits while paused, like the begin of a step. */
   tell(record: StepRecord, send: (record: StepRecord) => void): void {
     const tell = (): void => void this.settle(record, {}, () => send(record));
     if (this.host.isPaused()) void this.waits.unpaused(record).then(tell);
@@ -270,7 +270,7 @@ export class Execution {
           table.put(record);
           if (!this.hasProgress && begun() > 0) {
             await runtime.flush();
-            // Paused or ended meanwhile: it has not begun.
+            // Paused or ended meanwhile: the step does not begin.
             if (this.abandoned || this.host.isPaused()) return undefined;
           }
           const run = this.functions.run(nameOf(record), config.timeoutMs, () => f(ctx));
@@ -299,7 +299,7 @@ export class Execution {
     }
   }
 
-  /** Code that has changed since it failed only says how its steps are undone (rule 6). */
+  /** Code that changed after the failure only determines how steps are undone (rule 6). */
   private ask(key: string, kind: StepKind): StepRecord | undefined {
     try {
       return this.order.ask(key, kind);
@@ -319,7 +319,7 @@ export class Execution {
     return { key: `${this.host.keys}:${record.key}`, attempt, step: stepOf(record) };
   }
 
-  /** Rule 6: it is not tried again. */
+  /** Rule 6: no retry. */
   private isFailing({ kind }: StepRecord): boolean {
     return this.undos.failure !== undefined && kind !== "undo";
   }
@@ -379,14 +379,14 @@ export class Execution {
     for (const resolve of waiting) resolve();
   }
 
-  /** Nobody waits for it. What is not recorded begins again when the agent does. */
+  /** No caller waits for it. Unrecorded steps begin again with the agent. */
   private unrecorded(error: unknown): void {
     if (this.lost(error)) return;
     this.abandon();
     this.host.runtime.abort(`a step can't be recorded: ${String(error)}`);
   }
 
-  /** The agent is gone: another host, or a fresh start, goes on from the record. */
+  /** The agent is discarded: another host, or a restart, continues from the record. */
   private lost(error: unknown): boolean {
     if (!(error instanceof AgentDiscarded || error instanceof AgentDestroyed)) return false;
     this.abandon();

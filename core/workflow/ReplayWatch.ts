@@ -8,8 +8,8 @@ import { WorkflowCodeChanged } from "./errors.ts";
 import { notCalled, type StepOrder } from "./StepOrder.ts";
 
 /**
- * A replay calls recorded steps at once, but for what its code awaits outside of steps. That is
- * seldom more than an HTTP request.
+ * A replay calls recorded steps at once, except after awaits outside of steps, which rarely take
+ * longer than an HTTP request.
  */
 const REPLAY_MS_MAX = 600_000;
 
@@ -24,7 +24,7 @@ export class ReplayWatch {
     this.onChanged = onChanged;
   }
 
-  /** A step was called, or has ended: the time begins anew. */
+  /** A step was called, or has ended: restarts the timeout. */
   look(order: StepOrder): void {
     this.cancel();
     const { missing } = order;
@@ -32,7 +32,7 @@ export class ReplayWatch {
       this.cancel = this.time.after(REPLAY_MS_MAX, () => this.onChanged(notCalled(missing)));
   }
 
-  /** For good: `run` has ended. */
+  /** Stops it: `run` has ended. */
   stop(): void {
     this.stopped = true;
     this.cancel();

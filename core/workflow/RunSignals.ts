@@ -1,6 +1,6 @@
 /**
- * What an instance tells the agent that started it: reports, errors, changes of state. Each is sent
- * with the commit that is being made, under a key that makes it apply once (`SignalLane`).
+ * The signals from an instance to the agent that started it: reports, errors, changes of state.
+ * Each is sent with the current commit, under a key that makes it apply once (`SignalLane`).
  */
 import { agentId } from "../../schemas/Address.ts";
 import type { WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
@@ -42,7 +42,7 @@ export class RunSignals {
     });
   }
 
-  /** Nothing, if no agent started it. */
+  /** Does nothing if no agent started it. */
   #send({ agent, generation }: Told, key: string, signal: WorkflowSignal): void {
     if (agent === undefined) return;
     const once = `workflow:${this.#instance()}/${generation}:${key}`;

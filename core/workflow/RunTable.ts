@@ -29,7 +29,7 @@ export interface RunRecord {
   /** `waiting`, `paused` and `waitingForPause` are derived from the rest, and not stored. */
   readonly status: "queued" | "running" | "errored" | "terminated" | "complete";
   readonly paused: boolean;
-  /** 1, and one more with each restart: part of every key. */
+  /** 1, incremented by each restart. Part of every key. */
   readonly generation: number;
   readonly output: unknown;
   readonly error: StoredError | undefined;
@@ -40,13 +40,13 @@ export interface StepRecord {
   readonly kind: StepKind;
   /** In the order in which steps were asked for, from 1. */
   readonly position: number;
-  /** Results given to `run` before it was asked for. */
+  /** The number of results that `run` had received when the step began. */
   readonly after: number;
-  /** In the order in which results came, from 1; null while it has none. */
+  /** The place of its result in the order of results, from 1; null while it has none. */
   endedAt: number | null;
   attempts: number;
   failures: number;
-  /** When a sleep, a wait or a pause before a retry is over. */
+  /** When a sleep, a wait or a pause before a retry ends. */
   dueMs: number | null;
   readonly eventType: string | null;
   /** JSON text. */
@@ -108,7 +108,7 @@ export class RunTable {
     );
   }
 
-  /** Written out, here and below: an instance's history shows the text, and not its values. */
+  /** Literals, here and below: an instance's history shows the statement without bound values. */
   setStatus(status: RunRecord["status"], end: { output?: string; error?: StoredError } = {}): void {
     this.runtime.query(`UPDATE workflow_run SET status = '${status}', output = ?, error = ?`, [
       end.output ?? null,
@@ -120,7 +120,7 @@ export class RunTable {
     this.runtime.query(`UPDATE workflow_run SET paused = ${paused ? 1 : 0}`, []);
   }
 
-  /** As if it had never run; its params stay. */
+  /** Resets the run; its params stay. */
   restart(startedMs: number): void {
     this.runtime.query("DELETE FROM workflow_steps", []);
     this.runtime.query("DELETE FROM workflow_events", []);
@@ -156,7 +156,7 @@ export class RunTable {
     return { waiting: Number(row?.[0] ?? 0), running: Number(row?.[1] ?? 0) };
   }
 
-  /** The record as it is now, in place of what there was. */
+  /** Replaces the step's record. */
   put(step: StepRecord): void {
     this.runtime.query(
       "INSERT OR REPLACE INTO workflow_steps (key, kind, position, after, ended_at, attempts, failures, due_ms, event_type, result, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -177,7 +177,7 @@ export class RunTable {
     ]);
   }
 
-  /** The oldest that waits, of that type, which is then gone. */
+  /** Takes the oldest waiting event of that type. */
   takeEvent(type: string): StoredEvent | undefined {
     const [row] = this.rows(
       "SELECT id, type, payload, time_ms FROM workflow_events WHERE type = ? ORDER BY id LIMIT 1",

@@ -1,10 +1,10 @@
 /**
- * Signals between agents and workflow instances, on their way out: a lane like the queue's and
- * beside it (as `MailLane`). A signal is asked for in a turn, stored with that turn's commit, and
- * then put into the inbox of its target under a key that stays the same: never lost, applied once.
+ * Outgoing signals between agents and workflow instances: a lane like that of the queue, and
+ * independent of it (as `MailLane`). A signal is requested in a turn, stored with that turn's
+ * commit, and then put into the inbox of its target under a fixed key: never lost, applied once.
  *
- * It is a lane, since a message of the commit itself would leave before the event is stored, and an
- * instance must not start for a turn that never happened.
+ * A message sent with the commit would leave before the event is stored, and an instance must not
+ * start for a turn that never happened. It is therefore a lane.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -13,9 +13,7 @@ import { storeInput } from "../inbox/storeInput.ts";
 import { WorkflowBinding } from "./WorkflowBinding.ts";
 import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
-/**
- * As long as it takes: a signal fails only while the broker is away, and nobody else would send it.
- */
+/** Unlimited: a signal fails only while the broker is unavailable, and there is no other sender. */
 const SIGNAL_RETRY = { maxAttempts: 1_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
 
 /** Start of its triggers' keys. */
@@ -57,8 +55,8 @@ export class SignalLane extends QueueLane {
   }
 
   /**
-   * Durable with the turn that runs; `key` is the target's dedup key: the same again to the same
-   * target is one. Throws `TypeError` for what is not JSON.
+   * Durable with the running turn. `key` is the target's dedup key: a repetition is applied once.
+   * Throws `TypeError` for what is not JSON.
    */
   send(to: AgentId, key: string, signal: WorkflowSignal): void {
     const sent: SentSignal = { to: [to.class, to.name], key, signal };
@@ -66,7 +64,7 @@ export class SignalLane extends QueueLane {
   }
 
   /**
-   * Sends it at once and without storing it, for signals that may be lost when this host dies.
+   * Sends it at once without storing it, for signals that may be lost when this host dies.
    * Rejects with `BrokerUnavailable`.
    */
   async sendNow(to: AgentId, signal: WorkflowSignal): Promise<void> {

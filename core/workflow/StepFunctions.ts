@@ -28,7 +28,7 @@ export class StepFunctions {
     return runWithin(time, timeoutMs, ends, f).finally(over);
   }
 
-  /** Nobody waits for any of them any more. */
+  /** Aborts all of them. */
   abandon(): void {
     for (const each of this.#running) each.fire();
   }

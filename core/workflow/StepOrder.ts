@@ -19,16 +19,16 @@ import type { StepKind, StepRecord } from "./RunTable.ts";
 
 export class StepOrder {
   /**
-   * Recorded and not asked for again yet, in recorded order; so `after` never decreases along it.
+   * Recorded steps that are not called again yet, in recorded order, so `after` never decreases.
    */
   private readonly unasked: Map<string, StepRecord>;
-  /** Keys of steps that ended, in that order. */
+  /** Keys of ended steps, in the order of their results. */
   private readonly ended: string[];
   private readonly recorded: number;
   private readonly ready = new Map<string, () => void>();
   private readonly calls = new StepCounts();
   private loose = false;
-  /** Results that were given to `run`. */
+  /** The number of results that `run` has received. */
   given = 0;
 
   constructor(records: ReadonlyArray<StepRecord>) {
@@ -41,12 +41,12 @@ export class StepOrder {
     this.recorded = this.ended.length;
   }
 
-  /** The record goes on: what the code does meanwhile, it did before. */
+  /** Further recorded steps follow: the code repeats what it did before. */
   get replaying(): boolean {
     return this.given < this.recorded || this.unasked.size > 0;
   }
 
-  /** Recorded steps that the code has not asked for. */
+  /** Recorded steps that the code has not called. */
   get left(): ReadonlyArray<StepRecord> {
     return [...this.unasked.values()];
   }
@@ -61,7 +61,7 @@ export class StepOrder {
     return this.calls.next(name);
   }
 
-  /** What is recorded of it; undefined for a new step. Throws `WorkflowCodeChanged` (rule 2). */
+  /** The step's record; undefined for a new step. Throws `WorkflowCodeChanged` (rule 2). */
   ask(key: string, kind: StepKind): StepRecord | undefined {
     const record = this.unasked.get(key);
     if (this.loose) {
@@ -80,13 +80,13 @@ export class StepOrder {
     return record;
   }
 
-  /** `run` is over. Throws `WorkflowCodeChanged` (rule 2). */
+  /** `run` has ended. Throws `WorkflowCodeChanged` (rule 2). */
   end(): void {
     const next = this.next();
     if (next !== undefined) throw changed(next, "but the code now ends without it");
   }
 
-  /** A step has ended, and that is being written: its place in the order, from 1. */
+  /** A step has ended, and its end is being stored. Returns its place in the order, from 1. */
   addEnded(key: string): number {
     return this.ended.push(key);
   }
@@ -98,14 +98,14 @@ export class StepOrder {
     this.giveReady();
   }
 
-  /** From now on a result is returned as soon as its step is asked for, whatever the order. */
+  /** From now on a result is returned as soon as its step is called, in any order. */
   loosen(): void {
     this.loose = true;
     for (const give of this.ready.values()) give();
     this.ready.clear();
   }
 
-  /** After an `ask`: what waited for it may be given. */
+  /** After an `ask`: returns the results that waited for it. */
   giveReady(): void {
     for (;;) {
       const key = this.ended[this.given];
@@ -129,7 +129,7 @@ const changed = (record: StepRecord, now: string): WorkflowCodeChanged =>
     `The workflow's code changed while an instance was running: the instance recorded ${describe(record.key, record.kind)}, ${now}. Restart the instance, or deploy the old code until it has ended`,
   );
 
-/** Results wait for it, and the code does not call it (`ReplayWatch`). */
+/** A step for which results wait, and which the code does not call (`ReplayWatch`). */
 export const notCalled = (record: StepRecord): WorkflowCodeChanged =>
   changed(record, "but the code now waits for other steps and does not call it");
 

@@ -1,9 +1,9 @@
 /**
- * What the steps of one run wait for: a time, an event, the end of a pause before a retry, or that
- * the instance is resumed. Part of `Execution`, which settles the steps.
+ * The waits of the steps of one run: for a time, an event, the end of a pause before a retry, or
+ * the instance's resumption. Part of `Execution`, which settles the steps.
  *
- * 1. Each wait has a schedule of its own (`Wakes`), so the agent may leave memory.
- * 2. A wake that comes too early is armed again: the clock of another host may be behind, or this
+ * 1. Each wait has its own schedule (`Wakes`), so the agent may leave memory.
+ * 2. A wake that arrives too early is armed again: the clock of another host may be behind, or this
  *    one's was set back.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
@@ -23,16 +23,16 @@ export interface WaitsHost {
 /** The run whose steps wait. */
 export interface WaitsOwner {
   isAbandoned(): boolean;
-  /** Something waits now. */
+  /** Called when a wait begins. */
   look(): void;
   settle(record: StepRecord, outcome: Outcome): Promise<void>;
-  /** A write of it has failed. */
+  /** Called when a write has failed. */
   unrecorded(error: unknown): void;
 }
 
 interface Waiting {
   readonly record: StepRecord;
-  /** Its time is over. */
+  /** The wait's time has passed. */
   readonly onDue: () => void;
 }
 
@@ -52,7 +52,7 @@ export class StepWaits {
     return this.waiting.size + this.parked.length === 0;
   }
 
-  /** Nothing waits any more. The schedules stay. */
+  /** Ends all waits. Their schedules stay. */
   clear(): void {
     this.waiting.clear();
     this.parked = [];
@@ -92,7 +92,7 @@ export class StepWaits {
     for (const go of parked) go();
   }
 
-  /** Times may be over, events may have come. */
+  /** Checks times and events again. */
   check(): void {
     for (const waiting of this.waiting.values()) this.look(waiting);
   }
@@ -112,7 +112,7 @@ export class StepWaits {
     onDue();
   }
 
-  /** In a turn of its own: the running one may be durable, whose writes wait for its end. */
+  /** In a new turn: the running one may be durable, and its writes wait for its end. */
   private write(record: StepRecord, f: () => void): void {
     const { runtime } = this.host;
     runtime

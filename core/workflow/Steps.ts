@@ -1,6 +1,6 @@
 /**
- * The `step` of `run`: checks arguments, and passes each call to its `Execution`. What is reported
- * to the agent is a step of its own, recorded and sent in one commit: `report` sends it.
+ * The `step` of `run`: checks arguments, and passes each call to its `Execution`. Each report to
+ * the agent is a separate step, recorded and sent in one commit by `report`.
  */
 import type { ApprovalGrant, ApprovalQuestion, AskedApproval } from "../approval/Approval.ts";
 import { ApprovalRejected, ApprovalTimedOut } from "../approval/approvalErrors.ts";
@@ -20,7 +20,7 @@ import type {
 } from "./WorkflowStep.ts";
 import { messageOf } from "../errors/thrown.ts";
 
-/** What a step tells the agent. */
+/** A step's message to the agent. */
 export type Report =
   | { readonly kind: "complete" | "error" | "event"; readonly value: unknown }
   | {
@@ -31,9 +31,9 @@ export type Report =
 
 export interface StepsHost {
   readonly nowMs: () => number;
-  /** Durable with the commit that is being made. The record's key makes it apply once. */
+  /** Durable with the current commit. The record's key makes it apply once. */
   readonly report: (record: StepRecord, report: Report) => void;
-  /** The approval of that name that was asked for last, once that is stored. */
+  /** The last stored approval of that name. */
   readonly asked: (name: string) => Promise<AskedApproval>;
 }
 
@@ -96,7 +96,7 @@ export class Steps implements WorkflowStep {
     return this.#waitForEvent(name, options);
   }
 
-  /** As `waitForEvent`, for an answer of people, which is an event of that type. */
+  /** As `waitForEvent`, for people's answer, which is an event of that type. */
   waitForAnswer<Payload>(
     name: string,
     options: { readonly type: string; readonly timeout?: WorkflowDuration },

@@ -1,10 +1,10 @@
 /**
- * How the steps of an instance are undone once `run` has failed for good: what `step.do` says of
- * each in this run, and what is recorded of it. `Execution` runs the undos as steps (`undoSteps`).
+ * How the steps of an instance are undone once `run` has finally failed: the undo that `step.do`
+ * passed for each, and its record. `Execution` runs the undos as steps (`undoSteps`).
  *
- * Records of undoing lie among those of the steps: `undoing` has the failure, `undo 1:charge` the
- * end of one undo. `StepOrder` does not know them, because the order of undos is that of the steps,
- * and what is left to undo is undone whatever the code asks for by now.
+ * Records of undos are stored among those of the steps: `undoing` has the failure, `undo 1:charge`
+ * the end of one undo. `StepOrder` ignores them: undos follow the order of the steps, and remaining
+ * undos run whatever steps the code calls now.
  */
 import { UNDOING } from "../journal/AgentImage.ts";
 import { undoKey } from "../step/undoSteps.ts";
@@ -18,7 +18,7 @@ import type { StepContext, WorkflowRollbackContext } from "./WorkflowStep.ts";
 /** How one step is undone. */
 export interface ResolvedUndo {
   readonly config: ResolvedConfig;
-  /** It runs for a step that is not done, too, which has no output. */
+  /** Also runs for a step that is not done, without an output. */
   readonly isForAll: boolean;
   readonly run: (of: Omit<WorkflowRollbackContext, "key">, ctx: StepContext) => unknown;
 }
@@ -32,7 +32,7 @@ export interface Undo {
 const TERMINATED = "terminated";
 
 export class Undos {
-  /** Why `run` has failed for good, once it is being undone. */
+  /** The error of `run`, once its steps are being undone. */
   failure: StoredError | undefined;
   private readonly records: ReadonlyMap<string, StepRecord>;
   private readonly known: Undo[] = [];
@@ -45,7 +45,7 @@ export class Undos {
     this.failure = result == null ? undefined : (JSON.parse(result) as StoredError);
   }
 
-  /** The record that makes the steps of an instance be undone, which then ends as terminated. */
+  /** The record that starts the undo of an instance, which then ends as terminated. */
   static terminated(): StepRecord {
     const result: StoredError = { name: "Error", message: "the workflow was terminated" };
     const ended = { endedAt: 0, eventType: TERMINATED, result: JSON.stringify(result) };
@@ -71,14 +71,14 @@ export class Undos {
       .toSorted((a, b) => a.record.position - b.record.position);
   }
 
-  /** Of these steps: keys of those that are done, and whose undo has not ended. */
+  /** The keys of the given steps that are done and whose undo has not ended. */
   left(steps: ReadonlyArray<StepRecord>): ReadonlyArray<string> {
     const isLeft = (step: StepRecord): boolean =>
       step.kind === "do" && isDone(step) && this.recordOf(undoKey(step.key))?.endedAt == null;
     return steps.filter(isLeft).map(({ key }) => key);
   }
 
-  /** How they ended; undefined if nothing was undone. */
+  /** The outcome of the undos; undefined if nothing was undone. */
   outcome(): InstanceStatus["rollback"] {
     const ends = [...this.records.values()].filter(({ key }) => key !== UNDOING);
     if (ends.length === 0) return undefined;
@@ -87,7 +87,7 @@ export class Undos {
     return { outcome, error: failed?.error ?? null };
   }
 
-  /** What is recorded under that key of undoing. */
+  /** The record under an undo's key. */
   recordOf(key: string): StepRecord | undefined {
     return this.records.get(key);
   }

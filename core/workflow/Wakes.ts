@@ -1,11 +1,11 @@
 /**
  * The wakes of a workflow instance: one schedule for each step that waits, whose payload is the
- * step's key. Asked for by `Execution`, kept by the agent's scheduler; `WorkflowRun.wake` is what
- * they call.
+ * step's key. Requested by `Execution`, kept by the agent's scheduler; they call
+ * `WorkflowRun.wake`.
  *
  * The table of schedules is the truth. A drive asks for the wake of each step that waits, so rows
- * are found by their ids: all are read once in an agent's time in memory, and from then on every
- * wake is made here. One that is spent, or rolled back with its turn, is found gone from the table.
+ * are found by their ids: all are read once after activation, and later wakes are made here. A wake
+ * that has fired, or was rolled back with its turn, is missing from the table.
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -13,7 +13,7 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 export class Wakes {
   private readonly runtime: { readonly scheduler: SchedulesOfAgent };
   private readonly retry: RetryOptions;
-  /** Ids of rows that are or were there, by the step's key. Undefined: not looked yet. */
+  /** Ids of present and past rows, by the step's key. Undefined: not read yet. */
   private ids: Map<string, Set<string>> | undefined;
 
   constructor(runtime: { readonly scheduler: SchedulesOfAgent }, retry: RetryOptions) {
@@ -21,7 +21,7 @@ export class Wakes {
     this.retry = retry;
   }
 
-  /** Arms one, with the commit of what is written now. */
+  /** Arms one with the current commit. */
   add(key: string, atMs: number): void {
     const when = { type: "scheduled", atMs } as const;
     const settings = { payload: key, retry: this.retry, idempotent: false };
@@ -38,7 +38,7 @@ export class Wakes {
     return this.of(key).length > 0;
   }
 
-  /** Those of one step, or all. */
+  /** Cancels those of one step, or all. */
   cancel(key?: string): void {
     const { scheduler } = this.runtime;
     const ids = key === undefined ? scheduler.table.all().map(({ id }) => id) : this.of(key);

@@ -1,11 +1,11 @@
 /**
- * The workflow methods of `Agent`: starts instances and tracks them (`protocol.md` §7). An instance
- * is an actor of its own (`core/runtime/WorkflowRun`); the agent's table `cf_agents_workflows`
- * holds what it knows of its instances.
+ * The workflow methods of `Agent`: start instances and track them (`protocol.md` §7). An instance
+ * is an actor (`core/runtime/WorkflowRun`); the agent's table `cf_agents_workflows` tracks its
+ * instances.
  *
  * 1. Starts and events leave through the signal lane: durable with the turn that sends them, in the
  *    order of the calls.
- * 2. A report of an instance is a durable input of this agent: applied once, in a turn of its own.
+ * 2. A report of an instance is a durable input of this agent: applied once, as a turn.
  */
 import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
@@ -25,7 +25,7 @@ import {
   type WorkflowQueryCriteria,
 } from "./WorkflowTable.ts";
 
-/** The user's object: what a report changes, and what it calls. */
+/** The user's object, which a report changes and calls. */
 export interface WorkflowOwner {
   readonly state: unknown;
   readonly initialState: unknown;
@@ -113,7 +113,7 @@ export class WorkflowApi {
   async status(workflowName: string, workflowId: string): Promise<InstanceStatus> {
     const status = await this.#binding(workflowName).get(workflowId).status();
     const row = this.#table.get(workflowId);
-    // Its start is still on its way.
+    // Its start has not arrived yet.
     if (status.status === "unknown" && row?.status === "queued") return { status: "queued" };
     this.#refresh(workflowId, status);
     return status;
@@ -147,7 +147,7 @@ export class WorkflowApi {
     return this.#table.rename(before, after);
   }
 
-  /** A signal of an instance (rule 2). Rejects with what the hook throws. */
+  /** Applies an instance's signal (rule 2). Rejects with what the hook throws. */
   async receive(signal: WorkflowSignal): Promise<void> {
     if (signal.kind === "callback") return this.#takeCallback(signal);
     if (signal.kind === "state") return this.#takeState(signal);
@@ -207,7 +207,7 @@ export class WorkflowApi {
   }
 }
 
-/** The observability event of each control. */
+/** The observability event of each control action. */
 const CONTROL_EVENTS: Readonly<Record<ControlAction, string>> = {
   terminate: "workflow:terminated",
   pause: "workflow:paused",
@@ -220,7 +220,7 @@ const NOT_BEGUN_OR_WAITING: ReadonlyArray<WorkflowStatus> = [
   "running", "paused", "errored", "terminated", "complete", "waitingForPause", "unknown",
 ]; // prettier-ignore
 
-/** An `initialState` that the class does not set (`Agent`). */
+/** The mark of an unset `initialState` (`Agent`). */
 const isUnset = (value: unknown): boolean => typeof value === "symbol";
 
 /**

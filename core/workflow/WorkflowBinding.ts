@@ -28,10 +28,10 @@ export interface WorkflowCreateOptions {
   readonly locationHint?: string;
 }
 
-/** Random bytes of an id that nobody chose: as many as a UUID has. */
+/** Random bytes of a generated id: as many as a UUID has. */
 const ID_BYTES = 16;
 
-/** The binding of a workflow class in `env`: starts instances for code that is no agent's. */
+/** The binding of a workflow class in `env`: starts instances for code outside of agents. */
 export class WorkflowBinding {
   /** Name of the workflow class: the first half of its instances' addresses. */
   readonly className: string;
@@ -47,13 +47,13 @@ export class WorkflowBinding {
     return topLevelId(this.className, workflowId);
   }
 
-  /** Starts an instance that no agent follows. Rejects when there is one of that id. */
+  /** Starts an instance that no agent follows. Rejects if the id is in use. */
   async create({ id = newId(), params }: WorkflowCreateOptions = {}): Promise<WorkflowInstance> {
     if (await this.#begin(id, params)) return this.get(id);
     throw new Error(`Workflow ${this.className} "${id}" already exists`);
   }
 
-  /** Starts several. Ids of instances that exist already are left out of what it resolves to. */
+  /** Starts several. Resolves to the new instances, without ids that already exist. */
   async createBatch(batch: ReadonlyArray<WorkflowCreateOptions>): Promise<WorkflowInstance[]> {
     if (!Array.isArray(batch))
       throw new TypeError(
@@ -66,7 +66,7 @@ export class WorkflowBinding {
     return begun.flat().map((id) => this.get(id));
   }
 
-  /** False where there is one of that id. A host of an older release rejects instead. */
+  /** False if the id is in use. A host of an older release rejects instead. */
   async #begin(id: string, params: unknown): Promise<boolean> {
     return (await this.#instances.getByName(id).begin(this.className, params ?? null)) !== false;
   }
@@ -79,7 +79,7 @@ export class WorkflowBinding {
 
 const newId = (): string => `wf_${toBase64Url(crypto.getRandomValues(new Uint8Array(ID_BYTES)))}`;
 
-/** One instance, from outside. Each method rejects when there is no instance with that id. */
+/** A handle on one instance. Each method rejects if the instance does not exist. */
 export class WorkflowInstance {
   readonly id: string;
   readonly #instances: AgentNamespace<WorkflowCalls>;
@@ -109,26 +109,25 @@ export class WorkflowInstance {
     return this.#instances.getByName(this.id).control("terminate", options);
   }
   /**
-   * Begins again at the first step, with the same params. Resolves to the status after that.
-   * Rejects with `TypeError` when it is asked for another first step.
+   * Restarts at the first step, with the same params. Resolves to the status after that. Rejects
+   * with `TypeError` for another first step.
    */
   async restart(options: { readonly from?: unknown } = {}): Promise<InstanceStatus> {
     if (options.from !== undefined)
       throw new TypeError("restart() starts at the first step: `from` is not available");
     return this.control("restart");
   }
-  /** One of the four by its name. Rejects for what the instance's status does not allow. */
+  /** Runs one of the four by its name. Rejects if the instance's status does not allow it. */
   control(action: ControlAction): Promise<InstanceStatus> {
     return this.#instances.getByName(this.id).control(action);
   }
-  /** The approvals that it asked for, newest first; all, or those that meet the criteria. */
+  /** Its approvals, newest first; all, or those that meet the criteria. */
   approvals(criteria: ApprovalCriteria = {}): Promise<Approval[]> {
     return this.#instances.getByName(this.id).getApprovals(criteria);
   }
   /**
-   * Decides an approval by its id, or by the name of one that waits, else of the last. Resolves to
-   * it; the same answer of the same person again changes nothing. Rejects when it is decided or
-   * over, and when there is none.
+   * Decides an approval by its id, or by name: an open one, else the last. Resolves to it. A
+   * repetition by the same person changes nothing. Rejects if it is decided, over or unknown.
    */
   decideApproval(which: string, decision: ApprovalDecision): Promise<Approval> {
     return this.#instances.getByName(this.id).decideApproval(which, decision);

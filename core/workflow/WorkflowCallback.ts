@@ -16,7 +16,7 @@ export interface WorkflowProgressCallback<Progress = unknown> extends CallbackBa
   readonly type: "progress";
   readonly progress: Progress;
 }
-/** An instance completed, with a result where it returned one. */
+/** An instance completed, with its result, if any. */
 export interface WorkflowCompleteCallback<Result = unknown> extends CallbackBase {
   readonly type: "complete";
   readonly result?: Result;
@@ -26,7 +26,7 @@ export interface WorkflowErrorCallback extends CallbackBase {
   readonly type: "error";
   readonly error: string;
 }
-/** An instance sent an event of its own. */
+/** An instance sent an event. */
 export interface WorkflowEventCallback<Event = unknown> extends CallbackBase {
   readonly type: "event";
   readonly event: Event;

@@ -1,7 +1,6 @@
 /**
- * What a binding asks of a workflow instance by stub calls: `WorkflowBinding` makes the calls,
- * `core/runtime/WorkflowRun` answers them. Each rejects for what the instance's status does not
- * allow.
+ * The stub calls from a binding to a workflow instance: `WorkflowBinding` makes them,
+ * `core/runtime/WorkflowRun` answers them. Each rejects if the instance's status does not allow it.
  */
 import type { Approval, ApprovalCriteria, ApprovalDecision } from "../approval/Approval.ts";
 import type { StoredError } from "./errors.ts";
@@ -12,9 +11,11 @@ export interface InstanceStatus {
   readonly status: WorkflowStatus;
   readonly error?: StoredError;
   readonly output?: unknown;
-  /** What became of the undos, once those of a failed or terminated instance have run. */
+  /** The outcome of the undos of a failed or terminated instance. */
   readonly rollback?: {
-    /** `failed`: an undo has failed, the first with this error, or was cut short by `terminate`. */
+    /**
+     * `failed`: an undo has failed, the first with this error, or was interrupted by `terminate`.
+     */
     readonly outcome: "complete" | "failed";
     readonly error: StoredError | null;
   };
@@ -30,8 +31,8 @@ export type ControlAction = "pause" | "resume" | "terminate" | "restart";
 
 export interface WorkflowCalls {
   /**
-   * Starts the instance for no agent. False when it was started before; a host of an older release
-   * rejects then.
+   * Starts the instance without an agent. False if it was started before; a host of an older
+   * release rejects then.
    */
   begin(workflowName: string, params: unknown): Promise<boolean>;
   takeEvent(type: string, payload: unknown): Promise<void>;
@@ -39,7 +40,7 @@ export interface WorkflowCalls {
   status(): Promise<InstanceStatus>;
   /** Resolves to the status after the action. */
   control(action: ControlAction, options?: WorkflowTerminateOptions): Promise<InstanceStatus>;
-  /** Those of `Agent`, which an instance is. */
+  /** The methods of `Agent`, which an instance is. */
   getApprovals(criteria?: ApprovalCriteria): Approval[];
   decideApproval(which: string, decision: ApprovalDecision): Promise<Approval>;
 }

@@ -1,14 +1,14 @@
 /**
  * The base class of workflows, as `cloudflare:workers` exports it: `run` is replayed from its start
- * after each pause, and its steps return what they returned before. `AgentWorkflow` adds what a
- * workflow has of the agent that started it. `WorkflowRun` constructs and drives an instance.
+ * after each pause, and its steps return their recorded results. `AgentWorkflow` adds access to the
+ * agent that started it. `WorkflowRun` constructs and drives an instance.
  */
 import type { WorkflowEvent, WorkflowStep } from "./WorkflowStep.ts";
 
 /** Static mark, by which `readModule` recognises the classes of every copy of the package. */
 export const WORKFLOW_MARK: unique symbol = Symbol.for("agents.AgentWorkflow") as never;
 
-/** What an instance is constructed with; made by the runtime. */
+/** The constructor's argument, made by the runtime. */
 export interface WorkflowEntrypointContext {
   /** Keeps the instance in memory until `promise` settles. A rejection is logged. */
   waitUntil(promise: Promise<unknown>): void;

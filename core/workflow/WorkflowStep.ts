@@ -9,50 +9,50 @@ export interface WorkflowEvent<Params = unknown> {
   /** When the instance was started. */
   readonly timestamp: Date;
   readonly instanceId: string;
-  /** The name that it was started by: its binding's. */
+  /** The name of the binding that started it. */
   readonly workflowName: string;
 }
 
-/** What `waitForEvent` resolves with. */
+/** The result of `waitForEvent`. */
 export interface WorkflowStepEvent<Payload = unknown> {
   readonly type: string;
   readonly payload: Payload;
   readonly timestamp: Date;
 }
 
-/** What a step's function receives. */
+/** The argument of a step's function. */
 export interface StepContext {
   /** An idempotency key: the same in every attempt of this step, in this run of this instance. */
   readonly key: string;
-  /** From 1; those that a crash cut short count. */
+  /** From 1; attempts interrupted by a crash count. */
   readonly attempt: number;
   /** The step's name, and which call of that name it is, from 1. */
   readonly step: { readonly name: string; readonly count: number };
 }
 
-/** How a step is undone when its workflow fails for good, before that becomes `errored`. */
+/** How a step is undone when its workflow finally fails, before that becomes `errored`. */
 export interface StepUndoOptions<T = unknown> {
   /**
    * Undoes the step, if it is done. The undos of a workflow run in reverse order of their steps,
-   * each as a step of its own: recorded, with its own `key`, and the step's retries and timeout.
+   * each as a step: recorded, with its own `key`, and the step's retries and timeout.
    */
   readonly undo?: (result: T, ctx: StepContext) => unknown;
   /**
-   * The same as the reference has it, in place of `undo`: it also runs for a step that failed, or
-   * that had not ended. Retries and timeout are those of `rollbackConfig`.
+   * The reference's form of `undo`, used instead of it: it also runs for a step that failed or had
+   * not ended. Retries and timeout are those of `rollbackConfig`.
    */
   readonly rollback?: (context: WorkflowRollbackContext<T>) => unknown;
   /** Retries and timeout of the undo, with the defaults of a step. */
   readonly rollbackConfig?: StepConfig;
 }
 
-/** What `rollback` receives. */
+/** The argument of `rollback`. */
 export interface WorkflowRollbackContext<T = unknown> {
   /** The context of the step's last attempt. */
   readonly ctx: StepContext;
-  /** What the workflow fails with. */
+  /** The error of the workflow. */
   readonly error: Error;
-  /** Undefined where the step has not ended, or failed. */
+  /** Undefined if the step failed or has not ended. */
   readonly output: T | undefined;
   /** An idempotency key of the rollback, the same in each attempt. */
   readonly key: string;
@@ -61,8 +61,7 @@ export interface WorkflowRollbackContext<T = unknown> {
 export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;
 
 /**
- * The steps of an instance. Each has a name that is unique within `run`; a name is what its record
- * is found by.
+ * The steps of an instance. Each has a name that is unique within `run` and identifies its record.
  */
 export interface WorkflowStep<State = unknown> {
   /**
@@ -91,16 +90,16 @@ export interface WorkflowStep<State = unknown> {
     name: string,
     options: { readonly type: string; readonly timeout?: WorkflowDuration },
   ): Promise<WorkflowStepEvent<Payload>>;
-  /** To the agent: `onWorkflowComplete`. */
+  /** Calls the agent's `onWorkflowComplete`. */
   reportComplete(result?: unknown): Promise<void>;
-  /** To the agent: `onWorkflowError`. */
+  /** Calls the agent's `onWorkflowError`. */
   reportError(error: unknown): Promise<void>;
-  /** To the agent: `onWorkflowEvent`. */
+  /** Calls the agent's `onWorkflowEvent`. */
   sendEvent(event: unknown): Promise<void>;
-  /** The agent's `setState`. */
+  /** Calls the agent's `setState`. */
   updateAgentState(state: State): Promise<void>;
-  /** Its top-level fields over the agent's. */
+  /** Merges top-level fields into the agent's state. */
   mergeAgentState(partial: Partial<State>): Promise<void>;
-  /** Back to the agent's `initialState`. */
+  /** Resets the state to the agent's `initialState`. */
   resetAgentState(): Promise<void>;
 }

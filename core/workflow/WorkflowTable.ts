@@ -1,6 +1,6 @@
 /**
  * `cf_agents_workflows`: the workflows that an agent has started, as far as it knows (`protocol.md`
- * §7). A table of the agent's own database, which users may read. Made with the first row.
+ * §7). A table of the agent's own database, which users may read. Created with the first row.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
@@ -91,7 +91,7 @@ export class WorkflowTable {
     this.runtime = runtime;
   }
 
-  /** Throws for an id that is there. */
+  /** Throws if the id exists. */
   add(row: {
     readonly workflowId: string;
     readonly workflowName: string;
@@ -115,7 +115,7 @@ export class WorkflowTable {
     return this.select("WHERE workflow_id = ?", [workflowId])[0];
   }
 
-  /** Whether it is one of those that may change, where `from` names some. */
+  /** Whether its status may change, if `from` restricts it. */
   setStatus(
     workflowId: string,
     status: WorkflowStatus,
@@ -188,7 +188,7 @@ export class WorkflowTable {
     return this.runtime.query(`DELETE FROM ${TABLE} ${whereOf(where)}`, params).rowsWritten;
   }
 
-  /** Returns how many had the old name. */
+  /** Returns the number of renamed rows. */
   rename(before: string, after: string): number {
     if (!this.exists()) return 0;
     const sql = `UPDATE ${TABLE} SET workflow_name = ? WHERE workflow_name = ?`;
@@ -205,7 +205,7 @@ export class WorkflowTable {
     this.runtime.query(INDEX, []);
   }
 
-  /** Users may drop the table; then there is nothing. */
+  /** Users may drop the table; then it has no rows. */
   private exists(): boolean {
     return tableExists(this.runtime, TABLE);
   }
@@ -262,7 +262,7 @@ function readCursor(cursor: string): { readonly c: number; readonly i: string } 
     const { c, i } = JSON.parse(fromBase64(cursor)) as { readonly c: unknown; readonly i: unknown };
     if (typeof c === "number" && typeof i === "string") return { c, i };
   } catch {
-    // Said below, whatever it was.
+    // Reported below, whatever the error.
   }
   throw new Error("Invalid pagination cursor. The cursor may be malformed or corrupted.");
 }

@@ -1,13 +1,13 @@
 /**
- * Errors of workflows: those that a step's code throws to us, and those that we throw to `run`. A
+ * Errors of workflows: those that a step's code throws, and those that are thrown to `run`. A
  * recorded error is kept as name and message; `reviveError` returns the same error live and in
- * replay, so that a `catch` in `run` can't take another way after a crash.
+ * replay, so that a `catch` in `run` behaves the same after a crash.
  */
 
 import { ApprovalTimedOut } from "../approval/approvalErrors.ts";
 import { messageOf, nameOf } from "../errors/thrown.ts";
 
-/** Thrown by a step's function: trying again is pointless. */
+/** Thrown by a step's function to prevent retries. */
 export class NonRetryableError extends Error {
   constructor(message: string, name = "NonRetryableError") {
     super(message);
@@ -28,15 +28,12 @@ export class WorkflowRejectedError extends Error {
   }
 }
 
-/** A step took longer than its `timeout`, or no event came in time. */
+/** A step took longer than its `timeout`, or no event arrived in time. */
 export class WorkflowTimeoutError extends Error {
   override readonly name = "WorkflowTimeoutError";
 }
 
-/**
- * `run` asks for other steps than those that the instance has taken: nothing runs, the instance
- * ends.
- */
+/** `run` calls other steps than those recorded: nothing runs, and the instance ends. */
 export class WorkflowCodeChanged extends Error {
   override readonly name = "WorkflowCodeChanged";
 }

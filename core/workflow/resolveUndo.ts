@@ -1,4 +1,4 @@
-/** The undo that `step.do` was given for its step, checked. Pure; errors name the step. */
+/** Checks the undo that was passed to `step.do`. Pure; errors name the step. */
 import { checkOptions } from "../errors/checkOptions.ts";
 import { resolveConfig, type StepConfig } from "./stepConfig.ts";
 import type { ResolvedUndo } from "./Undos.ts";
@@ -8,7 +8,7 @@ const OPTIONS: ReadonlySet<string> = new Set<keyof StepUndoOptions>([
   "undo", "rollback", "rollbackConfig",
 ]); // prettier-ignore
 
-/** `given`: the step's config. Undefined: it is not undone. Throws `TypeError`. */
+/** `given`: the step's config. Undefined: the step is not undone. Throws `TypeError`. */
 export function resolveUndo(
   step: string,
   given: StepConfig,

@@ -1,6 +1,6 @@
 /**
  * The configuration of `step.do`: retries and timeout, as the reference writes them. Pure.
- * `Steps` resolves it, `Execution` keeps to it.
+ * `Steps` resolves it, `Execution` applies it.
  */
 import { durationMs, WAIT_MS_MAX, type Duration } from "../time/durationMs.ts";
 
@@ -10,18 +10,18 @@ export type WorkflowDuration = Duration;
 /** Options of `step.do`. */
 export interface StepConfig {
   readonly retries?: {
-    /** Times that a failed step is tried again; `Infinity` is allowed. Default 5. */
+    /** Maximum retries of a failed step; `Infinity` is allowed. Default 5. */
     readonly limit: number;
     /** Before the first retry. Default 10 seconds. */
     readonly delay: WorkflowDuration;
     /** How the delay grows with each failure. Default `exponential`. */
     readonly backoff?: Backoff;
   };
-  /** The most time of one attempt. Default 10 minutes. */
+  /** The timeout of one attempt. Default 10 minutes. */
   readonly timeout?: WorkflowDuration;
 }
 
-/** How the delay grows: not at all, by the delay each time, or twofold. */
+/** How the delay grows: not at all, by the delay each time, or by doubling. */
 export type Backoff = "constant" | "linear" | "exponential";
 
 export interface ResolvedConfig {
@@ -60,7 +60,7 @@ export function resolveConfig(step: string, config: StepConfig = {}): ResolvedCo
   };
 }
 
-/** Milliseconds to wait after so many failures. */
+/** Milliseconds to wait after that many failures. */
 export function retryDelayMs({ delayMs, backoff }: ResolvedConfig, failures: number): number {
   const factor = { constant: 1, linear: failures, exponential: 2 ** (failures - 1) }[backoff];
   return Math.min(delayMs * factor, WAIT_MS_MAX);

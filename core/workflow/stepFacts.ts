@@ -1,6 +1,6 @@
 /**
- * What `Execution` says of one step: its record at first, its name, its cause for the journal, and
- * its result. Pure.
+ * The facts of one step for `Execution`: its initial record, its name, its cause for the journal,
+ * and its result. Pure.
  */
 import { nameOfStep } from "../step/stepKey.ts";
 import { resultText } from "../step/stepResult.ts";
@@ -18,7 +18,7 @@ export interface Outcome {
 
 export const nameOf = ({ key, kind }: StepRecord): string =>
   kind === "undo" ? undoKey(nameOfStep(key)) : nameOfStep(key);
-/** Its name, and which call of that name it is, from 1; of an undo those of its step. */
+/** Its name, and the number of the call with that name, from 1. An undo has those of its step. */
 export const stepOf = ({ key }: StepRecord) => ({
   name: nameOfStep(key),
   count: Number(/\d+/.exec(key)![0]),
@@ -36,7 +36,7 @@ export const causeOf = (record: StepRecord, attempt = 1) =>
 export const toResult = (record: StepRecord, value: unknown): string | null =>
   resultText(`the result of step "${nameOf(record)}"`, value) ?? null;
 
-/** What it ended with; undefined where that is nothing, and where it has not ended. */
+/** Its result; undefined if it has none or has not ended. */
 export const resultOf = ({ result }: StepRecord): unknown =>
   result === null ? undefined : (JSON.parse(result) as unknown);
 
@@ -55,8 +55,8 @@ export const newStep = (key: string, kind: StepKind): StepRecord => ({
 }); // prettier-ignore
 
 /**
- * Throws when hosts died of `run` too often, which was begun so many times. A death within a step
- * counts for that step.
+ * Throws if too many hosts died in `run`, by the number of its begins. A death within a step counts
+ * for that step.
  */
 export function checkDeaths(steps: ReadonlyArray<StepRecord>, begun: number): void {
   const inSteps = steps.reduce((sum, { attempts }) => sum + attempts, 0);
