@@ -6,7 +6,8 @@
  *    seed and on the test's steps and their order.
  * 2. Agent code may also wait for the real world (a file, a promise of the test). While a turn is
  *    open, each new piece of activity gives it `GRACE_MS` of the machine's time before virtual time
- *    moves. Work that needs no machine time does not wait.
+ *    moves. Work that needs no machine time does not wait. A turn in which nothing has happened for
+ *    `LATE_GRACE_AFTER_MS` of virtual time gets `REAL_WORK_GRACE_MS`, once.
  * 3. A wait that does not end within `PATIENCE_MS` of virtual time rejects with an error that lists
  *    what is open.
  */
@@ -22,6 +23,8 @@ const GRACE_STEP_MS = 1;
  * as soon as the work does.
  */
 export const REAL_WORK_GRACE_MS = 2_000;
+/** Rule 2. Turns seldom sleep for so long, and have 15 minutes (`turnSeconds`). */
+const LATE_GRACE_AFTER_MS = 60_000;
 /** Longer than all attempts of an input take, and than any deadline of a call or a request. */
 const PATIENCE_MS = 15 * 60_000;
 
@@ -41,6 +44,8 @@ export interface DriverHost {
   readonly takeLoading?: () => Promise<unknown> | undefined;
   /** Descriptions of the open work; empty when there is none. */
   readonly open: () => ReadonlyArray<string>;
+  /** An agent is in a turn. */
+  readonly isInTurn: () => boolean;
   /** False when no host runs, so that open work stays open. */
   readonly isAlive: () => boolean;
 }
@@ -62,6 +67,8 @@ export class Driver {
   private readonly alone: Array<() => Promise<void>> = [];
   private running = false;
   private seenActivity = -1;
+  /** When an open turn gets its late grace, in virtual time. */
+  private graceAtMs = Infinity;
 
   constructor(host: DriverHost) {
     this.host = host;
@@ -142,8 +149,14 @@ export class Driver {
     }
     if (this.someDone()) return;
     if (this.waits.size === 0 && open().length === 0) return;
-    if (activity() === this.seenActivity) return;
+    if (activity() === this.seenActivity) {
+      if (time.monotonicMs() < this.graceAtMs) return;
+      this.graceAtMs = Infinity;
+      if (this.host.isInTurn()) await this.lateGrace();
+      return;
+    }
     this.seenActivity = activity();
+    this.graceAtMs = time.monotonicMs() + LATE_GRACE_AFTER_MS;
     const graceMs = Math.max(GRACE_MS, ...[...this.waits].map((wait) => wait.graceMs));
     for (let ms = 0; ms < graceMs; ms += GRACE_STEP_MS) {
       // Turns of the event loop take less than a millisecond, and most work needs no more.
@@ -177,12 +190,13 @@ export class Driver {
     const nowMs = time.monotonicMs();
     const [span] = this.spans;
     const nextMs = nowMs + (time.nextInMs ?? Infinity);
+    const graceAtMs = this.graceAtMs > nowMs ? this.graceAtMs : Infinity;
     if (span !== undefined) {
       span.endMs ??= nowMs + span.ms;
       // In one step while nothing happens: a month has many timers and few events.
       const before = activity();
       await time.advance(
-        span.endMs - nowMs,
+        Math.min(span.endMs, graceAtMs) - nowMs,
         () => activity() !== before || this.waits.size > 0 || this.alone.length > 0,
       );
       if (time.monotonicMs() < span.endMs) return;
@@ -191,19 +205,19 @@ export class Driver {
       return;
     }
     const late = [...this.waits].filter((wait) => wait.endMs < nextMs);
-    if (late.length > 0 && (await this.lastGrace())) return;
+    if (late.length > 0 && (await this.lateGrace())) return;
     for (const wait of late) {
       this.waits.delete(wait);
       wait.reject(new Error(this.explain(wait.what, nextMs === Infinity)));
     }
-    if (this.waits.size > 0) await time.advance(nextMs - nowMs);
+    if (this.waits.size > 0) await time.advance(Math.min(nextMs, graceAtMs) - nowMs);
   }
 
   /**
-   * A last grace before waits are rejected, for real work on a busy machine. Returns whether
-   * anything happened.
+   * For real work on a busy machine, also before waits are rejected. Returns whether anything
+   * happened.
    */
-  private async lastGrace(): Promise<boolean> {
+  private async lateGrace(): Promise<boolean> {
     const before = this.host.activity();
     for (let ms = 0; ms < REAL_WORK_GRACE_MS; ms += GRACE_STEP_MS) {
       await machineSleep(GRACE_STEP_MS);

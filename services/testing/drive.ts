@@ -21,6 +21,7 @@ export function drive(installation: MemoryInstallation, outgoing: TestOutgoing):
     activity: installation.activity,
     isAlive: () => installation.alive,
     open: () => openWork(installation),
+    isInTurn: () => installation.agents().some((agent) => !agent.idle),
     takeLoading: installation.takeLoading,
   });
   const leaveWorld = joinWorld({

@@ -29,6 +29,7 @@ export class NoteAgent extends Agent<{ readonly GREETING?: string }, NoteState> 
     if (text === "wait") await held.latch;
     if (text === "sleep") await new Promise((resolve) => setTimeout(resolve, 5_000));
     if (text === "read") await realSleep(5);
+    if (text === "load") await realSleep(500);
     if (text === "fail") throw new Error("told to fail");
     this.note(text);
     return new Response(`noted ${text}`);

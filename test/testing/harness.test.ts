@@ -202,6 +202,14 @@ describe("time", () => {
     expect(test.now.getTime() - Date.parse(START)).toBeLessThan(2_000);
   });
 
+  it("real work that takes long is waited for before its turn's time is up", async () => {
+    const test = await start();
+    expect((await deliver(test, "load")).status).toBe(202);
+    await test.settled();
+    expect(await (await test.fetch("/agents/note-agent/a")).json()).toEqual({ notes: ["load"] });
+    expect(test.now.getTime() - Date.parse(START)).toBeLessThan(120_000);
+  });
+
   it("what never comes is an error that says what is open", async () => {
     const test = await start();
     held.latch = new Promise(() => undefined);
