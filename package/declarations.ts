@@ -22,7 +22,7 @@ export async function writeDeclarations(root: string): Promise<void> {
     if (typeof entry === "string") continue;
     const name = /^\.\/dist\/services\/(\w+)\/index\.js$/.exec(entry.default)?.[1];
     if (name === undefined)
-      throw new Error(`package.json: ${entry.default} is no services/<name>/index.js`);
+      throw new Error(`package.json: ${entry.default} is not services/<name>/index.js`);
     input[name] = join(root, `dist/services/${name}/index.d.ts`);
   }
   const target = join(root, "dist/types");

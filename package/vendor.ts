@@ -94,7 +94,7 @@ async function reached(root: string, dist: string): Promise<ReadonlyArray<string
 }
 
 function filesOf(path: string): ReadonlyArray<string> {
-  if (!existsSync(path)) throw new Error(`${path} is not there: correct package/vendor.ts`);
+  if (!existsSync(path)) throw new Error(`${path} does not exist: correct package/vendor.ts`);
   if (!statSync(path).isDirectory()) return [path];
   return readdirSync(path, { recursive: true, encoding: "utf8" })
     .map((file) => join(path, file))

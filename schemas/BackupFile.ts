@@ -190,7 +190,7 @@ export function decodeEntry(line: string): BackupEntry {
     typeof className !== "string" ||
     typeof name !== "string"
   )
-    throw new CorruptFrame({ message: "a line of the backup is no entry" });
+    throw new CorruptFrame({ message: "a line of the backup is not an entry" });
   return {
     id: agentId(className, name),
     seq,

@@ -79,7 +79,7 @@ export function decodeReceipt(text: string, sha256: Sha256): ErasureReceipt {
   const { sha256: sum, ...content } = parse(text);
   const { v } = content;
   if (content["format"] !== FORMAT)
-    throw new CorruptFrame({ message: "it is no receipt of agents erase" });
+    throw new CorruptFrame({ message: "it is not a receipt of agents erase" });
   if (v !== ERASURE_VERSION)
     throw new UnknownVersion({
       version: typeof v === "number" ? v : NaN,
@@ -89,7 +89,7 @@ export function decodeReceipt(text: string, sha256: Sha256): ErasureReceipt {
     throw new CorruptFrame({ message: "it is not as it was written: its own SHA-256 differs" });
   const receipt = decode(content);
   if (receipt._tag === "Failure")
-    throw new CorruptFrame({ message: `it is no receipt: ${String(receipt.failure)}` });
+    throw new CorruptFrame({ message: `it is not a receipt: ${String(receipt.failure)}` });
   return receipt.success;
 }
 

@@ -170,7 +170,7 @@ export class StoredOAuthProvider implements OAuthProvider {
     // Shown to users as a link: an address that a browser would execute is refused.
     if (url.protocol !== "https:" && url.protocol !== "http:")
       throw new TypeError(
-        `The authorization server's address is no http or https URL: ${url.protocol}`,
+        `The authorization server's address is not an http or https URL: ${url.protocol}`,
       );
     this.authUrl = url.href;
   }

@@ -101,7 +101,7 @@ export async function trimAgent(
   // Rule 7.
   if (archive === undefined && previous !== undefined && ports.leavesArchive !== true)
     throw new ArchiveUnavailable({
-      message: `older history of ${addressKey(id)} is in an archive (${previous.segment}), and none is named: give its URL (--archive), or --archive none to go on without it`,
+      message: `older history of ${addressKey(id)} is in an archive (${previous.segment}), but no archive is configured: pass its URL (--archive), or --archive none to continue without it`,
     });
   const { database } = databases.open(id);
   try {

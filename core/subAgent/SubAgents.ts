@@ -225,7 +225,7 @@ export class SubAgents implements DynamicAgents {
     try {
       await this.#ask(idOfPath(this.above), { kind: "child", op: "forget", ...this.path.at(-1)! });
     } catch (error) {
-      this.#runtime.log.warn("a parent could not be told that its sub-agent is gone", {
+      this.#runtime.log.warn("a parent could not be notified that its sub-agent is gone", {
         error: messageOf(error),
       });
     }

@@ -246,7 +246,7 @@ export class SegmentArchive implements ArchiveShape {
     const fault =
       typeof index?.v === "number" && index.v !== INDEX_VERSION
         ? `is of version ${index.v}, and this release reads ${INDEX_VERSION}: use the release that wrote it`
-        : "is damaged: put it back from a copy of the archive. What it names can be read, and not be erased";
+        : "is damaged: restore it from a copy of the archive. What it names can be read, but not erased";
     throw new CorruptFrame({ message: `the index ${key} in ${this.options.store.name} ${fault}` });
   }
 
@@ -267,7 +267,7 @@ export class SegmentArchive implements ArchiveShape {
     const { installation: owner } = (parse(found) ?? {}) as { readonly installation?: unknown };
     if (owner !== own)
       throw new ArchiveUnavailable({
-        message: `the archive ${store.name} is that of another installation (${String(owner)}; this one is ${own}): give each a folder, a prefix or a namespace of its own. If this one goes on in its place, as after a restore, remove ${key} there`,
+        message: `the archive ${store.name} belongs to another installation (${String(owner)}; this one is ${own}): give each its own folder, prefix or namespace. If this one replaces it, as after a restore, remove ${key} there`,
       });
   }
 

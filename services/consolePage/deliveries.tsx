@@ -189,7 +189,7 @@ const OneDelivery = ({
           <Field label="To another agent of the class, e.g. a fork" value={to} onChange={setTo} />
           <Act
             label="Redeliver"
-            question={`Send ${record.id} again, to ${to === "" ? "its agent" : to}? It takes effect once more.`}
+            question={`Send ${record.id} again, to ${to === "" ? "its agent" : to}? It takes effect again.`}
             onDone={onDone}
             act={async () => {
               const sent = await act<ReadonlyArray<{ readonly id: string }>>(

@@ -25,7 +25,7 @@ export function idTaken(id: RequestId): Response {
   return refusal(
     400,
     -32600,
-    `Invalid Request: a request with the id ${shown} is running. Each request of a session has an id of its own`,
+    `Invalid Request: a request with the id ${shown} is running. Each request of a session needs its own id`,
   );
 }
 

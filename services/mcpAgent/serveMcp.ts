@@ -95,7 +95,7 @@ function sseSession(request: Request, isMessage: boolean): string | Response {
     return request.method === "GET" ? `sse:${crypto.randomUUID()}` : methodNotAllowed("GET");
   const known = new URL(request.url).searchParams.get("sessionId");
   if (request.method !== "POST" || known === null)
-    return badRequest("POST to the address that the stream's first event gave");
+    return badRequest("POST to the address in the stream's first event");
   return SESSION_ID.test(known) ? `sse:${known}` : noSession();
 }
 

@@ -55,7 +55,7 @@ export async function githubRelease(search: Search): Promise<PlaceAnswer> {
     return await withWorkFolder(search, async (folder) => {
       const wanted = PINNED_SHA256[target] ?? (await listedSha256(search, archiveName));
       if (wanted === undefined) {
-        return failed(`the release lists no ${archiveName}: there is none for this platform`);
+        return failed(`the release lists no ${archiveName}: this platform is not supported`);
       }
       const archive = join(folder, archiveName);
       const got = await download(search, url, archive);

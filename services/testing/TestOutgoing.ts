@@ -121,7 +121,7 @@ function senderOf(): AgentId {
   const owner = asyncAmbient.current()?.owner;
   if (!(owner instanceof ActiveAgent))
     throw new Error(
-      "an agent sent a request after its turn had ended, or from a timer of its own: await the request in a method",
+      "an agent sent a request after its turn had ended, or from a timer: await the request in a method",
     );
   return owner.id;
 }

@@ -126,8 +126,8 @@ function lookAtMemory(nowMs: number): void {
 
 /** Whoever has opened them may have done so long ago: no turn is blamed. */
 function endWithoutFiles(): void {
-  write("error", "a process can open no more files: the process is ended", {});
-  noteEnding(undefined, "its process could open no more files", false);
+  write("error", "a process has run out of file descriptors, and is ended", {});
+  noteEnding(undefined, "its process had run out of file descriptors", false);
   process.kill(process.pid, "SIGKILL");
 }
 

@@ -124,7 +124,7 @@ export class IsolationWard {
     for (const ward of this.of(owner)) this.release(ward)?.kill();
     const agent = ending?.turn;
     if (agent === undefined || this.stopping) return;
-    this.options.log.warn("an agent has ended its process; it now runs in a process of its own", {
+    this.options.log.warn("an agent has ended its process; it now runs in its own process", {
       class: agent.class,
       name: agent.name,
       reason: ending!.reason,
@@ -183,7 +183,7 @@ export class IsolationWard {
     for (const { answer } of ward.asked.values()) answer({ kind: "ended" });
     ward.process?.stop();
     for (const [number, worker] of this.owners) if (number !== owner) worker.returns(agent);
-    this.options.log.info("an agent no longer runs in a process of its own", { ...agent });
+    this.options.log.info("an agent no longer runs in its own process", { ...agent });
   }
 
   /** New code: each agent returns to its worker. */

@@ -85,7 +85,7 @@ test("is refused where it can't be, and writes nothing", async () => {
   const seq = await seqNow("taken");
   const cases: ReadonlyArray<readonly [string[], number, string]> = [
     [["here", "taken"], 1, "exists here"],
-    [["here", "here"], 2, "a name of its own"],
+    [["here", "here"], 2, "needs another name"],
     [["here", "new", "--at", "2001-01-01"], 3, "had no event at 2001"],
     [["here", "new", "--at", "yesterday"], 2, "a journal sequence"],
     [["nobody", "new"], 3, "nobody"],

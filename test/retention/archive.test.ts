@@ -244,7 +244,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     const theirs = await Journaled.open();
     await theirs.write(8);
     await theirs.time.advance(STEP_MS * 2);
-    const fault = /is that of another installation \(since Monday; this one is since Tuesday\).*remove agents\/installation\.json/; // prettier-ignore
+    const fault = /belongs to another installation \(since Monday; this one is since Tuesday\).*remove agents\/installation\.json/; // prettier-ignore
     await expect(theirs.trim({ events: 3 }, { archive: other })).rejects.toThrow(fault);
     expect(theirs.seqs).toHaveLength(8);
     await expect(other.checkErasable(ID.class)).rejects.toThrow(fault);

@@ -74,7 +74,7 @@ const linesOf = (name: string, message: string) =>
 function expectAlone(name: string): void {
   const bad = host.lines.filter(({ level }) => level === "warn" || level === "error");
   expect(endedWorkers(), bad.map((line) => JSON.stringify(line)).join("\n")).toHaveLength(1);
-  expect(linesOf(name, "it now runs in a process of its own")).toHaveLength(1);
+  expect(linesOf(name, "it now runs in its own process")).toHaveLength(1);
   // Two attempts: the first beside others, the second alone.
   expect(linesOf(name, "an isolated agent has ended its process")).toHaveLength(1);
 }
@@ -181,7 +181,7 @@ describe("a turn that fills the memory of its process", () => {
       });
       expect(await deadOf(how)).toContain(`memory of its process was nearly full (${text}`);
       // A turn that waits in between may be taken for a neighbour's at first; not by most looks.
-      expect(linesOf(how, "it now runs in a process of its own")).toHaveLength(1);
+      expect(linesOf(how, "it now runs in its own process")).toHaveLength(1);
     },
     TIMEOUT_MS * 2,
   );

@@ -160,7 +160,7 @@ async function earlierOf(ports: ReadPorts, path: string): Promise<Earlier> {
   if (await isOurs(ports, { namespace: manifest.namespace, streams }))
     return { path, id, streams, shares: sharesOf(manifest) };
   throw failed(
-    `${path} belongs to another installation, or to this one before it was created anew. ${full}`,
+    `${path} belongs to another installation, or to this one before it was recreated. ${full}`,
   );
 }
 

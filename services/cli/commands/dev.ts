@@ -70,7 +70,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(history())
     .addOption(
       archive(
-        "archive in which history is stored before it is trimmed; none: go on without the previous archive",
+        "archive in which history is stored before it is trimmed; none: continue without the previous archive",
       ),
     )
     .addOption(option.groupCommit())

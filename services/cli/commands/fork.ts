@@ -80,7 +80,7 @@ export async function fork(
   const point = readAt(at);
   const from = await findAgent(ports.journal, className, name);
   const id = address(from.class, newName);
-  if (id.name === from.name) throw usage(`The fork of ${addressKey(from)} needs a name of its own`);
+  if (id.name === from.name) throw usage(`The fork of ${addressKey(from)} needs another name`);
   const toSeq = await check(ports, from, point);
   const { events, timers } = await copyAgent(ports, ports, time, {
     from,

@@ -130,7 +130,7 @@ export async function query(
   if (at === undefined && !rebuild && !local) {
     if (seconds > QUESTION_SECONDS_MAX)
       throw usage(
-        `--seconds ${seconds}: a host runs a statement for at most ${QUESTION_SECONDS_MAX} seconds. With --local the command runs it, over a view of its own.`,
+        `--seconds ${seconds}: a host runs a statement for at most ${QUESTION_SECONDS_MAX} seconds. With --local the command runs it, over its own view.`,
       );
     const answer = await open({ sql: false }, (ports) =>
       askHost(ports, time, { sql, seconds, after }),

@@ -42,7 +42,7 @@ export function addRedeliver(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("redeliver"))
     .description(
-      "Delivers accepted webhooks to their agents again: the same bytes under new ids, so that each takes effect once more. The bytes of refused requests are not kept, so these can't be delivered again.",
+      "Delivers accepted webhooks to their agents again: the same bytes under new ids, so that each takes effect again. The bytes of refused requests are not kept, so these can't be delivered again.",
     )
     .argument("[id...]", "as shown by agents deliveries")
     .addOption(

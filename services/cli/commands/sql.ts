@@ -80,7 +80,7 @@ export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): 
 function explained(error: unknown, { seconds }: SqlOptions): CliError {
   if (error instanceof QueryTooLong)
     return new StatementTooLong({
-      message: `The statement ran for ${seconds} seconds and was ended. Make it cheaper, or give it more (--seconds).`,
+      message: `The statement ran for ${seconds} seconds and was stopped. Make it cheaper, or allow more time (--seconds).`,
       exitCode: EXIT_FAILED,
     });
   if (error instanceof TooManyRows)

@@ -16,7 +16,7 @@ export function addRetention(program: Command, context: CommandContext): void {
     .addOption(history())
     .addOption(
       archive(
-        "archive in which history is stored before it is trimmed; none: go on without the previous archive",
+        "archive in which history is stored before it is trimmed; none: continue without the previous archive",
       ),
     )
     .addOption(option.noWorkers("one process trims at a time"))
