@@ -4,8 +4,8 @@
  */
 
 /**
- * `expired`: nobody decided in time. `withdrawn`: whoever asked ended, or asked again, before
- * anybody decided.
+ * `expired`: no decision came in time. `withdrawn`: the requester ended, or asked again, before a
+ * decision.
  */
 export type ApprovalStatus = "waiting" | "approved" | "rejected" | "expired" | "withdrawn";
 
@@ -19,7 +19,7 @@ export interface Approval {
   /** Milliseconds since the epoch, like the next two. */
   readonly askedAt: number;
   readonly expiresAt: number;
-  /** Null while it waits, and when nobody decided. */
+  /** Null while it is open, and without a decision. */
   readonly decidedAt: number | null;
   /** Who decided, as `by` of the decision said. */
   readonly by: string | null;

@@ -6,7 +6,7 @@
  *
  * 1. A question is decided once. The same answer by the same person again changes nothing; any
  *    other answer is refused with `ApprovalClosed`.
- * 2. A decision is written in the turn that makes it. Whoever waits continues once it is stored.
+ * 2. A decision is written in the turn that makes it. The requester continues once it is stored.
  * 3. A timeout is a decision as well. Only the agent writes either, so the first one counts.
  * 4. The SQL text of a decision contains who decided, and what, since the agent's history shows
  *    statements without their parameters.
@@ -182,13 +182,13 @@ export class Approvals {
     this.agent.query(`UPDATE ${APPROVALS_TABLE} SET notified = 1 WHERE id = ?`, [id]);
   }
 
-  /** What `notify` receives. Throws an `Error` when there is no such approval. */
+  /** The argument of `notify`. Throws an `Error` for an unknown approval. */
   asked(which: string): AskedApproval {
     const { key: _key, notified: _notified, ...approval } = this.find(which);
     return { ...approval, link: async (options) => this.link(approval.id, options) };
   }
 
-  /** Throws an `Error` when there is no such approval, and `TypeError` as `makeApprovalLink`. */
+  /** Throws an `Error` for an unknown approval, and `TypeError` as `makeApprovalLink`. */
   link(which: string, options: ApprovalLinkOptions): string {
     const { id: agent, time, parts } = this.agent;
     const { id, expiresAt } = this.find(which);

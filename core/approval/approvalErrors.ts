@@ -5,7 +5,7 @@ import type { ApprovalStatus } from "./Approval.ts";
 /** `this.approval` was answered with no. */
 export class ApprovalRejected extends Data.TaggedError("ApprovalRejected")<{
   readonly approval: string;
-  /** Null: the answer did not name anybody. */
+  /** Null: the answer named no person. */
   readonly by: string | null;
   readonly reason: string | undefined;
 }> {
@@ -16,7 +16,7 @@ export class ApprovalRejected extends Data.TaggedError("ApprovalRejected")<{
   }
 }
 
-/** Nobody answered `this.approval` within its `timeout`. */
+/** `this.approval` got no answer within its `timeout`. */
 export class ApprovalTimedOut extends Error {
   override readonly name = "ApprovalTimedOut";
 
@@ -26,7 +26,7 @@ export class ApprovalTimedOut extends Error {
   }
 }
 
-/** A decision came after another one, after the timeout, or after whoever asked had ended. */
+/** A decision came after another one, after the timeout, or after the requester had ended. */
 export class ApprovalClosed extends Data.TaggedError("ApprovalClosed")<{
   readonly approval: string;
   readonly status: Exclude<ApprovalStatus, "waiting">;

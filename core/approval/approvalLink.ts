@@ -3,7 +3,7 @@
  * agent, the approval, the person and an end, under an HMAC of `APPROVAL_SECRET`. Agents make
  * links; gateways check them before an agent is asked anything.
  *
- * 1. What is signed includes the installation's namespace: another installation with the same
+ * 1. The signature covers the installation's namespace: another installation with the same
  *    secret accepts no link of this one.
  * 2. A link belongs to one approval, whose id is random. It has no effect once that is decided, and
  *    none on a question that is asked again.
@@ -24,14 +24,14 @@ const OPTIONS: ReadonlySet<string> = new Set<keyof ApprovalLinkOptions>([
 export const APPROVAL_PATH = "/agents/~approval";
 /** The environment variable of the secret, of gateways and hosts. */
 export const APPROVAL_SECRET = "APPROVAL_SECRET";
-/** Whoever guesses the secret can make every link. Half of a SHA-256, in hex digits. */
+/** A guessed secret can sign every link. Half of a SHA-256, in hex digits. */
 const SECRET_CHARS_MIN = 32;
 /** Name and class, a person and an id, as base64. A longer token is refused unread. */
 const TOKEN_CHARS_MAX = 4096;
 /** Version of what is signed; a reader of an unknown one refuses. */
 const VERSION = 1;
 
-/** What a link is for. */
+/** The purpose of a link. */
 export interface ApprovalToken {
   readonly className: string;
   readonly agent: string;
@@ -42,7 +42,7 @@ export interface ApprovalToken {
   readonly expiresAt: number;
 }
 
-/** The secret of an environment. `fault`: there is none, or it is too short, and what to do. */
+/** The secret of an environment. `fault`: it is missing or too short, and what to do. */
 export function approvalSecret(env: unknown): { readonly secret?: string; readonly fault: string } {
   const secret = (env as Readonly<Record<string, unknown>> | undefined)?.[APPROVAL_SECRET];
   if (typeof secret !== "string" || secret === "")

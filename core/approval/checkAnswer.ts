@@ -1,4 +1,4 @@
-/** Checks what is asked and what is answered: sizes, and texts that people can read. Pure. */
+/** Checks questions and answers: sizes, and texts that people can read. Pure. */
 import { checkOptions } from "../errors/checkOptions.ts";
 import type { ApprovalQuestion } from "./Approval.ts";
 

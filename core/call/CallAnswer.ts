@@ -1,5 +1,5 @@
 /**
- * What a host answers a call with: the reply, and the bytes that go beside it. `handleCall` makes
+ * A host's answer to a call: the reply, and the bytes beside it. `handleCall` makes
  * it; `CallClient` returns it to a caller on the same host and sends it to any other.
  */
 import type { CallReply } from "../../schemas/Call.ts";

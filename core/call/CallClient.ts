@@ -42,7 +42,7 @@ import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
 import { deepened } from "./callDepth.ts";
 
-/** Nobody answered for the agent within the deadline. Retry later. */
+/** No host answered for the agent within the deadline. Retry later. */
 export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
   readonly message: string;
 }> {}
@@ -67,7 +67,7 @@ export interface Caller {
 }
 
 export interface CallOptions {
-  /** What is called, for errors. Default: the agent. */
+  /** The name of the callee in errors. Default: the agent. */
   readonly what?: string;
   readonly body?: Uint8Array;
   readonly deadlineMs: number;
@@ -99,7 +99,7 @@ interface Encoded {
   readonly data: Uint8Array;
 }
 
-/** The first and the longest pause between two tries while nobody owns the shard. */
+/** The first and the longest pause between two tries while the shard is unowned. */
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
 /** Start of the key of a shard's lease; its number follows. */
@@ -216,7 +216,7 @@ export class CallClient {
   }
 
   /**
-   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: nobody owns it, or
+   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: it is unowned, or
    * who does is lost and it may have been done. Rejects only for an answer that can't be read.
    */
   async offer(id: AgentId, call: Call, input: OfferInput): Promise<CallReply | undefined> {

@@ -39,7 +39,7 @@ export class CallTries {
     this.sentAfter = losses;
   }
 
-  /** This try reached nobody, or a host that did not begin it. */
+  /** This try reached no host, or one that did not begin it. */
   notBegun(): void {
     this.sentAfter = this.before;
   }

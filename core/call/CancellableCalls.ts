@@ -36,7 +36,7 @@ export async function cancellable<A extends { readonly reply: CallReply }>(
 ): Promise<A> {
   if (abort.fired) throw abort.reason;
   const token = ports.time.id();
-  // By requests, so that they do not overtake the call; nobody needs the answers.
+  // By requests, so that they do not overtake the call; the answers are ignored.
   const notify = (notice: Call): void => {
     const subject = ports.subjects.call(shardOf(id, ports.shards), id);
     void ports.bus.request(subject, encodeMessage(notice), { timeoutMs: CANCEL_MS });
@@ -51,7 +51,7 @@ export async function cancellable<A extends { readonly reply: CallReply }>(
       (result) => {
         over();
         const { reply } = result;
-        // Its answer was on its way: nobody reads the rest of it.
+        // Its answer was on its way: the rest of it is not read.
         if (abort.fired && reply.kind === "response" && reply.stream !== undefined)
           notify({ kind: "pull", stream: reply.stream, cancel: true });
         resolve(result);
@@ -64,7 +64,7 @@ export async function cancellable<A extends { readonly reply: CallReply }>(
   });
 }
 
-/** What the signal of a turn aborts with when nobody waits for its answer any more. */
+/** The reason with which a turn's signal aborts when its caller has left. */
 const callerGone = (): DOMException =>
   new DOMException("The caller has cancelled the call", "AbortError");
 

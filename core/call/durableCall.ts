@@ -12,7 +12,7 @@ export interface DurableCall {
   readonly args: ReadonlyArray<unknown>;
 }
 
-/** As long as an idempotency key may be: that of a step is one. */
+/** The maximum of an idempotency key, which a step's key may be. */
 const KEY_CHARS_MAX = 255;
 
 /** Half of a character has no encoding: two keys would be stored as one. */

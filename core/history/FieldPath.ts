@@ -17,7 +17,7 @@ export const withName = (path: string, name: string): string =>
 
 export const withIndex = (path: string, index: string): string => `${path}[${index}]`;
 
-/** Undefined: the text is no path. */
+/** Undefined for an invalid path. */
 export function readPath(text: string): ReadonlyArray<PathPart> | undefined {
   const parts: PathPart[] = [];
   const part = /\[((?:"(?:[^"\\]|\\.)*"|[^\]"])*)\]|(^|\.)([^.[\]"]+)/y;
@@ -51,7 +51,7 @@ export function bracketValues(inBrackets: string): ReadonlyArray<string | number
   return [inBrackets];
 }
 
-/** Undefined: there is no such field. */
+/** Undefined if the field does not exist. */
 export function valueAt(value: unknown, names: ReadonlyArray<string>): unknown {
   let at = value;
   for (const name of names) {

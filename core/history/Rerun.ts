@@ -17,7 +17,7 @@ export interface PastEvent {
    * none.
    */
   readonly before: { readonly event: Uint8Array; readonly snapshot: Uint8Array } | undefined;
-  /** What came in, in order. */
+  /** The inputs, in order. */
   readonly inputs: ReadonlyArray<PastInput>;
 }
 
@@ -46,7 +46,7 @@ export interface Rerun {
   readonly steps: ReadonlyArray<string>;
   /** The error of each input's last attempt, as the journal would record it. */
   readonly errors: ReadonlyArray<string>;
-  /** What it wanted to send. Webhooks and mail count as sent, a `fetch` failed. */
+  /** The intended output. Webhooks and mail count as sent, a `fetch` fails. */
   readonly sends: ReadonlyArray<RerunSend>;
   readonly close: () => Promise<void>;
 }

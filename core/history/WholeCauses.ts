@@ -4,7 +4,7 @@
  */
 import type { Cause, JournalHead } from "../../schemas/JournalEvent.ts";
 
-/** Turns of one agent that go on at a time, with room. The oldest are forgotten. */
+/** Continuing turns of one agent at a time, with room. The oldest are forgotten. */
 const REMEMBERED_MAX = 1_000;
 
 export class WholeCauses {

@@ -6,7 +6,7 @@
 import { withIndex, withName } from "./FieldPath.ts";
 import { countRows, rowsByPath, tablesOf, type ReadableDatabase, type Row } from "./tableRows.ts";
 
-/** `before` is absent for what is new, `after` for what is gone. */
+/** `before` is absent for additions, `after` for removals. */
 export interface Difference {
   /** As `FieldPath` writes it; `table:<name>` for a table's definition. */
   readonly path: string;

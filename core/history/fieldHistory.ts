@@ -34,7 +34,7 @@ export interface FieldWrite {
   readonly time: string;
   /** Without headers and body. More than one: rule 2. */
   readonly causes: ReadonlyArray<WriteCause>;
-  /** Absent: it was not there. */
+  /** Absent: it did not exist. */
   readonly before?: unknown;
   /** Absent: it is gone. */
   readonly after?: unknown;

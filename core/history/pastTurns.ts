@@ -32,7 +32,7 @@ export interface PastEnd {
 }
 
 interface Open {
-  /** As the first event of a run tells it; later ones only name it. */
+  /** As in the first event of a run; later ones only name it. */
   cause: Cause;
   readonly steps: Map<string, RecordedStep>;
   /** Undefined: its present run has not written. */
@@ -47,7 +47,7 @@ export const isWebhook = ({ cause }: TurnRecord): boolean => cause.kind === "web
 export const isOver = ({ cause, done = [], dead }: TurnRecord): boolean =>
   dead === true || (cause.id !== undefined && done.includes(cause.id));
 
-/** An event, as far as it is looked at. */
+/** The fields of an event that are read. */
 export interface PastRecords {
   readonly seq: number;
   readonly head: Pick<JournalHead, "pages" | "turns">;

@@ -1,6 +1,6 @@
 /**
- * An agent's past webhooks as events that can be run again (`Rerun`): what it was before each, what
- * came in, what its steps returned, and what it was after. Feeds `agents rerun`.
+ * An agent's past webhooks as events that can be run again (`Rerun`): the agent before each, the
+ * input, the results of steps, and the agent after it. Feeds `agents rerun`.
  *
  * 1. One pass over the journal: the agent is rebuilt before the first, and each event applied to
  *    it.
@@ -104,7 +104,7 @@ async function eventAt(
   if (seq === 0) return undefined;
   for await (const { data } of journal.read(id, { fromSeq: seq, toSeq: seq }))
     return decodeEvent(data).head.kind === "destroyed" ? undefined : data;
-  // It was trimmed. What it made is in the snapshot, so one that changes nothing takes its place.
+  // It was trimmed. Its changes are in the snapshot, so an event without changes replaces it.
   const agent = [id.class, id.name] as const;
   return encodeEvent({ id: `base-${seq}`, agent, kind: "claimed", host: "", epoch, time: timeMs, turns: [] }); // prettier-ignore
 }
@@ -114,7 +114,7 @@ function obstacleOf({ turns }: JournalHead, { others }: PastEnd): string | undef
   for (const turn of turns) {
     const { kind } = turn.cause;
     if (kind === "start" || (isWebhook(turn) && isOver(turn))) continue;
-    // Results of a step of a turn that goes on change nothing.
+    // Results of a continuing turn's step change nothing.
     if (isWebhook(turn) && turn.state === undefined && turn.sql === undefined) continue;
     return `it shares its commit with a ${kind}${isWebhook(turn) ? " that continued" : ""}`;
   }

@@ -44,7 +44,7 @@ export function rowsByPath(database: ReadableDatabase, table: string): ReadonlyM
   );
 }
 
-/** Undefined where the table or the row is not there, or the key has another number of columns. */
+/** Undefined if the table or row does not exist, or the key has another number of columns. */
 export function rowAt(
   database: ReadableDatabase,
   table: string,

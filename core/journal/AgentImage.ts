@@ -27,9 +27,9 @@ export const UNDOING = "undoing";
 
 export class AgentImage {
   readonly id: AgentId;
-  /** Sequence of the last event applied; 0 when there is none. */
+  /** Sequence of the last applied event, or 0. */
   seq = 0 as Sequence;
-  /** Epoch of the last event applied; 0 when there is none. */
+  /** Epoch of the last applied event, or 0. */
   epoch = 0 as Epoch;
   /** When the last event was written. */
   timeMs = 0;
@@ -50,7 +50,7 @@ export class AgentImage {
   /** Size of the database after the last event, in pages. */
   pages = 0;
   /**
-   * Journal events since the last snapshot, and their bytes: what a wake elsewhere has to replay.
+   * Journal events since the last snapshot, and their bytes, which a wake elsewhere must replay.
    */
   eventsSince = 0;
   bytesSince = 0;

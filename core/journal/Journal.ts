@@ -2,7 +2,7 @@
  * The journal port: one append-only log per agent, fenced by compare-and-set.
  *
  * 1. `append` stores an event iff the agent's last sequence equals `expectedSeq`; so of two hosts
- *    that both believe they own an agent at most one goes on (the journal is the fence).
+ *    that both believe they own an agent at most one continues (the journal is the fence).
  * 2. An event is stored whole or not at all, and is never changed. `trim` removes the oldest ones;
  *    the last one, which rule 1 compares with, always stays.
  * 3. `read` returns events in sequence order, without a gap, as they were appended.

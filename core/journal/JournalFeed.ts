@@ -1,12 +1,12 @@
 /**
  * The feed port: every event as it is stored, of one agent, of a class or of all, for observers
- * such as `agents tail`. Agents don't need it: their host knows what it commits.
+ * such as `agents tail`. Agents don't need it: their host knows its own commits.
  *
  * 1. Every event that is stored after `follow` has resolved is passed on once, each agent's in
  *    stored order; refused events never are. There is no order between agents of different streams.
  * 2. One at a time: the next event follows when the handler's promise for the previous one has
  *    resolved. A slow follower falls behind and loses nothing.
- * 3. A broker that is away for a while only causes a delay.
+ * 3. An unreachable broker only causes a delay.
  *
  * Adapters: `services/nats/NatsJournalFeed`, `services/memory/MemoryJournalFeed`; one conformance
  * suite.

@@ -62,7 +62,8 @@ export function applyEvent(
 }
 
 /**
- * The input goes on. A run that has done a step has got on: if its host ends, it is not counted.
+ * The input continues. A run that has completed a step has made progress: if its host ends, it is
+ * not counted.
  */
 function begin(image: AgentImage, key: string, record: TurnRecord): void {
   const { cause, steps, again = [], error } = record;

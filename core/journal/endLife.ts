@@ -23,7 +23,7 @@ export interface EndLifeOptions {
   readonly time: Pick<TimeShape, "id" | "nowMs">;
   /** The process that does it, for the event. */
   readonly host: string;
-  /** The owner's; undefined, where nobody owns it: as the journal's last event. */
+  /** The owner's epoch; undefined for an unowned agent: that of the journal's last event. */
   readonly epoch: Epoch | undefined;
   readonly signal: AbortSignal;
 }

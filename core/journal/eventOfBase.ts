@@ -36,7 +36,7 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
     epoch: head.epoch,
     time: head.time,
     turns: [first, ...begun],
-    // It may have schedules: whoever copies agents looks for timers to arm (`agents restore`).
+    // It may have schedules, whose timers a copy must arm (`agents restore`).
     schedules: {},
     ...(head.pages === 0 ? {} : { pages: head.pages }),
   };

@@ -1,6 +1,6 @@
 /**
  * A journal as people read it: one line for each turn, in order, with the state after it. Several
- * turns can share one event (group commit); each has a line of its own, with the event's sequence.
+ * turns can share one event (group commit); each has its own line, with the event's sequence.
  * Pure; for `agents history`, `agents tail` and tests of agents.
  */
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
@@ -21,13 +21,13 @@ export interface HistoryLine {
   readonly begun?: true;
   readonly dead?: true;
   readonly error?: string;
-  /** Steps that are done with this event, and what they returned. */
+  /** Steps that ended with this event, and their results. */
   readonly steps?: TurnRecord["steps"];
   /** Steps that the next attempt runs again, and how they failed. */
   readonly again?: TurnRecord["again"];
   /** Takes back what earlier events stored of a turn whose host ended. */
   readonly undone?: true;
-  /** The agent is put back to what it was after an earlier event (`agents restore`). */
+  /** The agent was restored to an earlier event (`agents restore`). */
   readonly restored?: TurnRecord["restored"];
   readonly host: string;
   readonly epoch: number;

@@ -43,7 +43,7 @@ function isTooDeep(text: string): boolean {
   return false;
 }
 
-/** Of the string that begins at `start`, the place of its closing quote. */
+/** The index of the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start + 1);
   for (; ; end = text.indexOf('"', end + 1)) {

@@ -26,7 +26,7 @@ export function diffState(before: string | undefined, after: string | undefined)
   )
     end++;
   const middle = after.slice(start, after.length - end);
-  // Half of the text and more: the whole is no larger to speak of, and can be read by itself.
+  // From half of the text on: the whole is hardly larger, and can be read by itself.
   if (middle.length * 2 > after.length) return `{"set":${after}}`;
   return JSON.stringify({ splice: [start, end, middle] });
 }

@@ -23,7 +23,7 @@ export interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "disc
   readonly agent: { createMcpOAuthProvider(callbackUrl: string): OAuthProvider };
   readonly sockets: {
     readonly size: number;
-    /** Sends a frame to every socket that receives those of the protocol. */
+    /** Sends a frame to every socket that receives protocol frames. */
     castProtocol(frame: string): void;
   };
 }
@@ -53,7 +53,7 @@ export class AgentMcpServers {
       createProvider: (callbackUrl) => agent.agent.createMcpOAuthProvider(callbackUrl),
       onChanged: () => {
         this.text = undefined;
-        // Restored servers can't be announced before the agent is there.
+        // Restored servers can't be announced before the agent exists.
         if (!agent.discarded && agent.sockets.size > 0) agent.sockets.castProtocol(this.frame);
       },
     }));

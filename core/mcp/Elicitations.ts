@@ -27,7 +27,7 @@ export class Elicitations {
     this.runtime = runtime;
   }
 
-  /** What a server may ask. Undefined: nothing. */
+  /** The requests that a server may make. Undefined: none. */
   get capability(): Readonly<Record<string, object>> | undefined {
     const { form, url } = this.handlers;
     if (form === undefined && url === undefined) return undefined;

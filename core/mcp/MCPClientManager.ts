@@ -68,7 +68,7 @@ export class MCPClientManager extends McpOffers {
   private oauthConfig: OAuthCallbackConfig = {};
   private stopped = false;
 
-  /** Something of a server has changed: its state, or what it offers. */
+  /** A server's state or offers have changed. */
   readonly onServerStateChanged: McpEvent<void> = (listener) => subscribe(this.changes, listener);
   /** Calls the listener with each event of the servers: connecting, listing, calling. */
   readonly onObservabilityEvent: McpEvent<McpObservabilityEvent> = (listener) =>
@@ -281,7 +281,7 @@ export class MCPClientManager extends McpOffers {
   }
   /**
    * Ends an authorization: exchanges the code of the callback, and connects. Resolves to an error
-   * for a state that is not valid. Rejects for a request that is no callback.
+   * for an invalid state. Rejects for a request that is not a callback.
    */
   async handleCallbackRequest(request: Request): Promise<McpOAuthCallbackResult> {
     const server = serverOfCallback(request, this.servers);
@@ -335,7 +335,7 @@ export class MCPClientManager extends McpOffers {
     return work.finally(() => this.pending.delete(work));
   }
 
-  /** Aborted when nobody waits for the running turn any more. */
+  /** Aborts when the running turn has no caller any more. */
   private async request<A>(id: string, given: McpRequestOptions, ask: Asks<A>): Promise<A> {
     const server = this.get(id);
     const how = { ...given, signal: joinSignals(given.signal, this.parts.runtime.abandoned) };

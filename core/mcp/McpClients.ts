@@ -131,7 +131,7 @@ export interface McpTarget {
   readonly headers: Readonly<Record<string, string>>;
   readonly skipIssuerMetadataValidation: boolean;
   readonly auth: OAuthProvider;
-  /** Fires when nobody waits any more. */
+  /** Fires when the caller no longer waits. */
   readonly signal: AbortSignal;
 }
 

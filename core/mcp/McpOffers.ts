@@ -76,7 +76,7 @@ export class McpOffers {
     };
   }
 
-  /** The first server whose row passes; undefined when there is none. */
+  /** The first server whose row passes, or undefined. */
   find(test: (row: McpServerRow) => boolean): McpServer | undefined {
     for (const server of this.servers.values()) if (test(server.row)) return server;
     return undefined;

@@ -57,7 +57,7 @@ export interface McpDiscoverResult {
   readonly error?: string;
 }
 
-/** What a server stands on: its manager. */
+/** The manager of a server, as far as it is needed. */
 export interface McpServerHost {
   readonly runtime: AgentWork;
   readonly clients: McpClientsShape;
@@ -88,7 +88,7 @@ export class McpServer {
   private attempt: Promise<McpConnectionResult> | undefined;
   /** Fires when the attempt or connection of now is given up (rule 2). */
   private life = new AbortController();
-  /** Times that it was closed on purpose, by which a retry sees that it is no longer wanted. */
+  /** The number of deliberate closes, by which a retry notices that it is obsolete. */
   private closes = 0;
   /** Connections in a row that broke soon. */
   private breaks = 0;
@@ -168,7 +168,7 @@ export class McpServer {
     }
   }
 
-  /** Gives up whatever is going on; `state` says what is left of it. */
+  /** Abandons the current operation; `state` is the state afterwards. */
   async close(state: McpServerState = "not-connected", error: string | null = null): Promise<void> {
     this.closes++;
     // Later callers make a new attempt.
@@ -367,7 +367,7 @@ export class McpServer {
     }
   }
 
-  /** Its lists have changed. One look at a time, and not too often. */
+  /** Its lists have changed: reads them, one reading at a time and at a bounded rate. */
   private relist(): void {
     this.relistAgain = true;
     if (this.relisting) return;

@@ -2,7 +2,8 @@
  * The stored MCP servers of an agent: table `cf_agents_mcp_servers` in its own SQLite database
  * (`protocol.md` §9). Made with the first server, so an agent that has none has no table.
  *
- * What is stored of a server's options is declared here, and is data: no functions, no validators.
+ * The stored options of a server are declared here, and are plain data: no functions, no
+ * validators.
  */
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -66,7 +67,7 @@ export class McpServerTable {
     );
   }
 
-  /** Only where it changes something: a write is an event. */
+  /** Writes only a change, because a write is an event. */
   setAuth(id: string, authUrl: string | null, clientId: string | null): void {
     this.make();
     this.query(
@@ -125,7 +126,7 @@ export function readOptions({ server_options }: McpServerRow): McpServerOptions 
 
 /**
  * The declared subset, as JSON text; null when nothing of it is given. Throws `TypeError` for
- * headers that are none.
+ * invalid headers.
  */
 export function storedOptions(given: {
   readonly client?: McpServerOptions["client"];

@@ -5,7 +5,7 @@
  *
  * 1. A state is used once and for ten minutes: it is removed, and that is stored, before the code
  *    that came with it is exchanged. Without a valid one a callback changes nothing.
- * 2. Each authorization has a verifier of its own, under its state's nonce: a second one begun
+ * 2. Each authorization has its own verifier, under its state's nonce: a second one begun
  *    meanwhile does not spoil the first.
  *
  * Driven by the protocol's client (the shape is the one that the official SDK asks for).
@@ -20,7 +20,7 @@ const STATES_MAX = 16;
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** What a class may return by overriding `createMcpOAuthProvider`. */
+/** The result of an overridden `createMcpOAuthProvider`. */
 export interface OAuthProvider {
   /** Where the user has to go; set when the server asked for authorization. */
   authUrl: string | undefined;
@@ -30,7 +30,7 @@ export interface OAuthProvider {
   serverId: string | undefined;
   /** Where the user comes back to; undefined where nothing reaches the agent. */
   readonly redirectUrl: string | undefined;
-  /** What a registration says of the client (RFC 7591). */
+  /** The client's metadata in a registration (RFC 7591). */
   readonly clientMetadata: Json;
   /** The address of that metadata, instead of a registration. */
   readonly clientMetadataUrl?: string;
@@ -60,9 +60,9 @@ export interface OAuthProvider {
   deleteCodeVerifier(): Promise<void>;
   /** Deletes what the server does not accept any more. */
   invalidateCredentials(scope: CredentialScope): Promise<void>;
-  /** Stores what was discovered of the authorization server. */
+  /** Stores the discovered metadata of the authorization server. */
   saveDiscoveryState(state: Json): Promise<void>;
-  /** What was discovered of the authorization server; undefined before. */
+  /** The discovered metadata of the authorization server; undefined before. */
   discoveryState(): Promise<Json | undefined>;
 }
 
@@ -91,7 +91,7 @@ export class StoredOAuthProvider implements OAuthProvider {
   /** Names the verifier of the authorization that is under way. */
   private nonce: string | undefined;
 
-  /** `callbackUrl` empty: nobody can be sent back to the agent, and authorization fails. */
+  /** `callbackUrl` empty: users can't be redirected to the agent, and authorization fails. */
   constructor(
     storage: AgentStorage,
     options: {
@@ -141,7 +141,7 @@ export class StoredOAuthProvider implements OAuthProvider {
     return { valid: true, serverId: parsed.serverId };
   }
 
-  /** Rule 1. What is exchanged next is what this state began. */
+  /** Rule 1. The next exchange belongs to this state. */
   async consumeState(state: string): Promise<void> {
     const parsed = parseState(state);
     if (parsed === undefined) return;

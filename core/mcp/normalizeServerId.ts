@@ -1,5 +1,5 @@
 /**
- * The id of an MCP server, made of what a person calls it: lower case, letters and digits with
+ * The id of an MCP server, derived from its display name: lower case, letters and digits with
  * single dashes between, beginning with a letter, at most 64 characters (`protocol.md` §9). Pure.
  */
 

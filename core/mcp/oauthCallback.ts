@@ -18,7 +18,7 @@ import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 const EXCHANGE_TIMEOUT_MS = 20_000;
 const FOUND = 302;
 
-/** `authError` may be a stranger's text: escape it where it is shown. */
+/** `authError` may be text of an attacker: escape it for display. */
 export type McpOAuthCallbackResult =
   | { readonly serverId: string; readonly authSuccess: true; readonly authError?: undefined }
   | { readonly serverId?: string; readonly authSuccess: false; readonly authError: string };
@@ -122,7 +122,7 @@ function refusalOf(params: URLSearchParams): string | undefined {
   return params.has("code") ? undefined : "The authorization server sent no code";
 }
 
-/** Nobody is waited for, and there are tokens: an earlier callback has succeeded. */
+/** No authorization is pending, and there are tokens: an earlier callback has succeeded. */
 async function isAuthorized(server: McpServer): Promise<boolean> {
   return server.row.auth_url === null && (await server.provider().tokens()) !== undefined;
 }

@@ -57,7 +57,7 @@ export const VIEW_LIMITS: ViewLimits = {
 const ROW_BYTES = 300;
 /** A schedule of a row, about. */
 const SCHEDULE_BYTES = 300;
-/** Events between two numbers for whoever waits. */
+/** Events between two progress reports. */
 const TELL_EVENTS = 2_000;
 
 export interface ViewOptions {
@@ -118,7 +118,7 @@ export class View {
   private batched = 0;
   /** Ends of agents that were read by this process: their next life follows on them. */
   private readonly ends = new Map<string, AgentRow>();
-  /** Rule 8: agents that have an event after the wanted time. None of them is looked at again. */
+  /** Rule 8: agents that have an event after the wanted time. They are not read again. */
   private readonly past = new Set<string>();
   private trimmedThen: Trimmed | undefined;
 
@@ -175,7 +175,7 @@ export class View {
   }
 
   /**
-   * Brings the view up to what is stored now (3). Rejects with `BrokerUnavailable`,
+   * Brings the view up to date (3). Rejects with `BrokerUnavailable`,
    * `LocalImageCorrupt`, `ViewNotSaved`, or SQLite's error where the view has no room.
    */
   async catchUp(sources: ViewSources): Promise<void> {

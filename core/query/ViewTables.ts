@@ -53,10 +53,10 @@ export class ViewTables {
   /** Statements by table: they are used for each row. */
   private readonly statements = new Map<string, RowStatements>();
 
-  /** Makes what is not there yet. */
+  /** Creates missing tables. */
   constructor(database: AgentDatabase) {
     this.database = database;
-    // What an ended agent leaves in its pages is overwritten.
+    // Pages of an ended agent are overwritten.
     database.query("PRAGMA secure_delete = ON", []);
     database.query(
       "CREATE TABLE IF NOT EXISTS classes (class TEXT PRIMARY KEY, table_name TEXT)",
@@ -118,7 +118,7 @@ export class ViewTables {
     ]);
   }
 
-  /** Makes it where there is none. */
+  /** Creates it if it is missing. */
   tableOf(className: string): string {
     const known = this.tables.get(className);
     if (known !== undefined) return known;

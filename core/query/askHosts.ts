@@ -1,7 +1,7 @@
 /**
  * Asks the hosts of an installation a question over all agents (`Queries`). All questions go to the
  * host that owns the shard of one address, so that one view serves code, commands and the console;
- * it is kept for some time after each question, and costs nothing while nobody asks.
+ * it is kept for some time after each question, and costs nothing without questions.
  */
 import { agentId } from "../../schemas/Address.ts";
 import type { AgentsAnswer, AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
@@ -16,8 +16,8 @@ export const QUESTION_SECONDS_MAX = 60;
 /** All rows of an answer are in memory at once. */
 export const QUESTION_ROWS_MAX = 100_000;
 /**
- * It only says which host answers; no agent is there. Logins that may not call agents may call it
- * (`deploy/nats/permissions.conf`), so hosts take nothing but questions there.
+ * It only selects the host that answers; no agent exists there. Logins that may not call agents may
+ * call it (`deploy/nats/permissions.conf`), so hosts take nothing but questions there.
  */
 export const QUESTIONS = agentId("$agents_query", "all");
 /** Beside the statement's own time: the first question after a host's start reads all journals. */

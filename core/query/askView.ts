@@ -18,7 +18,7 @@ export class QueryRefused extends Error {
   override readonly name = "QueryRefused";
 }
 
-/** It names a class of which no agent exists. The cause is what tells it apart on the wire. */
+/** It names a class without agents. The cause distinguishes it on the wire. */
 export class UnknownClass extends QueryRefused {
   constructor(message: string) {
     super(message, { cause: UNKNOWN_CLASS });

@@ -24,7 +24,7 @@ export class HeldTriggers {
     else held.push(handle);
   }
 
-  /** Its job is settled and stored, or there is none. */
+  /** Its job is settled and stored, or does not exist. */
   release(key: string): void {
     for (const handle of this.handles.get(key) ?? []) handle.ack();
     this.handles.delete(key);

@@ -30,7 +30,7 @@ import { SparseSet } from "../collections/sparse.ts";
 export interface JobPorts {
   readonly inbox: Pick<InboxShape, "publish">;
   readonly signal: AbortSignal;
-  /** Stores a dead letter for a job; `input` is what an operator may deliver again. */
+  /** Stores a dead letter for a job; `input` is the input that an operator may redrive. */
   readonly deadLetter: (input: Uint8Array, reason: string) => Promise<void>;
 }
 
@@ -56,19 +56,21 @@ export interface Lane {
   readonly ceiling: CeilingName | undefined;
   /** How many run side by side. Absent: one. */
   readonly width?: number;
-  /** Absent: nobody waits for an item's end, and one that fails for good is a dead letter. */
+  /**
+   * Absent: no caller waits for an item's end, and one that finally fails becomes a dead letter.
+   */
   readonly answers?: LaneAnswers;
 }
 
-/** A lane that keeps the ids of its items for good, and for whose results somebody waits. */
+/** A lane that keeps the ids of its items, and whose results have callers. */
 interface LaneAnswers {
-  /** Called once for each item. What it writes is part of the item's last commit. */
+  /** Called once for each item. Its writes are part of the item's last commit. */
   readonly end: (row: QueueRow, end: JobEnd) => void;
   /** Called when that is stored. */
   readonly stored: (row: QueueRow) => void;
 }
 
-/** What an item's callback returned, or what it failed with for good. */
+/** The result of an item's callback, or its last error. */
 export type JobEnd = { readonly value: unknown } | { readonly error: unknown };
 
 /** `this.queue()`: methods of the agent. */
@@ -115,8 +117,8 @@ export class QueueLane {
    */
   push(callback: string, payload: unknown, options: QueueOptions): string {
     const { agent } = this;
-    // A workflow's step may end, and be recorded, after its agent was lost: that is no failure of
-    // the step's.
+    // A workflow's step may end, and be recorded, after its agent was lost: that is not a failure
+    // of the step's.
     agent.assertMayWrite();
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
@@ -206,7 +208,7 @@ export class QueueLane {
     if (this.drains < width && this.next() !== undefined) this.kick();
   }
 
-  /** Begins no more items; the one that runs goes on. */
+  /** Begins no more items; the running one continues. */
   stop(): void {
     this.stopped = true;
   }
@@ -226,7 +228,7 @@ export class QueueLane {
   takeTriggers(): Pick<CommitTriggers, "before" | "queue"> | undefined {
     if (this.pushed.length === 0 && this.removed.length === 0) return undefined;
     const { removed } = this;
-    // Not what a transaction rolled back, or what went again in the same turn.
+    // Without items that were rolled back, or removed in the same turn.
     const pushed = this.pushed.filter((row) => this.table.hasUid(row.uid));
     this.pushed = [];
     this.removed = [];

@@ -1,6 +1,6 @@
 /**
  * `svc_agents_queue` (or another lane's table): items that wait, in the order they were pushed.
- * Written by the runtime past the turn's record of SQL; what it means is in the event's `queue`.
+ * Written by the runtime outside of the turn's record of SQL; the event's `queue` has its meaning.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
@@ -34,7 +34,7 @@ export interface QueueRow {
    */
   readonly uid: string;
   readonly callback: string;
-  /** JSON text; null when there is none. */
+  /** JSON text, or null. */
   readonly payload: string | null;
   readonly retryOptions: string;
   readonly createdAt: number;
@@ -82,7 +82,7 @@ export class QueueTable {
     return Number(this.database.query(`SELECT count(*) FROM ${this.name}`, []).rows[0]![0]);
   }
 
-  /** The oldest item that belongs to none of these pushes. */
+  /** The oldest item that is not one of these pushes. */
   first(except: ReadonlyArray<string> = []): QueueRow | undefined {
     const places = except.map(() => "?").join();
     return this.select(`WHERE uid NOT IN (${places}) ORDER BY seq LIMIT 1`, except)[0];
@@ -96,7 +96,7 @@ export class QueueTable {
     return this.select("WHERE id = ?", [id])[0];
   }
 
-  /** Whether the item of that push is there, and not replaced. */
+  /** Whether the item of that push exists and was not replaced. */
   hasUid(uid: string): boolean {
     return this.select("WHERE uid = ?", [uid]).length > 0;
   }

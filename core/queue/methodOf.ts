@@ -2,7 +2,7 @@
 
 export type Callback = (...args: unknown[]) => unknown;
 
-/** The agent's method of that name, bound to it. Throws `missing()` where there is none. */
+/** The agent's method of that name, bound to it. Throws `missing()` if it does not exist. */
 export function methodOf(agent: object, name: string, missing: () => Error): Callback {
   const method = (agent as Record<string, unknown>)[name];
   if (typeof method !== "function") throw missing();

@@ -7,7 +7,7 @@
  *    policy's backoff. Writes of a failed attempt stay, as in the reference.
  * 3. After the last failed attempt the turn's steps are undone (`AgentTurns.undo`). The attempt
  *    goes to the dead letters and to `onError`, once, whose writes are part of the commit that
- *    settles the job; what it throws is swallowed.
+ *    settles the job; its own errors are ignored.
  * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns
  *    back.
  * 5. A job that waited when its agent came to memory may be what killed the host before: it is
@@ -57,8 +57,8 @@ export interface Job {
   /** Writes that belong to the run's last commit. */
   readonly settle: () => void;
   /**
-   * Stores the dead letter. Rejects with `BrokerUnavailable`. Undefined: whoever asked for the job
-   * receives its failure, and no operator has to act.
+   * Stores the dead letter. Rejects with `BrokerUnavailable`. Undefined: the job's caller receives
+   * its failure, and no operator has to act.
    */
   readonly deadLetter: ((reason: string) => Promise<void>) | undefined;
   readonly onRetry: (attempt: number) => void;
@@ -100,7 +100,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       });
       if (undoing !== undefined) throw errorOfFailure(undoing);
     } catch (error) {
-      // As in `AgentSql`: damaged is this host's image, not the job.
+      // As in `AgentSql`: this host's image is damaged, not the job.
       if (error instanceof LocalImageCorrupt) agent.abort(error.message);
       await agent.unlessDiscarded();
       const { rest } = turn;

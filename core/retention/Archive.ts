@@ -16,7 +16,7 @@ import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import type { StoredEvent } from "../journal/Journal.ts";
 
 /**
- * The archive is unreachable, full, or did not keep what was stored. Trimming waits, and nothing is
+ * The archive is unreachable, full, or has lost stored data. Trimming waits, and nothing is
  * lost.
  */
 export class ArchiveUnavailable extends Data.TaggedError("ArchiveUnavailable")<{
@@ -46,7 +46,7 @@ export interface ArchiveShape {
   ) => Promise<ArchivePlace>;
   /** Rejects with `ArchiveUnavailable`, or `CorruptFrame` for a part that is damaged or gone. */
   readonly read: (id: AgentId, place: ArchivePlace) => Promise<ArchivedPart>;
-  /** Where a part begins, and what is before it, without its events. Rejects as `read`. */
+  /** Where a part begins, and its predecessor, without its events. Rejects as `read`. */
   readonly begin: (id: AgentId, place: ArchivePlace) => Promise<PartBegin>;
   /** Rejects as `erase` of an agent of the class would, and removes nothing. */
   readonly checkErasable: (className: string) => Promise<void>;
@@ -61,6 +61,9 @@ export interface ArchiveShape {
   ) => Promise<ReadonlyArray<ErasedPart>>;
   /** The last events of the agent's parts, by the indexes. Rejects with `ArchiveUnavailable`. */
   readonly lastSeqsOf: (id: AgentId) => Promise<ReadonlyArray<Sequence>>;
-  /** SHA-256 of what is at a place; undefined: nothing. Rejects with `ArchiveUnavailable`. */
+  /**
+   * SHA-256 of the bytes at a place; undefined if there are none. Rejects with
+   * `ArchiveUnavailable`.
+   */
   readonly sha256At: (place: ArchivePlace) => Promise<string | undefined>;
 }

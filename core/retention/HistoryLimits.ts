@@ -5,7 +5,7 @@
  * 1. With several limits an event goes when any of them is exceeded.
  * 2. An agent is trimmed once it exceeds a limit by a tenth, down to the limit. Trimming stores a
  *    new base, so it must not happen for each event.
- * 3. What is younger than `KEPT_MS_MIN` stays, whatever the limits are.
+ * 3. Events younger than `KEPT_MS_MIN` stay, whatever the limits are.
  */
 
 export interface HistoryLimits {
@@ -53,7 +53,7 @@ export function limitsOf(option: HistoryOption | undefined): HistoryLimits | und
   return LIMITS.some((limit) => option[limit] !== undefined) ? option : undefined;
 }
 
-/** What is known of a journal. */
+/** The known facts of a journal. */
 export interface JournalSize {
   readonly events: number;
   /** When its first event was stored, milliseconds since the epoch. */

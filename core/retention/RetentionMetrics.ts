@@ -1,15 +1,15 @@
 /**
- * What the process that trims journals reports: its metrics, as `AgentMetrics` has those of hosts
+ * The metrics of the process that trims journals, as `AgentMetrics` has those of hosts
  * and gateways, and its state for `/readyz`. Fed by `services/retention`.
  */
 import type { MetricsShape } from "../telemetry/Metrics.ts";
 
 export interface RetentionMetrics {
-  /** So many events of an agent were removed, with so many bytes. */
+  /** Events of an agent were removed, with their number and bytes. */
   readonly trimmed: (events: number, bytes: number) => void;
   readonly failures: () => void;
   readonly archiveFailures: () => void;
-  /** These are read when somebody looks. */
+  /** These are read when metrics are collected. */
   readonly leads: (read: () => number) => void;
   readonly untrimmed: (read: () => number) => void;
   /** Seconds since the epoch; 0: no walk has ended here. */

@@ -44,13 +44,13 @@ interface Row {
   readonly event?: string;
 }
 
-/** What the first row tells. Throws as `readRows`. */
+/** The facts in the first row. Throws as `readRows`. */
 export function readBegin(id: AgentId, text: string): PartBegin {
   const { seq, previous } = readRow(id, text.slice(0, text.indexOf("\n")));
   return { firstSeq: seq as Sequence, previous };
 }
 
-/** Throws `CorruptFrame` where the rows are not those of a part of the agent. */
+/** Throws `CorruptFrame` if the rows are not a part of the agent. */
 export function readRows(id: AgentId, text: string): ArchivedPart {
   const events: StoredEvent[] = [];
   let previous: ArchivePlace | undefined;

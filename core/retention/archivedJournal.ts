@@ -1,6 +1,6 @@
 /**
  * A journal and its archive, read as one: events that were trimmed come from the archive, the rest
- * from the journal. For commands that look at history; hosts never need what was trimmed.
+ * from the journal. For commands that read history; hosts never need trimmed events.
  *
  * 1. The newest base names the last archived part, each part the one before it. They are followed
  *    back as far as the range needs, and then read forwards, one at a time.
@@ -108,7 +108,7 @@ const afterOf = ({ data }: StoredEvent): number => {
   try {
     return decodeEvent(data).head.after ?? 0;
   } catch {
-    // Whoever reads it finds the damage.
+    // A reader of the part detects the damage.
     return 0;
   }
 };

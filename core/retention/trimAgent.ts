@@ -42,7 +42,7 @@ import { mayGo, type HistoryLimits } from "./HistoryLimits.ts";
 const TRIM_EVENTS_MAX = 2_000;
 const TRIM_BYTES_MAX = 16 * 1024 * 1024;
 
-/** A base is not what was stored. Nothing was trimmed. */
+/** A base differs from what was stored. Nothing was trimmed. */
 export class BaseDiffers extends Data.TaggedError("BaseDiffers")<{
   readonly message: string;
 }> {}
@@ -66,7 +66,7 @@ export interface TrimPorts {
   /** For this use only: an agent that is open in them must not be open elsewhere. */
   readonly databases: DatabasesShape;
   readonly time: Pick<TimeShape, "nowMs">;
-  /** Absent: what is trimmed is gone. */
+  /** Absent: trimmed events are lost. */
   readonly archive?: Pick<ArchiveShape, "put" | "erase"> | undefined;
   /** Rule 7. Default false. */
   readonly leavesArchive?: boolean;
@@ -156,7 +156,7 @@ interface Prefix {
   readonly keepFrom: Sequence;
   readonly bytes: number;
   readonly more: boolean;
-  /** What goes, where there is an archive. */
+  /** The events to remove, if there is an archive. */
   readonly events: ReadonlyArray<StoredEvent>;
 }
 

@@ -14,7 +14,7 @@ export const START: Cursor = { id: undefined, sequence: 0 };
 
 export const cursorText = (id: string, sequence: number): string => `${id}.${sequence}`;
 
-/** Undefined for a text that is no cursor. */
+/** Undefined for an invalid text. */
 export function parseCursor(text: string): Cursor | undefined {
   const match = /^(?:([A-Za-z0-9_-]{1,64})\.)?(\d{1,15})$/.exec(text);
   return match === null ? undefined : { id: match[1], sequence: Number(match[2]) };

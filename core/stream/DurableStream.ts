@@ -1,6 +1,6 @@
 /**
  * `this.stream(key)`: an answer that is kept while it is made. Its writer is a turn of the agent,
- * which goes on from what is there when it runs again; its readers come back to where they were, on
+ * which resumes from the stored chunks when it runs again; its readers resume at their place, on
  * any host. Types only; `StoredStream` implements them.
  */
 
@@ -17,7 +17,7 @@ export interface BroadcastOptions {
   /** Ids of connections that do not receive it. Default: none. */
   readonly without?: ReadonlyArray<string>;
   /**
-   * How long it is kept for clients that are away, in milliseconds or as text (`"1h"`): 1 second to
+   * How long it is kept for disconnected clients, in milliseconds or as text (`"1h"`): 1 second to
    * 30 days. Default: not at all.
    */
   readonly keep?: number | string;
@@ -47,9 +47,9 @@ export interface DurableStream<Chunk = string> {
   readonly isOver: boolean;
   /** Number of its last chunk; they count from 1. 0: nothing was written yet. */
   readonly sequence: number;
-  /** Its chunks that are strings, joined: what a model's answer goes on from. */
+  /** Its string chunks, joined: the text that a model's answer continues. */
   readonly text: string;
-  /** What it ended with; undefined otherwise. */
+  /** Its result; undefined otherwise. */
   readonly result: unknown;
   /** Why it failed; undefined otherwise. */
   readonly error: string | undefined;

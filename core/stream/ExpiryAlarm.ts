@@ -1,6 +1,7 @@
 /**
- * The one alarm of what an agent keeps for a time: a schedule that `getSchedules` does not show. It
- * wakes the agent when something may have expired, and is set again for what expires next.
+ * The one alarm for everything that an agent keeps for a time: a schedule that `getSchedules` does
+ * not show. It wakes the agent when something may have expired, and is set again for what expires
+ * next.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import { ScheduleTable, type SchedulesOfAgent } from "../schedule/ScheduleTable.ts";

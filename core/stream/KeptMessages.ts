@@ -71,7 +71,7 @@ export class KeptMessages {
 
   /**
    * Sends it to every socket but `except`, and keeps it. Throws `RangeError` when it is too large,
-   * and `TypeError` for what is neither text nor bytes.
+   * and `TypeError` for a value that is neither text nor bytes.
    */
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>, keepMs: number): void {
     const { agent } = this;
@@ -134,7 +134,7 @@ export class KeptMessages {
     });
   }
 
-  /** Frames to it may be lost: sends the newest place, and the client asks for what it lacks. */
+  /** Frames to it may be lost: sends the newest place, and the client requests what it lacks. */
   tellPlace(connection: Connection): void {
     if (this.stored > 0) this.send(connection, { seq: cursorText(this.life, this.stored) });
   }

@@ -1,4 +1,4 @@
-/** What a reader of a durable stream receives in one look at it (`Streams.look`). */
+/** The result of one read of a durable stream (`Streams.look`). */
 import type { StreamRow } from "./StreamTable.ts";
 
 export type Look =

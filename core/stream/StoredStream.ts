@@ -1,5 +1,5 @@
 /**
- * A durable stream as its agent's code writes and reads it: checks what is given, and passes it to
+ * A durable stream as its agent's code writes and reads it: checks values, and passes them to
  * `Streams`, which keeps it. Made for each call of `this.stream`; it holds nothing but the key.
  */
 import { checkOptions } from "../errors/checkOptions.ts";
@@ -15,11 +15,11 @@ import { CHUNK_SIZE_MAX, type Streams, type StreamSettings } from "./Streams.ts"
 import { streamResponse } from "./streamResponse.ts";
 
 const OPTIONS: ReadonlySet<string> = new Set<keyof DurableStreamOptions>(["keep", "sizeMax"]);
-/** An answer has been copied to state or SQL by then, or somebody reloads the page once more. */
+/** By then an answer has been copied to state or SQL, or the page was reloaded once more. */
 const KEEP_DEFAULT = "1h";
 /** A retry of its turn comes later than that. */
 const KEEP_MS_MIN = 1000;
-/** 30 days. What is needed for longer is state, not an answer that is being made. */
+/** 30 days. Data that is needed for longer is state, not an answer in progress. */
 const KEEP_MS_MAX = 30 * 86_400_000;
 /** A long answer of a model is a tenth of it. */
 const SIZE_DEFAULT = 2 ** 20;

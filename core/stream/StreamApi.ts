@@ -14,7 +14,7 @@ const OPTIONS: ReadonlySet<string> = new Set<keyof BroadcastOptions>(["without",
 export interface StreamsKept {
   readonly streams: Streams;
   readonly kept: KeptMessages;
-  /** The alarm of what is kept for a time has fired. */
+  /** The alarm of expiring data has fired. */
   expire(): void;
 }
 

@@ -2,7 +2,7 @@
  * The sockets that read durable streams of an agent in memory: sends each what follows its place,
  * as it is stored, until the stream is over.
  *
- * 1. What is sent is stored already: it does not wait for the output gate.
+ * 1. Only stored chunks are sent, without waiting for the output gate.
  * 2. The client keeps its place, and sends it when it begins to read and when it comes back. Which
  *    streams a socket reads is kept with the socket, so that an agent which comes to memory, or
  *    whose frames may be lost, asks for the place (`askReaders`).

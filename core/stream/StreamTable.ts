@@ -21,7 +21,7 @@ export interface StreamRow {
   readonly sequence: number;
   /** UTF-16 units of its chunks as JSON. */
   readonly size: number;
-  /** JSON text of what it ended with, or null. */
+  /** Its result as JSON text, or null. */
   readonly result: string | null;
   readonly error: string | null;
   readonly createdMs: number;
@@ -60,7 +60,7 @@ const CHUNKS_DDL = `CREATE TABLE IF NOT EXISTS ${CHUNKS} (
 ) WITHOUT ROWID`;
 const COLUMNS =
   "key, id, status, sequence, size, result, error_message, created_at, updated_at, keep_ms";
-/** What a history shows of a commit that stored chunks. */
+/** The history's entry for a commit that stored chunks. */
 export const INSERT_CHUNKS = `INSERT INTO ${CHUNKS} (stream, last, chunks) VALUES (?, ?, ?)`;
 
 /** The agent's database. The next commit takes these writes. */

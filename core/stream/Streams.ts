@@ -1,12 +1,12 @@
 /**
- * The durable streams of an agent in memory: gathers what is written, stores it with the agent's
- * commits, and tells readers what is stored.
+ * The durable streams of an agent in memory: gathers chunks, stores them with the agent's commits,
+ * and sends stored ones to readers.
  *
  * 1. Chunks gather for `GATHER_MS`, or up to `GATHER_SIZE`; then they are one row, in a commit that
  *    they share with whatever else was written. The end of the turn that wrote them, its calls to
  *    the outside and the end of the stream store them at once.
- * 2. Readers see what is stored and nothing else (the output gate).
- * 3. What is written is bounded: a chunk, a stream, and the streams of an agent. A stream is
+ * 2. Readers see stored chunks only (the output gate).
+ * 3. Sizes are bounded: of a chunk, a stream, and all streams of an agent. A stream is
  *    removed `keep` after its last write, whether it has ended or its writer has gone.
  * 4. A stream that is begun under the key of an earlier one has another id, and its chunks are
  *    numbered from 1 again.
@@ -37,7 +37,7 @@ export const CHUNK_SIZE_MAX = 64 * 1024;
 const STREAMS_MAX = 1000;
 /** Rows that a reader takes at a time: about a quarter of a MiB. */
 const LOOK_ROWS = 16;
-/** Streams that stay in memory although nobody writes or reads them. */
+/** Streams that stay in memory without a writer or reader. */
 const IDLE_MAX = 64;
 
 export interface StreamSettings {
@@ -58,7 +58,7 @@ export interface StreamsAgent extends Pick<
 }
 
 interface Live {
-  /** As written; undefined: there is none. */
+  /** As written; undefined for an unknown stream. */
   row: StreamRow | undefined;
   /** As the table has it. */
   tabled: StreamRow | undefined;
@@ -172,7 +172,7 @@ export class Streams {
       const live = this.of(key);
       const { row } = live;
       if (row === undefined) continue;
-      // The table does not have what was written since.
+      // The table lacks later writes.
       const atMs = row.updatedMs + row.keepMs;
       if (atMs > nowMs) later = Math.min(later ?? Infinity, atMs);
       else this.drop(live);
@@ -182,7 +182,7 @@ export class Streams {
     return next === undefined ? later : Math.min(next, later ?? Infinity);
   }
 
-  /** What is stored after the cursor (rule 2). */
+  /** The stored chunks after the cursor (rule 2). */
   look(key: string, from: Cursor): Look {
     const { stored } = this.of(key);
     if (stored === undefined) return { _tag: "Absent" };
@@ -225,12 +225,12 @@ export class Streams {
     });
   }
 
-  /** The turn has ended, or calls the outside: what it wrote is stored now (rule 1). */
+  /** The turn has ended, or calls another system: stores its chunks now (rule 1). */
   storeFor(turn: Turn): void {
     if (this.writers.has(turn)) this.agent.committer.touch(turn);
   }
 
-  /** Writes what was gathered to the tables, for the commit that is being made. */
+  /** Writes gathered chunks to the tables, for the current commit. */
   store(): void {
     if (this.dirty.size === 0) return;
     this.cancelGather?.();
@@ -241,7 +241,7 @@ export class Streams {
     for (const live of stored) this.storeOne(live);
   }
 
-  /** What is written inside an open transaction is stored after it. */
+  /** Chunks written inside an open transaction are stored after it. */
   storeLater(): void {
     if (this.dirty.size > 0) this.gather();
   }
@@ -360,7 +360,7 @@ export class Streams {
   }
 
   /**
-   * Runs as a turn of its own, which belongs to no input. The end of a step stores what its
+   * Runs as a new turn, which belongs to no input. The end of a step stores what its
    * function wrote.
    */
   storeSoon(): void {
@@ -374,7 +374,7 @@ export class Streams {
     agent.committer.touch(turn);
   }
 
-  /** A step's function has a writer of its own. What it wrote stays once the step is done. */
+  /** A step's function has its own writer. Its chunks stay once the step is done. */
   private writer(
     type = this.agent.currentStep && `streams of ${this.agent.currentStep.name}`,
   ): Turn {

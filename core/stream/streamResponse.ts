@@ -32,7 +32,7 @@ export async function streamResponse(
   if (from === undefined) return new Response("Invalid Last-Event-ID", { status: 400 });
   if (!(await exists(streams, key, waitMs))) return new Response("No such stream", { status: 404 });
   const look = streams.look(key, from);
-  // The end has a number of its own: who has that has all of it.
+  // The end has its own number: a reader that has it has everything.
   if (look._tag === "Found" && look.over !== undefined && from.sequence > look.sequence)
     return new Response(null, { status: 204 });
   const all = new Headers(headers);
