@@ -115,14 +115,9 @@ export class Connection<TState = unknown> {
    * reconnect.
    */
   close(code = 1000, reason = ""): void {
-    if (!Number.isInteger(code) || code < CODE_MIN || code > CODE_MAX || CODES_UNSENDABLE.has(code))
-      throw new RangeError(
-        `A close code must be 1000-4999, without 1004, 1005, 1006 and 1015, not ${code}`,
-      );
     // As by every WebSocket: JavaScript may pass anything.
     const text = String(reason);
-    if (new TextEncoder().encode(text).length > REASON_BYTES_MAX)
-      throw new RangeError(`A close reason has at most ${REASON_BYTES_MAX} bytes of UTF-8`);
+    assertCloseFrame(code, text);
     if (this.readyState !== Connection.OPEN) return;
     this.#internals.readyState = Connection.CLOSING;
     this.#internals.outlet.close(this as Connection, code, text);
@@ -199,6 +194,16 @@ class Internals implements ConnectionInternals {
       ...(reads.size === 0 ? {} : { reads: [...reads] }),
     };
   }
+}
+
+/** Throws `RangeError` as `Connection.close`. */
+export function assertCloseFrame(code: number, reason: string): void {
+  if (!Number.isInteger(code) || code < CODE_MIN || code > CODE_MAX || CODES_UNSENDABLE.has(code))
+    throw new RangeError(
+      `A close code must be 1000-4999, without 1004, 1005, 1006 and 1015, not ${code}`,
+    );
+  if (new TextEncoder().encode(reason).length > REASON_BYTES_MAX)
+    throw new RangeError(`A close reason has at most ${REASON_BYTES_MAX} bytes of UTF-8`);
 }
 
 /**

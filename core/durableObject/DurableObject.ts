@@ -4,7 +4,7 @@
  * the two that its constructor receives, so that a subclass may use any name.
  */
 import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
-import type { ObjectSocket } from "./ObjectSocket.ts";
+import type { ObjectSocket } from "../socket/ObjectSocket.ts";
 import type { ObjectState } from "./ObjectState.ts";
 
 /** Static mark, by which `readModule` recognises the classes of every copy of the package. */

@@ -24,11 +24,11 @@ import type { ObjectClass, ObjectHandlers } from "./DurableObject.ts";
 import { EventOrder } from "./EventOrder.ts";
 import { FacetTable, idOfFacet } from "./FacetTable.ts";
 import { ObjectId } from "./objectId.ts";
-import { ObjectSocket } from "./ObjectSocket.ts";
+import { ObjectSocket } from "../socket/ObjectSocket.ts";
 import { ObjectSockets } from "./ObjectSockets.ts";
 import { ObjectState } from "./ObjectState.ts";
 import type { ObjectAlarms } from "./ObjectStorage.ts";
-import { socketOf } from "./socketResponse.ts";
+import { socketOf } from "../socket/socketResponse.ts";
 
 /** The actor's method that the alarm's schedule calls. */
 const ALARM = "_alarm";

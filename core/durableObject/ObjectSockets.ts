@@ -14,7 +14,7 @@
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { Connection } from "../connection/Connection.ts";
 import { tableExists } from "../database/tableExists.ts";
-import { keptOf, ObjectSocket } from "./ObjectSocket.ts";
+import { keptOf, ObjectSocket } from "../socket/ObjectSocket.ts";
 
 /** Limits of the reference's platform. */
 const TAGS_MAX = 10;

@@ -9,7 +9,7 @@ import { exportsOf } from "./exportsOf.ts";
 import type { FacetTable } from "./FacetTable.ts";
 import { ObjectFacets } from "./ObjectFacets.ts";
 import type { ObjectId } from "./objectId.ts";
-import type { ObjectSocket } from "./ObjectSocket.ts";
+import type { ObjectSocket } from "../socket/ObjectSocket.ts";
 import type { ObjectSockets, WebSocketRequestResponsePair } from "./ObjectSockets.ts";
 import { ObjectStorage, type ObjectAlarms } from "./ObjectStorage.ts";
 

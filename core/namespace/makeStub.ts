@@ -21,7 +21,7 @@ import {
   type StubTarget,
 } from "./stubTarget.ts";
 import { callStructured, resultOf } from "./targetStub.ts";
-import { isUpgrade } from "./upgradeResponse.ts";
+import { isReadonlyUpgrade, isUpgrade } from "../socket/upgradeRequest.ts";
 
 const RPC = { kind: "rpc" } as const;
 
@@ -42,7 +42,9 @@ export function makeStub<A>(
   ): Promise<Response> => {
     const taken = init === undefined ? LazyRequest.take(input) : undefined;
     const request = taken === undefined ? new Request(input, init) : (input as Request);
-    if (isUpgrade(request)) return upgrade(client, id, { request, given });
+    // The request may be a copy, without the mark.
+    const isReadonly = isReadonlyUpgrade(input);
+    if (isUpgrade(request)) return upgrade(client, id, { request, given, isReadonly });
     const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
     const { result, from } = await fetchFrom(client, id, { request, body, given });
     return toResponse(result.reply, result.body, (stream) => pulled(client(), from, stream));

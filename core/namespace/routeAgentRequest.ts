@@ -1,11 +1,11 @@
 /**
  * `routeAgentRequest`: routes `/{prefix}/{agent}/{name}[/…]` to the agent that it names
- * (`protocol.md` §1), for a module's `fetch`. The gateway completes a WebSocket upgrade, since it
- * keeps the socket; the response then only says which agent the socket is for.
+ * (`protocol.md` §1), for a module's `fetch`. The response to a WebSocket upgrade has the socket,
+ * which the gateway gives to the client when the module returns it.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
-import { isUpgrade } from "./upgradeResponse.ts";
+import { isUpgrade } from "../socket/upgradeRequest.ts";
 
 /** Options of `routeAgentRequest`. */
 export interface RouteOptions {

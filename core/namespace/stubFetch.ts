@@ -8,12 +8,15 @@ import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
 import { CallTries } from "../call/CallTries.ts";
 import { decodeError } from "../call/remoteError.ts";
+import type { PendingSocket } from "../socket/PendingSocket.ts";
+import { ObjectSocket } from "../socket/ObjectSocket.ts";
+import { socketResponse } from "../socket/socketResponse.ts";
 import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
 import { LazyResponse } from "../lazyFetch/LazyResponse.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
 import { STUB_DEADLINE_MS, type CallClientSource } from "./stubTarget.ts";
 import { namesSubAgent } from "./subAgentPaths.ts";
-import { refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts";
+import { refusedUpgrade } from "../socket/upgradeRequest.ts";
 
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -71,17 +74,28 @@ export async function fetchFrom(
   );
 }
 
-/** As `fetchFrom`, for an upgrade. The gateway then connects the socket; a host has none. */
+/**
+ * As `fetchFrom`, for an upgrade: the agent accepts the socket, which is `webSocket` of the
+ * response, or answers something else.
+ */
 export async function upgrade(
   client: CallClientSource,
   first: AgentId,
-  { request, given }: Pick<Fetched, "request" | "given">,
+  {
+    request,
+    given,
+    isReadonly,
+  }: Pick<Fetched, "request" | "given"> & { readonly isReadonly: boolean },
 ): Promise<Response> {
   const { method } = request;
+  const { sockets } = client();
+  if (sockets === undefined)
+    throw new TypeError("A stub's fetch was called with an upgrade in a process without sockets");
+  const response = (pending: PendingSocket): Response =>
+    socketResponse(ObjectSocket.remote({ pending, holder: () => sockets.holder() }));
   let id = first;
   let { url } = request;
   let headers: HeaderPairs = [...request.headers];
-  let changed = {};
   let { props } = given;
   const abort = LazyRequest.abortOf(request);
   const tries = new CallTries();
@@ -97,7 +111,7 @@ export async function upgrade(
         ...(abort === undefined ? {} : { abort }),
       },
     );
-    if (reply.kind === "response") return refusedUpgrade(reply.status);
+    if (reply.kind === "response") return response(refusedUpgrade(reply.status));
     if (reply.kind === "error") throw decodeError(reply);
     if (reply.kind !== "forward") break;
     id = agentId(...reply.agent);
@@ -105,9 +119,16 @@ export async function upgrade(
     props = undefined;
     if (reply.headers === undefined) continue;
     ({ headers } = reply);
-    changed = { headers };
   }
-  return upgradeResponse({ id, url, props, ...changed });
+  const connected = await sockets.connect(id, {
+    url,
+    headers,
+    ...(isReadonly ? { readonly: true } : {}),
+    ...(props === undefined ? {} : { props }),
+    ...(abort === undefined ? {} : { abort }),
+  });
+  if ("socket" in connected) return response(connected.socket);
+  return toResponse(connected.reply, connected.body, (stream) => pulled(client(), id, stream));
 }
 
 /** Statuses whose response has no body by definition; `Response` refuses one. */

@@ -3,8 +3,11 @@
  * reads back.
  */
 import type { AgentId } from "../../schemas/Address.ts";
+import type { HeaderPairs } from "../../schemas/Call.ts";
 import type { TargetReference } from "../../schemas/TargetCall.ts";
-import type { CallClient } from "../call/CallClient.ts";
+import type { CallClient, CallResult } from "../call/CallClient.ts";
+import type { PendingSocket, SocketHolder } from "../socket/PendingSocket.ts";
+import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import type { RpcTarget } from "../rpcTarget/RpcTarget.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
@@ -18,10 +21,34 @@ export interface CallingTurn {
   atEnd(f: () => void): void;
 }
 
+/** The upgrade request by which a socket connects to an agent. */
+export interface UpgradeCall {
+  readonly url: string;
+  readonly headers: HeaderPairs;
+  readonly props?: unknown;
+  /** The connection is readonly unless its agent decides otherwise. */
+  readonly readonly?: true;
+  /** Fires when nobody waits for the answer any more. */
+  readonly abort?: Abortable;
+}
+
+/** The socket that the agent accepted, or what it answered instead. */
+export type Connected = { readonly socket: PendingSocket } | CallResult;
+
+/** Sockets of code of this process. */
+export interface StubSockets {
+  /** Rejects with `AgentUnreachable`, and with the reason of `abort`. */
+  readonly connect: (id: AgentId, upgrade: UpgradeCall) => Promise<Connected>;
+  /** The running code. */
+  readonly holder: () => SocketHolder;
+}
+
 /** Makes a stub's calls. */
 export interface StubCalls extends Pick<CallClient, "call"> {
   /** Undefined outside of agents' code; absent: there is none. */
   readonly callingTurn?: () => CallingTurn | undefined;
+  /** Absent in a process that has no sockets. */
+  readonly sockets?: StubSockets;
 }
 
 /** The gateway's or the host's. Resolved late: a binding exists before its process runs. */

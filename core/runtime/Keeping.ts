@@ -9,6 +9,7 @@
  */
 import type { SocketInfo } from "../../schemas/Call.ts";
 import type { Connection } from "../connection/Connection.ts";
+import { SparseSet } from "../collections/sparse.ts";
 import { Budgets, type BudgetAgent } from "../budget/Budgets.ts";
 import { ExpiryAlarm, type ExpiryAgent } from "../stream/ExpiryAlarm.ts";
 import { KeptMessages, sinceOf, type KeptAgent } from "../stream/KeptMessages.ts";
@@ -43,6 +44,8 @@ export class Keeping {
   /** Inputs that are done or dead. Their reservations end with the next commit that writes rows. */
   #done: Turn[] = [];
   readonly #alarm: ExpiryAlarm;
+  /** Called when the agent leaves its host. */
+  readonly atLeave = new SparseSet<() => void>();
 
   constructor(agent: KeepingAgent) {
     this.#agent = agent;
@@ -98,6 +101,7 @@ export class Keeping {
   close(): void {
     this.#bodies?.close();
     this.#lent?.close();
+    for (const leave of [...this.atLeave]) leave();
   }
 
   /** Whether something is written and not yet committed. */

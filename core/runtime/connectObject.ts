@@ -7,7 +7,7 @@ import type { SocketInfo } from "../../schemas/Call.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { Connection } from "../connection/Connection.ts";
 import type { ObjectActor } from "../durableObject/ObjectActor.ts";
-import { ObjectSocket } from "../durableObject/ObjectSocket.ts";
+import { ObjectSocket } from "../socket/ObjectSocket.ts";
 import { wholeResponse } from "../http/takeResponse.ts";
 import { INTERNAL_ERROR } from "../input/fixedAnswers.ts";
 import { makeRequest } from "../input/runWebhook.ts";

@@ -13,7 +13,7 @@
  *    listed, they reach no class at all. A request without `Origin` does not come from a page.
  */
 import { matchAgentPath, routeAgentRequest } from "../../core/namespace/routeAgentRequest.ts";
-import { isUpgrade, readonlyUpgrade } from "../../core/namespace/upgradeResponse.ts";
+import { isUpgrade, readonlyUpgrade } from "../../core/socket/upgradeRequest.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
 import { servesHost, type ServedHosts } from "../../core/http/servedHosts.ts";
@@ -118,8 +118,8 @@ export class Access {
       return forbidden(FOREIGN_ORIGIN);
     }
     if (upgrade) {
-      const response = await routeAgentRequest(request, env);
-      return closed !== undefined && response !== null ? readonlyUpgrade(response) : response;
+      if (closed !== undefined) readonlyUpgrade(request);
+      return routeAgentRequest(request, env);
     }
     if (from !== "listed") return routeAgentRequest(request, env);
     const response = await routeAgentRequest(request, env, { cors: corsFor(origin!) });

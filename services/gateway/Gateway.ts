@@ -3,9 +3,7 @@
  * calls to hosts and the inbox, and sends the answers. It runs the module's routing code, never an
  * agent's, and does not use the journal.
  *
- * 1. The lease `gateway.<id>` shows hosts that the gateway's sockets are alive. After a lost lease
- *    (the broker was away) is claimed again, hosts are notified of every socket.
- * 2. When a shard changes owner, the calls that wait for its old owner end.
+ * 1. When a shard changes owner, the calls that wait for its old owner end.
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
@@ -19,17 +17,15 @@ import { pathOf } from "../../core/http/requestHead.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
 import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
-import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import { answerApproval, APPROVAL_BODY_BYTES_MAX, isApprovalLink } from "./ApprovalEndpoint.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
-import { listen } from "./listen.ts";
 import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
 import { plain, toRequest, urlOf } from "./requests.ts";
 import { RequestLines } from "./RequestLines.ts";
 import { answerRequest } from "./routeRequest.ts";
-import { serveCensus, SocketTable } from "./SocketTable.ts";
+import type { SocketTable } from "./SocketTable.ts";
 import { decideUpgrade } from "./upgrade.ts";
 import { WebhookEndpoint } from "./WebhookEndpoint.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
@@ -49,8 +45,6 @@ export class Gateway {
   private readonly services: GatewayServices;
   private readonly webhooks: WebhookEndpoint;
   private readonly lines: RequestLines;
-  readonly sockets: SocketTable;
-  private readonly closers: Array<() => void> = [];
   private readonly watching = new AbortController();
   /** Written only by the watch. */
   private readonly view = new LeaseView();
@@ -60,36 +54,15 @@ export class Gateway {
   private readonly addressLimit: RateLimit | undefined;
   private lastRouted: HttpRequest | undefined;
   private lastMatch: RouteMatch | undefined;
-  private readonly ownLease: OwnLease;
-  private cancelRenewal: (() => void) | undefined;
 
   private constructor(services: GatewayServices) {
     this.services = services;
-    this.sockets = new SocketTable(services);
     this.webhooks = new WebhookEndpoint(services);
     this.lines = new RequestLines(services.requests, services.time);
-    const { config, time, leases, log } = services;
-    this.ownLease = new OwnLease({
-      leases,
-      log,
-      key: `gateway.${config.gatewayId}`,
-      value: config.gatewayId,
-      // Rule 1. Hosts that started while there was no lease have not asked this gateway for its
-      // sockets. Not awaited: hosts may take long, and the lease would expire meanwhile.
-      onClaimed: () => void this.sockets.resumeAll(),
-    });
+    const { config, time } = services;
     this.unowned = new UnownedShards(config.shards, time.monotonicMs());
     const { addressRate } = config;
     this.addressLimit = addressRate === undefined ? undefined : new RateLimit(addressRate, time);
-    this.closers.push(
-      () => this.webhooks.close(),
-      listen(services, config.subjects.gateway(config.gatewayId, "frame"), ({ data }) =>
-        this.sockets.onHostMessage(data),
-      ),
-      serveCensus(services, this.sockets),
-      // Frames sent meanwhile are lost. Each agent is notified of its sockets and sends its state.
-      services.bus.onReconnected(() => void this.sockets.resumeAll()),
-    );
   }
 
   /** Runs until the scope closes. Pass `handlers` to an `HttpServer`. */
@@ -98,8 +71,7 @@ export class Gateway {
       Effect.promise(async () => {
         const gateway = new Gateway(services);
         await services.leases.watch((c) => gateway.changed(c), gateway.watching.signal);
-        await gateway.ownLease.renew();
-        gateway.renewLater();
+        await services.sockets.start();
         return gateway;
       }),
       (gateway) => Effect.promise(() => gateway.stop()),
@@ -107,7 +79,11 @@ export class Gateway {
   }
 
   get connected(): boolean {
-    return this.services.bus.connected() && this.ownLease.isHeld;
+    return this.services.bus.connected() && this.services.sockets.isHeld;
+  }
+
+  get sockets(): SocketTable {
+    return this.services.sockets.table;
   }
 
   /** Number of shards that have no owner now. */
@@ -154,7 +130,7 @@ export class Gateway {
       if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
       const refusal = this.services.access.refuseHost(request);
       if (refusal !== undefined) return { _tag: "Refuse", response: refusal };
-      const decision = await decideUpgrade(this.services, this.sockets, request, aborted);
+      const decision = await decideUpgrade(this.services, request, aborted);
       return this.lines.onUpgrade(request, decision);
     },
     onFailure: ({ error, ...where }) =>
@@ -222,29 +198,18 @@ export class Gateway {
     const { key, value } = change;
     const { calls, time } = this.services;
     const before = this.view.heard(change);
-    // Rule 2.
+    // Rule 1.
     calls.leaseChanged(change, before);
-    // Rule 1. At once: hosts are notified of the lease's end too.
-    if (value === undefined && key === this.ownLease.key) void this.ownLease.renew();
+    this.services.sockets.leaseChanged(change);
     const shard = shardOfKey(key);
     if (shard === undefined) return;
     this.unowned.note(shard, value !== undefined, time.monotonicMs());
     if (value !== undefined) this.everOwned.add(key);
   }
 
-  private renewLater(): void {
-    const { time, leases } = this.services;
-    if (this.watching.signal.aborted) return;
-    this.cancelRenewal = time.after(
-      leases.ttlMs / 3,
-      () => void this.ownLease.renew().then(() => this.renewLater()),
-    );
-  }
-
   private async stop(): Promise<void> {
     this.watching.abort();
-    this.cancelRenewal?.();
-    for (const close of this.closers) close();
-    await this.ownLease.release();
+    this.webhooks.close();
+    await this.services.sockets.stop();
   }
 }

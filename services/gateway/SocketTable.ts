@@ -16,11 +16,15 @@
 import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { sinceOf } from "../../core/stream/KeptMessages.ts";
-import type { CallLost } from "../../core/call/CallClient.ts";
+import type { CallClient, CallLost } from "../../core/call/CallClient.ts";
+import type { BusShape } from "../../core/bus/Bus.ts";
+import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import type { RateLimit } from "./RateLimit.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
   decodeMessage,
-  encodeMessage,
   type CensusReply,
   type CensusRequest,
   type GatewayMessage,
@@ -30,8 +34,7 @@ import {
 import { askHost } from "./askHost.ts";
 import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
 import { FrameReassembler } from "./FrameReassembler.ts";
-import { listen } from "./listen.ts";
-import type { GatewayServices } from "./GatewayServices.ts";
+import type { GatewayConfig } from "./GatewayConfig.ts";
 import { SocketRates } from "./SocketRates.ts";
 
 /** Concurrent resumes, so that a socket whose shard has no owner does not block the others. */
@@ -43,6 +46,26 @@ const CENSUS_PAGE = 200;
 const EARLY_FRAME_BYTES = 200;
 
 const encoder = new TextEncoder();
+
+/** What the sockets of one process are kept with. */
+export interface SocketServices {
+  readonly config: Pick<
+    GatewayConfig,
+    | "gatewayId"
+    | "requestDeadlineMs"
+    | "shards"
+    | "socketBufferBytesMax"
+    | "socketRates"
+    | "subjects"
+  >;
+  readonly bus: BusShape;
+  readonly calls: CallClient;
+  /** As `GatewayServices`. */
+  readonly entityLimit?: RateLimit | undefined;
+  readonly leases: LeasesShape;
+  readonly log: LogShape;
+  readonly time: TimeShape;
+}
 
 export interface Entry {
   readonly id: AgentId;
@@ -60,7 +83,7 @@ export interface Entry {
 }
 
 export class SocketTable {
-  private readonly services: GatewayServices;
+  private readonly services: SocketServices;
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
   private readonly reassembler = new FrameReassembler();
@@ -69,7 +92,7 @@ export class SocketTable {
   /** Counts calls of `resumeAll`. */
   private round = 0;
 
-  constructor(services: GatewayServices) {
+  constructor(services: SocketServices) {
     this.services = services;
     this.rates = new SocketRates(services.config.socketRates, services.time);
     this.owner = {
@@ -306,14 +329,4 @@ function sendOn(socket: ServerSocket, body: Uint8Array, text: boolean): void {
 function forgetEarly(entry: Entry): void {
   entry.early.length = 0;
   entry.earlyBytes = 0;
-}
-
-/** Serves a host's census requests until the returned function is called. */
-export function serveCensus(services: GatewayServices, sockets: SocketTable): () => void {
-  const { subjects, gatewayId } = services.config;
-  return listen(services, subjects.gateway(gatewayId, "census"), ({ data, reply }) => {
-    if (reply === undefined) return;
-    const { head } = decodeMessage<CensusRequest>(data);
-    services.bus.publish(reply, encodeMessage(sockets.census(head)));
-  });
 }

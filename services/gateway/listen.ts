@@ -3,13 +3,13 @@
  * that cannot be read, or that no host of this release sends, is dropped and logged: a handler that
  * throws must not end the process and with it every socket.
  */
-import type { BusMessage } from "../../core/bus/Bus.ts";
-import type { GatewayServices } from "./GatewayServices.ts";
+import type { BusMessage, BusShape } from "../../core/bus/Bus.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 
 /** Subscribes until the returned function is called. */
 export const listen = (
-  { bus, log }: Pick<GatewayServices, "bus" | "log">,
+  { bus, log }: { readonly bus: BusShape; readonly log: LogShape },
   subject: string,
   handler: (message: BusMessage) => void,
 ): (() => void) =>

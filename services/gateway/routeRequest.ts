@@ -4,13 +4,9 @@
  * anything is sent: a response that cannot be sent is an error of the module like one that it
  * throws, and only an upgrade request is answered with an upgrade. `Gateway` and `upgrade` call it.
  */
-import {
-  isUpgradeResponse,
-  upgradeRefusal,
-  upgradeTarget,
-  type UpgradeRefusal,
-  type UpgradeTarget,
-} from "../../core/namespace/upgradeResponse.ts";
+import type { PendingSocket } from "../../core/socket/PendingSocket.ts";
+import { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
+import { socketOf, takePending } from "../../core/socket/socketResponse.ts";
 import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
@@ -29,10 +25,8 @@ export const HOST_LOST =
 export type Routed =
   /** A plain HTTP answer instead of the 101. */
   | { readonly _tag: "Answer"; readonly answer: GatewayAnswer }
-  /** The agent that the socket is for. */
-  | { readonly _tag: "Socket"; readonly target: UpgradeTarget }
-  /** The upgrade is accepted and the socket closed at once. */
-  | { readonly _tag: "Closed"; readonly refusal: UpgradeRefusal };
+  /** The 101, for this socket. */
+  | { readonly _tag: "Socket"; readonly socket: PendingSocket };
 
 /** Answers a request that is not an upgrade. Never rejects. */
 export async function answerRequest(
@@ -40,7 +34,9 @@ export async function answerRequest(
   request: Request,
 ): Promise<GatewayAnswer> {
   const response = await routed(services, request);
-  if (!isUpgradeResponse(response)) return answerWith(services, request, response);
+  const socket = socketOf(response);
+  if (socket === undefined) return answerWith(services, request, response);
+  ObjectSocket.internals.take(socket)?.drop();
   // The module made an upgrade of the request: the caller itself did not ask for a socket.
   services.log.warn(
     "the module's fetch answered a plain request with an upgrade",
@@ -52,11 +48,15 @@ export async function answerRequest(
 /** Routes an upgrade request. Never rejects. */
 export async function routeUpgrade(services: GatewayServices, request: Request): Promise<Routed> {
   const response = await routed(services, request);
-  const refusal = upgradeRefusal(response);
-  if (refusal !== undefined) return { _tag: "Closed", refusal };
-  const target = upgradeTarget(response);
-  if (target !== undefined) return { _tag: "Socket", target };
-  return { _tag: "Answer", answer: await answerWith(services, request, response) };
+  const socket = socketOf(response);
+  if (socket === undefined)
+    return { _tag: "Answer", answer: await answerWith(services, request, response) };
+  try {
+    return { _tag: "Socket", socket: takePending(socket) };
+  } catch (error) {
+    logFailure(services, request, error);
+    return { _tag: "Answer", answer: FAILED };
+  }
 }
 
 const UPGRADE_REQUIRED = plain(426, "Upgrade Required: connect with a WebSocket handshake (GET)\n");

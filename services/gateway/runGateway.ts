@@ -10,7 +10,9 @@ import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Gateway } from "./Gateway.ts";
-import { GATEWAY_BOUNDS_DEFAULT, gatewayServices, type GatewayModule } from "./GatewayServices.ts";
+import { GATEWAY_BOUNDS_DEFAULT } from "./GatewayConfig.ts";
+import { gatewayServices, type GatewayModule } from "./GatewayServices.ts";
+import type { LateSockets } from "./SocketKeeper.ts";
 
 /**
  * Time limits for slow peers, size limits for large messages, and the most connections of a server.
@@ -46,6 +48,8 @@ export interface RunGatewayOptions {
   readonly access?: GatewayAccess;
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
+  /** Gets its sockets before it listens. */
+  readonly sockets?: LateSockets;
   readonly metrics: AgentMetrics;
   readonly http?: Partial<HttpServerOptions>;
   readonly bounds?: Partial<typeof GATEWAY_BOUNDS_DEFAULT>;
@@ -91,6 +95,7 @@ export const runGateway = (options: RunGatewayOptions) =>
       calls: options.calls,
       metrics: options.metrics,
     });
+    options.sockets?.set(services.sockets);
     const server = yield* HttpServer;
     const gateway = yield* Gateway.make(services);
     options.metrics.connections(() => gateway.sockets.size);

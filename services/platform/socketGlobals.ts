@@ -2,9 +2,9 @@
  * Gives a process the globals by which Durable Objects accept sockets: `WebSocketPair`,
  * `WebSocketRequestResponsePair`, and a `Response` that takes `{ status: 101, webSocket }`.
  */
-import { ObjectSocket } from "../../core/durableObject/ObjectSocket.ts";
+import { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import { WebSocketRequestResponsePair } from "../../core/durableObject/ObjectSockets.ts";
-import { upgradeOf } from "../../core/durableObject/socketResponse.ts";
+import { upgradeOf } from "../../core/socket/socketResponse.ts";
 
 /** `const { 0: client, 1: server } = new WebSocketPair()`: return one, accept the other. */
 export class WebSocketPair {

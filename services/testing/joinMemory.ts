@@ -33,6 +33,7 @@ import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
+import { LateSockets, ownSockets } from "../gateway/SocketKeeper.ts";
 import { runHost } from "../host/runHost.ts";
 import { takeMessage, UNKNOWN_RECIPIENT } from "../mail/takeMessage.ts";
 import { makeMcpClients } from "../mcp/McpClientsLayer.ts";
@@ -161,7 +162,9 @@ export async function joinMemory(options: JoinOptions) {
 
   const startGateway = Effect.gen(function* () {
     const calls = yield* callsOf;
-    const env = bindEnv(options.env, module.agents, () => calls, yield* mailing);
+    const sockets = new LateSockets();
+    const gated = gatedCalls(calls, sockets);
+    const env = bindEnv(options.env, module.agents, () => gated, yield* mailing);
     const code = gatewayModule(module, env);
     yield* runGateway({
       gatewayId: GATEWAY,
@@ -173,6 +176,7 @@ export async function joinMemory(options: JoinOptions) {
       publicUrl,
       module: () => code,
       calls,
+      sockets,
       metrics,
     });
     return { env, calls };
@@ -197,7 +201,8 @@ export async function joinMemory(options: JoinOptions) {
     };
     const run = Effect.gen(function* () {
       const calls = yield* callsOf;
-      const gated = gatedCalls(calls);
+      const sockets = yield* ownSockets({ gatewayId: id, subjects, shards: SHARDS }, calls);
+      const gated = gatedCalls(calls, sockets);
       const env = bindEnv(options.env, module.agents, () => gated, yield* mailing);
       return yield* runHost({
         hostId: id,

@@ -20,6 +20,7 @@ import { Journal } from "../../core/journal/Journal.ts";
 import { Outgoing } from "../../core/outgoing/Outgoing.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { Leases } from "../../core/lease/Leases.ts";
+import type { StubSockets } from "../../core/namespace/stubTarget.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
@@ -29,6 +30,7 @@ import { agentId } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
+import { LateSockets, ownSockets } from "../gateway/SocketKeeper.ts";
 import { runHost, runIsolated, type RunHostOptions } from "../host/runHost.ts";
 import { layer as mcpLayer } from "../mcp/McpClientsLayer.ts";
 import { bindEnv } from "../module/bindEnv.ts";
@@ -273,7 +275,9 @@ const serveRoles = (
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     const mailing = yield* mailOfEnv;
     const tracedCalls = traceCalls(calls);
-    let code = codeOf(settings.module, settings, tracedCalls, mailing, log);
+    const sockets = new LateSockets();
+    const stubs = { calls: tracedCalls, sockets };
+    let code = codeOf(settings.module, settings, stubs, mailing, log);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
@@ -313,26 +317,28 @@ const serveRoles = (
         databaseBytes,
       }),
     });
+    const runsGateway = role === "gateway" || role === "dev";
+    if (!runsGateway) sockets.set(yield* ownSockets({ gatewayId: id, subjects, shards }, calls));
     if (settings.isolated !== undefined) yield* runIsolated(hostOptions(), settings.isolated);
     const runsHost = runsAgents(role) && settings.isolated === undefined;
     const host = runsHost ? yield* runHost(hostOptions()) : undefined;
-    const gateway =
-      role !== "gateway" && role !== "dev"
-        ? undefined
-        : yield* runGateway({
-            gatewayId: id,
-            subjects,
-            shards,
-            hostname: settings.hostname,
-            port: settings.port,
-            ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
-            access: { ...settings.access, dev: role === "dev" },
-            ...gatewayBounds(settings.limits, settings.portShared ?? false),
-            requestLines: settings.requestLines,
-            module: () => code.gateway,
-            calls,
-            metrics,
-          });
+    const gateway = !runsGateway
+      ? undefined
+      : yield* runGateway({
+          gatewayId: id,
+          subjects,
+          shards,
+          hostname: settings.hostname,
+          port: settings.port,
+          ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
+          access: { ...settings.access, dev: role === "dev" },
+          ...gatewayBounds(settings.limits, settings.portShared ?? false),
+          requestLines: settings.requestLines,
+          module: () => code.gateway,
+          calls,
+          sockets,
+          metrics,
+        });
     if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
     const seesShards = host ?? gateway?.gateway;
     if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
@@ -355,7 +361,7 @@ const serveRoles = (
           retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
-        code = codeOf(module, settings, tracedCalls, mailing, log);
+        code = codeOf(module, settings, stubs, mailing, log);
         settings.isolation?.newCode();
         await host?.recycle();
       },
@@ -368,11 +374,11 @@ const serveRoles = (
 function codeOf(
   module: LoadedModule,
   { env: variables, sealed }: Pick<ProcessSettings, "env" | "sealed">,
-  calls: Pick<CallClient, "call">,
+  { calls, sockets }: { readonly calls: Pick<CallClient, "call">; readonly sockets: StubSockets },
   mailing: Effect.Success<typeof mailOfEnv>,
   log: LogShape,
 ) {
-  const gated = gatedCalls(calls);
+  const gated = gatedCalls(calls, sockets);
   const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
   bindPlatform(module, env, (error) =>
     log.error("a waitUntil promise rejected", { error: messageOf(error) }),

@@ -281,7 +281,6 @@ const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> =
       "agents.erase.Ledger.one",
       "agents.snapshot.+base.Ledger.one",
       "agents.snapshot.1.+base.Ledger.one",
-      "$KV.agents_GATEWAYS.gateway.g1",
       `${API}.STREAM.CREATE.other_JOURNAL`,
       `${API}.STREAM.INFO.other_JOURNAL`,
       `${API}.DIRECT.GET.other_JOURNAL`,
@@ -386,7 +385,6 @@ describe("the server refuses everything else", () => {
       "host",
       [
         "agents.inbox.>",
-        "agents.gateway.*.*",
         "_INBOX.agents.gateway.>",
         "agents.answer.gateway.>",
         "agents.answer.cli.>",
@@ -406,6 +404,12 @@ describe("the server refuses everything else", () => {
     ["operator", ["agents.>", "agents.gateway.*.*", "agents.answer.host.>", "other.>"]],
   ])("the %s can't listen to others' answers", async (user, subjects) => {
     expect(await refusals(user, "subscribe", subjects)).toEqual(subjects);
+  });
+
+  test("a host may have sockets of its agents' code", async () => {
+    expect(await refusals("host", "publish", ["$KV.agents_GATEWAYS.gateway.h1"])).toEqual([]);
+    const own = ["agents.gateway.h1.frame", "agents.gateway.h1.census"];
+    expect(await refusals("host", "subscribe", own)).toEqual([]);
   });
 
   test("a refusal is a refusal: what is allowed is stored", async () => {

@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DurableObject } from "cloudflare:workers";
 import { WebSocket } from "ws";
-import type { ObjectSocket } from "../../core/durableObject/ObjectSocket.ts";
+import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import type { ObjectState } from "../../core/durableObject/ObjectState.ts";
 
 // The reference's modules read it while they are loaded; Node has one from 22 on.

@@ -4,7 +4,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";
-import type { ObjectSocket } from "../../core/durableObject/ObjectSocket.ts";
+import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import type { ObjectState } from "../../core/durableObject/ObjectState.ts";
 import type { WebSocketRequestResponsePair as Pair } from "../../core/durableObject/ObjectSockets.ts";
 import { body, github, webhook } from "agents/webhooks";

@@ -23,6 +23,7 @@ import { Subjects } from "../../schemas/Subjects.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 import type { GatewayModule } from "../../services/gateway/GatewayServices.ts";
 import { runGateway, type RunGatewayOptions } from "../../services/gateway/runGateway.ts";
+import { LateSockets, ownSockets } from "../../services/gateway/SocketKeeper.ts";
 import { runHost } from "../../services/host/runHost.ts";
 import { layer as mcpLayer } from "../../services/mcp/McpClientsLayer.ts";
 import { gatewayModule } from "../../services/module/gatewayModule.ts";
@@ -145,7 +146,13 @@ export async function startTestHost(
   const subjects = new Subjects(options.namespace);
   const calls = shared ?? (await callClient(opened, subjects, nats.shards));
   const agents = new Map(Object.entries(options.module.agents));
-  const gated = gatedCalls(calls);
+  const sockets = await Effect.runPromise(
+    ownSockets({ gatewayId: hostId, subjects, shards: nats.shards }, calls).pipe(
+      Effect.provide(opened.context),
+      Effect.provideService(Scope.Scope, opened.scope),
+    ),
+  );
+  const gated = gatedCalls(calls, sockets);
   const env = bindEnv(options.module.env ?? {}, agents, () => gated);
   const host = await Effect.runPromise(
     runHost({
@@ -170,7 +177,9 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
   const calls = await callClient(opened, subjects, nats.shards);
   const { agents: classes, webhooks = [], version: _version, ...rest } = options.module;
   const agents = new Map(Object.entries(classes));
-  const env = bindEnv(options.module.env ?? {}, agents, () => calls);
+  const sockets = new LateSockets();
+  const gated = gatedCalls(calls, sockets);
+  const env = bindEnv(options.module.env ?? {}, agents, () => gated);
   const code = gatewayModule({ ...rest, agents, webhooks }, env);
   const gateway = await Effect.runPromise(
     runGateway({
@@ -181,6 +190,7 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
       port: 0,
       module: () => code,
       calls,
+      sockets,
       metrics: agentMetrics(opened.metrics),
       ...(options.gateway === undefined ? {} : { bounds: options.gateway }),
       ...(options.access === undefined ? {} : { access: options.access }),

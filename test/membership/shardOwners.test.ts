@@ -13,12 +13,13 @@ import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { Access } from "../../services/gateway/Access.ts";
+import { SocketKeeper } from "../../services/gateway/SocketKeeper.ts";
 import { Gateway } from "../../services/gateway/Gateway.ts";
 import {
   GATEWAY_BOUNDS_DEFAULT,
   type GatewayConfig,
-  type GatewayServices,
-} from "../../services/gateway/GatewayServices.ts";
+} from "../../services/gateway/GatewayConfig.ts";
+import type { GatewayServices } from "../../services/gateway/GatewayServices.ts";
 import { Host } from "../../services/host/Host.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
@@ -281,14 +282,17 @@ test("a gateway claims its lease again at once when the watch says that it is go
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const config: GatewayConfig = { gatewayId: "g", subjects, shards: 2, ...GATEWAY_BOUNDS_DEFAULT };
   const module = () => ({ routes: new RouteTable([]), env: {}, signed: new Set<string>() });
+  const calls = new CallClient({ bus, blobs, time, subjects, shards: 2 });
+  const leases = makeMemoryLeases(connection);
   const services: GatewayServices = {
     config,
     module,
     access: new Access({ config, module, log }),
-    calls: new CallClient({ bus, blobs, time, subjects, shards: 2 }),
+    calls,
+    sockets: new SocketKeeper({ config, calls, bus, leases, log, time }),
     metrics: agentMetrics(noMetrics),
     inbox: makeMemoryInbox(connection),
-    leases: makeMemoryLeases(connection),
+    leases,
     blobs, bus, time,
     log,
   }; // prettier-ignore

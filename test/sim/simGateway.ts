@@ -11,10 +11,10 @@ import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import type { Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
 import { Access } from "../../services/gateway/Access.ts";
 import { Gateway } from "../../services/gateway/Gateway.ts";
-import {
-  GATEWAY_BOUNDS_DEFAULT,
-  type GatewayServices,
-} from "../../services/gateway/GatewayServices.ts";
+import { SocketKeeper } from "../../services/gateway/SocketKeeper.ts";
+import { gatedCalls } from "../../services/node/gatedCalls.ts";
+import { GATEWAY_BOUNDS_DEFAULT } from "../../services/gateway/GatewayConfig.ts";
+import type { GatewayServices } from "../../services/gateway/GatewayServices.ts";
 import { MemoryHttpServer } from "../../services/memory/MemoryHttpServer.ts";
 import { MemorySocket, type MemoryPeer } from "../../services/memory/MemorySocket.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
@@ -74,7 +74,7 @@ export function startGateway(installation: Installation, name: string): SimGatew
     if (result?.reply.kind !== "stored" && result?.reply.kind !== "notHere") offer.ended++;
     return result;
   };
-  const env = bindEnv({ SECRET }, CLASSES, () => calls);
+  const log = installation.logOf(process);
   const github_ = github({ secret: "SECRET" });
   const verify = weather.bug?.verifiesNothing === true ? trusting(github_) : github_;
   const routes = new RouteTable(
@@ -91,19 +91,22 @@ export function startGateway(installation: Installation, name: string): SimGatew
     requestDeadlineMs: REQUEST_DEADLINE_MS,
     publicUrl: "http://sim.example",
   };
+  const { bus, leases } = ports;
+  const sockets = new SocketKeeper({ config, calls, bus, leases, log, time: process.time });
+  const env = bindEnv({ SECRET }, CLASSES, () => gatedCalls(calls, sockets));
   // Its clients write to the classes that webhooks write to: all are open.
   const module = () => ({ routes, env, signed: new Set<string>() });
-  const log = installation.logOf(process);
   const services: GatewayServices = {
     config,
+    sockets,
     module,
     access: new Access({ config, module, log }),
     calls,
     metrics: agentMetrics(noMetrics),
     inbox: ports.inbox,
-    leases: ports.leases,
+    leases,
     blobs: ports.blobs,
-    bus: ports.bus,
+    bus,
     time: process.time,
     log,
   };

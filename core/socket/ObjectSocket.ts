@@ -1,12 +1,19 @@
 /**
- * A WebSocket as the code of a Durable Object holds it: the server's end of a `WebSocketPair`, and
- * after hibernation the same socket again. The socket itself lives at a gateway. `ObjectSockets`
- * binds an end to the `Connection` that stands for it here, once the `fetch` that accepted it has
- * returned the other end; what was sent before waits for that.
+ * A WebSocket as code holds it, with the names of the reference's platform. There are three:
+ *
+ * - the server's end of a `WebSocketPair`, and after hibernation the same socket again. The socket
+ *   itself lives at a gateway. `ObjectSockets` binds the end to the `Connection` that stands for it
+ *   here, once the `fetch` that accepted it has returned the other end; what was sent before waits
+ *   for that.
+ * - the client's end of a pair, which only goes into a response.
+ * - `webSocket` of a stub's response: it goes into a response, or is accepted (`StubLink`).
  */
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
+import type { PendingSocket, SocketHolder } from "./PendingSocket.ts";
+import { sendableCode } from "../http/closeFrame.ts";
 import { decodeStructured, encodeStructured } from "../../schemas/StructuredText.ts";
 import { SocketListeners, type SocketEventType, type SocketListener } from "./SocketListeners.ts";
+import { StubLink, type SocketLink } from "./StubLink.ts";
 
 /** Bytes of an attachment's text: a gateway keeps it for each socket. */
 const ATTACHMENT_BYTES_MAX = 16_384;
@@ -19,6 +26,12 @@ export interface KeptSocket {
   readonly mode: SocketMode;
   /** Structured text. Absent: none. */
   readonly attachment?: string;
+}
+
+/** What a stub's `fetch` has connected; `holder`: of the code that accepts it. */
+export interface RemoteEnd {
+  readonly pending: PendingSocket;
+  readonly holder: () => SocketHolder;
 }
 
 export class ObjectSocket {
@@ -43,11 +56,13 @@ export class ObjectSocket {
   readonly #early: ConnectionMessage[] = [];
   #peer: ObjectSocket | undefined;
   #isClient = false;
+  /** Of a stub's response, until it is taken. */
+  #remote: RemoteEnd | undefined;
   #mode: SocketMode | undefined;
   #tags: ReadonlyArray<string> = [];
   #attachment: string | undefined;
   #earlyClose: { readonly code: number | undefined; readonly reason: string } | undefined;
-  #connection: Connection | undefined;
+  #link: SocketLink | undefined;
 
   /** The client's end and the server's, which know each other. */
   static pair(): readonly [client: ObjectSocket, server: ObjectSocket] {
@@ -64,15 +79,35 @@ export class ObjectSocket {
     socket.#mode = mode;
     socket.#tags = connection.tags;
     socket.#attachment = attachment;
-    socket.#connection = connection;
+    socket.#link = connection;
     return socket;
   }
 
-  /** The other end, which its server has accepted; throws `TypeError` for any other value. */
-  static accepted(client: unknown): ObjectSocket {
+  /** `webSocket` of a stub's response. */
+  static remote(end: RemoteEnd): ObjectSocket {
+    const socket = new ObjectSocket();
+    socket.#isClient = true;
+    socket.#remote = end;
+    return socket;
+  }
+
+  /** A client's end that goes into a response; throws `TypeError` for any other value. */
+  static returned(client: unknown): ObjectSocket {
     if (!(client instanceof ObjectSocket) || !client.#isClient)
-      throw new TypeError("webSocket of a Response must be the client's end of a WebSocketPair");
-    const server = client.#peer!;
+      throw new TypeError(
+        "webSocket of a Response must be the client's end of a WebSocketPair, or that of a stub's response",
+      );
+    if (client.#link !== undefined)
+      throw new TypeError("A WebSocket can't be returned in a Response after accept() was called");
+    return client;
+  }
+
+  /**
+   * The server's end of what a `fetch` returned, which is accepted. For the socket of a stub's
+   * response it is one that passes everything on. Throws `TypeError` without one.
+   */
+  static accepted(client: ObjectSocket): ObjectSocket {
+    const server = client.#peer ?? client.#relay();
     if (server.#mode === undefined)
       throw new TypeError(
         "The server's end of the WebSocketPair was not accepted: call ctx.acceptWebSocket(server), or server.accept()",
@@ -85,6 +120,7 @@ export class ObjectSocket {
     accept: (socket: ObjectSocket, mode: SocketMode, tags: ReadonlyArray<string>): void =>
       socket.#accept(mode, tags),
     bind: (socket: ObjectSocket, connection: Connection): void => socket.#bind(connection),
+    take: (socket: ObjectSocket): PendingSocket | undefined => socket.#take()?.pending,
     tags: (socket: ObjectSocket): ReadonlyArray<string> => socket.#tags,
     mode: (socket: ObjectSocket): SocketMode | undefined => socket.#mode,
     kept: (socket: ObjectSocket): KeptSocket => socket.#kept(),
@@ -93,13 +129,13 @@ export class ObjectSocket {
 
   /** As a WebSocket's. An end of a pair is open from its start. */
   get readyState(): number {
-    if (this.#connection !== undefined) return this.#connection.readyState;
+    if (this.#link !== undefined) return this.#link.readyState;
     return this.#earlyClose === undefined ? ObjectSocket.OPEN : ObjectSocket.CLOSING;
   }
 
   /** URL of the upgrade request; null before the socket is connected. */
   get url(): string | null {
-    return this.#connection?.uri ?? null;
+    return this.#link?.uri ?? null;
   }
   /** Null: subprotocols are not negotiated here. */
   get protocol(): string | null {
@@ -110,25 +146,32 @@ export class ObjectSocket {
     return "";
   }
 
-  /** Accepts the server's end without hibernation: its events go to listeners. */
+  /**
+   * Accepts the server's end without hibernation, or the socket of a stub's response: its events go
+   * to listeners.
+   */
   accept(): void {
-    this.#accept("live", []);
+    const remote = this.#take();
+    if (remote === undefined) return this.#accept("live", []);
+    this.#mode = "live";
+    this.#link = new StubLink(remote.pending, remote.holder(), this.#listeners);
   }
 
   /**
    * Sends one message, after the writes made before it are stored. Throws `TypeError` before the
-   * socket is accepted. Does nothing once it is closed.
+   * socket is accepted. Does nothing once it is closed; that of a stub's response throws
+   * `TypeError` after `close()`.
    */
   send(message: ConnectionMessage): void {
     this.#assertAccepted("send");
-    if (this.#connection !== undefined) this.#connection.send(message);
+    if (this.#link !== undefined) this.#link.send(message);
     else if (this.#earlyClose === undefined) this.#early.push(message);
   }
 
   /** As `Connection.close`. */
   close(code?: number, reason = ""): void {
     this.#assertAccepted("close");
-    if (this.#connection !== undefined) this.#connection.close(code, reason);
+    if (this.#link !== undefined) this.#link.close(code, reason);
     else this.#earlyClose ??= { code, reason };
   }
 
@@ -144,7 +187,7 @@ export class ObjectSocket {
         `An attachment has at most ${ATTACHMENT_BYTES_MAX} bytes, but this one has ${length}. Store it in ctx.storage, and attach its key`,
       );
     this.#attachment = text;
-    this.#connection?.setState(this.#kept());
+    this.#link?.setState(this.#kept());
   }
 
   /** A copy of the value that was kept; null without one. */
@@ -165,12 +208,28 @@ export class ObjectSocket {
     this.#listeners.remove(type, listener);
   }
 
+  #take(): RemoteEnd | undefined {
+    const remote = this.#remote;
+    this.#remote = undefined;
+    return remote;
+  }
+
+  /** An accepted end of a pair whose messages go to the agent of this one, and back. */
+  #relay(): ObjectSocket {
+    const [, server] = ObjectSocket.pair();
+    server.accept();
+    this.accept();
+    pass(this, server);
+    pass(server, this);
+    return server;
+  }
+
   #accept(mode: SocketMode, tags: ReadonlyArray<string>): void {
+    if (this.#mode !== undefined) throw new TypeError("This socket was accepted already");
     if (this.#isClient)
       throw new TypeError(
         "This is the client's end of a WebSocketPair: return it in a Response, and accept the other end",
       );
-    if (this.#mode !== undefined) throw new TypeError("This socket was accepted already");
     this.#mode = mode;
     this.#tags = tags;
   }
@@ -188,11 +247,18 @@ export class ObjectSocket {
   }
 
   #bind(connection: Connection): void {
-    this.#connection = connection;
+    this.#link = connection;
     for (const message of this.#early.splice(0)) connection.send(message);
     if (this.#earlyClose !== undefined)
       connection.close(this.#earlyClose.code, this.#earlyClose.reason);
   }
+}
+
+function pass(from: ObjectSocket, to: ObjectSocket): void {
+  from.addEventListener("message", ({ data }) => {
+    if (to.readyState === ObjectSocket.OPEN) to.send(data!);
+  });
+  from.addEventListener("close", ({ code, reason }) => to.close(sendableCode(code!), reason));
 }
 
 /** What is kept with the socket of a connection. */
