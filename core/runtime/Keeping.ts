@@ -101,7 +101,7 @@ export class Keeping {
   close(): void {
     this.#bodies?.close();
     this.#lent?.close();
-    for (const leave of [...this.atLeave]) leave();
+    for (const leave of this.atLeave) leave();
   }
 
   /** Whether something is written and not yet committed. */
