@@ -21,7 +21,7 @@ import type { Recording } from "../../workers/Recordings.ts";
 import { withoutSecrets } from "../terminal/commandLineSecrets.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { deliveryIds, storeDelivery } from "../agents/storeDelivery.ts";
-import { filterOf, type GivenFilter } from "./deliveries.ts";
+import { filterOf, type GivenFilter } from "../commands/deliveries.ts";
 import { loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
