@@ -68,6 +68,14 @@ export interface ConsoleSource {
   ) => Promise<unknown>;
   readonly state: (wanted: PointOf) => Promise<unknown>;
   readonly schedules: (wanted: PointOf) => Promise<unknown>;
+  /** As `agents workflows --json` prints it, with a page of steps and one of instances. */
+  readonly workflows: (
+    wanted: PointOf & {
+      readonly limit: number;
+      readonly to: number | undefined;
+      readonly cursor: string | undefined;
+    },
+  ) => Promise<unknown>;
   /** Rows of a statement that reads. */
   readonly sql: (wanted: PointOf & { readonly query: string }) => Promise<unknown>;
   /**

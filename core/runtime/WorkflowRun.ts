@@ -25,7 +25,7 @@ import { AwaitedEvents } from "../workflow/AwaitedEvents.ts";
 import { describeThrown, type StoredError } from "../workflow/errors.ts";
 import { Execution } from "../workflow/Execution.ts";
 import { RunSignals } from "../workflow/RunSignals.ts";
-import { RunTable, type RunRecord, type WorkflowStatus } from "../workflow/RunTable.ts";
+import { ENDED, RunTable, type RunRecord, type WorkflowStatus } from "../workflow/RunTable.ts";
 import { REPORT_ERROR, Steps } from "../workflow/Steps.ts";
 import { Undos } from "../workflow/Undos.ts";
 import { checkDeaths } from "../workflow/stepFacts.ts";
@@ -49,8 +49,6 @@ const DRIVE = "drive";
  * between.
  */
 const START_WAIT_MS = 20_000;
-
-const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   // A drive lasts as long as the steps that it waits for, and each of those has its own timeout.
@@ -344,12 +342,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   }
 
   #statusOf(run: RunRecord): WorkflowStatus {
-    if (ENDED.has(run.status)) return run.status;
-    const { waiting, running } = this.#table.open();
-    if (run.paused)
-      return this.#driving && this.#execution?.isRunning === true ? "waitingForPause" : "paused";
-    if (run.status === "queued") return "queued";
-    return waiting > 0 && running === 0 ? "waiting" : "running";
+    return this.#table.statusOf(run, this.#driving && this.#execution?.isRunning === true);
   }
 
   #abandon(): void {

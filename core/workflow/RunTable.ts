@@ -61,6 +61,12 @@ export interface StoredEvent {
   readonly timeMs: number;
 }
 
+/** What an instance is whose `run` is over. */
+export const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
+
+/** The first statement of a restart, by which an instance's journal tells of it. */
+export const RESTART = "DELETE FROM workflow_steps";
+
 const DDL = `CREATE TABLE IF NOT EXISTS workflow_run (
   id INTEGER PRIMARY KEY CHECK (id = 1), workflow_name TEXT NOT NULL, agent TEXT, params TEXT,
   started_ms INTEGER NOT NULL, status TEXT NOT NULL, paused INTEGER NOT NULL DEFAULT 0,
@@ -122,7 +128,7 @@ export class RunTable {
 
   /** Resets the run; its params stay. */
   restart(startedMs: number): void {
-    this.runtime.query("DELETE FROM workflow_steps", []);
+    this.runtime.query(RESTART, []);
     this.runtime.query("DELETE FROM workflow_events", []);
     this.runtime.query(
       "UPDATE workflow_run SET status = 'queued', paused = 0, output = NULL, error = NULL, generation = generation + 1, started_ms = ?",
@@ -149,11 +155,20 @@ export class RunTable {
   }
 
   /** Steps without a result that only wait, and those that run. */
-  open(): { readonly waiting: number; readonly running: number } {
+  private open(): { readonly waiting: number; readonly running: number } {
     const [row] = this.rows(
       "SELECT coalesce(sum(due_ms IS NOT NULL), 0), coalesce(sum(due_ms IS NULL), 0) FROM workflow_steps WHERE ended_at IS NULL",
     );
     return { waiting: Number(row?.[0] ?? 0), running: Number(row?.[1] ?? 0) };
+  }
+
+  /** `isRunning`: a step of it runs in this process. */
+  statusOf(run: RunRecord, isRunning: boolean): WorkflowStatus {
+    if (ENDED.has(run.status)) return run.status;
+    if (run.paused) return isRunning ? "waitingForPause" : "paused";
+    if (run.status === "queued") return "queued";
+    const { waiting, running } = this.open();
+    return waiting > 0 && running === 0 ? "waiting" : "running";
   }
 
   /** Replaces the step's record. */

@@ -27,7 +27,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
   [
     "Serving:",
     [
-      command("dev [options] [module]", "run a whole installation locally, and reload the module when it changes", async () => (await import("./commands/dev.ts")).addDev),
+      command("dev [options] [module]", "run a whole installation locally, and reload the module when it changes", async () => (await import("./roles/dev.ts")).addDev),
       command("gateway [options] [module]", "serve HTTP, WebSockets and webhooks", async () => (await import("./roles/gateway.ts")).addGateway),
       command("host [options] [module]", "run agents", async () => (await import("./roles/host.ts")).addHost),
       command("mail [options] [module]", "receive mail by SMTP", async () => (await import("./roles/mail.ts")).addMail),
@@ -49,9 +49,10 @@ export const COMMAND_GROUPS: ReadonlyArray<
       command("sql [options] <class> <name> <query>", "query an agent's database, now or at any point of its history", async () => (await import("./commands/sql.ts")).addSql),
       command("query [options] [sql]", "run one SELECT over all agents", async () => (await import("./commands/query.ts")).addQuery),
       command("schedules [options] <class> <name>", "list an agent's schedules, now or at any point of its history", async () => (await import("./commands/schedules.ts")).addSchedules),
+      command("workflows [options] <class> <name>", "show the steps of a workflow instance, or the instances that an agent has started", async () => (await import("./commands/workflows.ts")).addWorkflows),
       command("approvals [options] <class> [name]", "list the approvals that an agent or a class waits for", async () => (await import("./commands/approvals.ts")).addApprovals),
       command("tail [options] [class] [name]", "watch turns as they are committed", async () => (await import("./commands/tail.ts")).addTail),
-      command("console [options]", "serve a page for operators: agents, their turns, state and rows", async () => (await import("./commands/console.ts")).addConsole),
+      command("console [options]", "serve a page for operators: agents, their turns, state and rows", async () => (await import("./roles/console.ts")).addConsole),
     ],
   ],
   [

@@ -38,6 +38,8 @@ const BODY_BYTES_MAX = 1024;
 const LIST_MAX = 500;
 const TURNS_DEFAULT = 100;
 const TURNS_MAX = 5_000;
+/** Steps of a page: some screens. */
+const STEPS_MAX = 200;
 /** Each takes some tens of milliseconds. */
 const RERUN_LAST_DEFAULT = 20;
 const NONCE_BYTES = 16;
@@ -195,6 +197,15 @@ export class Console {
         return get(() => source.state(point));
       case "schedules":
         return get(() => source.schedules(point));
+      case "workflows":
+        return get(() =>
+          source.workflows({
+            ...point,
+            limit: Math.min(limit ?? STEPS_MAX, STEPS_MAX),
+            to: count(query, "to"),
+            cursor: given("cursor"),
+          }),
+        );
       case "sql":
         return get(() => source.sql({ ...point, query: given("query") ?? "" }));
       case "why":

@@ -1,7 +1,7 @@
 /**
- * One agent: its timeline, any turn with what it changed, state, tables, schedules, approvals and
- * budgets at any point, what wrote a field, and two points compared. Each has a place of its own in
- * the address bar.
+ * One agent: its timeline, any turn with what it changed, state, tables, schedules, workflows,
+ * approvals and budgets at any point, what wrote a field, and two points compared. Each has a place
+ * of its own in the address bar.
  */
 import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
@@ -22,6 +22,7 @@ import { ApprovalsTab, SchedulesTab, StateTab, TablesTab, type Part } from "./po
 import { Rerun } from "./rerun.tsx";
 import { KINDS, Timeline } from "./timeline.tsx";
 import { TurnView } from "./turn.tsx";
+import { WorkflowsTab } from "./workflows.tsx";
 import type { FieldWrite } from "../../core/history/fieldHistory.ts";
 import type { AgentDiff } from "../cli/commands/diff.ts";
 
@@ -30,6 +31,7 @@ const TABS = [
   ["state", "State"],
   ["tables", "Tables"],
   ["schedules", "Schedules"],
+  ["workflows", "Workflows"],
   ["approvals", "Approvals and budgets"],
   ["why", "Why"],
   ["diff", "Compare"],
@@ -66,6 +68,7 @@ export const AgentView = ({ place }: { readonly place: Place }) => {
       {tab === "state" && <StateTab key={key} agent={agent} place={place} news={news} />}
       {tab === "tables" && <TablesTab key={key} agent={agent} place={place} news={news} />}
       {tab === "schedules" && <SchedulesTab key={key} agent={agent} place={place} news={news} />}
+      {tab === "workflows" && <WorkflowsTab key={key} agent={agent} place={place} news={news} />}
       {tab === "approvals" && <ApprovalsTab key={key} agent={agent} place={place} news={news} />}
       {tab === "why" && <WhyTab key={key} agent={agent} place={place} news={news} />}
       {tab === "diff" && <DiffTab key={key} agent={agent} place={place} />}

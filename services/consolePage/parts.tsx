@@ -18,6 +18,21 @@ export const Time = ({ at }: { readonly at: string | number | undefined }) => {
   );
 };
 
+/** Milliseconds of each; what is shorter than two minutes is shown in seconds. */
+const UNITS = [
+  [86_400_000, "days"],
+  [3_600_000, "h"],
+  [60_000, "min"],
+] as const;
+
+/** How long something took. */
+export function spanText(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  for (const [unit, name] of UNITS)
+    if (ms >= 2 * unit) return `${Math.round((ms / unit) * 10) / 10} ${name}`;
+  return `${Math.round(ms / 100) / 10} s`;
+}
+
 export const Link = (props: {
   readonly to: string;
   readonly children: ReactNode;
@@ -147,8 +162,8 @@ export const Problem = ({ text }: { readonly text: string }) => (
   </p>
 );
 
-const BAD = new Set(["refused", "unavailable", "failed", "dead", "differs", "fails"]);
-const GOOD = new Set(["answered", "same"]);
+const BAD = new Set(["refused", "unavailable", "failed", "dead", "differs", "fails", "errored"]);
+const GOOD = new Set(["answered", "same", "complete", "done"]);
 export const Status = ({ text }: { readonly text: string }) => (
   <span className={`status ${BAD.has(text) ? "bad" : GOOD.has(text) ? "good" : ""}`}>{text}</span>
 );

@@ -16,7 +16,7 @@ export interface Part {
 }
 
 /** Where a part shows the agent at a point, and how to go to another. */
-const AtField = ({
+export const AtField = ({
   agent,
   place,
   part,

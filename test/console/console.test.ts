@@ -1,7 +1,7 @@
 /**
  * The console as operators have it: a process of its own, its API, and its page in a real Chromium.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
@@ -10,11 +10,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launchChromium } from "../kit/chromium.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { faultsOf } from "./accessible.ts";
 import { openPage, type PageOptions } from "./openPage.ts";
 import { serveConsole, statusWith, storeEvent, type Served } from "./serveConsole.ts";
 
 const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
-const AXE = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 const TOKEN = "a token for these tests";
 
 let installation: Installation;
@@ -453,22 +453,8 @@ describe("the console's page", () => {
       `${desk}/tables?query=SELECT+1`, `${desk}/schedules`, `${desk}/why?path=state.text`,
       `${desk}/diff?from=1`, `${desk}/rerun`, "query?sql=SELECT+1", "nowhere",
     ]; // prettier-ignore
-    for (const colorScheme of ["light", "dark"] as const) {
-      const { page } = await open("", { colorScheme, viewport: { width: 375, height: 700 }, bypassCSP: true }); // prettier-ignore
-      await page.addScriptTag({ content: AXE });
-      for (const view of views) {
-        await page.goto(`${served.url}/#/${view}`);
-        await page.locator("main h1").waitFor();
-        await page.waitForFunction("!document.body.innerText.includes('Loading…')");
-        const found = (await page.evaluate(
-          "axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html, failureSummary }) => html + failureSummary)]))",
-        )) as unknown[];
-        expect([view, colorScheme, found]).toEqual([view, colorScheme, []]);
-        const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-        expect([view, wide]).toEqual([view, 0]);
-      }
-      await page.close();
-    }
+    const place = { url: served.url, token: TOKEN };
+    expect(await faultsOf(browser, place, views)).toEqual([]);
   });
 
   it("is used by the keyboard alone", async () => {

@@ -5,7 +5,6 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { hostname } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Browser, Page } from "playwright-core";
@@ -14,6 +13,7 @@ import { sign } from "../../services/webhooks/sign.ts";
 import { launchChromium } from "../kit/chromium.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
+import { shootScreen } from "./shootScreen.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const SECRET = "a secret for this path";
@@ -66,20 +66,9 @@ afterAll(async () => {
   folder.remove();
 });
 
-/** Where screenshots go; none are made where it is not set. */
-const SCREENS = process.env["SCREENS"];
 const SIZE = { width: 1_000, height: 620 };
-
-/** Without what is the machine's own. */
-async function shoot(page: Page, name: string): Promise<void> {
-  if (SCREENS === undefined) return;
-  await page.evaluate(`(() => {
-    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    for (let text = texts.nextNode(); text !== null; text = texts.nextNode())
-      text.data = text.data.replaceAll(${JSON.stringify(hostname())}, "machine-1").replaceAll(${JSON.stringify(folder.path)}, "/app");
-  })()`);
-  await page.screenshot({ path: join(ROOT, SCREENS, `${name}.png`) });
-}
+const shoot = (page: Page, name: string): Promise<void> =>
+  shootScreen(page, name, [folder.path, "/app"]);
 
 const printed = (pattern: RegExp): Promise<string> =>
   pollUntil(`agents dev prints ${pattern}`, () => {

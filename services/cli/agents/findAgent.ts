@@ -44,13 +44,25 @@ async function nearestClass(journal: JournalShape, className: string): Promise<s
 
 /** Returns the class as stored, or undefined when no agent of it exists. */
 async function findClass(journal: JournalShape, className: string): Promise<string | undefined> {
-  const exact = pascalCase(className);
-  for (const candidate of new Set([className, exact])) {
+  const guessed = await guessClass(journal, className);
+  if (guessed !== undefined) return guessed;
+  for await (const { id } of journal.list())
+    if (camelCaseToKebabCase(id.class) === className) return id.class;
+  return undefined;
+}
+
+/**
+ * As `findClass`, for an exact name or one in kebab case whose words are capitalised in the class's
+ * name. Does not list all agents.
+ */
+export async function guessClass(
+  journal: Pick<JournalShape, "list">,
+  className: string,
+): Promise<string | undefined> {
+  for (const candidate of new Set([className, pascalCase(className)])) {
     if (!isClassName(candidate)) continue;
     for await (const _ of journal.list(candidate)) return candidate;
   }
-  for await (const { id } of journal.list())
-    if (camelCaseToKebabCase(id.class) === className) return id.class;
   return undefined;
 }
 

@@ -11,7 +11,7 @@ import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/Consol
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import type { Joins, ReadPorts, ServedConsole } from "../../wiring/Joins.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import { findDev } from "./devFile.ts";
+import { findDev } from "../serving/devFile.ts";
 
 /** Too many to guess. */
 const TOKEN_BYTES = 24;
@@ -93,7 +93,7 @@ function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: De
     const target = { natsUrl, namespace };
     const [{ consoleSource }, { ownProcess }, ports] = await Promise.all([
       import("./consoleSource.ts"),
-      import("./ownProcess.ts"),
+      import("../serving/ownProcess.ts"),
       joins.openReader(target),
     ]);
     const own = ownProcess(joins, target);

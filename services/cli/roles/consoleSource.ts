@@ -12,7 +12,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass, findAgent } from "../agents/findAgent.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "../commands/dead.ts";
-import type { OwnProcess } from "./ownProcess.ts";
+import type { OwnProcess } from "../serving/ownProcess.ts";
 import { listDeliveries, showDelivery } from "../commands/deliveries.ts";
 import { diff } from "../commands/diff.ts";
 import { fork } from "../commands/fork.ts";
@@ -26,6 +26,7 @@ import { sql, StatementTooLong } from "../commands/sql.ts";
 import { state } from "../commands/state.ts";
 import { top } from "../commands/top.ts";
 import { why } from "../commands/why.ts";
+import { workflows } from "../commands/workflows.ts";
 import { CliError, EXIT_NOT_FOUND } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -118,6 +119,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       lines((capture) => history(ports, capture, { ...wanted, wholeEvents: true, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
+    workflows: (wanted) => first((capture) => workflows(ports, capture, time, { ...wanted, json })),
     query: async ({ sql: statement, at, after }) => {
       const answer =
         at === undefined

@@ -12,7 +12,7 @@ import type { Joins, ReadPorts, Target } from "../../wiring/Joins.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { consoleSource } from "../serving/consoleSource.ts";
+import { consoleSource } from "./consoleSource.ts";
 import { ownProcess } from "../serving/ownProcess.ts";
 import { usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";

@@ -18,10 +18,10 @@ import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
 import { serve } from "../serving/serve.ts";
 import { keptLeases, linkOf, serveRole, type ServingOptions } from "../serving/serveRole.ts";
-import type { OpenInstallation } from "../serving/followInstallation.ts";
+import type { OpenInstallation } from "./followInstallation.ts";
 import type { Tunnel } from "../serving/openTunnel.ts";
 import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
-import type { GivenFilter } from "./deliveries.ts";
+import type { GivenFilter } from "../commands/deliveries.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
@@ -106,7 +106,7 @@ and .dev.vars beside the module or in this folder.`,
       const installation = await openInstallationIfAsked(context, given);
       const tunnel = await openTunnelIfAsked(context, given, options);
       const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
-      const { openInBrowser, serveDevConsole } = await import("../serving/devConsole.ts");
+      const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
       const served = await serveDevConsole(joins, terminal, {
         dataFolder: options.dataFolder,
         port: given.consolePort,
@@ -149,7 +149,7 @@ async function openInstallationIfAsked(
   }
   if (given.nats !== undefined)
     throw usage("--from copies agents to its own nats-server: remove --nats (NATS_URL).");
-  const { openInstallation } = await import("../serving/followInstallation.ts");
+  const { openInstallation } = await import("./followInstallation.ts");
   return openInstallation(context, { ...given, from: given.from });
 }
 

@@ -1,0 +1,255 @@
+/**
+ * `agents workflows <class> <name> [--at …]`: the steps of a workflow instance
+ * (`core/workflow/RecordedRun`), and the instances that an agent has started. Both are read from a
+ * copy rebuilt from the journal: no agent is woken.
+ */
+import { Option, type Command } from "commander";
+import { readFromBase } from "../../../core/journal/Beginnings.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import {
+  isRun,
+  recordedRun,
+  StepTurns,
+  type RecordedRun,
+  type RecordedStep,
+} from "../../../core/workflow/RecordedRun.ts";
+import { WorkflowTable, type WorkflowInfo } from "../../../core/workflow/WorkflowTable.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import { camelCaseToKebabCase } from "../../../schemas/kebabCase.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { guessClass } from "../agents/findAgent.ts";
+import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+import { messageOf } from "../../../core/errors/thrown.ts";
+
+export interface WorkflowsOptions extends AgentAt {
+  /** Steps, or instances, of a page. */
+  readonly limit?: number | undefined;
+  /** The last step of the page, by its position; undefined: the last one. */
+  readonly to?: number | undefined;
+  /** `cursor` of the page before, of instances. */
+  readonly cursor?: string | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** An instance as its agent knows it. */
+export type StartedWorkflow = Omit<
+  WorkflowInfo,
+  "id" | "createdAt" | "updatedAt" | "completedAt"
+> & {
+  /** The class of the instance, where one is stored that the name means. */
+  readonly class?: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly completedAt: string | null;
+};
+
+/** What `--json` prints. */
+export interface Workflows {
+  /** The event after which it was so. */
+  readonly seq: number;
+  /** ISO 8601. */
+  readonly time: string;
+  /** Absent: it is no workflow instance. */
+  readonly run?: RecordedRun;
+  readonly started: ReadonlyArray<StartedWorkflow>;
+  /** How many there are on all pages. */
+  readonly startedTotal: number;
+  /** The next page of those that were started. Absent: there is none. */
+  readonly cursor?: string;
+}
+
+/** Some screens. */
+const LIMIT_DEFAULT = 100;
+
+type Given = GivenTarget & Pick<WorkflowsOptions, "at" | "limit" | "to" | "cursor">;
+
+export function addWorkflows(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("workflows"), "<class>", "<name>")
+    .description(
+      "Shows the steps of a workflow instance (class and id of the workflow), or the instances that an agent has started. Reads a copy rebuilt from the journal: nothing is woken.",
+    )
+    .addOption(option.at())
+    .addOption(
+      option.count(
+        "--limit <count>",
+        `steps or instances of a page (default: ${LIMIT_DEFAULT}; of instances at most 100)`,
+      ),
+    )
+    .addOption(
+      option.count(
+        "--to <position>",
+        "the page of steps that ends with this one (default: the last)",
+      ),
+    )
+    .addOption(new Option("--cursor <cursor>", "the next page of instances, as --json prints it"))
+    .addHelpText(
+      "after",
+      `
+Steps that were open at the same time are indented beside each other. The instances of an agent have
+the status that the agent was last told.
+
+--json prints one object: {seq, time, run?, started, startedTotal, cursor?}
+  run: {workflow, status, started, generation, agent?, params?, output?, error?, undoing?, events,
+    counts: {steps, done, failed, undone}, steps: [{key, name, call, kind, position, lane, from?,
+    row, rowEnd, state, attempts, failures, began?, ended?, until?, eventType?, result?, resultChars?,
+    error?, undo?}], earlier?, later?}
+  started: [{class?, workflowId, workflowName, status, metadata, error, createdAt, updatedAt,
+    completedAt}]
+began and ended are {seq, time} of the events that stored it. earlier and later are --to of the pages
+before and after.
+
+Examples:
+  agents workflows order-workflow wf_42
+  agents workflows OrderWorkflow wf_42 --json | jq '.run.steps[] | select(.state == "failed")'
+  agents workflows Shop corner`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        workflows(ports, terminal, joins.time, { ...given, className, name }),
+      ),
+    );
+}
+
+/** Throws `CliError` where there is no such agent at that point, and for a wrong cursor. */
+export async function workflows(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: TimeShape,
+  { limit = LIMIT_DEFAULT, to, cursor, json, ...wanted }: WorkflowsOptions,
+): Promise<void> {
+  await withAgentAt(ports, wanted, async (id, { database, seq, time: timeMs }) => {
+    const turns = new StepTurns();
+    if (isRun(database)) await readTurns(ports, id, seq, turns);
+    const run = recordedRun(database, turns, { to, limit });
+    const table = new WorkflowTable({ query: (sql, params) => database.query(sql, params), time });
+    const page = pageOf(table, limit, cursor);
+    const found: Workflows = {
+      seq,
+      time: new Date(timeMs).toISOString(),
+      ...(run && { run }),
+      started: await withClasses(ports, page.workflows),
+      startedTotal: page.total,
+      ...(page.nextCursor === null ? {} : { cursor: page.nextCursor }),
+    };
+    if (json) return terminal.out(JSON.stringify(found));
+    for (const line of lines(id, found)) terminal.out(line);
+    if (run === undefined && found.started.length === 0)
+      terminal.err(`${addressKey(id)} is no workflow instance, and has started none.`);
+    if (run?.earlier !== undefined)
+      terminal.err(`${run.counts.steps} steps in all: those before with --to ${run.earlier}.`);
+    if (found.cursor !== undefined)
+      terminal.err(
+        `${found.startedTotal} instances in all: the next with --cursor ${found.cursor}`,
+      );
+  });
+}
+
+async function readTurns(ports: ReadPorts, id: AgentId, seq: Sequence, turns: StepTurns) {
+  for await (const read of readFromBase(id, ports, seq))
+    if (read._tag === "Event") turns.add(read.event.seq, decodeEvent(read.event.data).head);
+}
+
+function pageOf(table: WorkflowTable, limit: number, cursor: string | undefined) {
+  try {
+    return table.page({ limit, ...(cursor !== undefined && { cursor }) });
+  } catch (error) {
+    throw usage(messageOf(error));
+  }
+}
+
+/** An agent starts a workflow by its class's name, or by that of its binding. */
+async function withClasses(
+  { journal }: ReadPorts,
+  infos: ReadonlyArray<WorkflowInfo>,
+): Promise<ReadonlyArray<StartedWorkflow>> {
+  const classes = new Map<string, string | undefined>();
+  for (const name of new Set(infos.map(({ workflowName }) => workflowName)))
+    classes.set(
+      name,
+      (await guessClass(journal, name)) ?? (await guessClass(journal, camelCaseToKebabCase(name))),
+    );
+  return infos.map(({ id: _id, createdAt, updatedAt, completedAt, ...info }) => {
+    const className = classes.get(info.workflowName);
+    return {
+      ...info,
+      ...(className === undefined ? {} : { class: className }),
+      createdAt: createdAt.toISOString(),
+      updatedAt: updatedAt.toISOString(),
+      completedAt: completedAt?.toISOString() ?? null,
+    };
+  });
+}
+
+function lines(id: AgentId, { run, started }: Workflows): ReadonlyArray<string> {
+  return [
+    ...(run === undefined ? [] : runLines(id, run)),
+    ...started.map(({ workflowId, workflowName, class: className, status, createdAt, error }) =>
+      oneLine(
+        `${createdAt}  ${status}  ${className ?? workflowName} ${workflowId}${error === null ? "" : `  ${error.message}`}`,
+      ),
+    ),
+  ];
+}
+
+function runLines(id: AgentId, run: RecordedRun): ReadonlyArray<string> {
+  const { workflow, status, started, agent, generation, counts, error, output, undoing } = run;
+  const by = agent === undefined ? "" : `, by ${agent.join("/")} as ${workflow}`;
+  const again = generation === 1 ? "" : `, restarted ${generation - 1} times`;
+  const undone = counts.undone === 0 ? "" : `, ${counts.undone} undone`;
+  const detail = (name: string, text: string | undefined): string[] =>
+    text === undefined ? [] : [oneLine(`    ${name.padEnd(10)}${text}`)];
+  return [
+    oneLine(`${addressKey(id)}  ${status}  started ${started}${by}${again}`),
+    `    ${counts.steps} steps, ${counts.done} done, ${counts.failed} failed${undone}`,
+    ...detail("params", run.params),
+    ...detail("output", output),
+    ...detail("error", error?.message),
+    ...(error === undefined ? detail("undoing", undoing?.message) : []),
+    ...run.events.flatMap(({ type, count }) =>
+      detail("event", `${type}, which no step has taken${count === 1 ? "" : ` (${count})`}`),
+    ),
+    ...run.steps.flatMap(stepLines),
+  ];
+}
+
+function stepLines(step: RecordedStep): ReadonlyArray<string> {
+  const { position, lane, kind, name, call, eventType, result, resultChars, error, undo } = step;
+  const beside = "  ".repeat(lane);
+  const nth = call === 1 ? "" : ` (call ${call})`;
+  const awaited = eventType === undefined ? "" : ` for ${eventType}`;
+  const more = resultChars === undefined ? "" : "…";
+  return [
+    `${String(position).padStart(4)}  ${beside}${kind} ${name}${nth}${awaited}  ${effortText(step)}`,
+    ...(result === undefined ? [] : [`      ${beside}= ${result}${more}`]),
+    ...(error === undefined ? [] : [`      ${beside}! ${error.message}`]),
+    ...(undo === undefined ? [] : [`      ${beside}undo ${effortText(undo)}`]),
+    ...(undo?.error === undefined ? [] : [`      ${beside}! ${undo.error.message}`]),
+  ].map(oneLine);
+}
+
+/** `done, 2 attempts, 12 ms, turns 5 to 7`. */
+function effortText({
+  state,
+  attempts,
+  until,
+  began,
+  ended,
+}: Pick<RecordedStep, "state" | "attempts" | "until" | "began" | "ended">): string {
+  const took = began && ended ? [`${Date.parse(ended.time) - Date.parse(began.time)} ms`] : [];
+  const turns = began === undefined ? [] : [ended === undefined || ended.seq === began.seq ? `turn ${began.seq}` : `turns ${began.seq} to ${ended.seq}`]; // prettier-ignore
+  return [
+    state,
+    ...(until === undefined ? [] : [`until ${until}`]),
+    ...(attempts > 1 ? [`${attempts} attempts`] : []),
+    ...took,
+    ...turns,
+  ].join(", ");
+}

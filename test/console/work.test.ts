@@ -1,0 +1,138 @@
+/**
+ * What an agent is at, in the console and on the command line: workflows as graphs. In a real
+ * Chromium, on a console of its own process; nothing that is looked at is woken.
+ */
+import { fileURLToPath } from "node:url";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Workflows } from "../../services/cli/commands/workflows.ts";
+import { launchChromium } from "../kit/chromium.ts";
+import { Installation } from "../kit/Installation.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { faultsOf } from "./accessible.ts";
+import { openPage, type PageOptions } from "./openPage.ts";
+import { shootScreen } from "./shootScreen.ts";
+import { serveConsole, type Served } from "./serveConsole.ts";
+
+const MODULE = fileURLToPath(new URL("./workModule.ts", import.meta.url));
+const TOKEN = "a token for these tests";
+
+let installation: Installation;
+let served: Served;
+let browser: Browser;
+let call: ReturnType<Installation["caller"]>;
+beforeAll(async () => {
+  installation = await Installation.start({ shards: 4, module: MODULE, gateway: false });
+  call = installation.caller("TripAgent");
+  await (await installation.startHost("host")).ready();
+  served = await serveConsole(installation.nats.url, ["--data", installation.pathOf("host")], { AGENTS_CONSOLE_TOKEN: TOKEN }); // prettier-ignore
+  browser = await launchChromium();
+});
+afterAll(async () => {
+  await browser?.close();
+  served?.process.kill();
+  await installation?.stop();
+});
+
+const open = (path: string, more?: PageOptions) =>
+  openPage(browser, { url: served.url, token: TOKEN, path }, more);
+
+/** As `agents workflows` prints it, of the instance once it is in that state. */
+const workflows = async (className: string, name: string): Promise<Workflows> => {
+  const { code, out, err } = await installation.agents("workflows", className, name, "--json");
+  expect([code, err]).toEqual([0, ""]);
+  return JSON.parse(out) as Workflows;
+};
+const untilStatus = (id: string, status: string): Promise<Workflows> =>
+  pollUntil(`${id} is ${status}`, async () => {
+    const { code, out, err } = await installation.agents("workflows", "TripWorkflow", id, "--json");
+    const found = code === 0 ? (JSON.parse(out) as Workflows) : undefined;
+    const seen = found?.run;
+    const isThere = seen?.status === status && seen.steps.length >= 4;
+    return isThere ? { done: true, value: found! } : { done: false, saw: seen ?? err };
+  });
+
+describe("a workflow in the console", () => {
+  it("is a graph: branches beside each other, what it waits for, and then what was undone, live", async () => {
+    await call("ann", "start", "trip-1");
+    await untilStatus("trip-1", "waiting");
+    const { page, broken } = await open("agents/TripAgent/ann/workflows");
+    const started = page.getByRole("region", { name: "Started workflows" });
+    await started.getByText('{"party":2}').waitFor();
+    await started.getByRole("link", { name: "TRIP_WORKFLOW trip-1" }).click();
+    expect(page.url()).toBe(`${served.url}/#/agents/TripWorkflow/trip-1/workflows`);
+    const step = (name: string) => page.getByRole("region", { name: "Steps" }).getByRole("listitem").filter({ has: page.getByRole("heading", { name }) }); // prettier-ignore
+    await step("the money").getByText("waiting").waitFor();
+    const [flight, hotel, money] = await Promise.all(["book flight", "book hotel", "the money"].map((name) => step(name).boundingBox())); // prettier-ignore
+    expect(flight!.y).toBe(hotel!.y);
+    expect(hotel!.x).toBeGreaterThan(flight!.x + flight!.width - 1);
+    expect(money!.y).toBeGreaterThan(flight!.y + flight!.height - 1);
+    expect(await step("book hotel").textContent()).toContain("At the same time as book flight");
+    expect(await step("book flight").innerText()).toMatch(/done, .*turn \d+\s*"flight to Lisbon"/s);
+
+    await call("ann", "pay", "trip-1");
+    await step("book flight").getByText("flights are not refunded").waitFor();
+    await step("send tickets").getByText("no paper").waitFor();
+    await step("book hotel").getByText(/^undo done/).waitFor(); // prettier-ignore
+    await page.getByText(/no paper \(undone: book hotel; the undo of book flight failed/).waitFor();
+    await page.setViewportSize({ width: 1_000, height: 620 });
+    await shootScreen(page, "workflow");
+    // Each step has a link to the turn that stored it.
+    await step("book hotel").getByRole("link").first().click();
+    const rows = page.getByRole("region", { name: "Changes of rows" });
+    await rows.getByText("1:book hotel").first().waitFor();
+    expect(broken).toEqual([]);
+    await page.close();
+  });
+
+  it("is shown by the command line as the console shows it", async () => {
+    await call("bob", "start", "trip-2");
+    const { run } = await untilStatus("trip-2", "waiting");
+    expect(run).toMatchObject({
+      workflow: "TRIP_WORKFLOW",
+      agent: ["TripAgent", "bob"],
+      counts: { steps: 4, done: 3, failed: 0, undone: 0 },
+    });
+    expect(run!.steps.map(({ name, lane, state }) => [name, lane, state])).toEqual([
+      ["book flight", 0, "done"],
+      ["book hotel", 1, "done"],
+      ["cool off", 2, "done"],
+      ["the money", 0, "waiting"],
+    ]);
+    const people = await installation.agents("workflows", "trip-workflow", "trip-2");
+    expect(people.out).toMatch(/^TripWorkflow\/trip-2 {2}waiting {2}started \S+, by TripAgent\/bob as TRIP_WORKFLOW$/m); // prettier-ignore
+    expect(people.out).toMatch(/^ {3}2 {4}do book hotel {2}done, \d+ ms, turns? \d+/m);
+    expect(people.out).toMatch(/waitForEvent the money for paid {2}waiting, until \S+, turn \d+$/m);
+    const { started, startedTotal } = await workflows("TripAgent", "bob");
+    expect([startedTotal, started[0]]).toMatchObject([1, { class: "TripWorkflow", workflowId: "trip-2" }]); // prettier-ignore
+    // As of its beginning, none had begun.
+    const { code, out } = await installation.agents("workflows", "TripWorkflow", "trip-2", "--json", "--at", String(run!.steps[0]!.began!.seq - 1)); // prettier-ignore
+    expect([code, (JSON.parse(out) as Workflows).run?.steps]).toEqual([0, []]);
+    const wrong = await installation.agents("workflows", "TripAgent", "bob", "--cursor", "x");
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("Invalid pagination cursor")]); // prettier-ignore
+  });
+
+  it("of 2,000 steps is shown by the page, the last ones first, each page with a link", async () => {
+    await call("long", "steps", 2_000);
+    const { page, broken } = await open("agents/TripAgent/long/workflows");
+    const steps = page.getByRole("region", { name: "Steps" }).getByRole("listitem");
+    await steps.filter({ hasText: "call 2000" }).waitFor();
+    expect(await steps.count()).toBe(100);
+    await page.getByRole("link", { name: "Earlier steps" }).click();
+    await steps.filter({ hasText: "call 1900" }).waitFor();
+    expect(await steps.count()).toBe(100);
+    expect(page.url()).toBe(`${served.url}/#/agents/TripAgent/long/workflows?to=1900`);
+    // Every tenth runs beside the one before it.
+    const boxes = await Promise.all([98, 99].map((n) => steps.nth(n).boundingBox()));
+    expect(boxes[1]!.y).toBe(boxes[0]!.y);
+    await page.getByRole("link", { name: "Later steps" }).click();
+    await steps.filter({ hasText: "call 2000" }).waitFor();
+    expect(broken).toEqual([]);
+    await page.close();
+  });
+});
+
+it("meets WCAG AA in dark and light, and fits a phone", async () => {
+  const views = ["agents/TripAgent/ann/workflows", "agents/TripWorkflow/trip-1/workflows"];
+  expect(await faultsOf(browser, { url: served.url, token: TOKEN }, views)).toEqual([]);
+});
