@@ -26,7 +26,7 @@ const LONG = [
   "test/cli/{installation,backupRestore,backupChain,backupResume,exportImport}.test.ts",
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
-  "test/watchdog/holds.test.ts",
+  "test/watchdog/{holds,ends}.test.ts",
   "test/retention/{realTrim,kills}.test.ts",
   "test/system/followChanges.test.ts",
   "test/console/{console,hostile,path}.test.ts",

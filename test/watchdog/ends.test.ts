@@ -1,0 +1,80 @@
+/**
+ * Turns that end their process, and agents whose inputs keep doing so, as `holds.test.ts` has turns
+ * that hold it.
+ */
+import { describe, expect, test } from "vitest";
+import { pollUntil } from "../kit/poll.ts";
+import { TIMEOUT_MS, useHoldRig } from "./holdRig.ts";
+
+const rig = useHoldRig();
+const { send, linesOf, expectEnded, expectAlone, endsOf, deadOf, whileNeighboursWork } = rig;
+
+describe("an agent whose inputs keep ending processes", () => {
+  test(
+    "is quarantined: its webhooks are stored and answered 202, until it is released",
+    async () => {
+      for (const n of [1, 2, 3]) {
+        expect(await send("holder", "again", { how: "loop", n })).toBe(202);
+        await pollUntil(`input ${n} has ended a process`, () => endsOf("again") >= n, {
+          timeoutMs: TIMEOUT_MS,
+        });
+      }
+      await pollUntil(
+        "it is quarantined",
+        async () => {
+          const marked = await rig.installation.ports.quarantines.list();
+          return (
+            marked.some(({ id }) => id.name === "again") || { done: false, saw: rig.host.told() }
+          );
+        },
+        { timeoutMs: TIMEOUT_MS },
+      );
+      const listed = await rig.installation.agents("list", "--quarantined", "--json");
+      expect(listed.out).toMatch(/"again".*"kind":"kills".*holdingModule\.ts:\d+/);
+      const ends = endsOf("again");
+      expect(await send("holder", "again", { how: "mark" })).toBe(202);
+      expect((await fetch(`${rig.installation.gateway.url}/agents/holder/again`)).status).toBe(503);
+      expect(endsOf("again")).toBe(ends);
+      expect(await rig.installation.agents("release", "Holder", "nobody")).toMatchObject({
+        code: 3,
+      });
+      const released = await rig.installation.agents("release", "holder", "again");
+      expect(released.out).toContain("is released");
+      // Two are dead by their attempts, or will be: what waits runs again.
+      await pollUntil(
+        "it answers",
+        async () => (await fetch(`${rig.installation.gateway.url}/agents/holder/again`)).ok,
+        { timeoutMs: TIMEOUT_MS },
+      );
+      expectEnded(1);
+    },
+    TIMEOUT_MS * 2,
+  );
+});
+
+describe("a turn that ends its process", () => {
+  test.each([
+    ["exit", "process.exit()"],
+    ["abort", "process.abort()"],
+  ])(
+    "is named (%s); its input is dead, and the neighbours lose nothing",
+    async (how, text) => {
+      await whileNeighboursWork(how);
+      expect(linesOf(how, text)[0]).toMatchObject({ class: "Holder", turn: "webhook" });
+      expectAlone(how);
+      expect(await deadOf(how)).toContain(`an agent's code ended its process by ${text}`);
+    },
+    TIMEOUT_MS * 2,
+  );
+
+  test(
+    "without a word is found by its attempts; its input is dead, and the neighbours lose nothing",
+    async () => {
+      await whileNeighboursWork("crash");
+      expect(await deadOf("crash")).toContain(
+        "its attempts are exhausted, and the last one did not end",
+      );
+    },
+    TIMEOUT_MS * 2,
+  );
+});
