@@ -95,7 +95,8 @@ export function useHoldRig() {
   }
 
   /**
-   * Sends neighbours webhooks until an input that holds its process is dead; each has to apply once.
+   * Sends neighbours webhooks until an input that holds its process is dead. Each has to apply
+   * once.
    */
   async function whileNeighboursWork(how: string, route = "holder"): Promise<void> {
     const sent = new Map<string, number>();
