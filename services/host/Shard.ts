@@ -198,7 +198,8 @@ export class Shard {
       memoryInUse === undefined ? Infinity : idleLimitMs(memoryInUse());
     let idleMs = limitMs();
     for (const slot of this.slots.values()) {
-      await slices.yield();
+      const pause = slices.yield();
+      if (pause !== undefined) await pause;
       // Rule 2, before the loss is known: a host that was frozen would store an image of an agent
       // that may have been erased.
       if (!this.isHeld) return;
@@ -305,12 +306,6 @@ export class Shard {
     if (id.class === QUESTIONS.class) return { reply: { kind: "error", ...HIDDEN } };
     if (call.kind === "release") return this.slots.release(id);
     if (call.kind === "erase") this.slots.beforeErasure(id);
-    if (call.kind === "input") {
-      const full = refuseInput(this.services, id, this.slots.of(id).outstanding.size);
-      if (full !== undefined) return full;
-      // Rule 4.
-      if (this.consumer?.caughtUp !== true) return this.notHere();
-    }
     try {
       const blob = "blob" in call ? call.blob : undefined;
       // Callers may be gateways, which may not read what agents have stored.
@@ -318,7 +313,14 @@ export class Shard {
         throw new Error("a call refers to a blob that does not contain the body of a call");
       const whole = blob === undefined ? body : await blobs.get(blob);
       if (whole === undefined) throw new Error("the body of a call is gone");
-      const answer = await this.slots.of(id).call(call, whole);
+      const slot = this.slots.of(id);
+      if (call.kind === "input") {
+        const full = refuseInput(this.services, id, slot.outstanding.size);
+        if (full !== undefined) return full;
+        // Rule 4.
+        if (this.consumer?.caughtUp !== true) return this.notHere();
+      }
+      const answer = await slot.call(call, whole);
       // The call is done, but the lease may be lost: the caller decides whether to ask the next
       // owner.
       const isOurs = this.isHeld || (await this.awaitIsHeld());
