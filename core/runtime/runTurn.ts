@@ -88,8 +88,7 @@ export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown
   if (agent.discarded) return;
   agent.busy++;
   const end = (): void => void agent.busy--;
-  const run = async (): Promise<unknown> => limited(agent, turn.rest, f);
   Promise.resolve()
-    .then(run)
+    .then(() => limited(agent, turn.rest, f))
     .then(end, (e: unknown) => agent.handleError(turn, e).finally(end));
 }
