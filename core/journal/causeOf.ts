@@ -16,27 +16,28 @@ export function causeOfEnvelope(
   seq: Sequence,
   attempt: number,
 ): Cause {
-  return {
+  // A hot path: field by field, without spreads.
+  const cause: { -readonly [K in keyof Cause]: Cause[K] } = {
     // An operator's redrive has the cause of the input that it puts back.
     kind: head.kind === "redrive" ? (head.job?.kind ?? "queue") : head.kind,
     id: head.key,
-    // 0: it is not in the inbox.
-    ...(seq === 0 ? {} : { seq }),
-    ...(head.redrive === undefined ? {} : { redrive: head.redrive }),
-    ...(attempt === 1 ? {} : { attempt }),
-    time: head.time,
-    ...(head.provider === undefined ? {} : { provider: head.provider }),
-    ...(head.route === undefined ? {} : { route: head.route }),
-    ...(head.verified === undefined ? {} : { verified: head.verified }),
-    ...(head.type === undefined ? {} : { type: head.type }),
-    ...(head.method === undefined ? {} : { method: head.method }),
-    ...(head.url === undefined ? {} : { url: REDACTION.url(head.url) }),
-    ...(head.headers === undefined ? {} : { headers: REDACTION.record(head.headers) }),
-    ...(head.entity === undefined ? {} : { entity: head.entity }),
-    ...(head.delivery === undefined ? {} : { delivery: head.delivery }),
-    ...(head.traceparent === undefined ? {} : { traceparent: head.traceparent }),
-    ...storedBody(body),
   };
+  // 0: it is not in the inbox.
+  if (seq !== 0) cause.seq = seq;
+  if (head.redrive !== undefined) cause.redrive = head.redrive;
+  if (attempt !== 1) cause.attempt = attempt;
+  cause.time = head.time;
+  if (head.provider !== undefined) cause.provider = head.provider;
+  if (head.route !== undefined) cause.route = head.route;
+  if (head.verified !== undefined) cause.verified = head.verified;
+  if (head.type !== undefined) cause.type = head.type;
+  if (head.method !== undefined) cause.method = head.method;
+  if (head.url !== undefined) cause.url = REDACTION.url(head.url);
+  if (head.headers !== undefined) cause.headers = REDACTION.record(head.headers);
+  if (head.entity !== undefined) cause.entity = head.entity;
+  if (head.delivery !== undefined) cause.delivery = head.delivery;
+  if (head.traceparent !== undefined) cause.traceparent = head.traceparent;
+  return Object.assign(cause, storedBody(body));
 }
 
 /**
