@@ -5,7 +5,7 @@
  *
  * 1. `record` returns at once, and never throws. Records that can't be stored are dropped and
  *    counted.
- * 2. Refused requests can be sent by anybody at any rate. They are stored apart from the others, in
+ * 2. Anyone can send refused requests at any rate. They are stored apart from the others, in
  *    less space, and each process stores only some per second, so strangers can't displace other
  *    records.
  * 3. Records of one process are stored in order, in batches. A process that ends without notice
@@ -17,7 +17,7 @@
 import * as Context from "effect/Context";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 
-/** Rule 2. `refused`: answered by a gateway for a caller that it knows nothing of. */
+/** Rule 2. `refused`: answered by a gateway for an unauthenticated caller. */
 export const RECORD_KINDS = ["taken", "refused"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
@@ -27,7 +27,7 @@ export const kindOf = ({ status, agent, parts }: DeliveryRecord): RecordKind =>
 export interface DeliveryLogShape {
   /** Rule 1. */
   readonly record: (record: DeliveryRecord) => void;
-  /** Resolves when what was recorded so far is stored or dropped. */
+  /** Resolves when all records so far are stored or dropped. */
   readonly flush: () => Promise<void>;
   /** Records that this process has dropped. */
   readonly dropped: () => number;

@@ -13,9 +13,9 @@ const FLUSH_MS = 250;
 const BATCH_BYTES = 256 * 1024;
 /** Bytes of a usual record as JSON, without its variable texts. */
 const RECORD_BYTES = 300;
-/** Two seconds of a busy gateway: longer, and the broker is away. About 10 MB. */
+/** Two seconds of a busy gateway; after longer the broker is unavailable. About 10 MB. */
 const WAITING_MAX = 20_000;
-/** Texts that agents make (errors) are cut to so many UTF-16 units. */
+/** Texts of agents (errors) are cut to this many UTF-16 units. */
 const TEXT_MAX = 500;
 /** Refused requests that each process records. Past it one record counts the others. */
 const REFUSED_PER_SECOND = 20;
@@ -41,7 +41,7 @@ export class RecordBuffer {
   private cancelFlush: (() => void) | undefined;
   private refusedTokens = REFUSED_BURST;
   private refilledMs: number;
-  /** The last refused request without a record of its own, and how many there are. */
+  /** The last refused request without its own record, and their number. */
   private omitted: { record: DeliveryRecord; count: number } | undefined;
   private droppedCount = 0;
 
@@ -71,7 +71,7 @@ export class RecordBuffer {
     else this.flushLater();
   }
 
-  /** Resolves when what was recorded so far is stored or dropped. */
+  /** Resolves when all records so far are stored or dropped. */
   async flush(): Promise<void> {
     this.sendAll();
     await Promise.all(this.stores);

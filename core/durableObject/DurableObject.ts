@@ -24,7 +24,7 @@ export abstract class DurableObject<Env = Record<string, unknown>> {
   }
 }
 
-/** What an alarm's handler receives. */
+/** The argument of an alarm's handler. */
 export interface AlarmInfo {
   /** Whether an earlier attempt failed. */
   readonly isRetry: boolean;

@@ -5,7 +5,7 @@
  *    timer, another object. Calls of storage answer without such a wait, so what an event does
  *    between two waits is not mixed with another event's: `get`, add, `put` counts every call.
  * 2. While something holds events back (`blockConcurrencyWhile`, an asynchronous transaction), none
- *    begins. Those that run go on.
+ *    begins. Running ones continue.
  * 3. Events begin in the order in which they came.
  *
  * Turns of agents interleave at every await; objects have this order in addition.
@@ -15,7 +15,7 @@ import type { TimeShape } from "../time/Time.ts";
 export class EventOrder {
   readonly #time: Pick<TimeShape, "after">;
   readonly #waiting: Array<() => void> = [];
-  /** An event runs that has not waited yet, or the next is being told to begin. */
+  /** A running event has not waited yet, or the next is about to begin. */
   #busy = false;
   #holds = 0;
 

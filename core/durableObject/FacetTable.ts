@@ -20,7 +20,7 @@ export class FacetTable {
     this.facets = new SubAgentTable(runtime, FACETS, ", deleted INTEGER NOT NULL DEFAULT 0");
   }
 
-  /** To be ended before it is used again, whoever does that. */
+  /** It must be ended before it is used again. */
   markDeleted(className: string, name: string): void {
     this.runtime.query(`UPDATE ${FACETS} SET deleted = 1 WHERE class = ? AND name = ?`, [
       className,

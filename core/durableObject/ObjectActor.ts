@@ -46,7 +46,7 @@ const HANDLERS: ReadonlySet<string> = new Set<keyof ObjectHandlers>([
 
 const { mode, listeners } = ObjectSocket.internals;
 
-/** What an upgrade request led to: the accepted socket, or the answer that refuses it. */
+/** The result of an upgrade request: the accepted socket, or the refusing answer. */
 export type Upgraded = { readonly socket: ObjectSocket } | { readonly response: Response };
 
 export abstract class ObjectActor extends Agent {

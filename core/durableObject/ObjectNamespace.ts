@@ -26,7 +26,7 @@ export class ObjectNamespace<A = unknown> extends AgentNamespace<A> {
     return shown(uniqueObjectId(this.className, toBase64Url(bytes)));
   }
 
-  /** The id with this text. Throws `TypeError` for a text that is no id of this class. */
+  /** The id with this text. Throws `TypeError` for a text that is not an id of this class. */
   idFromString(text: string): AgentInstanceId {
     return shown(parseObjectId(this.className, text));
   }

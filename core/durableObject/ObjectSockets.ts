@@ -6,7 +6,7 @@
  *    may compare sockets and keep them as keys.
  * 2. A socket of `accept()` has its listeners in memory, and keeps its object there. A socket
  *    without listeners is closed with 1012, because its object was started again.
- * 3. The automatic answer is stored: it is there before the object's constructor has run again.
+ * 3. The automatic answer is stored: it applies before the object's constructor has run again.
  * 4. A socket is one of the object's from `accept` on, while its `fetch` still runs: others that
  *    the object calls meanwhile may call back to send to it. One that no `fetch` returned is
  *    forgotten when none runs any more.

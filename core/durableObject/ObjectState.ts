@@ -56,7 +56,7 @@ export class ObjectState {
     this.storage = new ObjectStorage({ runtime, events, alarms });
   }
 
-  /** Objects below this one, each with a storage of its own. */
+  /** Objects below this one, each with its own storage. */
   get facets(): ObjectFacets {
     return (this.#facets ??= new ObjectFacets({
       id: this.id,
@@ -109,7 +109,7 @@ export class ObjectState {
     this.#runtime.waitUntil(block.catch(() => undefined));
     if (!this.#started) {
       this.#blocks = Promise.all([this.#blocks, block]);
-      // After a constructor that throws, nobody waits for it.
+      // After a constructor that throws, it is not awaited.
       this.#blocks.catch(() => undefined);
     }
     return block;
@@ -155,11 +155,11 @@ export class ObjectState {
   getWebSocketAutoResponseTimestamp(socket: ObjectSocket): Date | null {
     return this.#sockets.answeredAt(socket);
   }
-  /** Kept and not used: an event may take what a turn may (`turnSeconds`). */
+  /** Stored and not used: the limit of an event is that of a turn (`turnSeconds`). */
   setHibernatableWebSocketEventTimeout(timeoutMs?: number): void {
     this.#timeoutMs = timeoutMs ?? null;
   }
-  /** What was set; null without it. */
+  /** The value that was set, or null. */
   getHibernatableWebSocketEventTimeout(): number | null {
     return this.#timeoutMs;
   }

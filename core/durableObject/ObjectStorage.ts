@@ -78,7 +78,7 @@ export class ObjectStorage extends AgentStorage {
     }
   }
 
-  /** Deletes every key, every table and the alarm. The object itself goes on. */
+  /** Deletes every key, every table and the alarm. The object itself continues. */
   async deleteAll(): Promise<void> {
     const { runtime, alarms } = this.#parts;
     alarms.set(null);

@@ -21,6 +21,6 @@ export interface AgentInput extends InputHandle {
   /** Throws `CorruptFrame` or `UnknownVersion`. */
   read(data: Uint8Array): InboxEnvelope;
   answer(reply: InboxHead["reply"], response: ResponseParts, end?: InputEnd): void;
-  /** The input does not run here: it comes again from where it lies, or its gateway stores it. */
+  /** The input does not run here: it is delivered again, or its gateway stores it. */
   leave(): void;
 }

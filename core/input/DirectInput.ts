@@ -3,7 +3,7 @@
  * succeeds, the turn's own event is all that is ever stored of it, and the broker's answer to that
  * event is the only one that the caller waits for.
  *
- * 1. Nobody was told that the input is accepted. Whatever happens to this host, the gateway still
+ * 1. The input is not acknowledged as accepted. Whatever happens to this host, the gateway still
  *    has the input, and stores it unless it receives `done` or `stored` in time. The agent may have
  *    run it by then: the input's key shows that, as for any repeated input.
  * 2. Nothing unfinished is journaled: before an event records the input as begun and not done, the
@@ -84,7 +84,7 @@ export class DirectInput implements AgentInput, UnstoredInput {
   }
 }
 
-/** Share of a gateway's wait. The rest is for answers on their way, and for clocks that differ. */
+/** Share of a gateway's wait. The rest covers answers in flight and clock differences. */
 const REPORTS_WITHIN = 0.5;
 
 /**

@@ -30,7 +30,7 @@ export interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
   readonly suspects: Pick<Suspects, "announceInput">;
 }
 
-/** What an agent's owner knows of the inputs that wait when the agent wakes. */
+/** The owner's knowledge of the inputs that wait when the agent wakes. */
 export interface Trust {
   /** An input just made the agent leave memory, or ended its process: all are in doubt. */
   readonly suspicious?: boolean;
@@ -84,7 +84,7 @@ export class InputDoubts {
     return announced;
   }
 
-  /** The input with this key has ended, and what it did is stored. */
+  /** The input with this key has ended, and its effects are stored. */
   over(key: string): void {
     if (this.alone === key) this.alone = undefined;
   }

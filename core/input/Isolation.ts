@@ -44,7 +44,7 @@ export interface AgentKey {
   readonly name: string;
 }
 
-/** Who owns the agent's shard, in whose name its process writes. */
+/** The owner of the agent's shard, in whose name its process writes. */
 export interface IsolatedOwner {
   readonly epoch: Epoch;
   /** Its id in events. */

@@ -34,7 +34,7 @@ import { messageOf } from "../errors/thrown.ts";
 const TURNS_MAX = 256;
 /** Inputs of one agent held with their bytes while they wait. */
 const HELD_MAX = 64;
-/** An input that could not be read (the broker is away) is asked for again after this. */
+/** An input that could not be read (the broker is unavailable) is requested again after this. */
 const REREAD_MS = 1000;
 
 /** The agent whose inputs these are. */
@@ -166,7 +166,8 @@ export class Mailbox {
         }
       }
     } catch (error) {
-      // The broker is away or the agent was discarded: the input stays stored and comes again.
+      // The broker is unavailable or the agent was discarded: the input stays stored and is
+      // delivered again.
       if (!this.agent.discarded && this.waiting[0] === input) {
         this.agent.log.warn("an input could not be read again; it will be redelivered", {
           seq: input.seq,

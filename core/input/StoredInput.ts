@@ -36,7 +36,7 @@ export class StoredInput implements AgentInput {
     return decodeEnvelope(data);
   }
 
-  /** Does nothing when nobody waits for it. */
+  /** Does nothing without a waiting caller. */
   answer(reply: InboxHead["reply"], response: ResponseParts, end?: InputEnd): void {
     if (reply === undefined) return;
     const { status, headers, body } = response;

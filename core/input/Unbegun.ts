@@ -6,7 +6,7 @@
  *
  * 1. An attempt that begins is forgotten here first: one that kills its host, or makes it lose its
  *    lease, counts.
- * 2. A process that dies forgets everything, and another host knows nothing of it: those attempts
+ * 2. A dead process forgets this, and another host does not know it: those attempts
  *    count like runs with an unknown end.
  * 3. An entry is valid only if it matches the journal's last word on the key. If somebody began it
  *    since, that counts.
@@ -15,7 +15,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 
-/** What is known of the process that ended while an attempt of an input ran. */
+/** The known facts of a process that ended while an attempt of an input ran. */
 export interface LastEnding {
   /** E.g. `its turn held …, in agents.ts:7:3`. */
   readonly reason: string;
@@ -56,7 +56,7 @@ export class Unbegun {
     return this.endings.any;
   }
 
-  /** The number of the last attempt of which it is known that it ended its process; 0: none. */
+  /** The number of the last attempt that is known to have ended its process; 0: none. */
   endedAt(id: AgentId, key: string): number {
     return this.endings.any ? (this.endings.of(id, key)?.attempt ?? 0) : 0;
   }

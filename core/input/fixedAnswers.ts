@@ -8,7 +8,7 @@ const PLAIN = [["content-type", "text/plain;charset=UTF-8"]] as const;
 export const REPEATED: ResponseParts = { status: 200, headers: PLAIN, body: "OK" };
 /** The input is another entity's than the agent's own. */
 export const REFUSED: ResponseParts = { headers: PLAIN, ...ENTITY_CONFLICT };
-/** What a caller sees of an error: no stack, no message (`protocol.md`: never leaked). */
+/** The caller's view of an error: no stack, no message (`protocol.md`: never leaked). */
 export const INTERNAL_ERROR: ResponseParts = {
   status: 500,
   headers: PLAIN,

@@ -1,6 +1,6 @@
 /**
  * Puts a job from the dead letters back in its place: at the end of its queue, or as a schedule
- * that is due now. The redrive is a turn of its own, whose input is the operator's. The job then
+ * that is due now. The redrive is a separate turn, whose input is the operator's. The job then
  * runs, retries and dies like any other of its kind. `Mailbox` runs it.
  */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";

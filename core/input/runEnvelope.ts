@@ -10,7 +10,7 @@ import { runWebhook, type WebhookAgent } from "./runWebhook.ts";
 import { runWorkflowSignal, type SignalReceiver } from "./runWorkflowSignal.ts";
 import type { Turn } from "../turn/Turn.ts";
 
-/** Nobody waits for this answer. */
+/** The answer has no caller. */
 const NO_CONTENT: ResponseParts = { status: 204, headers: [], body: "" };
 
 /** The agent that inputs of every kind run on. */

@@ -3,7 +3,7 @@
  * forward) wait in the agent's mail lane and leave after this turn is stored.
  *
  * SMTP was answered when the message was stored. `setReject` therefore notifies the sender by a
- * message of its own, where such a message is allowed.
+ * separate message, where such a message is allowed.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
@@ -59,7 +59,7 @@ function tellRejected(agent: MailAgent, email: AgentEmail, reason: string): void
     if (draft !== undefined) agent.mail.send(draft);
     agent.log.info("a mail was rejected", { from, to, reason, told: draft !== undefined });
   } catch (error) {
-    // Without a relay or a valid address nobody can be notified; the message itself was handled.
+    // Without a relay or a valid address no notice can be sent; the message itself was handled.
     agent.log.warn("a mail was rejected, but its sender can't be notified", {
       from,
       to,

@@ -13,7 +13,7 @@ export interface CurrentWebhook {
   readonly route: string | undefined;
   /** The verifier's provider, e.g. `github`. */
   readonly provider: string;
-  /** False: its route is `unsigned()`, so anybody may have sent it. */
+  /** False: its route is `unsigned()`, so anyone may have sent it. */
   readonly verified: boolean;
   /** The provider's id for the event; undefined where it sends none. */
   readonly deliveryId: string | undefined;

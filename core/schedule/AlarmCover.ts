@@ -1,6 +1,6 @@
 /**
- * Keeps the broker's timer for what is due first (`planAlarms`), and acks the deliveries of timers
- * that fired. `Scheduler` owns the rows, tells it of each change, and runs what is due.
+ * Keeps the broker's timer for the first due schedule (`planAlarms`), and acks the deliveries of
+ * timers that fired. `Scheduler` owns the rows, tells it of each change, and runs what is due.
  *
  * 1. **Cover.** Whenever rows are stored, something that the broker keeps comes at or before the
  *    first due time: a pending timer, or a timer that fired and whose delivery is not acked. A

@@ -7,9 +7,7 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 /** `scheduled`: at a time. `delayed`: once, after a delay. `cron`, `interval`: again and again. */
 export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
 
-/**
- * What a schedule does about instants that passed while nothing ran: only the last, each, or none.
- */
+/** Which missed instants a schedule makes up for: only the last, each, or none. */
 export type Misfire = (typeof MISFIRES)[number];
 const MISFIRES = ["latest", "all", "skip"] as const;
 
@@ -43,7 +41,7 @@ export interface ScheduleSettings<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;
   /**
-   * The same call again returns the schedule that is there. Default: true for cron and interval,
+   * A repeated call returns the existing schedule. Default: true for cron and interval,
    * else false.
    */
   readonly idempotent?: boolean;
@@ -86,7 +84,7 @@ export interface ScheduleCall {
 /** 30 days (`protocol.md` §0, limits). */
 export const INTERVAL_SECONDS_MAX = 2_592_000;
 
-/** Throws `TypeError` or `RangeError` that says what a schedule takes. */
+/** Throws `TypeError` or `RangeError` that names the allowed values. */
 export function readScheduleCall(args: ReadonlyArray<unknown>): ScheduleCall {
   const [first, second, third, fourth] = args;
   if (typeof first === "string" && typeof second === "object" && second !== null) {

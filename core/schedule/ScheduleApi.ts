@@ -84,7 +84,7 @@ export class ScheduleApi {
   }
 }
 
-/** The Unix time of a limit of `timeRange`. Throws `TypeError` for what is no time. */
+/** The Unix time of a limit of `timeRange`. Throws `TypeError` for an invalid time. */
 function secondsOf(limit: string, time: unknown): number | undefined {
   if (time === undefined) return undefined;
   if (!(time instanceof Date) || Number.isNaN(time.getTime()))

@@ -44,7 +44,7 @@ const COLUMNS =
 export interface ScheduleRow {
   readonly id: string;
   readonly callback: string;
-  /** JSON text; null when there is none. */
+  /** JSON text, or null. */
   readonly payload: string | null;
   readonly type: ScheduleType;
   readonly time: number | null;
@@ -223,7 +223,7 @@ export class ScheduleTable {
     this.remember(id, { ...row, ...change });
   }
 
-  /** Called before anybody else reads the table, or its pages are committed. */
+  /** Called before other code reads the table, and before its pages are committed. */
   showRunning(): void {
     for (const [id, startedMs] of this.unshown) {
       this.unshown.delete(id);

@@ -233,7 +233,7 @@ export class Scheduler {
     return { put, gone, del };
   }
 
-  /** If users' SQL made the table unreadable, the agent goes on with what it knows. */
+  /** If users' SQL made the table unreadable, the agent continues with the rows it knows. */
   private readTable(): ReadonlyArray<ScheduleRow> {
     try {
       const rows = this.table.all();

@@ -16,7 +16,7 @@ const MS_PER_SECOND = 1000;
 export interface HostedClassMetrics extends ClassMetrics {
   /** An append was refused by the journal's compare-and-set: a stale owner was fenced off. */
   readonly refusedAppend: () => void;
-  /** An agent was brought into memory by replaying so many events. */
+  /** An agent was activated by replaying that many events. */
   readonly activation: (events: number) => void;
   readonly hibernation: () => void;
   readonly snapshot: () => void;
@@ -37,7 +37,7 @@ export interface HostedClassMetrics extends ClassMetrics {
 }
 
 /**
- * What a webhook request's metrics have as labels: `route` is the declared path, and `class` is the
+ * The labels of a webhook request's metrics: `route` is the declared path, and `class` is the
  * first target's of a route with several.
  */
 export type MeasuredRoute = Pick<WebhookRoute, "path" | "agent"> & {
@@ -45,7 +45,7 @@ export type MeasuredRoute = Pick<WebhookRoute, "path" | "agent"> & {
 };
 
 export interface AgentMetrics {
-  /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
+  /** An unhandled error; `of`: the agent's class, undefined if it came from no agent. */
   readonly unhandledErrors: (of: string | undefined) => void;
   /** So much of a budget was spent by an agent of this class. */
   readonly budgetSpent: (agentClass: string, budget: string, amount: number) => void;
@@ -55,7 +55,7 @@ export interface AgentMetrics {
   readonly budgets: () => ReadonlyArray<BudgetSum>;
   /** Creates its series at 0, so that an alert sees the first count of each. */
   readonly ofClass: (name: string) => HostedClassMetrics;
-  /** These are read when somebody looks. */
+  /** These are read when metrics are collected. */
   readonly active: (agents: () => number) => void;
   /** How many agents of the host's shards are quarantined. */
   readonly quarantined: (agents: () => number) => void;
@@ -63,13 +63,13 @@ export interface AgentMetrics {
   readonly memoryInUse: (share: () => number) => void;
   readonly connections: (sockets: () => number) => void;
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
-  /** What a gateway or a host knows of the hosts' leases. */
+  /** The hosts' leases, as a gateway or a host knows them. */
   readonly shardsWithoutHost: (shards: () => number) => void;
   /** Delivery records that this process could not store. */
   readonly deliveryRecordsDropped: (records: () => number) => void;
   /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
   readonly durable: (isDurable: () => number) => void;
-  /** How long the broker takes to answer, in seconds; measured when somebody looks. */
+  /** The broker's response time in seconds; measured when metrics are collected. */
   readonly roundTrip: (seconds: () => Promise<number>) => void;
   /** A webhook request was answered, `seconds` after its head was in. */
   readonly webhooks: (route: MeasuredRoute, status: number, seconds: number) => void;
@@ -232,7 +232,7 @@ function webhooksOf(metrics: MetricsShape, { agent, path, verifier }: MeasuredRo
  */
 const NAMES_MAX = 100;
 
-/** The name itself of the first so many, `other` of the rest. */
+/** The names of the first ones, `other` for the rest. */
 function boundedNames(): (name: string) => string {
   const names = new Set<string>();
   return (name) => {

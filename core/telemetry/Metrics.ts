@@ -1,5 +1,5 @@
 /**
- * The metrics port: numbers for whoever operates the system. Plain functions, cheap enough for the
+ * The metrics port: numbers for operators. Plain functions, cheap enough for the
  * per-commit path: look an instrument up once, then only bump it.
  * `services/admin/PrometheusMetrics` keeps and prints them; `noMetrics` drops them. `AgentMetrics`
  * names the ones that the system has.
@@ -19,8 +19,9 @@ export interface MetricsShape {
    */
   readonly counter: (name: string, help: string, labels?: MetricLabels) => (by?: number) => void;
   /**
-   * A value that goes up and down, read when somebody looks. A read that throws, rejects or is slow
-   * leaves the series out of that look. Of two with one name and labels, the later one is read.
+   * A value that goes up and down, read when metrics are collected. A read that throws, rejects or
+   * is slow leaves the series out of that look. Of two with one name and labels, the later one is
+   * read.
    */
   readonly gaugeFrom: (
     name: string,
@@ -46,7 +47,7 @@ export class Metrics extends Context.Service<Metrics, MetricsShape>()(
 
 const ignore = (): void => {};
 
-/** Counts nothing: for tests and tools that nobody watches. */
+/** Counts nothing: for tests and tools. */
 export const noMetrics: MetricsShape = {
   counter: () => ignore,
   gaugeFrom: ignore,

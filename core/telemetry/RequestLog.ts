@@ -1,5 +1,5 @@
 /**
- * One line a request: what came, to whom it went, what became of it and how long that took.
+ * One line a request: the request, its target, its outcome and its duration.
  * Gateways write a line for each webhook, HTTP request and socket; hosts write one for each run
  * that no request waits for (jobs, stored inputs) and for each run that failed.
  *
@@ -12,7 +12,7 @@ import type { TimeShape } from "../time/Time.ts";
 import { TEXT, type LogShape } from "./Log.ts";
 import { oneLine } from "./printable.ts";
 
-/** `failed`: only what was refused or failed. */
+/** `failed`: only refused and failed requests. */
 export const REQUEST_LINES = ["all", "failed", "none"] as const;
 export type RequestLines = (typeof REQUEST_LINES)[number];
 
@@ -20,7 +20,7 @@ export interface RequestLine {
   /** For example `POST /webhooks/github`, `schedule remind`. Never with a query. */
   readonly what: string;
   readonly agent?: AgentId | undefined;
-  /** The HTTP status, or a word for it where there is none. */
+  /** The HTTP status, or a word in its place. */
   readonly status: number | string;
   readonly ms?: number | undefined;
   /** Journal sequence of the event that it led to. */
@@ -103,7 +103,7 @@ export const severityOf = (status: number): Severity =>
 const defined = (fields: object): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
-/** As people read it: the columns that a request has, and then what is known beyond them. */
+/** For people: the columns of a request, then its other fields. */
 function textOf(line: RequestLine): string {
   const { agent, attempt, attempts, nextInMs } = line;
   const run = attempt === undefined ? "" : `attempt ${attempt}`;

@@ -15,7 +15,7 @@ export interface Span {
   /** What the span's children are given. */
   readonly traceparent: string;
   readonly set: (attributes: SpanAttributes) => void;
-  /** Ends the span. `error`: what it failed with. Called once. */
+  /** Ends the span, with its error, if any. Called once. */
   readonly end: (error?: unknown) => void;
   /** Runs `f` with the span as OpenTelemetry's active one, for instrumented code. */
   readonly run: <A>(f: () => A) => A;

@@ -97,7 +97,7 @@ export const costOf = ({ turns, turnMs, commits, bytes, stalls, stallMs }: Cost)
   stallMs,
 });
 
-/** What all agents of a class spent of their budgets of one name, and what was refused. */
+/** The spending of all agents of a class on budgets of one name, and the refusals. */
 export interface BudgetSum {
   readonly class: string;
   readonly budget: string;

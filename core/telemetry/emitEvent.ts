@@ -1,6 +1,6 @@
 /**
- * Hands one observability event to whoever the agent has for it; what that throws is a line in the
- * log.
+ * Passes one observability event to the agent's observability; an error that it throws is a line in
+ * the log.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { messageOf } from "../errors/thrown.ts";

@@ -2,7 +2,7 @@
  * Ends the wait for turns that do not settle: one list of the turns that run on a host, by their
  * limit. JavaScript can't stop code that waits, so a turn is given up:
  *
- * 1. Whoever waits for it receives `TurnTimedOut`, as if its code had thrown that: its attempt is
+ * 1. Its caller receives `TurnTimedOut`, as if its code had thrown that: its attempt is
  *    counted, `onError` runs, a caller is answered.
  * 2. Its signal aborts (`Turn.abort`).
  * 3. From then on its code can't write: writes are refused with the same error (`Turn.givenUp`), so
@@ -17,7 +17,7 @@ import type { AgentTurns } from "./AgentTurns.ts";
 import type { AmbientShape } from "./Ambient.ts";
 import type { Turn } from "./Turn.ts";
 
-/** What is known of the agent that a turn runs on. */
+/** The agent that a turn runs on, as far as it is needed. */
 export interface LimitedAgent extends Pick<AgentTurns, "log"> {
   readonly image: Pick<AgentTurns, "id">;
   readonly ambient: Pick<AmbientShape, "run">;

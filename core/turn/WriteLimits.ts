@@ -5,7 +5,7 @@
  *
  * 1. The journal's rate refuses turns that answer a caller or a client. Webhooks, mail, jobs and
  *    schedules are counted, and not refused: they are stored already, and would only come again.
- * 2. Live only: replay takes what is stored, whatever the limits are by then. An agent that is
+ * 2. Live only: replay accepts everything stored, whatever the limits are now. An agent that is
  *    activated has a whole minute's worth.
  * 3. A class sets its own; a host's are the most that any class gets.
  *
@@ -75,7 +75,7 @@ export class WriteLimits {
     this.atMs = time.monotonicMs();
   }
 
-  /** An event of so many bytes is stored. */
+  /** Called when an event is stored, with its bytes. */
   committed(bytes: number): void {
     this.refill();
     this.left -= bytes;

@@ -5,7 +5,8 @@
  *
  * 1. Everything in it goes into one event, or into none (I4).
  * 2. Triggers of schedules and queue items are stored before the event (`CommitTriggers`).
- * 3. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
+ * 3. An input that an event leaves begun and not done is stored in the inbox before the event
+ *    (`DirectInput`).
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { AppendResult } from "../journal/Journal.ts";
@@ -21,8 +22,8 @@ import type { Turn } from "./Turn.ts";
 export interface CommitterHost extends JournalOwner {
   readonly database: AgentDatabase;
   /**
-   * What the agent's schedules and queue owe the broker with the next event, which is that of
-   * `turns`; read just before it.
+   * The triggers that the agent's schedules and queue need at the broker with the next event, which
+   * is that of `turns`; read just before it.
    */
   readonly takeTriggers: (turns: ReadonlySet<Turn>) => CommitTriggers | undefined;
   /**

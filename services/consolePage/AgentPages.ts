@@ -21,14 +21,14 @@ const REST_FACTOR = 9;
 const AGAIN_MS = 1_000;
 
 export interface AgentPagesParts {
-  /** As somebody has typed it; empty: all. */
+  /** As typed; empty: all. */
   readonly filter: { readonly class: string; readonly text: string };
   /** Resolves to the first `PAGE` agents after one. `fresh`: as they are now. */
   readonly ask: (
     wanted: { readonly after: AgentName | undefined; readonly fresh: boolean },
     signal: AbortSignal,
   ) => Promise<ReadonlyArray<ListedAgent>>;
-  /** Called when what is shown has changed. */
+  /** Called when the list has changed. */
   readonly onChange: () => void;
   readonly time: Pick<TimeShape, "monotonicMs" | "after">;
 }
@@ -36,7 +36,7 @@ export interface AgentPagesParts {
 export class AgentPages {
   /** Undefined until the first answer. */
   list: ReadonlyArray<ListedAgent> | undefined;
-  /** There are no agents after those shown. */
+  /** The list ends with the agents shown. */
   isAll = false;
   /** Why the last question has no answer. */
   error: string | undefined;
@@ -111,7 +111,7 @@ export class AgentPages {
     const start = isMore ? list.length : Math.floor(placeOf(list, oldest) / PAGE) * PAGE;
     const after = list[start - 1];
     const end = list[start + PAGE - 1];
-    // Rule 3: what is marked from now on has come after the question.
+    // Rule 3: marks from now on are newer than the question.
     const answered = this.unmark((place) => isIn(place, after, end));
     this.wantsMore = false;
     this.asking = true;
@@ -123,7 +123,7 @@ export class AgentPages {
       this.error = undefined;
       this.show(after, page);
       const last = page.length < PAGE ? undefined : page.at(-1);
-      // New agents have pushed the end of what was asked for into the next page.
+      // New agents have moved the end of the requested page into the next one.
       if (end !== undefined && !isIn(end, after, last)) this.mark(end);
     } catch (error) {
       this.error = error instanceof Error ? error.message : String(error);

@@ -24,7 +24,7 @@ export function useToken(given: string | null): void {
   for (const watcher of watchers) watcher();
 }
 
-/** Takes the token out of the address bar, if it is there. */
+/** Removes the token from the address bar. */
 export function takeToken(): void {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given === null) return;
@@ -86,7 +86,7 @@ export async function followNews(
   }
 }
 
-/** A path under `/api` or in the page, with what is not empty of `given` as its query. */
+/** A path under `/api` or in the page, with the non-empty fields of `given` as its query. */
 export function withQuery(
   path: string,
   given: Readonly<Record<string, string | number | boolean | undefined>>,

@@ -7,7 +7,7 @@ import { useAsk } from "./hooks.ts";
 import { AgentLink, Answer, Table } from "./parts.tsx";
 import type { Row as Cost, Top } from "../cli/commands/top.ts";
 
-/** Between two measurements, of which each asks every shard twice. */
+/** Pause between two measurements, each of which asks every shard twice. */
 const PAUSE_MS = 5_000;
 const COLUMNS = ["Turns/s", "ms in turns/s", "Commits/s", "Bytes/s", "Stalls", "Stalled s"];
 

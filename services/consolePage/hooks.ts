@@ -57,7 +57,7 @@ export interface Asked<A> {
   readonly again: () => void;
 }
 
-/** A question is asked again after so many times as long as its last answer took. */
+/** The pause before a question is repeated, as a multiple of its last answer's time. */
 const REST_FACTOR = 9;
 
 /**
@@ -163,7 +163,7 @@ export function useNextPage<Page>(question: string, add: (page: Page) => void) {
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
-/** Passes each line of news to whoever asked for it. */
+/** Passes each line of news to its subscribers. */
 export const NewsContext = createContext<(watcher: (news: News) => void) => () => void>(
   () => () => undefined,
 );
@@ -197,7 +197,7 @@ export function useNewsCount(concerns: (news: News) => boolean): number {
   return count;
 }
 
-/** Between tries to hear news again. */
+/** Pause between two attempts to subscribe again. */
 const RETRY_MS = 2_000;
 
 /** Follows the news of `path`. `live`: the connection stands. */
@@ -209,7 +209,7 @@ export function useNewsStream(path: string) {
     const { signal } = ended;
     let lost = false;
     const pass = (news: News): void => {
-      // What happened meanwhile was not heard of.
+      // News were missed: every part counts as changed.
       const told = lost ? { ...news, agents: [], deliveries: [], overview: {} } : news;
       lost = false;
       for (const watcher of watchers.current) watcher(told);
@@ -222,7 +222,7 @@ export function useNewsStream(path: string) {
       while (!signal.aborted) {
         const tell = (news: News): void => {
           setLive(true);
-          // Nobody sees it: a tab in the background asks for nothing until it is looked at.
+          // A hidden tab asks for nothing until it is visible.
           if (document.hidden) lost = true;
           else pass(news);
         };

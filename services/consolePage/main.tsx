@@ -45,7 +45,7 @@ const View = ({ place }: { readonly place: Place }) => {
 const Opened = () => {
   const place = usePlace();
   const [view, className, name] = place.parts;
-  // One agent's page hears of that agent only: others may be busy.
+  // One agent's page subscribes to that agent only: others may be busy.
   const isOne = view === "agents" && name !== undefined;
   const { live, watch } = useNewsStream(withQuery("news", isOne ? { class: className, name } : {}));
   return (

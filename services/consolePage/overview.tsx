@@ -1,5 +1,5 @@
 /**
- * How the installation is: hosts, agents by class and what they cost, dead letters, and the last
+ * The installation's condition: hosts, agents by class and their cost, dead letters, and the last
  * deliveries.
  */
 import { withQuery } from "./api.ts";

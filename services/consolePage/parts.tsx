@@ -78,7 +78,7 @@ export interface TableRow {
   readonly cells: ReadonlyArray<ReactNode>;
 }
 
-/** Not drawn again for the same cells: whoever shows thousands of rows keeps them. */
+/** Not rendered again for the same cells: a table of thousands of rows keeps them. */
 const Row = memo(({ cells }: { readonly cells: ReadonlyArray<ReactNode> }) => (
   <tr>
     {cells.map((cell, n) => (
@@ -142,7 +142,7 @@ export const Differences = (props: {
   />
 );
 
-/** What is shown while an answer is awaited, and when it is an error. */
+/** Shown while an answer is pending, and for an error. */
 export const Answer = <A,>(props: {
   readonly of: Asked<A>;
   readonly children: (value: A) => ReactNode;
@@ -168,7 +168,7 @@ export const Status = ({ text }: { readonly text: string }) => (
   <span className={`status ${BAD.has(text) ? "bad" : GOOD.has(text) ? "good" : ""}`}>{text}</span>
 );
 
-/** A button that asks first, acts, and says what came of it. */
+/** A button that asks for confirmation, acts, and shows the result. */
 export const Act = (props: {
   readonly label: string;
   /** What will happen, for the person who decides. */
@@ -218,7 +218,7 @@ export const Act = (props: {
   );
 };
 
-/** A labelled field whose text is kept by whoever draws it. */
+/** A labelled field whose text the parent keeps. */
 export const Field = (props: {
   readonly label: string;
   readonly value: string;

@@ -8,7 +8,7 @@ import { go, useAsk, type Place } from "./hooks.ts";
 import { Answer, Field, Link, Problem, Table, Time, turnPath, Value, short } from "./parts.tsx";
 import { QueryForm, Rows, type Row } from "./query.tsx";
 
-/** What each part of an agent is drawn from. */
+/** The data of each part of an agent. */
 export interface Part {
   readonly agent: AgentName;
   /** Grows when the agent has new turns. */

@@ -6,7 +6,7 @@ import { AgentLink, Answer, Heading, Problem, Table } from "./parts.tsx";
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** `kept`: names the text that was typed. It is still there when somebody comes back. */
+/** `kept`: names the typed text, which stays when the user returns. */
 export const QueryForm = (props: {
   readonly kept: string;
   /** The statement in the address bar. */

@@ -1,6 +1,6 @@
 /**
  * The past on other code: the webhooks of one turn, or the last ones, on a module as it is now, and
- * what comes out otherwise. Nothing of it is stored or sent.
+ * what differs. Nothing is stored or sent.
  */
 import { useState } from "react";
 import { act, agentPath, withQuery, type AgentName } from "./api.ts";

@@ -1,4 +1,4 @@
-/** One turn: what began it, what it changed, and what could be made of it. */
+/** One turn: its cause, its changes, and the actions on it. */
 import { useState } from "react";
 import { act, agentPath, withQuery, type AgentName } from "./api.ts";
 import { Request } from "./deliveries.tsx";

@@ -62,7 +62,7 @@ export class AgentLog implements LogShape {
   }
 }
 
-/** What a line says of the turn that it was written in. */
+/** The fields of the turn in which a line was written. */
 function turnFields(turn: Turn | undefined): LogFields {
   if (turn === undefined) return {};
   const { kind, id: key, attempt, delivery, traceparent } = turn.cause;
@@ -87,7 +87,7 @@ function concealedValue(turn: Turn, value: unknown): unknown {
   try {
     return value === undefined ? value : JSON.parse(turn.conceal(JSON.stringify(value)));
   } catch {
-    // Without the hidden values it is no JSON, or it never was: none of it is shown.
+    // It is not JSON, or would not be without the hidden values: none of it is shown.
     return REDACTED;
   }
 }

@@ -142,7 +142,7 @@ export class AgentPorts
   get outlet(): AgentOutlet {
     return this;
   }
-  /** Made anew at each read, because few agents have jobs. */
+  /** Created at each read, because few agents have jobs. */
   get jobs(): SchedulerPorts {
     const { services } = this;
     const { inbox, timers, cron } = services;

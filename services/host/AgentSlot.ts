@@ -181,7 +181,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     return seq;
   }
 
-  /** For `agents restore`. Answers with the event's sequence; the agent wakes on what it was. */
+  /** For `agents restore`. Answers with the event's sequence; the agent wakes restored. */
   private async restore(
     { key, life }: SlotCall & { readonly kind: "restore" },
     body: Uint8Array,
@@ -192,7 +192,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       this.suspicious = false;
       return restoreAgent(this.context, this.id, { key, life, to });
     });
-    // What is due by the rows of then runs now, and sockets receive the state.
+    // Schedules that are due by the restored rows run now, and sockets receive the state.
     void this.starts.activate(undefined, true).then(
       ({ agent }) => agent.keeping.tellAgain(),
       () => undefined, // it handles its failure
@@ -374,7 +374,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {
-    // The destroyed agent answers it. A stored copy of a direct input has a handle of its own.
+    // The destroyed agent answers it. A stored copy of a direct input has its own handle.
     if (turn.cause.seq !== undefined && !turn.direct) this.outstanding.delete(turn.cause.seq);
     this.evict(agent);
     this.suspicious = false;

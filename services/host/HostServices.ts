@@ -76,7 +76,7 @@ export interface HostModule {
   readonly env: unknown;
   /** Tells this code from other code of the module. Absent: not known. */
   readonly version?: string | undefined;
-  /** Steps of past turns that are run again. Absent: there are none. */
+  /** Recorded steps, for past turns that are run again. Absent: none are. */
   readonly recorded?: RecordedSteps | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The slot of an agent that runs in a process of its own, because it has ended the process of
+ * The slot of an agent that runs in a separate process, because it has ended the process of
  * others: passes its inputs and calls there. Owned by `Shard` in the place of an `AgentSlot`.
  *
  * 1. The agent's writes are fenced by the shard's epoch as ever: the process appends with it, and a
@@ -44,7 +44,7 @@ import type {
 
 /** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
 const PASSED_MAX = 16;
-/** An input that could not be read (the broker is away) is asked for again after this. */
+/** An input that could not be read (the broker is unavailable) is requested again after this. */
 const REREAD_MS = 1_000;
 
 export class IsolatedSlot {
@@ -208,7 +208,7 @@ export class IsolatedSlot {
     this.counting = isUnderWay ? "again" : "once";
     while (!isUnderWay && this.counting !== "no" && !this.over) {
       this.counting = "once";
-      // The broker is away: gateways announce their sockets when it is back.
+      // The broker is unavailable: gateways announce their sockets when it is back.
       await this.context.takeCensus?.(this.id).catch(() => undefined);
       if (this.counting === "once") this.counting = "no";
     }

@@ -3,9 +3,9 @@
  * before it runs anything (`core/quarantine`). Owned by `Shard`, which has a `QuarantinedSlot` for
  * each of them that something arrives for.
  *
- * 1. A mark counts here from the moment it is made. It is stored in the background, again and again
- *    until that has worked: a host that takes over meanwhile only begins to count anew.
- * 2. An agent is released by new code, when its time is over, and by an operator.
+ * 1. A mark is in force here from the moment it is made. It is stored in the background, with
+ *    retries until that succeeds: a host that takes over meanwhile only starts its own count.
+ * 2. An agent is released by new code, by the end of its time, and by an operator.
  */
 import { addressKey, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { QuarantineMark } from "../../schemas/QuarantineMark.ts";
@@ -77,7 +77,7 @@ export class Quarantine {
     return mark;
   }
 
-  /** Stores what is not stored. Returns the agents whose quarantine is over since the last look. */
+  /** Stores unstored marks. Returns the agents whose quarantine has ended since the last call. */
   look(): ReadonlyArray<AgentId> {
     if (this.marked.size === 0) return [];
     const over: AgentId[] = [];

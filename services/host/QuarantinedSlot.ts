@@ -19,7 +19,7 @@ import type { Delivered } from "./slot/OutstandingInputs.ts";
 /** Seconds. A caller that asks again sooner than the quarantine ends costs nothing. */
 const RETRY_AFTER_MAX = 300;
 
-/** What a slot leaves to the one that takes its place. */
+/** The inputs and sockets that a slot leaves to its successor. */
 export interface LeftBehind {
   /** In stored order. */
   readonly inputs: Iterable<Delivered>;

@@ -98,7 +98,7 @@ export class Shard {
     return count;
   }
 
-  /** What an agent that is in memory has cost. */
+  /** The cost of an agent in memory. */
   meterOf(id: AgentId): Meter | undefined {
     return this.slots.find(id)?.agent?.parts.meter;
   }
@@ -157,7 +157,7 @@ export class Shard {
     for (const interrupt of this.interrupts.drain()) interrupt();
     this.slots.discard();
     this.largeAnswers.end();
-    // A failure here changes nothing: what is not acked is delivered to the next owner.
+    // A failure here has no effect: unacked inputs are delivered to the next owner.
     this.consumer?.stop().catch(() => undefined);
   }
 

@@ -64,8 +64,8 @@ export class Slots {
   }
 
   /**
-   * Drains the agents that stay busy, for at most `msMax`. The others go on, and so does one that
-   * is drained when something arrives for it.
+   * Drains the agents that stay busy, for at most `msMax`. The others continue, and so does one
+   * that is drained when something arrives for it.
    */
   async drainLong(slices: Pick<TimeSlices, "yield">, msMax: number): Promise<void> {
     const drained = [...this.all.values()].map(async (slot) => {

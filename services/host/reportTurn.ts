@@ -1,5 +1,5 @@
 /**
- * Passes the end of a run on to the request log, and that of a webhook to the delivery log. A
+ * Passes the end of a run to the request log, and that of a webhook to the delivery log. A
  * webhook that its gateway answers in time is not reported here (`InputRuns`).
  */
 import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";

@@ -3,7 +3,7 @@
  * this, `AgentSlot` takes the agent out of memory; after it, the agent wakes on what was put back.
  *
  * 1. The event is appended by compare-and-set behind the journal's end, under the owner's epoch.
- *    What is refused or unknown is asked again; a repetition finds the key done.
+ *    A refused or unknown attempt is repeated; a repetition finds the key done.
  * 2. An agent that was destroyed or erased since the command looked is not put back: nobody has
  *    seen what that would bring again.
  */

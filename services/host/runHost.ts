@@ -44,7 +44,7 @@ export interface RunHostOptions {
   readonly writeLimits?: WriteLimitOptions | undefined;
   /** As `HostConfig`. */
   readonly requestLines?: RequestLines | undefined;
-  /** What is known of processes of this machine that ended. Default: nothing. */
+  /** The known endings of processes on this machine. Default: none. */
   readonly endings?: LastEndings;
   /** As `HostServices`. */
   readonly memoryInUse?: () => number;

@@ -1,10 +1,10 @@
 /**
- * Serves one isolated agent in a process of its own: runs what the owner of its shard passes
+ * Serves one isolated agent in its own process: runs what the owner of its shard passes
  * (`IsolatedSlot`) in an ordinary `AgentSlot`. The process claims no shard and consumes no inbox.
  *
  * 1. Writes carry the owner's epoch and host id, so that a later owner's claim fences them off.
  * 2. Whether the lease is still held is checked by the owner, which answers the calls.
- * 3. What an owner of another epoch passes begins on a fresh slot.
+ * 3. Work from an owner of another epoch begins on a new slot.
  * 4. Where the agent's journal is damaged, everything is answered `condemned`: the owner
  *    quarantines the agent.
  */
@@ -41,7 +41,7 @@ class IsolatedAgent {
   private slot: AgentSlot | undefined;
   private epoch: Epoch | undefined;
   private lost = new AbortController();
-  /** Answers what was asked and is not answered yet. */
+  /** Answers all pending requests. */
   private readonly open = new Set<(reply: IsolatedReply) => void>();
   private cancelSweep = (): void => undefined;
 

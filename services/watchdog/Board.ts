@@ -25,13 +25,13 @@ export interface WatchedTurn extends NamedTurn {
   readonly limitMs: number;
 }
 
-/** Places of the numbers, and what they take. */
+/** Offsets and sizes of the numbers. */
 const PLACE = { beats: 0, limitMs: 1, textBytes: 2, debugged: 3, heapMb: 4, rssMb: 5 } as const;
 const HEAD_BYTES = Object.keys(PLACE).length * Int32Array.BYTES_PER_ELEMENT;
 /** Names and keys are at most some hundred characters each. */
 const TEXT_BYTES_MAX = 2_048;
 
-/** What is recorded of a turn's cause. */
+/** The recorded part of a turn's cause. */
 export interface EnteringCause {
   readonly kind: string;
   readonly id?: string;
@@ -57,7 +57,7 @@ export class Board {
     this.text = new Uint8Array(memory, HEAD_BYTES);
   }
 
-  /** `debugged`: somebody may stop the thread at a breakpoint for any time. */
+  /** `debugged`: a debugger may stop the thread at a breakpoint for any time. */
   beat(debugged: boolean, { heapMb, rssMb }: BeatMemory): void {
     this.numbers[PLACE.debugged] = debugged ? 1 : 0;
     this.numbers[PLACE.heapMb] = heapMb;

@@ -1,7 +1,7 @@
 /**
  * Remembers across the end of a process why it ended, for the input that was running: a small file
  * in a folder that the workers of one machine share. The watchdog writes it just before it ends the
- * process, and whoever finds the input without attempts left reads it, for the dead letter.
+ * process. The host that finds the input without attempts left reads it for the dead letter.
  *
  * A host of another machine does not have the file, and a process that was killed from outside
  * wrote none. The dead letter then says only that the last attempt did not end.
@@ -11,7 +11,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from "node:path";
 import type { LastEnding } from "../../core/input/Unbegun.ts";
 
-/** Attempts of one input are seconds apart. After this long nobody asks for an ending. */
+/** Attempts of one input are seconds apart. Older endings are not needed. */
 const KEPT_MS = 24 * 3600 * 1000;
 /** A reason is a sentence and a source line. */
 const TEXT_CHARS_MAX = 1_000;
@@ -37,7 +37,7 @@ export class Endings {
     try {
       for (const name of readdirSync(folder)) this.known.add(name);
     } catch {
-      // There is no folder yet.
+      // The folder does not exist yet.
     }
   }
 
@@ -64,7 +64,7 @@ export class Endings {
     }
   }
 
-  /** Undefined where none was noted. */
+  /** Undefined if none was recorded. */
   of(input: InputAgent, key: string): LastEnding | undefined {
     try {
       const text = readFileSync(this.fileOf(input, key), "utf8");
@@ -86,7 +86,7 @@ export class Endings {
     }
   }
 
-  /** Removes what nobody will ask for any more. Never throws. */
+  /** Removes endings that are no longer needed. Never throws. */
   forgetOld(nowMs: number): void {
     try {
       for (const name of readdirSync(this.folder)) {
@@ -94,7 +94,7 @@ export class Endings {
         if (nowMs - statSync(file).mtimeMs > KEPT_MS) rmSync(file, { force: true });
       }
     } catch {
-      // There is no folder yet, or another worker removed the file.
+      // The folder does not exist yet, or another worker removed the file.
     }
   }
 

@@ -1,11 +1,11 @@
 /**
- * What the watchdog's thread asks the main thread about code that the debugger has paused, what it
- * receives, and what it tells. `startWatchdog` answers.
+ * The questions of the watchdog's thread to the main thread about code that the debugger has
+ * paused, the answers, and its notifications. `startWatchdog` answers.
  */
 import type { WatchedTurn } from "./Board.ts";
 
 /**
- * The name of the answering function on `globalThis`. It is no symbol: where Node's own code is
+ * The name of the answering function on `globalThis`. It is not a symbol: where Node's own code is
  * paused, there may be no `Symbol`.
  */
 export const WHAT_RUNS = "turnkeep.whatRuns";

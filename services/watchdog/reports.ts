@@ -27,7 +27,7 @@ export interface Ending {
 export type WatchdogReport =
   { readonly beat: true; readonly held: boolean } | { readonly ending: Ending };
 
-/** Never throws: without a control process there is nobody to report to. */
+/** Never throws: without a control process there is no receiver. */
 export function report(what: WatchdogReport): void {
   try {
     writeSync(REPORTS_FD, JSON.stringify(what) + "\n");

@@ -43,7 +43,7 @@ export interface WatchdogOptions {
   readonly endings: string;
   /** The process may have this much memory, whatever holds it. */
   readonly rssBytesMax: number;
-  /** A control process reads what is reported (`reports`). */
+  /** A control process reads the reports (`reports`). */
   readonly reports: boolean;
   readonly onStall: (stall: Stall) => void;
 }

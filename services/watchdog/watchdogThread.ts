@@ -34,7 +34,7 @@ const STDERR = 2;
 const LOOK_MS = 50;
 /** Holds below this are ordinary work: a large JSON body, a collection of garbage. */
 const STALL_MS = 200;
-/** Rule 5: each look costs a pause of some 20 ms, and code that is compiled anew after it. */
+/** Rule 5: each look costs a pause of some 20 ms, and recompilation of code. */
 const STALL_QUIET_MS = 60_000;
 /** Rule 2: the debugger pauses JavaScript within some 20 ms, on a machine that is busy in more. */
 const PAUSE_MS_MAX = 1_500;
@@ -124,7 +124,7 @@ function lookAtMemory(nowMs: number): void {
   void endFull(judged.text);
 }
 
-/** Whoever has opened them may have done so long ago: no turn is blamed. */
+/** They may have been opened long ago, so no turn is blamed. */
 function endWithoutFiles(): void {
   write("error", "a process has run out of file descriptors, and is ended", {});
   noteEnding(undefined, "its process had run out of file descriptors", false);
@@ -165,7 +165,7 @@ async function mostSeen(): Promise<{
       seen.set(place, [...(seen.get(place) ?? []), code]);
       count++;
     }
-    // It goes on until it is ended, or can't be paused.
+    // It runs until it is ended, or can't be paused.
     if (code === undefined || (heldMs > 0 && code.turn !== undefined))
       return { code, exactly: code !== undefined };
     await new Promise((resolve) => setTimeout(resolve, LOOKS_EVERY_MS));
@@ -229,7 +229,7 @@ function fieldsOf(turn: WatchedTurn | undefined): Readonly<Record<string, unknow
 }
 
 /**
- * Pauses the main thread, asks what runs, and lets it go on. Undefined: it can't be paused. Where
+ * Pauses the main thread, asks what runs, and resumes it. Undefined: it can't be paused. Where
  * the pause meets code of no turn, or none of its author's, it steps to what follows.
  */
 async function sample(): Promise<PausedCode | undefined> {

@@ -1,5 +1,5 @@
 /**
- * The port `Isolation` in a worker: passes what is for isolated agents to the control process,
+ * The port `Isolation` in a worker: passes work of isolated agents to the control process,
  * which has their processes (`IsolationWard`). Fed by `workerLink`.
  */
 import type { AgentId } from "../../schemas/Address.ts";

@@ -1,15 +1,16 @@
 /**
  * The agents that run alone, in the control process: an agent whose turn has ended a worker is
- * isolated. Its next inputs run in a process of their own, where they harm nobody.
+ * isolated. Its next inputs run in a separate process, where they affect no other agent.
  *
  * 1. An isolated agent belongs to the worker that owns its shard, whichever that is: every worker
  *    knows of the agent, and the one with the latest epoch passes what arrives for it
  *    (`IsolatedSlot`). The ward starts the agent's process at the first of it.
  * 2. A process that ends answers what it had with `ended`. The next one starts after a pause that
  *    grows with each end.
- * 3. An agent that has harmed nobody for `CLEAN_MS`, and has nothing under way, returns to its
+ * 3. An agent that has ended no process for `CLEAN_MS`, and has no work in progress, returns to its
  *    worker. If it ends a worker again, it stays four times as long, and so on.
- * 4. When the worker ends, so do the processes of its agents: its successor passes everything anew.
+ * 4. When the worker ends, so do the processes of its agents: its successor passes everything
+ *    again.
  * 5. At most `PROCESSES_MAX` processes run. Agents beyond them wait.
  * 6. An agent that ends too many processes (`judgeEnds`) is condemned: what it is asked next is
  *    answered so, and the owner of its shard quarantines it. Only ends that are certainly the
@@ -73,12 +74,12 @@ interface Ward {
   /** Why the process is about to end, as its watchdog reported it. */
   ending: Ending | undefined;
   startsAtMs: number;
-  /** What was asked and not answered, by number: passed to the process when it serves. */
+  /** Unanswered requests, by number: passed to the process when it serves. */
   readonly asked: Map<number, Asked>;
   returning: boolean;
 }
 
-/** What is remembered of an agent beyond its time in isolation. */
+/** The facts of an agent that outlive its isolation. */
 interface Remembered {
   /** How often it has ended a worker. */
   times: number;
@@ -215,7 +216,7 @@ export class IsolationWard {
     for (const { process } of this.wards.values()) process?.kill();
   }
 
-  /** Rule 1. What an earlier owner had under way is the later one's to pass again. */
+  /** Rule 1. The later owner passes the earlier owner's work again. */
   private own(ward: Ward, owner: number, epoch: number): void {
     if (ward.owner !== owner) {
       const asked = [...ward.asked.values()];
@@ -302,7 +303,7 @@ export class IsolationWard {
     const memory = this.memoryOf(agent);
     const atMs = this.options.time.monotonicMs();
     const turn = ending?.turn;
-    // A call has no key, and each is an input of its own.
+    // A call has no key: each is a separate input.
     const input = turn === undefined ? "unknown" : (turn.key ?? `${turn.turn} ${++this.last}`);
     const { ends, over } = judgeEnds(memory.ends, { atMs, input });
     memory.ends = ends;

@@ -67,7 +67,7 @@ interface Customer extends LeaseWorker {
   watching: boolean;
 }
 
-/** What a process that ended has left for its successor. */
+/** The leases that an ended process has left for its successor. */
 interface Left {
   readonly held: Map<string, Held>;
   untilMs: number;
@@ -200,7 +200,7 @@ export class LeaseKeeper {
     await Promise.all([...left.held.values()].map(({ lease }) => leases.release(lease)));
   }
 
-  /** Renews what is late (rules 2 and 3), and releases what was kept for long enough. */
+  /** Renews late leases (rules 2 and 3), and releases those that were kept for long enough. */
   private look(): void {
     const { time, leases } = this.options;
     const nowMs = time.monotonicMs();
@@ -224,7 +224,7 @@ export class LeaseKeeper {
       if (result._tag === "Lost") forget(all, held);
       else held.renewedMs = Math.max(held.renewedMs, startMs);
     } catch {
-      // The broker is away. The worker learns that from its own renewal.
+      // The broker is unavailable. The worker notices that by its own renewal.
     } finally {
       held.renewing = false;
     }

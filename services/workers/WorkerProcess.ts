@@ -2,7 +2,7 @@
  * A worker as its control process sees it: the contract between `Workers`, `serveWorkers` and
  * `forkWorker`. The two talk over a channel (`messages`). A channel that closes is a control
  * process that has ended in any way, and requests a stop, too. What the watchdog of a worker
- * reports comes by a pipe of its own, since the worker's main thread may be held.
+ * reports arrives by a separate pipe, since the worker's main thread may be blocked.
  */
 import type { Serving, ToWorker } from "./messages.ts";
 import type { WatchdogReport } from "../watchdog/reports.ts";

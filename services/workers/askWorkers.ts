@@ -73,7 +73,7 @@ export async function askMetrics(states: States, own: string): Promise<string> {
     states.map(async (state, worker): Promise<LabelledMetrics[]> => {
       if (state._tag !== "Serving") return [];
       const answer = await ask(state.serving.admin, "/metrics");
-      // One worker is all there is: its series are those of the whole.
+      // The only worker: its series are those of the whole.
       const labels: Record<string, string> = states.length > 1 ? { worker: String(worker) } : {};
       return answer?.ok === true ? [{ labels, text: answer.text }] : [];
     }),

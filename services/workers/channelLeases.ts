@@ -75,7 +75,8 @@ export function channelLeases(
   return {
     ttlMs: own.ttlMs,
     list: own.list,
-    // A claim may be stored after its caller has given up. Nobody would renew it, or know of it.
+    // A claim may be stored after its caller has given up. It would then be neither renewed nor
+    // known.
     claim: (key, value) => ask<ClaimResult>({ ask: "claim", key, value }),
     supersede: (lease, value) => ask<ClaimResult>({ ask: "supersede", lease, value }),
     renew: (lease, value) => ask<RenewResult>({ ask: "renew", lease, value }, timeoutMs),

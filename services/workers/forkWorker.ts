@@ -9,7 +9,7 @@ import { reportReader, type WatchdogReport } from "../watchdog/reports.ts";
 import { readServing, type Serving } from "./messages.ts";
 import type { WorkerEnd, WorkerProcess } from "./WorkerProcess.ts";
 
-/** The only argument of a worker. Its channel says what it does. */
+/** The only argument of a worker. It receives its task over the channel. */
 export const WORKER = "worker";
 
 /** How long what a process has reported can be on its way when it has ended. */

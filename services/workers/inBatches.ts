@@ -1,6 +1,6 @@
 /**
- * Sends what comes within one run of code as one message: a host renews all of its leases at once,
- * and a message to another process costs more than what it says.
+ * Sends everything from one run of code as one message: a host renews all of its leases at once,
+ * and a message to another process costs more than its content.
  */
 export function inBatches<A>(send: (batch: ReadonlyArray<A>) => void): (item: A) => void {
   let batch: A[] = [];

@@ -1,7 +1,7 @@
 /**
- * What a control process and its workers send each other over their channel. A module's code can
- * send anything there, too: whoever receives a message reads it with the functions below, and
- * ignores what is none of these.
+ * The messages between a control process and its workers over their channel. A module's code can
+ * send anything there, too, so a receiver reads messages with the functions below and ignores all
+ * others.
  */
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import type {
@@ -12,7 +12,7 @@ import type {
 } from "../../core/input/Isolation.ts";
 import type { Recording } from "./Recordings.ts";
 
-/** What a worker begins with. It has imported its code by then, and waits for this. */
+/** The first message to a worker. It has imported its code by then, and waits for this. */
 export interface Begin {
   /** Its command line, without `node` and the script. */
   readonly args: ReadonlyArray<string>;
@@ -29,7 +29,7 @@ export interface Begin {
   readonly isolated: ReadonlyArray<AgentKey>;
 }
 
-/** The broker that the control process has started, or was told of. */
+/** The broker that the control process has started, or that was configured. */
 export interface GivenBroker {
   readonly url: string;
   /** For people. */
@@ -112,7 +112,7 @@ export function readServing(message: unknown): Serving | undefined {
   };
 }
 
-/** What a worker or the process of an isolated agent says of isolated agents. */
+/** Messages of a worker, or of an isolated agent's process, about isolated agents. */
 export type OfIsolation = Exclude<FromWorker, { serves: unknown } | { leases: unknown }>;
 
 /** Returns undefined for other messages. */

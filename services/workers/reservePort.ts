@@ -3,8 +3,8 @@
  * same user listen on a port that others already share, and silently gives it some of their
  * connections.
  *
- * 1. When the port is reserved, nobody else listens on the address: an ordinary listener, which
- *    shares with no one, binds it and closes again. Port 0 is chosen this way.
+ * 1. When the port is reserved, no other process listens on the address: an ordinary listener,
+ *    which shares with no one, binds it and closes again. Port 0 is chosen this way.
  * 2. Until the scope closes, no other parent on this machine can reserve the port, even while no
  *    worker listens: a name in the kernel is held, which is released when the process ends.
  */
@@ -44,7 +44,7 @@ export const reservePort = (
       catch: (cause) => refused(cause as NodeJS.ErrnoException),
     });
     const held = Effect.tryPromise({
-      // The leading NUL makes it an abstract name instead of a file. Nobody is meant to connect.
+      // The leading NUL makes it an abstract name instead of a file. No client connects to it.
       try: () => listen({ path: `\0agents-gateway-${hostname}-${port}`, exclusive: true }),
       catch: (cause) => cause as NodeJS.ErrnoException,
     });

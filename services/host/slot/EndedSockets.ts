@@ -5,7 +5,8 @@
  *
  * 1. A close is recorded when it is requested, because `onClose` may take longer than a gateway
  *    waits before it asks again.
- * 2. A socket that its gateway reports anew has not ended: the gateway was taken for dead.
+ * 2. A socket that its gateway reports again has not ended: the gateway was wrongly considered
+ *    dead.
  * 3. A message of a closed socket is not answered with the close, which would say that the message
  *    was accepted. The host itself closes the sockets of a gateway that it takes for dead, and the
  *    gateway learns of it from the answer to this message.
