@@ -78,7 +78,7 @@ export class InputSteps implements StepStore {
 }
 
 /** Stores a step's result, or a record of undoing, with the turn's input. */
-export function storeStep(
+function storeStep(
   { committer }: Pick<InputStepsAgent, "committer">,
   turn: Turn,
   step: DoneStep,

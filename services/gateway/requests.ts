@@ -38,7 +38,7 @@ export function urlOf(request: HttpRequest, publicUrl: string | undefined): stri
 }
 
 /** Returns the headers as pairs, without internal ones that the caller forged. */
-export function headerPairs(request: HttpRequest): HeaderPairs {
+function headerPairs(request: HttpRequest): HeaderPairs {
   const pairs: Array<readonly [string, string]> = [];
   for (const name in request.headers) {
     if (INTERNAL_PREFIXES.some((prefix) => name.startsWith(prefix))) continue;

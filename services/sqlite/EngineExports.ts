@@ -10,7 +10,6 @@ export interface EngineExports {
   readonly sqlite3_close_v2: (db: number) => number;
   readonly sqlite3_exec: (db: number, sql: number, f: number, arg: number, error: number) => number;
   readonly sqlite3_errmsg: (db: number) => number;
-  readonly sqlite3_extended_errcode: (db: number) => number;
   readonly sqlite3_get_autocommit: (db: number) => number;
   readonly sqlite3_changes: (db: number) => number;
   readonly sqlite3_total_changes: (db: number) => number;

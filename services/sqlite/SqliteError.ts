@@ -25,7 +25,7 @@ export const RESULT_RANGE = 25;
 /** SQLITE_MISMATCH: a value has a type that SQLite does not store. */
 export const RESULT_MISMATCH = 20;
 /** SQLITE_ABORT_ROLLBACK: the transaction of the statement was rolled back. */
-export const RESULT_ABORT_ROLLBACK = 4 | (2 << 8);
+const RESULT_ABORT_ROLLBACK = 4 | (2 << 8);
 
 /** A statement failed in a transaction, which SQLite has rolled back. */
 export const rolledBack = (): SqliteError =>
