@@ -104,7 +104,9 @@ export abstract class ObjectActor extends Agent {
       const client = socketOf(response);
       return client === undefined ? { response } : { socket: ObjectSocket.accepted(client) };
     };
-    return this.#events.run(() => this.sockets.whileUpgrading(fetch));
+    const socketOfResult = (result: Upgraded): ObjectSocket | undefined =>
+      "socket" in result ? result.socket : undefined;
+    return this.#events.run(() => this.sockets.whileUpgrading(fetch, socketOfResult));
   }
 
   /**

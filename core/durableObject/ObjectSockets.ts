@@ -9,7 +9,7 @@
  * 3. The automatic answer is stored: it applies before the object's constructor has run again.
  * 4. A socket is one of the object's from `accept` on, while its `fetch` still runs: others that
  *    the object calls meanwhile may call back to send to it. One that no `fetch` returned is
- *    forgotten when none runs any more.
+ *    forgotten when none runs any more; one that was returned stays until it is connected.
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { Connection } from "../connection/Connection.ts";
@@ -54,6 +54,7 @@ export class ObjectSockets {
   readonly #holds = new Map<ObjectSocket, () => void>();
   /** Rule 4. */
   readonly #opening = new Set<ObjectSocket>();
+  readonly #returned = new Set<ObjectSocket>();
   #upgrades = 0;
   #pair: WebSocketRequestResponsePair | null | undefined;
 
@@ -72,11 +73,17 @@ export class ObjectSockets {
     this.#opening.add(socket);
   }
 
-  /** Rule 4, around a `fetch` that may accept one. */
-  async whileUpgrading<A>(f: () => Promise<A>): Promise<A> {
+  /** Rule 4, around a `fetch` that may accept one. `returned`: what it did accept. */
+  async whileUpgrading<A>(
+    f: () => Promise<A>,
+    returned: (result: A) => ObjectSocket | undefined,
+  ): Promise<A> {
     this.#upgrades++;
     try {
-      return await f();
+      const result = await f();
+      const socket = returned(result);
+      if (socket !== undefined && this.#opening.has(socket)) this.#returned.add(socket);
+      return result;
     } finally {
       if (--this.#upgrades === 0) this.#opening.clear();
     }
@@ -87,7 +94,7 @@ export class ObjectSockets {
     const connected = [...this.#runtime.connections()]
       .filter((connection) => keptOf(connection).mode === "hibernating")
       .map((connection) => this.of(connection)!);
-    const all = new Set([...connected, ...this.#opening]);
+    const all = new Set([...connected, ...this.#opening, ...this.#returned]);
     return [...all].filter((socket) => tag === undefined || tags(socket).includes(tag));
   }
 
@@ -102,6 +109,7 @@ export class ObjectSockets {
    */
   meet(socket: ObjectSocket, connection: Connection): void {
     this.#opening.delete(socket);
+    this.#returned.delete(socket);
     connection.setState(kept(socket));
     this.#sockets.set(connection, socket);
     if (mode(socket) === "live") this.#holds.set(socket, this.#runtime.keepAlive());
