@@ -17,6 +17,7 @@ const LONG = [
   "test/faults/{rig,rigFound,socketOrder,nothingLost,leftBehind,topology,deadCallee,damage}.test.ts",
   "test/membership/{membership,gatewayEnds}.test.ts",
   "test/workflow/kill.test.ts",
+  "test/durableObject/dialedHostDeath.test.ts",
   "test/step/kills.test.ts",
   "test/stream/assistantKills.test.ts",
   "test/schedule/{manySchedules,realServer,cron}.test.ts",

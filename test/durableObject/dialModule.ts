@@ -10,7 +10,15 @@ import { Live, Room } from "./objectsModule.ts";
 
 export { Live, Room };
 
+/** Says in which process it is. */
+export class Hall extends Room {
+  async pid(): Promise<number> {
+    return process.pid;
+  }
+}
+
 export interface DialEnv {
+  readonly Hall: ObjectNamespace<Hall>;
   readonly Dialer: ObjectNamespace<Dialer>;
   readonly Live: ObjectNamespace<Live>;
   readonly Room: ObjectNamespace<Room>;
@@ -30,7 +38,7 @@ export class Dialer extends DurableObject<DialEnv> {
   static options = { hibernateAfterSeconds: 0.2, http: "open" };
   socket: ObjectSocket | undefined;
 
-  async dial(kind: "Room" | "Live", name: string): Promise<number> {
+  async dial(kind: "Hall" | "Live" | "Room", name: string): Promise<number> {
     const { status, webSocket } = await upgraded(this.env[kind].getByName(name), "name=dialer");
     webSocket.accept();
     const { storage } = this.ctx;
@@ -54,6 +62,9 @@ export class Dialer extends DurableObject<DialEnv> {
     const { storage } = this.ctx;
     return { heard: (await storage.get<string[]>("heard")) ?? [], closed: (await storage.get("closed")) ?? null }; // prettier-ignore
   }
+  async pid(): Promise<number> {
+    return process.pid;
+  }
   async abort(): Promise<void> {
     this.ctx.abort("as the test says");
   }
@@ -72,9 +83,16 @@ export class Desk extends Agent<unknown, { calls: number }> {
 }
 
 export default {
-  /** `/copy/…`: the socket of the stub's response in a response of the module's own. */
+  /**
+   * `/copy/…`: the socket of the stub's response in a response of the module's own. `POST
+   * /<class>/<name>/<method>`: a call with the body's arguments.
+   */
   async fetch(request: Request, env: DialEnv): Promise<Response> {
-    const [, kind, name = ""] = new URL(request.url).pathname.split("/");
+    const [, kind, name = "", method = ""] = new URL(request.url).pathname.split("/");
+    if (request.method === "POST") {
+      const stub = env[kind as keyof DialEnv].getByName(name) as unknown as Record<string, (...args: unknown[]) => unknown>; // prettier-ignore
+      return Response.json((await stub[method]!(...((await request.json()) as unknown[]))) ?? null);
+    }
     if (kind === "dialer") return env.Dialer.getByName(name).fetch(request);
     const response = await env.Room.getByName(name).fetch(request);
     const { webSocket } = response as unknown as { readonly webSocket?: ObjectSocket };
