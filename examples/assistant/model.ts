@@ -1,13 +1,14 @@
 /**
- * Plays the language model and the tools of the assistant, over HTTP: each question has one answer,
- * which it streams token by token, from a prefix on. It counts what it is asked, and notes what it
- * should not have been asked. Run it: `node examples/assistant/model.ts` listens on port 8790.
+ * Simulates the language model and the tools of the assistant over HTTP: each question has one
+ * answer, which is streamed token by token after a given prefix. It counts requests, and records
+ * those that should not have been made. Run it: `node examples/assistant/model.ts` listens on port
+ * 8790.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Where a request is: named, so that a test can end a host there. */
+/** Named points of a request, at which a test can end a host. */
 export const POINTS = [
   "search asked",
   "search answered",
@@ -24,7 +25,7 @@ export interface Model {
   readonly url: string;
   /** Runs of each tool, by its idempotency key. */
   readonly tools: Record<"search" | "quote" | "charge", Map<string, number>>;
-  /** For each agent, the length of each prefix that an answer was asked to go on from. */
+  /** For each agent, the length of each prefix after which an answer was requested. */
   readonly prefixes: Map<string, number[]>;
   /** Requests that can't be right. */
   readonly mistakes: string[];
@@ -36,15 +37,15 @@ export interface ModelOptions {
   readonly port?: number;
   readonly tokenMs?: number;
   /**
-   * Called where a request of an agent is; the request goes on when it resolves. `via`: what the
-   * path has before the tool, so that hosts with addresses of their own can be told apart.
+   * Called at each point of an agent's request, which continues when it resolves. `via`: the path
+   * before the tool, which distinguishes hosts by their addresses.
    */
   readonly at?: (point: Point, agent: string, via: string) => Promise<void> | void;
 }
 
 /** Of each answer. */
 const TOKENS = 60;
-/** In which a question's requests come. */
+/** The order of a question's requests. */
 const ORDER = ["search", "quote", "charge", "answer"];
 
 /** The one answer to a question. */
@@ -59,7 +60,7 @@ export async function startModel(options: ModelOptions = {}): Promise<Model> {
   /** Of each question. */
   const furthest = new Map<string, number>();
 
-  /** Who asks for the next thing has the answer to the one before, and needs it no more. */
+  /** A later request shows that the earlier answer is stored and no longer needed. */
   function follows({ agent, id }: Body, name: string): void {
     const place = ORDER.indexOf(name);
     const question = `${agent} ${id}`;

@@ -1,13 +1,12 @@
 /**
- * An assistant that answers questions by a language model: it looks things up, charges for the
- * answer, and streams it. Every part of that survives its host: a tool that has run is not run
- * again, the model goes on from what is stored, and readers come back to where they were.
- * `README.md` shows it.
+ * An assistant that answers questions with a language model: it looks things up, charges for the
+ * answer, and streams it. All of that survives its host: a tool that has run is not run again, the
+ * model continues after the stored text, and readers resume at their place. `README.md` shows it.
  */
 import { Agent, callable, type StreamingResponse } from "agents";
 
 interface Env {
-  /** Where the model and the tools are; `model.ts` plays both. */
+  /** The URL of the model and the tools; `model.ts` simulates both. */
   readonly MODEL_URL: string;
 }
 
@@ -22,7 +21,7 @@ interface Question {
   readonly question: string;
 }
 
-/** Tokens of one answer, at most. */
+/** Maximum tokens of one answer. */
 const TOKENS_MAX = 500;
 
 export class AssistantAgent extends Agent<Env, State> {
@@ -36,17 +35,17 @@ export class AssistantAgent extends Agent<Env, State> {
     await this.queue("answer", { id, question } satisfies Question, { id, retry: RETRY });
   }
 
-  /** One item of the queue: it runs again, from its start, until it is done once. */
+  /** One item of the queue: it is retried from its start until it succeeds. */
   async answer({ id, question }: Question): Promise<void> {
     const stream = this.stream(id);
     if (stream.isOver) return;
-    // Steps: each result is journaled, and given back when this runs again.
+    // Steps: each result is journaled, and returned when this runs again.
     const facts = await this.step("search", () => this.tool<string[]>("search", { id, question }));
     const price = await this.step("quote", () => this.tool<number>("quote", { id, facts }));
     await this.step("charge", () => this.tool("charge", { id, price }));
     // Reserved once, however often this runs.
     const spend = await this.spend("tokens", TOKENS_MAX, { limit: 1_000_000, per: "day" });
-    // What is stored already is where the model goes on.
+    // The model continues after the stored text.
     for await (const token of this.model({ id, question, facts, prefix: stream.text }))
       stream.write(token);
     spend.settle(stream.sequence);
@@ -100,5 +99,5 @@ export class AssistantAgent extends Agent<Env, State> {
   }
 }
 
-/** A model that is away for a minute costs no answer. */
+/** Retries for about a minute while the model is unavailable. */
 const RETRY = { maxAttempts: 10, baseDelayMs: 200, maxDelayMs: 10_000 };

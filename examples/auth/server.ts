@@ -1,5 +1,5 @@
 /**
- * Callers who must say who they are: HTTP requests and WebSockets carry a JWT, and each user
+ * Callers that must authenticate: HTTP requests and WebSockets carry a JWT, and each user
  * reaches the agent of their own name only. The check runs in the gateway, before an agent is
  * woken. README.md says how to try it.
  */

@@ -19,13 +19,12 @@ export interface TokenRules {
   readonly nowMs: number;
 }
 
-/** Undefined: not a token of ours, or not any more. Never throws. */
+/** Undefined for a foreign or expired token. Never throws. */
 export function verifyToken(token: string, rules: TokenRules): Claims | undefined {
   const [head, claims, signature, ...more] = token.split(".");
   if (head === undefined || claims === undefined || signature === undefined || more.length > 0)
     return undefined;
-  // The algorithm is ours to choose, not the token's: "none" and public keys as secrets are
-  // refused.
+  // The server chooses the algorithm, not the token: "none" and public keys as secrets are refused.
   if (decode<{ alg?: unknown }>(head)?.alg !== "HS256") return undefined;
   const expected = createHmac("sha256", rules.secret).update(`${head}.${claims}`).digest();
   const given = Buffer.from(signature, "base64url");

@@ -21,7 +21,7 @@ export interface Message {
   readonly text: string;
 }
 export interface Room {
-  /** Names of those who are here, each once, however many tabs they have. */
+  /** Names of the people present, each once, however many tabs they have. */
   readonly present: ReadonlyArray<string>;
 }
 
@@ -62,13 +62,13 @@ export class ChatRoom extends Agent<Record<string, unknown>, Room> {
     return message;
   }
 
-  /** Messages after `id`: all that are kept, or what a page missed. */
+  /** Messages after `id`: all kept ones, or those that a page missed. */
   @callable()
   since(id = 0): Message[] {
     return this.sql<Message>`SELECT id, name, text FROM messages WHERE id > ${id} ORDER BY id`;
   }
 
-  /** Only a change is a change of state: a second tab of one person is none. */
+  /** Sets the state only if it changes: a second tab of one person does not. */
   #seePresence(without?: string): void {
     const names = [...this.getConnections()]
       .filter(({ id }) => id !== without)
@@ -78,7 +78,7 @@ export class ChatRoom extends Agent<Record<string, unknown>, Room> {
     if (present.join("\n") !== this.state.present.join("\n")) this.setState({ present });
   }
 
-  /** Presence is not for clients to set. */
+  /** Clients may not set presence. */
   override validateStateChange(_next: Room, source: Connection | "server"): void {
     if (source !== "server") throw new Error("presence follows connections");
   }

@@ -1,7 +1,7 @@
 /**
- * An agent per device: its twin. The state has what is desired and what the device reported. The
- * device follows it over a WebSocket and reports back; apps set what they desire at any time, also
- * while the device is away. A device that is silent for a minute is shown as away.
+ * An agent per device: its twin. The state has the desired and the reported values. The device
+ * follows it over a WebSocket and reports back; apps set desired values at any time, also while the
+ * device is offline. A device that is silent for a minute is shown as offline.
  *
  * Start it with `npx agents dev examples/device/server.ts`. README.md says what to try.
  */
@@ -21,7 +21,7 @@ export interface Twin {
   readonly online: boolean;
 }
 interface Env {
-  /** Devices prove themselves with it: `?key=`. */
+  /** Devices authenticate with it: `?key=`. */
   readonly DEVICE_KEY: string;
 }
 
@@ -37,14 +37,14 @@ export class DeviceTwin extends Agent<Env, Twin> {
     await this.#alive();
   }
 
-  /** From an app: what the device is to become. Merged; it takes effect when the device is back. */
+  /** From an app: desired values, which are merged. They take effect when the device is back. */
   @callable()
   desire(settings: Settings): Twin {
     this.setState({ ...this.state, desired: { ...this.state.desired, ...settings } });
     return this.state;
   }
 
-  /** From the device: what it is now. Also its sign of life. */
+  /** From the device: its current values. Also counts as a sign of life. */
   @callable()
   async report(settings: Settings): Promise<Settings> {
     const from = getCurrentAgent().connection?.state as { readonly device?: boolean } | null;
@@ -57,7 +57,7 @@ export class DeviceTwin extends Agent<Env, Twin> {
     this.setState({ ...this.state, online: false });
   }
 
-  /** Each sign of life puts off the moment at which the device counts as away. */
+  /** Each sign of life postpones the time at which the device counts as offline. */
   async #alive(settings: Settings = {}): Promise<void> {
     const waiting = this.getSchedules().filter(({ callback }) => callback === "silent");
     for (const { id } of waiting) await this.cancelSchedule(id);
@@ -69,7 +69,7 @@ export class DeviceTwin extends Agent<Env, Twin> {
     });
   }
 
-  /** What is desired and not reported yet. */
+  /** Desired values that are not reported yet. */
   #difference(): Settings {
     const { desired, reported } = this.state;
     return Object.fromEntries(

@@ -13,7 +13,7 @@ import { Agent, callable, type FetchContext } from "agents";
 import { body, escapedSlug, github, webhook } from "agents/webhooks";
 import { summarise, type Summary } from "./summarise.ts";
 
-/** What pages show at once: every client gets it on connect and after every change. */
+/** The data that pages show: every client receives it on connect and after every change. */
 export interface RepoState {
   readonly repository: string;
   readonly total: number;
@@ -29,7 +29,7 @@ export interface RecordedEvent extends Omit<Summary, "repository"> {
   readonly timestamp: string;
 }
 
-/** Rows kept: enough to look back on, little enough to be quick for ever. */
+/** Number of kept rows: enough to look back on, few enough to stay fast. */
 const EVENTS_KEPT = 100;
 const LIST_LIMIT_DEFAULT = 20; // what a page shows without scrolling far
 
@@ -56,7 +56,7 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
     this.sql`CREATE INDEX IF NOT EXISTS events_by_time ON events (timestamp DESC)`;
   }
 
-  /** A webhook: verified, and once each. */
+  /** A webhook: verified, and applied once. */
   override async onRequest(request: Request): Promise<Response> {
     const id = request.headers.get("x-github-delivery");
     const type = request.headers.get("x-github-event");
@@ -84,8 +84,8 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
 
   private record(given: { id: string; type: string; text: string; summary: Summary }): void {
     const { id, type, text, summary } = given;
-    // The gateway drops redeliveries for seven days; the table knows its rows for as long as it has
-    // them.
+    // The gateway drops redeliveries for seven days; the table detects them as long as it keeps the
+    // row.
     if (this.sql`SELECT 1 FROM events WHERE id = ${id}`.length > 0) return;
     const { repository, ...about } = summary;
     const event: RecordedEvent = { id, type, ...about, timestamp: new Date().toISOString() };

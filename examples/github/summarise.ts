@@ -56,7 +56,7 @@ function titleOf(type: string, { at, text, number, named, action }: Found): stri
   return named === null ? event : `${event}: ${named}`;
 }
 
-/** The object that an event is about, where it is not named like the event. */
+/** The object of an event whose field is not named like the event. */
 function subjectOf(type: string): string {
   if (type === "issues" || type === "issue_comment") return "issue";
   return type.startsWith("pull_request") ? "pull_request" : type;

@@ -22,7 +22,7 @@ interface Env {
 export interface CaseState {
   readonly subject: string | null;
   readonly customer: string | null;
-  /** Mails that came in. */
+  /** Received mails. */
   readonly letters: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A workbench of tools: each user has one, adds MCP servers to it, sees what they offer as it
- * changes, runs their tools, and finds every run again later. README.md says how to try it.
+ * A workbench of tools: each user has one, adds MCP servers to it, sees their current tools, runs
+ * them, and finds every run again later. README.md says how to try it.
  */
 import { readFileSync } from "node:fs";
 import { Agent, callable, routeAgentRequest } from "agents";
@@ -15,7 +15,7 @@ export interface Run {
   readonly failed: boolean;
 }
 
-/** What the page shows without scrolling far. */
+/** As many as the page shows without scrolling far. */
 const RUNS_SHOWN = 20;
 
 interface RunRow extends Omit<Run, "failed"> {
@@ -35,7 +35,7 @@ export class WorkbenchAgent extends Agent {
     this.mcp.configureOAuthCallback({ successRedirect: "/", errorRedirect: "/" });
   }
 
-  /** Connects to a server. `authUrl`, where there is one, is where its user has to go first. */
+  /** Connects to a server. If `authUrl` is present, its user has to go there first. */
   @callable()
   connectServer(name: string, url: string) {
     return this.addMcpServer(name, url);
@@ -46,7 +46,7 @@ export class WorkbenchAgent extends Agent {
     return this.removeMcpServer(id);
   }
 
-  /** Runs a tool and keeps the run, whatever comes of it. */
+  /** Runs a tool and keeps the run, whether or not it succeeds. */
   @callable()
   async runTool(serverId: string, tool: string, input: Record<string, unknown>): Promise<Run> {
     const server = this.mcp.listServers().find(({ id }) => id === serverId)?.name ?? serverId;

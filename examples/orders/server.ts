@@ -1,7 +1,7 @@
 /**
- * An agent per customer, a workflow per order: it reserves, charges and ships, takes back what it
- * did when a step fails, and asks a person before it ships what is dear. It survives restarts at
- * any point. README.md says how to try it.
+ * An agent per customer, a workflow per order: it reserves, charges and ships, undoes its steps
+ * when one fails, and asks a person before it ships an expensive order. It survives restarts at any
+ * point. README.md says how to try it.
  */
 import { Agent, routeAgentRequest } from "agents";
 import {
@@ -18,7 +18,7 @@ interface Order {
   readonly price: number;
 }
 
-/** Dearer orders ship after a person said so. */
+/** More expensive orders need a person's approval. */
 const APPROVAL_PRICE_MIN = 1_000;
 
 export class Customer extends Agent<Record<string, unknown>, { news: string[] }> {
@@ -55,7 +55,7 @@ export class OrderWorkflow extends AgentWorkflow<Customer, Order> {
     const { item, price } = event.payload;
     const takeBack: Array<() => Promise<unknown>> = [];
     try {
-      // `key` is the same in each attempt: a shop that gets it twice reserves once.
+      // `key` is the same in each attempt: a shop that receives it twice reserves once.
       await step.do("reserve", ({ key }) => warehouse.reserve(item, key));
       takeBack.push(() => step.do("release", ({ key }) => warehouse.release(item, key)));
       await step.do("charge", { timeout: "30 seconds" }, ({ key }) => bank.charge(price, key));
@@ -70,7 +70,7 @@ export class OrderWorkflow extends AgentWorkflow<Customer, Order> {
   }
 }
 
-/** Where real shops call their services; each line is what one of them did. */
+/** Real shops call their services here; each line is one call. */
 export const ledger: string[] = [];
 const note = (what: string): void => void ledger.push(what);
 

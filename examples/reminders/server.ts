@@ -24,7 +24,7 @@ const SECONDS: Readonly<Record<string, number>> = {
 };
 const HELP = `Write for example "in 2 hours: call Ann" or "in 3 days: renew the passport".`;
 
-/** Undefined for what is no reminder. */
+/** Undefined for text that is not a reminder. */
 export function readReminder(
   line: string,
 ): { readonly seconds: number; readonly text: string } | undefined {
@@ -61,6 +61,6 @@ export class Reminders extends Agent<Env> {
 }
 
 export default {
-  // The agent is named after who wrote.
+  // The agent is named after the sender.
   email: [emailRoute("remind@example.com", { agent: Reminders, entity: (email) => email.from })],
 } satisfies Module<Env>;

@@ -1,14 +1,13 @@
 /**
- * An agent per Stripe customer: it knows from signed webhooks what the customer may use, and
- * answers that at once. Stripe delivers events more than once and in any order; an older event
- * changes nothing.
+ * An agent per Stripe customer: it tracks by signed webhooks what the customer may use, and answers
+ * at once. Stripe delivers events more than once and in any order; an older event changes nothing.
  *
  * Start it with `npx agents dev examples/stripe/server.ts`. README.md says what to try.
  */
 import { Agent, routeAgentRequest, type Module } from "agents";
 import { body, stripe, webhook } from "agents/webhooks";
 
-/** What each price pays for. */
+/** The features that each price includes. */
 export const PLANS: Readonly<Record<string, ReadonlyArray<string>>> = {
   price_basic: ["export"],
   price_team: ["export", "sso", "audit"],
@@ -51,7 +50,7 @@ export class StripeCustomer extends Agent<Record<string, unknown>, Entitlements>
 
   #take({ created, data: { object } }: StripeEvent): void {
     const prices = object.items.data.map(({ price }) => price.id);
-    // An event that is older than what is known arrived late.
+    // An event older than the state arrived late.
     this.sql`INSERT INTO subscriptions VALUES
       (${object.id}, ${object.status}, ${JSON.stringify(prices)}, ${created})
       ON CONFLICT (id) DO UPDATE SET status = excluded.status, prices = excluded.prices, at = excluded.at
@@ -72,7 +71,7 @@ export default {
       entity: body("data.object.customer"),
     }),
   ],
-  // Answers the application's own servers. Put your own check of who asks in front of it.
+  // Answers the application's own servers. Add your own authentication in front of it.
   async fetch(request, env: Record<string, unknown>) {
     const [, customer, feature] =
       /^\/customers\/([^/]+)\/may\/([^/]+)$/.exec(new URL(request.url).pathname) ?? [];
