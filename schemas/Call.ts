@@ -213,7 +213,7 @@ type CallHead =
   /** The parent deletes this agent. Answered `result` once that is stored. */
   | { readonly kind: "end" }
   /**
-   * Discards the agent in memory, if it is there, with all that it has not stored. Answered
+   * Discards the agent from memory, with all that it has not stored. Answered
    * `taken`.
    */
   | { readonly kind: "abort"; readonly reason: string }

@@ -12,9 +12,7 @@ export const DeadLetterHead = Schema.Struct({
   reason: Schema.String,
   host: Schema.String,
   time: Schema.Number,
-  /**
-   * Steps of its turn were undone: a redrive's have idempotency keys of their own. Absent: none.
-   */
+  /** Steps of its turn were undone: a redrive has new idempotency keys. Absent: none. */
   undone: Schema.optionalKey(Schema.Literal(true)),
 });
 export type DeadLetterHead = typeof DeadLetterHead.Type;

@@ -1,7 +1,7 @@
 /**
  * What became of one request to a webhook route, as the delivery log stores it. The gateway that
- * received the request writes the first record of its id. Whoever learns later what became of it
- * (the host whose turn failed, ended after the 202, or gave the input up) writes another with the
+ * received the request writes the first record of its id. A process that learns its outcome later
+ * (the host whose turn failed, ended after the 202, or gave up the input) writes another with the
  * fields that are new. A reader joins them (`joinRecords`).
  *
  * Records are stored in batches, each a `Frame` whose head contains them. A record has no body, no
@@ -70,7 +70,7 @@ export const DeliveryRecord = Schema.Struct({
   error: Schema.optionalKey(Schema.String),
   /** The delivery whose bytes these are, where an operator sent them again. */
   of: Schema.optionalKey(Schema.String),
-  /** Requests that were refused for the same reason meanwhile and have no record of their own. */
+  /** Further requests that were refused for the same reason without their own record. */
   more: Schema.optionalKey(Schema.Number),
   /** Trace id, 32 hex digits. */
   trace: Schema.optionalKey(Schema.String),
@@ -119,7 +119,7 @@ export const requestOf = (id: string): string => id.replace(/\.\d+$/, "");
 /** Ends of an input: a record that comes late says nothing newer. */
 const isEnd = (status: DeliveryStatus): boolean => status !== "stored" && status !== "failed";
 
-/** What is known after another record of the same id. */
+/** Merges another record of the same id. */
 export function joinRecords(
   known: DeliveryRecord | undefined,
   record: DeliveryRecord,

@@ -3,10 +3,11 @@
  * be reached. `agents erase --receipt <file>` writes it, `agents erase --verify <file>` looks
  * again. It has nothing of the agents but their addresses, numbers and hashes.
  *
- *     {"format":"agents.erasure","v":1,"time":ISO 8601,"namespace":…,"agents":[…],"away":[…],"backups":[…],"sha256":…}
+ *     {"format":"agents.erasure","v":1,"time":ISO
+ *     8601,"namespace":…,"agents":[…],"away":[…],"backups":[…],"sha256":…}
  *
  * `sha256` is that of the JSON text of the rest, without spaces: a receipt that was changed by
- * mistake is found. It is no signature. A reader refuses any other `v`.
+ * mistake is found. It is not a signature. A reader refuses any other `v`.
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
@@ -14,14 +15,14 @@ import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 const FORMAT = "agents.erasure";
 const ERASURE_VERSION = 1;
 
-/** A place in the archive, and what is there now. */
+/** A place in the archive, and its present content. */
 const ErasedPart = Schema.Struct({
   segment: Schema.String,
   offset: Schema.Number,
   bytes: Schema.Number,
-  /** SHA-256 of what was there. */
+  /** SHA-256 of the earlier content. */
   sha256: Schema.String,
-  /** SHA-256 of what is there in its place. */
+  /** SHA-256 of the content that replaced it. */
   now: Schema.String,
 });
 

@@ -79,9 +79,9 @@ export type StepRequest = typeof StepRequest.Type;
 export const StepRecord = Schema.Struct({
   /** How many steps of its name its turn had begun, and the name: `1:charge`. */
   key: Schema.String,
-  /** What it returned. Absent: `undefined`. */
+  /** Its result. Absent: `undefined`. */
   result: Schema.optionalKey(Schema.Unknown),
-  /** What was asked. Absent: it was not recorded, or the step is no `fetch`. */
+  /** The request. Absent: it was not recorded, or the step is not a `fetch`. */
   request: Schema.optionalKey(StepRequest),
 });
 export type StepRecord = typeof StepRecord.Type;

@@ -15,5 +15,5 @@ export type TargetCall =
       readonly method: string;
       readonly args: ReadonlyArray<unknown>;
     }
-  /** Nobody holds it any more. Answered `taken`. */
+  /** It has no holder any more. Answered `taken`. */
   | { readonly kind: "drop"; readonly target: string };

@@ -1,6 +1,6 @@
 /**
- * The command line joined with the adapters: what `main` runs, in this process. A file of its own,
- * because `package/reading` bundles it for commands that run no module.
+ * The command line joined with the adapters, which `main` runs in this process. It is a separate
+ * file because `package/reading` bundles it for commands that run no module.
  */
 import { commandJoins, explain, type CommandJoins } from "../wiring/joinCommands.ts";
 import type { Joins } from "../wiring/Joins.ts";
@@ -12,7 +12,7 @@ import { processTerminal } from "./terminal/Terminal.ts";
 
 export interface CommandLine {
   readonly joins: CommandJoins;
-  /** Runs a command, tells what is wrong, and sets the process's exit code. Never rejects. */
+  /** Runs a command, reports its errors, and sets the process's exit code. Never rejects. */
   readonly run: (args: ReadonlyArray<string>) => Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export function commandLine({
     joins,
     run: async (args) => {
       const warning = maskCommandLine(args);
-      // The control process has said so already.
+      // The control process has already reported it.
       if (warning !== undefined && link === undefined) terminal.err(warning);
       try {
         process.exitCode = await runProgram(args, joins, terminal, version);

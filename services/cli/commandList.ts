@@ -1,7 +1,6 @@
 /**
  * The commands by group, in the order of the help. A command's file is imported when its command is
- * given: the list of commands, and a command that only reads, are there before the adapters of the
- * others could be.
+ * given: the list of commands, and commands that only read, do not load the adapters of the others.
  */
 import type { AddCommand, ListedCommand } from "./options/CommandContext.ts";
 

@@ -2,7 +2,7 @@
 /**
  * `agents`: joins the command line with the adapters and runs it. A command that runs agents starts
  * its first worker before anything else is imported: the two then import beside each other. A
- * worker is this program again, which learns its command line over its channel (`workerLink`).
+ * worker is this program again, which receives its command line over its channel (`workerLink`).
  *
  * A command that runs no module comes from the bundle that `package/reading` makes: most of the
  * time of such a command was the reading of files.

@@ -96,10 +96,11 @@ export interface ReadPorts {
    * removed. Called after `endLife`.
    */
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
-  /** Absent where no archive is named. */
+  /** Absent without an archive. */
   readonly archive?: ArchiveShape;
   /**
-   * Servers that hold copies and are away or behind. What is removed now may stay in their files.
+   * Servers that hold copies and are unreachable or behind. Data removed now may stay in their
+   * files.
    */
   readonly awayCopies: () => Promise<ReadonlyArray<string>>;
   /**
@@ -265,14 +266,14 @@ export interface ProcessSettings {
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
-  /** For a worker: how it passes on what is for isolated agents. */
+  /** For a worker: passes on the work of isolated agents. */
   readonly isolation?: Isolation | undefined;
   /**
    * Agents are copies of another installation's: nothing that they send leaves the process, and
    * their steps have these results.
    */
   readonly sealed?: RecordedSteps | undefined;
-  /** The process runs one isolated agent, and is no host of its own. */
+  /** The process runs one isolated agent, and is not a host. */
   readonly isolated?: OnAsk | undefined;
   /** For a host: upper limits for how many things any class may have. */
   readonly ceilings?: CeilingOptions;
@@ -302,7 +303,7 @@ export interface RunningProcess {
   readonly reload: (module: LoadedModule) => Promise<void>;
   /** Stops in order: finishes turns, hands over, closes. */
   readonly stop: () => Promise<void>;
-  /** Rejects when the process can't go on; never resolves. */
+  /** Rejects when the process can't continue; never resolves. */
   readonly failed: Promise<never>;
 }
 
@@ -350,7 +351,7 @@ export interface Joins {
     readonly databases: DatabasesShape;
     readonly close: () => void;
   }>;
-  /** Runs this program once more, in a process of its own, and collects what it prints. */
+  /** Runs this program again in a separate process, and collects its output. */
   readonly runSelf: (
     args: ReadonlyArray<string>,
     env: Readonly<Record<string, string>>,
@@ -366,7 +367,7 @@ export interface Joins {
   readonly openLeases: (settings: LeasesSettings) => Promise<OpenLeases>;
   /** Starts this program again as a worker, which waits for what to begin with. */
   readonly startWorker: () => WorkerProcess;
-  /** The channel to the control process; undefined in a process that is no worker. */
+  /** The channel to the control process; undefined in a process that is not a worker. */
   readonly link: WorkerLink | undefined;
 }
 
@@ -378,6 +379,6 @@ export interface LeasesSettings {
 
 export interface Begun {
   readonly start: (settings: ProcessSettings) => Promise<RunningProcess>;
-  /** Called instead of `start`: stops what was begun. */
+  /** Called instead of `start`: stops everything that was begun. */
   readonly abandon: () => Promise<void>;
 }

@@ -1,5 +1,5 @@
 /**
- * Opens the broker of a serving process: the one that was named, or a nats-server of its own as a
+ * Opens the broker of a serving process: the configured one, or an embedded nats-server as a
  * child process (`dev`). It is a separate file with few imports, so that the server starts while
  * the rest of the process is still being loaded.
  *

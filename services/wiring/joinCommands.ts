@@ -42,7 +42,7 @@ export function commandJoins({
     openLeases: async (settings) => (await import("./joinLeases.ts")).openLeases(settings),
     begin: async (settings): Promise<Begun> => {
       const broker = brokerOf(settings);
-      // Whoever awaits the broker receives the rejection.
+      // The awaiting code receives the rejection.
       broker.catch(() => undefined);
       if (settings.sealed !== undefined)
         (await import("../node/sealProcess.ts")).sealProcess(broker.then(({ url }) => url));
@@ -59,7 +59,7 @@ export function commandJoins({
     startWorker,
     link,
     preload: () => {
-      // Whoever imports it next receives the failure.
+      // The next import receives the failure.
       import("./joinProcess.ts").catch(() => undefined);
     },
   };

@@ -1,4 +1,4 @@
-/** Joins a control process with the leases of its installation, over a connection of its own. */
+/** Joins a control process with the leases of its installation, over a separate connection. */
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";

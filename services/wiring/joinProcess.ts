@@ -237,7 +237,7 @@ const runsAgents = (role: Role): boolean => role === "host" || role === "dev";
 
 interface JoinedParts {
   readonly broker: OpenBroker;
-  /** Undefined in a process that is no host. */
+  /** Undefined in a process that is not a host. */
   readonly queries: QueriesShape | undefined;
   readonly stalls: StallSink;
   readonly traceCalls: TraceCalls;

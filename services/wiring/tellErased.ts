@@ -16,7 +16,7 @@ export interface TellErasedPorts {
   readonly bus: Pick<BusShape, "subscribe" | "publish">;
   readonly time: Pick<TimeShape, "after">;
   readonly subjects: Subjects;
-  /** Returns a subject on which nobody else listens. */
+  /** Returns a subject without other listeners. */
   readonly newInbox: () => string;
 }
 

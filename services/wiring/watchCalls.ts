@@ -1,10 +1,10 @@
 /**
- * Calls of commands, which hear of a host that is lost while it has one, as those of gateways and
- * hosts do. A command's other work needs no leases, so they are watched from the first call on that
- * takes long.
+ * Calls of commands, which are notified when the host that has one is lost, as those of gateways
+ * and hosts do. A command's other work needs no leases, so they are watched from the first call on
+ * that takes long.
  *
  * 1. The watch begins before the lease of a host that died with the call can be over: one that is
- *    lost without having been seen would not be heard of.
+ *    lost without having been seen would go unnoticed.
  * 2. A login that may not watch leases is refused once. Its calls go on, to their deadlines.
  */
 import { LeaseView } from "../../core/lease/LeaseView.ts";

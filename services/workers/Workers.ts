@@ -74,7 +74,7 @@ export class Workers {
     this.options = options;
     this.serving = new Promise((resolve) => (this.allServe = resolve));
     this.failed = new Promise((_, reject) => (this.fail = reject));
-    // Whoever awaits the promise receives the rejection.
+    // The awaiting code receives the rejection.
     this.failed.catch(() => undefined);
     this.entries = Array.from({ length: options.count }, () => ({
       state: { _tag: "Starting" },

@@ -53,7 +53,7 @@ export function workerLink(): WorkerLink | undefined {
     onBroker = resolve;
     void stopped.then(() => reject(new BrokerUnavailable({ message: "a stop was requested" })));
   });
-  // Whoever awaits the broker receives the rejection.
+  // The awaiting code receives the rejection.
   broker.catch(() => undefined);
   const receive = (message: unknown): void => {
     const told = message as ToWorker;

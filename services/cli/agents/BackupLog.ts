@@ -52,8 +52,8 @@ export class BackupLog {
   }
 
   /**
-   * Reads what an earlier run has left in the folder, which exists. Throws `CliError` for one that
-   * has anything else. Who calls it holds the lock.
+   * Reads the progress of an earlier run from the folder, which exists. Throws `CliError` if the
+   * folder has anything else. The caller holds the lock.
    */
   static async open(folder: string): Promise<BackupLog> {
     const names = (await readdir(folder)).filter((name) => !name.startsWith(LOCK));
@@ -126,7 +126,7 @@ export class BackupLog {
   }
 }
 
-/** Undefined for a line that was cut off. What is whole was written by this file. */
+/** Undefined for a truncated line. Complete lines were written by this file. */
 function parse<A>(line: string | undefined): A | undefined {
   try {
     return line === undefined ? undefined : (JSON.parse(line) as A);

@@ -1,6 +1,6 @@
 /**
  * Asks the hosts of an installation a question over all agents, for a command or the console.
- * Whoever gets no answer because no host runs reads a view of its own (`withView`).
+ * Without a host there is no answer, and the caller reads its own view (`withView`).
  */
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { askHosts, takesQuestions } from "../../../core/query/askHosts.ts";
@@ -34,7 +34,7 @@ export async function askInstallation(
   }
 }
 
-/** Errors of a question as those of a command. */
+/** Converts errors of a question to those of a command. */
 export function explained(error: unknown): unknown {
   if (error instanceof UnknownClass) return notFound(error.message);
   if (error instanceof QueryRefused) return failed(error.message);

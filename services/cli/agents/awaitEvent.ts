@@ -13,7 +13,7 @@ const WAIT_MS = 30_000;
 /** The ends of the streams are cheap to ask for. */
 const AGAIN_MS = 100;
 
-/** `after`: `<class>/<name>@<seq>`; names of agents may have slashes and signs of their own. */
+/** `after`: `<class>/<name>@<seq>`; names of agents may contain slashes and `@`. */
 export async function awaitEvent(
   { journal, changes }: Pick<ReadPorts, "journal" | "changes">,
   time: Pick<TimeShape, "monotonicMs" | "after">,

@@ -24,7 +24,7 @@ import { Edges, readEdges, type Edge } from "./backupEvents.ts";
 /** Bases that are read at once. Each may be as large as an agent. */
 const BASES_AT_ONCE = 8;
 
-/** What is missing of an agent: everything up to its event `after`, or all of an erased one. */
+/** The missing part of an agent: everything up to its event `after`, or all of an erased one. */
 type Missing =
   | { readonly id: AgentId; readonly after: number; readonly restarts: boolean }
   | { readonly id: AgentId; readonly end: BackupEntry };
@@ -42,7 +42,7 @@ export async function findMissing(
   }: {
     /** Names of the files, in the order of their ranges. */
     readonly edges: Iterable<string>;
-    /** Ends of the backup that this one builds on: what is before is there. */
+    /** Ends of the backup that this one builds on, which has everything before them. */
     readonly from: ReadonlyArray<number>;
     readonly ends: ReadonlyArray<number>;
     readonly shares: number;

@@ -1,7 +1,7 @@
 /**
  * Saves the events of one range of a journal's stream for `agents backup`. Ranges are read in
  * parallel, so none knows what the others have found. Each also writes its edges: where the events
- * of every agent begin and end. `backupBases` finds by them what was trimmed.
+ * of every agent begin and end. `backupBases` uses them to find what was trimmed.
  */
 import { join } from "node:path";
 import { afterOf } from "../../../core/journal/Beginnings.ts";
@@ -29,7 +29,7 @@ export interface Edge {
   readonly last: number;
 }
 
-/** What comes after `from`, the ends of the backup that this one builds on, in order. */
+/** The events after `from`, the ends of the backup that this one builds on, in order. */
 export function rangesOf(
   { streams, rangeEvents }: Pick<BackupPlan, "streams" | "rangeEvents">,
   from: ReadonlyArray<number>,

@@ -137,7 +137,7 @@ export async function writeManifest(
   await rename(`${path}.new`, path);
 }
 
-/** Throws `CliError` where there is no manifest, `CorruptFrame` or `UnknownVersion`. */
+/** Throws `CliError` without a manifest, `CorruptFrame` or `UnknownVersion`. */
 export async function readManifest(folder: string): Promise<BackupManifest> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
   if (text === undefined)
@@ -147,7 +147,7 @@ export async function readManifest(folder: string): Promise<BackupManifest> {
   return decodeManifest(text);
 }
 
-/** Rejects with the file's error, or with `CorruptFrame` where it is not as it was written. */
+/** Rejects with the file's error, or with `CorruptFrame` if the file has changed. */
 export async function* readEntries(
   folder: string,
   { name, lines, sum }: Pick<BackupFile, "name" | "lines"> & { readonly sum?: string | undefined },
@@ -185,13 +185,13 @@ export async function* unzippedLines(
       yield chunk;
     }
   };
-  // A failure is that of the lines, too.
+  // A failure also fails the lines.
   const fed = pipeline(createReadStream(path), hashed, gunzip).catch(() => undefined);
   yield* readLines(gunzip);
   await fed;
 }
 
-/** Whether the file is there as it was written. */
+/** Whether the file exists unchanged. */
 export async function isAsWritten(
   folder: string,
   { name, sum }: Pick<BackupFile, "name" | "sum">,

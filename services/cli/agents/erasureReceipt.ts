@@ -1,6 +1,6 @@
 /**
  * Writes and reads the receipt of an erasure (`schemas/ErasureReceipt`), and finds the backups that
- * still hold erased agents. `verifyErasure` looks again at what a receipt says.
+ * still hold erased agents. `verifyErasure` checks a receipt again.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";

@@ -13,7 +13,7 @@ import {
 } from "../../../schemas/Address.ts";
 import { notFound, usage } from "../terminal/CliError.ts";
 
-/** Throws `CliError` where there is no such agent. */
+/** Throws `CliError` if the agent does not exist. */
 export async function findAgent(
   journal: JournalShape,
   className: string,

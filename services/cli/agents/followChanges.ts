@@ -4,7 +4,7 @@
  * of the last line that they have processed.
  *
  * 1. The lines of one event are printed together. Only the last has the position after the event;
- *    `event` and `turn` tell a line that comes twice.
+ *    `event` and `turn` identify a repeated line.
  * 2. If the broker goes away, reading starts again at the last event.
  */
 import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
@@ -27,7 +27,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { address, resolveClass } from "./findAgent.ts";
 import { States } from "./States.ts";
 
-/** Pause before a broker that is away is asked again. */
+/** Pause before an unreachable broker is tried again. */
 const AGAIN_MS = 1_000;
 const WHAT_CHANGED = ["state", "sql", "schedules", "queue"] as const;
 
@@ -41,8 +41,8 @@ export interface FollowOptions {
 }
 
 /**
- * Resolves at a signal or after `limit` lines. Throws `CliError` for a position that is none of
- * this installation's, for a damaged event, and where the archive is away.
+ * Resolves at a signal or after `limit` lines. Throws `CliError` for a position of another
+ * installation, for a damaged event, and if the archive is unreachable.
  */
 export async function followChanges(
   ports: ReadPorts,
@@ -139,7 +139,7 @@ class Printer {
     return false;
   }
 
-  /** Events were trimmed, and no archive that was named has them. */
+  /** Events were trimmed, and no configured archive has them. */
   private noteGap({ id, before }: Change, after: number): void {
     const { catchUp, seqs } = before;
     const key = addressKey(id);

@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 
 /** Ends the stream when it is left early. Rejects with the stream's error. */
 export async function* readLines(stream: Readable): AsyncGenerator<string, void, void> {
-  /** The pieces of a line that goes on. */
+  /** The pieces of an incomplete line. */
   let begun: string[] = [];
   for await (const chunk of stream.setEncoding("utf8")) {
     const [first = "", ...others] = String(chunk).split("\n");

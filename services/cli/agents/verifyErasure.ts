@@ -1,8 +1,9 @@
 /**
- * Searches again for what a receipt says was erased: in the journals, snapshots, dead letters and
- * inputs of the installation, in the archive, and in the backups that the receipt names.
+ * Searches again for the data that a receipt reports as erased: in the journals, snapshots, dead
+ * letters and inputs of the installation, in the archive, and in the backups that the receipt
+ * names.
  *
- * An agent of the same name may live again. What it has stored since its end is its own.
+ * An agent of the same name may exist again. Data stored since its end belongs to that one.
  */
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
@@ -15,14 +16,14 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { backupsIn, holding } from "./erasureReceipt.ts";
 
 interface Erasure {
-  /** What is still there, or there again, in words. */
+  /** The remaining or returned data, in words. */
   readonly found: ReadonlyArray<string>;
-  /** What can't be looked at, in words. */
+  /** The places that can't be searched, in words. */
   readonly notes: ReadonlyArray<string>;
 }
 
 /**
- * Prints what it found. Throws `CliError` where something is still there, or the receipt is of
+ * Prints the findings. Throws `CliError` if data remains, or the receipt is of
  * another namespace; else as ports do.
  */
 export async function tellErasure(

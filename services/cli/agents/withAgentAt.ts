@@ -17,7 +17,7 @@ export interface AgentAt {
   readonly at?: string | undefined;
   /** The option that `at` is of, for errors. Default: `--at`. */
   readonly option?: string;
-  /** A point before its first event is no error: the agent is empty, at sequence 0. */
+  /** A point before its first event is valid: the agent is empty, at sequence 0. */
   readonly orNone?: boolean;
 }
 

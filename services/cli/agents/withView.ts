@@ -1,6 +1,6 @@
 /**
  * Opens the view of all agents (`core/query/View`) in the data folder, brings it up to date, and
- * lets a command query it: where no host runs, or the command is told to keep its own.
+ * lets a command query it: if no host runs, or the command keeps its own view.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

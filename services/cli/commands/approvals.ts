@@ -55,7 +55,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` where there is no such class or agent. */
+/** Throws `CliError` if the class or agent does not exist. */
 export async function approvals(
   ports: ReadPorts,
   terminal: Terminal,

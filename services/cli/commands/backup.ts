@@ -35,7 +35,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 
 /** How a backup is divided. Tests have smaller ones. */
 const SIZES = {
-  /** Sequences of a range: some seconds of work, which is what an interrupted one repeats. */
+  /** Sequences of a range: some seconds of work, which an interrupted backup repeats. */
   rangeEventsMin: 50_000,
   /** Average number in a file of a range. Fewer would only make more files. */
   fileEventsMin: 4_000,
@@ -51,7 +51,7 @@ const BASES = "bases";
 
 export interface BackupOptions {
   readonly folder: string;
-  /** An earlier backup: only what is new since then is saved. Undefined: everything is. */
+  /** An earlier backup: only newer data is saved. Undefined: everything is. */
   readonly since?: string | undefined;
   readonly json?: boolean | undefined;
   /** Sizes of a backup that begins. Default `SIZES`. */
@@ -179,7 +179,7 @@ async function isOurs(
 }
 
 /**
- * What is saved: the plan of an interrupted backup (rule 5), or a new one. Inputs are saved before
+ * The plan of an interrupted backup (rule 5), or a new one. Inputs are saved before
  * the plan is made (rule 1).
  */
 async function begin(
@@ -231,14 +231,14 @@ async function begin(
   );
 }
 
-/** What is read, and after which sequence of each stream: where an earlier backup ended, or 0. */
+/** What to read, and after which sequence of each stream: the end of an earlier backup, or 0. */
 interface Saving {
   readonly plan: BackupPlan;
   readonly from: ReadonlyArray<number>;
   readonly time: Pick<TimeShape, "monotonicMs">;
 }
 
-/** All pieces that are not there yet. Returns the files of all, in the manifest's order. */
+/** Saves all missing pieces. Returns the files of all, in the manifest's order. */
 async function save(
   ports: ReadPorts,
   path: string,

@@ -214,7 +214,7 @@ export async function showDelivery(
 const print = (terminal: Terminal, record: DeliveryRecord, json: boolean): void =>
   terminal.out(json ? JSON.stringify(record) : describe(record));
 
-/** One line: when, what became of it, where it went, and its id. */
+/** One line: time, outcome, target and id. */
 function describe(record: DeliveryRecord): string {
   const { status, http, ms, agent, route, method, type, seq, duplicateOf, why, error } = record;
   const more = record.more === undefined ? [] : [`and ${record.more} like it`];

@@ -92,7 +92,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` where there is no such agent, or its history was trimmed at a point. */
+/** Throws `CliError` if the agent does not exist, or its history was trimmed at a point. */
 export async function diff(
   ports: ReadPorts,
   terminal: Terminal,

@@ -3,12 +3,11 @@
  * streams, snapshots, blobs and the hosts' files.
  *
  * 1. The inputs are removed first, so that none of them runs again. Then the agent's life is ended:
- *    by the host that owns it, or here where no host runs. Then everything that is stored is
- *    removed.
+ *    by the host that owns it, or here if no host runs. Then all stored data is removed.
  * 2. One event without content stays: the end. It fences off hosts that were frozen meanwhile
  *    (`endLife`).
- * 3. A nats-server that is away while messages are removed may keep their bytes for good, and no
- *    later command reaches them. The command therefore checks for such servers first.
+ * 3. A nats-server that is unreachable while messages are removed may keep their bytes for good,
+ *    and no later command reaches them. The command therefore checks for such servers first.
  * 4. An agent that receives further inputs lives again at once. The removal is repeated a few
  *    times, and then reported as incomplete.
  * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
@@ -53,7 +52,7 @@ export interface EraseOptions {
   readonly className: string;
   readonly name: string;
   readonly yes: boolean;
-  /** Rules 3 and 7: erase although a server is away, or the archive lacks what it should have. */
+  /** Rules 3 and 7: erase although a server is unreachable, or the archive is incomplete. */
   readonly whileAway: boolean;
   /** A new file for the receipt. */
   readonly receipt?: string | undefined;
@@ -199,7 +198,7 @@ export async function erase(
     );
 }
 
-/** Rule 5. Sub-agents have no subject of their own, so all agents are listed. */
+/** Rule 5. Sub-agents have no separate subject, so all agents are listed. */
 async function subAgentsOf(ports: ReadPorts, id: AgentId): Promise<AgentId[]> {
   const found: AgentId[] = [];
   for await (const entry of ports.journal.list()) if (isBelow(entry.id, id)) found.push(entry.id);

@@ -74,7 +74,7 @@ interface Given extends GivenTarget {
   readonly limit?: number;
 }
 
-/** Throws `CliError` where there is no such agent, or its journal is damaged. */
+/** Throws `CliError` if the agent does not exist, or its journal is damaged. */
 async function exportAgent(
   ports: ReadPorts,
   terminal: Terminal,

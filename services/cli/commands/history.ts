@@ -143,7 +143,7 @@ function filterOf({ since, until, follow, ...given }: Given, nowMs: number): His
 
 /**
  * Prints turns, the oldest first. With `follow`, resolves at a signal. Throws `CliError` where
- * there is no such agent.
+ * the agent does not exist.
  */
 export async function history(
   ports: ReadPorts,
@@ -197,11 +197,11 @@ function excess(
   return count;
 }
 
-/** Events that are looked at for one that says its state. Reading all costs more. */
+/** Events that are searched for one with its whole state. Reading all costs more. */
 const PEEKED_MAX = 1_000;
 
 /**
- * The events from `fromSeq` on, where they can be told without those before: states are stored as
+ * The events from `fromSeq` on, if they can be shown without earlier ones: states are stored as
  * changes of the previous one, and causes once. Undefined: they can't, and all have to be read.
  */
 async function readTail(
@@ -234,7 +234,7 @@ async function readTail(
   })();
 }
 
-/** Reads an agent's events in order, and tells the turns that are asked for. */
+/** Reads an agent's events in order, and reports the requested turns. */
 class Turns {
   /** The last event that was read. */
   seq = 0;

@@ -1,7 +1,7 @@
 /**
  * `agents redeliver <id…>` and `--range`: delivers past webhooks to their agents again, under new
  * ids, with the bytes as they came and the verification as it was recorded. The agent runs each
- * like a new webhook; nobody waits for its answer.
+ * like a new webhook; its answer is dropped.
  */
 import { Option, type Command } from "commander";
 import {
@@ -35,7 +35,7 @@ interface Given extends GivenTarget, Omit<GivenFilter, "since"> {
   readonly dryRun?: boolean;
 }
 
-/** More than anybody sends by hand; a range that names more is narrowed. */
+/** More than people send by hand. A larger range is narrowed. */
 const RANGE_MAX = 10_000;
 
 export function addRedeliver(program: Command, context: CommandContext): void {

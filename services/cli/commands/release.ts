@@ -1,6 +1,6 @@
 /**
  * `agents release <class> <name>`: ends the quarantine of an agent, which then runs what waits for
- * it. The owner of its shard does it; where no host runs, the mark is changed here.
+ * it. The owner of its shard does it; if no host runs, the mark is changed here.
  */
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
@@ -46,7 +46,9 @@ Examples:
     );
 }
 
-/** Throws `CliError` for an agent that is not there or not quarantined, and without an answer. */
+/**
+ * Throws `CliError` for an agent that does not exist or is not quarantined, and without an answer.
+ */
 export async function release(
   ports: ReadPorts,
   terminal: Terminal,

@@ -108,7 +108,7 @@ Examples:
 }
 
 /**
- * Throws `CliError` where there is no such agent, the module has no such class, or any result
+ * Throws `CliError` if the agent does not exist, the module lacks its class, or any result
  * differs or fails.
  */
 export async function rerun(

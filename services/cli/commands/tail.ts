@@ -73,7 +73,7 @@ export async function tail(
       const print = async (id: AgentId, event: StoredEvent): Promise<void> => {
         for (const line of await states.tell(id, event)) {
           if (left <= 0) return;
-          // The part of a turn that goes on is no turn.
+          // Parts of continuing turns are not listed.
           if (line.begun !== true) left--;
           const { class: className, name } = id;
           if (options.json) terminal.out(JSON.stringify({ class: className, name, ...line }));

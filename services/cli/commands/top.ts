@@ -1,7 +1,7 @@
 /**
- * `agents top [class]`: what each class and the busiest agents cost, as rates over an interval.
- * Asks the owner of each shard twice, and prints the difference. On a terminal the table is drawn
- * anew at each interval until Ctrl-C; elsewhere, and with `--json`, it is printed once.
+ * `agents top [class]`: the cost of each class and of the busiest agents, as rates over an
+ * interval. Asks the owner of each shard twice, and prints the difference. On a terminal the table
+ * is drawn again at each interval until Ctrl-C; elsewhere, and with `--json`, it is printed once.
  */
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
@@ -188,7 +188,7 @@ const isOfClass = (name: string, given: string): boolean =>
 
 type Counted = Cost & { readonly class: string; readonly name?: string; readonly waiting?: number };
 
-/** Each host tells of its classes once, whichever of its shards is asked. */
+/** Each host reports its classes once, whichever of its shards is asked. */
 function sums(reading: Reading) {
   const hosts = new Set<string>();
   const classes = new Map<string, Counted>();

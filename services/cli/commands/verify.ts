@@ -152,7 +152,7 @@ interface Verifying {
   readonly tell: (done: number, total: number) => void;
 }
 
-/** In processes of their own. */
+/** In separate processes. */
 async function verifySlices(
   { joins }: Pick<CommandContext, "joins">,
   path: string,

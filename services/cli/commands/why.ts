@@ -26,7 +26,7 @@ export interface WhyOptions {
   readonly className: string;
   readonly name: string;
   readonly path: string;
-  /** At most so many writes, the last ones. Undefined: all. */
+  /** The maximum number of writes, the last ones. Undefined: all. */
   readonly limit?: number | undefined;
   readonly json?: boolean | undefined;
 }
@@ -67,7 +67,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` where there is no such agent, or the path is invalid or ambiguous. */
+/** Throws `CliError` if the agent does not exist, or the path is invalid or ambiguous. */
 export async function why(
   ports: ReadPorts,
   terminal: Terminal,

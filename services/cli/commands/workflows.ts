@@ -56,7 +56,7 @@ export interface Workflows {
   readonly seq: number;
   /** ISO 8601. */
   readonly time: string;
-  /** Absent: it is no workflow instance. */
+  /** Absent: it is not a workflow instance. */
   readonly run?: RecordedRun;
   readonly started: ReadonlyArray<StartedWorkflow>;
   /** How many there are on all pages. */

@@ -1,6 +1,6 @@
 /**
  * The files of a new project, as texts: pure, from one row of `starters` and the user's choices.
- * `init/init` writes them. Every text is complete: what it shows compiles under `strict`,
+ * `init/init` writes them. Every text is complete: its code compiles under `strict`,
  * serves and passes its own test.
  */
 import type { Starter } from "./starters.ts";

@@ -44,7 +44,7 @@ export const json = (): Option => new Option("--json", "machine-readable output 
 export const at = (): Option =>
   new Option("--at <point>", "as of this journal sequence, or of this time (ISO 8601)");
 
-/** An hour: whoever waits for longer has no interactive question. */
+/** An hour: longer questions are not interactive. */
 const STATEMENT_SECONDS_MAX = 3_600;
 
 export const statementSeconds = (usual: number): Option =>

@@ -96,7 +96,7 @@ export function servingOptions(
     role,
     module,
     natsUrl: given.nats,
-    // A server of its own needs none; with `--from` it is the installation's.
+    // An embedded server needs none; with `--from` it is the installation's.
     natsLogin: given.nats === undefined ? undefined : loginOf(given, terminal.cwd),
     namespace: given.namespace ?? NAMESPACE_FALLBACK,
     dataFolder: resolve(terminal.cwd, given.data),

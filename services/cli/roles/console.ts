@@ -1,5 +1,5 @@
 /**
- * `agents console`: serves the operator's page and API on a port of their own, behind a token. The
+ * `agents console`: serves the operator's page and API on a separate port, behind a token. The
  * console shows what the reading commands print with `--json` (`consoleSource`).
  */
 import { randomBytes } from "node:crypto";

@@ -1,6 +1,6 @@
 /**
- * What the console shows, by the commands themselves: runs them with `--json` and parses what they
- * print. What no command prints (a page of the agents, news) is read from the ports.
+ * The console's data, produced by the commands: runs them with `--json` and parses their output.
+ * Data that no command prints (a page of the agents, news) is read from the ports.
  */
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import type { JournalEntry } from "../../../core/journal/Journal.ts";
@@ -43,7 +43,7 @@ export interface ConsoleSourceParts {
 
 /** Pages of one list come from one reading, unless they are requested long after each other. */
 const ENTRIES_KEPT_MS = 30_000;
-/** A statement that takes longer gets a process of its own: this one serves other pages, too. */
+/** A longer statement runs in a separate process: this one serves other pages, too. */
 const QUICK_SECONDS = 0.2;
 /** Hosts and dead letters have no feed, so they are polled while a page is open. */
 const OVERVIEW_MS = 3_000;

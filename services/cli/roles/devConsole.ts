@@ -21,7 +21,7 @@ const AGAIN_MS = 1_000;
 
 export interface DevConsoleOptions {
   readonly dataFolder: string;
-  /** Taken where it is free; else any other. */
+  /** Used if it is free; else any other. */
   readonly port: number;
   /** What the page re-runs the past on, as a command line names it. */
   readonly module: string;
@@ -67,7 +67,7 @@ export async function serveDevConsole(
   }
 }
 
-/** An open page goes on after a restart: the token is kept, for its owner only. */
+/** An open page works after a restart: the token is kept in a file that only its owner can read. */
 function keptToken(dataFolder: string): string {
   const path = join(dataFolder, "console-token");
   try {

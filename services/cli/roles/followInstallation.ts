@@ -6,7 +6,7 @@
  * 1. The installation is only read: a login with `reader_may` is enough, and its processes notice
  *    nothing.
  * 2. A webhook is delivered when its turn has ended there. The results of its steps are sent first
- *    (`Recordings`), so the steps return them here and call nobody.
+ *    (`Recordings`), so steps return them here without calling other systems.
  * 3. An agent is forked before its first webhook, as it was before that turn. One that exists here
  *    is kept, and receives the webhook as it is.
  * 4. Webhooks keep their dedup keys: what the copied journal has done is not done again.

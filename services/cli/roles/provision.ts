@@ -1,6 +1,7 @@
 /**
- * `agents provision`: creates what an installation keeps in the broker, or completes what is there.
- * The operator of the broker runs it once. Running it again with the same options changes nothing.
+ * `agents provision`: creates an installation's streams and buckets at the broker, or completes
+ * them. The operator of the broker runs it once. Running it again with the same options changes
+ * nothing.
  */
 import type { Command } from "commander";
 import type { Joins, ProvisionSettings, Target } from "../../wiring/Joins.ts";

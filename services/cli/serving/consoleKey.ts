@@ -11,7 +11,7 @@ import { execFile } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { ReadStream } from "node:tty";
 
-/** Returns the function that ends it. Does nothing where `input` is no terminal. */
+/** Returns the function that ends it. Does nothing if `input` is not a terminal. */
 export function onConsoleKey(input: ReadStream, open: () => void): () => void {
   if (!input.isTTY) return () => undefined;
   const lines = createInterface({ input, terminal: false });
@@ -38,7 +38,7 @@ export function onConsoleKey(input: ReadStream, open: () => void): () => void {
   };
 }
 
-/** Rule 2. Every `ps` marks the foreground with a plus. Where there is none, nothing is read. */
+/** Rule 2. Every `ps` marks the foreground with a plus. Without `ps` nothing is read. */
 function isInForeground(tell: (isSo: boolean) => void): void {
   execFile("ps", ["-o", "stat=", "-p", String(process.pid)], (error, out) =>
     tell(error === null && out.includes("+")),

@@ -34,7 +34,7 @@ export function writeDevFile(dataFolder: string, dev: DevFile): void {
   renameSync(`${path}.new`, path);
 }
 
-/** Removes the file if it is still the one of `pid`. */
+/** Removes the file if it still belongs to `pid`. */
 export function removeDevFile(dataFolder: string, pid: number): void {
   if (readDevJson(dataFolder)?.pid === pid) rmSync(devPath(dataFolder), { force: true });
 }
@@ -45,7 +45,7 @@ export function findDev(dataFolder: string): FoundDev {
   return isAlive(dev.pid) ? { _tag: "Running", dev } : { _tag: "Stale", pid: dev.pid };
 }
 
-/** Returns undefined when there is no file, or one of another format. */
+/** Returns undefined without a file, or for another format. */
 function readDevJson(dataFolder: string): DevFile | undefined {
   try {
     const dev = JSON.parse(readFileSync(devPath(dataFolder), "utf8")) as Partial<DevFile>;

@@ -40,7 +40,7 @@ export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
   const command = tunnel
     .replaceAll("{url}", `http://127.0.0.1:${port}`)
     .replaceAll("{port}", String(port));
-  // A group of its own: the shell's children end with it.
+  // A separate process group: the shell's children end with it.
   const child = spawn(command, { shell: true, detached: true, stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
   let isClosing = false;

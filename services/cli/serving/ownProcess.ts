@@ -1,6 +1,6 @@
 /**
- * Runs a command for the console in a process of its own: a module's code does not run in the
- * console, and is read anew each time; and an operator's SQL holds nobody's thread. Some run at a
+ * Runs a command for the console in a separate process: a module's code does not run in the
+ * console, and is read again each time; and an operator's SQL blocks no thread of it. Some run at a
  * time; others wait for their turn.
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
@@ -17,7 +17,7 @@ const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
 
 /** Each takes a processor and some 100 MB. */
 const RUNNING_MAX = 3;
-/** Past it people wait for longer than they look at a page. */
+/** Longer than people wait for a page. */
 const WAITING_MAX = 64;
 
 /** Runs a command. Resolves to its lines of JSON; rejects with `ConsoleRefusal`. */
@@ -33,7 +33,7 @@ export function ownProcess(joins: Pick<Joins, "runSelf">, target: Target): OwnPr
   return async (command, args) => {
     if (running < RUNNING_MAX) running++;
     else if (waiting.length < WAITING_MAX)
-      // Whoever ends leaves its place to the next.
+      // A command that ends leaves its place to the next.
       await new Promise<void>((resolve) => waiting.push(resolve));
     else throw new ConsoleRefusal(503, `${WAITING_MAX} others wait. Try again in a moment.`);
     try {

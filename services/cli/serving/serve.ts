@@ -21,7 +21,7 @@ export interface ServeOptions {
   readonly adminPort: number;
 }
 
-/** What is known once the process serves. */
+/** The facts of a serving process. */
 export interface Served {
   readonly running: RunningProcess;
   readonly adminPort: number;

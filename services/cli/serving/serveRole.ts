@@ -71,7 +71,7 @@ export async function serveRole(
   log.info(`${role} stopped`);
 }
 
-/** The channel of a worker. Throws `CliError` where nobody started this process as one. */
+/** The channel of a worker. Throws `CliError` if this process was not started as one. */
 export function linkOf(
   { link }: Pick<Joins, "link">,
   { worker }: Pick<ServingOptions, "worker">,
@@ -82,7 +82,7 @@ export function linkOf(
   return link;
 }
 
-/** Leases that the control process keeps; undefined in a process that is no worker. */
+/** Leases that the control process keeps; undefined in a process that is not a worker. */
 export const keptLeases = (
   { time }: Pick<Joins, "time">,
   link: WorkerLink | undefined,

@@ -195,7 +195,7 @@ export async function serveWorkers(
   } catch (error) {
     if (!(error instanceof WorkerFailed)) throw error;
     const { code, atStart } = error;
-    // The only worker has said what is wrong, and nothing else was started.
+    // The only worker has reported the error, and nothing else was started.
     const message = atStart && count === 1 ? "" : error.message;
     throw new CliError({ message, exitCode: code === null || code === 0 ? EXIT_FAILED : code });
   } finally {

@@ -40,6 +40,6 @@ const SETTINGS_PAGES: Readonly<Record<string, string>> = {
   zoom: "https://marketplace.zoom.us > your app > Feature",
 };
 
-/** For senders without a page of their own: the sender's configuration. */
+/** For senders without a settings page: the sender's configuration. */
 export const settingsPage = (provider: string): string =>
   SETTINGS_PAGES[provider] ?? "your sender's configuration";

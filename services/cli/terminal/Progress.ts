@@ -1,5 +1,5 @@
 /**
- * Shows a person how far a long command has come, beside its results: a bar at the foot of a
+ * Shows a person the progress of a long command, beside its results: a bar at the foot of a
  * terminal, or a line now and then where the output goes to a file or a log. Shows nothing of a
  * command that is done sooner.
  */

@@ -16,7 +16,7 @@ export interface Terminal {
   readonly err: (line: string) => void;
   /**
    * Shows a text below all that is written, in the place of the one before; undefined removes it.
-   * Absent where `err` is no terminal.
+   * Absent if `err` is not a terminal.
    */
   readonly status?: (text: string | undefined) => void;
   /** True where people read `out`: it is a terminal and not a pipe. */
@@ -35,7 +35,7 @@ export function processTerminal(): Terminal {
     if (error.code === "EPIPE") process.exit(PIPE_CLOSED);
     throw error;
   });
-  // What a command does goes on, and so does its exit code, if nobody reads what it says about it.
+  // A command continues, and keeps its exit code, if its messages have no reader.
   process.stderr.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });
