@@ -179,7 +179,7 @@ describe("an agent that checks its webhooks by itself", () => {
     });
   });
 
-  test("answers 403 Readonly connection to who writes for a readonly one", async () => {
+  test("answers 403 Readonly connection to a write for a readonly one", async () => {
     const url = `${system.url}/agents/repo-agent/acme-readonly`;
     const reader = await TestSocket.open(`${url}?_pk=reader&readonly`);
     const writer = await TestSocket.open(`${url}?_pk=writer`);

@@ -38,7 +38,7 @@ describe.each([
   ],
   ["a fiber", () => desk().begin(), (order: object) => desk().begin(order), desk],
 ] as const)("%s", (_who, ask, askFor, asker) => {
-  it("asks, waits, and goes on with who approved and when", async () => {
+  it("asks, waits, and continues with who approved and when", async () => {
     await ask();
     await soon();
     expect(office.log).toEqual([]);
@@ -146,7 +146,7 @@ describe.each([
     expect(office.log.at(-1)).toMatch(/^ApprovalTimedOut/);
   });
 
-  it("takes a decision that says what and who, and no other", async () => {
+  it("takes only a decision that names its answer and its author", async () => {
     await ask();
     await soon();
     const decide = (decision: object) => asker().decideApproval("refund", decision as never);
@@ -166,7 +166,7 @@ describe.each([
 });
 
 describe("a workflow", () => {
-  it("that is paused keeps the answer until it goes on", async () => {
+  it("that is paused keeps the answer until it continues", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     await desk().control("w1", "pause");
@@ -192,7 +192,7 @@ describe("a workflow", () => {
     expect(office.log).toEqual(["paid, said bob"]);
   });
 
-  it("that has ended and is restarted does not go on with the answer of then", async () => {
+  it("that has ended and is restarted does not use the earlier answer", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     await instance().decideApproval("refund", YES);
@@ -315,7 +315,7 @@ describe("a fiber", () => {
   });
 });
 
-it("is asked in workflows and fibers only; elsewhere the error says so", async () => {
+it("is allowed in workflows and fibers only; elsewhere it is an error", async () => {
   const response = await test.fetch("/agents/desk/d");
   expect(await response.json()).toBe(
     'approval "now": a turn of this kind (request) can\'t wait for people. Ask in a workflow (runWorkflow) or in a fiber (startFiber)',

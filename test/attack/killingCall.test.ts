@@ -108,7 +108,7 @@ describe("what ends the process of its agent each time that it runs", () => {
     ["a message", "exit"],
     ["RPC", { type: "rpc", id: "1", method: "end", args: ["abort"] }],
   ])(
-    "is repeated once when it is %s: then its socket is closed, and others of the agent go on",
+    "is repeated once when it is %s: then its socket is closed, and others of the agent continue",
     async (_what, message) => {
       const url = freshUrl();
       const onlooker = await TestSocket.open(url);

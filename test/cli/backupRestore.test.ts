@@ -212,7 +212,7 @@ describe("agents restore", () => {
     expect((await run(source, "restore", saved)).err).toContain("This installation has agents");
   });
 
-  it("makes all agents: what was stored when the backup began is done once, and what waited goes on", async () => {
+  it("makes all agents: inputs stored when the backup began are done once, and waiting work continues", async () => {
     const restored = await run(target, "restore", saved, "--json");
     expect(restored).toMatchObject({ code: 0, err: "" });
     expect(JSON.parse(restored.out)).toMatchObject({ letters: 1, timers: 1, damaged: 0 });

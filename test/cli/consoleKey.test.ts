@@ -47,7 +47,7 @@ it("opens the console; Ctrl-C stays the terminal's", async () => {
   expect(own.out).toContain("Stopped.");
 });
 
-it("in the background it reads nothing, and goes on", async () => {
+it("in the background it reads nothing, and continues", async () => {
   const own = start((command) => `bash -mc '${command} & wait'`);
   const url = await own.printed(/^ {2}url +(\S+)/m);
   own.child.stdin!.write("o\n");

@@ -154,7 +154,7 @@ describe("agents erase", () => {
     expect(filesWith(nats.storeDir, KEPT)).toEqual([]);
   });
 
-  it("an erased agent is a new one for who calls it next, without anything from before", async () => {
+  it("an erased agent is a new one for its next caller, without earlier data", async () => {
     const name = namesOfShards[0]!;
     expect(await call(name, "all")).toEqual({
       state: { notes: 0, last: "", rung: [] },

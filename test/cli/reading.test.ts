@@ -111,7 +111,7 @@ describe("agents history", () => {
     expect(from.out.split("\n")).toHaveLength(2);
   });
 
-  it("people see what came in, what changed and who did it", async () => {
+  it("shows people inputs, changes and their author", async () => {
     const { out } = await cli.run(["history", "RepoAgent", "octo-demo", ...NATS]);
     expect(out).toContain(
       `${seqs[1]}  2026-03-01T09:01:00.000Z  webhook github push  (host-1, epoch 1)`,

@@ -91,7 +91,7 @@ describe("agents why", () => {
     );
   });
 
-  it("a part of the state that went with its parent was written by who took that away", async () => {
+  it("a part of the state that was removed with its parent was written by the turn that removed it", async () => {
     const writes = await why('state["odd.name"].a[1]');
     expect(writes.map(({ seq, before, after }) => [seq, before, after])).toEqual([
       [seqs[4], 2, undefined],
@@ -197,7 +197,7 @@ describe("agents history by filters", () => {
     expect(people.out).toContain('    row       events[42].title: "first" -> "second"');
   });
 
-  it("--follow goes on with what comes, each turn once, until a signal", async () => {
+  it("--follow continues with what comes, each turn once, until a signal", async () => {
     const out: string[] = [];
     const ended = cli.run(["history", ...AGENT, "--json", "--kind", "rpc", "--follow", "--rows", ...NATS], { out: (line) => out.push(line) }); // prettier-ignore
     const before = await shown("--kind", "rpc");

@@ -41,7 +41,7 @@ const part = (peer: FakePeer, id: string, more: object): void =>
   peer.send({ type: "cf_agent_stream", id, key: "answer", ...more });
 
 describe("a stream that a client follows", () => {
-  it("goes on over lost connections, each chunk once", async () => {
+  it("continues over lost connections, each chunk once", async () => {
     const client = pool.open({ host: server.host });
     const { got, places, ended } = follow(client);
     const first = await server.peer();

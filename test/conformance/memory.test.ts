@@ -94,7 +94,7 @@ describe("the memory broker", () => {
     expect(await Effect.runPromise(Effect.provide(Time, one))).toBe(time);
   });
 
-  it("cuts one process off while the others go on", async () => {
+  it("cuts one process off while the others continue", async () => {
     const time = new VirtualTime();
     const broker = new MemoryBroker({ time });
     const [cut, other] = [broker.connect(), broker.connect()];

@@ -48,7 +48,7 @@ async function send(gateway: AgentsProcess, ids: ReadonlyArray<string>): Promise
   return Object.fromEntries(senders.byStatus);
 }
 
-test("what was backed up is all there after everything else was lost, and goes on", async () => {
+test("a backup restores everything after a total loss, and its work continues", async () => {
   nats = await deployNats({ config: "single.conf" });
   execFileSync(process.execPath, [MAIN, "provision", "--shards", "4"], {
     env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },

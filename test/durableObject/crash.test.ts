@@ -67,7 +67,7 @@ test("an alarm that fails is tried again six times, and is a dead letter then", 
   expect(await t.deadLetters()).toMatchObject([{ agent: { name: "a" } }]);
 });
 
-test("a hibernating socket goes on with its attachment and its automatic answer", async () => {
+test("a hibernating socket continues with its attachment and its automatic answer", async () => {
   await using t = await start();
   const client = await t.connect(Room as never, "a", { query: { name: "ada", tag: "x" } });
   expect(client.messages).toEqual(["welcome ada"]);

@@ -66,7 +66,7 @@ describe("a socket that is accepted for hibernation", () => {
     await socket.close();
   });
 
-  test("goes on when the object has left memory, with its attachment", async () => {
+  test("continues when the object has left memory, with its attachment", async () => {
     const socket = await open("/room/sleep?name=ada&tag=t");
     await socket.first(1);
     let asked = 1;
@@ -102,7 +102,7 @@ describe("a socket that is accepted for hibernation", () => {
     expect([socket.frames, socket.closed]).toEqual([["welcome x"], { code: 4001, reason: "not you" }]); // prettier-ignore
   });
 
-  test("goes on after a handler that throws", async () => {
+  test("continues after a handler that throws", async () => {
     const socket = await open("/room/throws?name=x");
     await socket.first(1);
     socket.send("throw");

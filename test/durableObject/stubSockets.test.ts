@@ -66,7 +66,7 @@ describe("a socket that a module opens", () => {
     ada.socket.close();
   });
 
-  test("goes on when its object has left memory, with its attachment", async () => {
+  test("continues when its object has left memory, with its attachment", async () => {
     const ada = await open("sleep");
     let asked = 1;
     const again = async () => {
@@ -77,7 +77,7 @@ describe("a socket that a module opens", () => {
     ada.socket.close();
   });
 
-  test("is closed by either side, which tells the other", async () => {
+  test("is closed by either side, which notifies the other", async () => {
     const ada = await open("close");
     ada.socket.close(4001, "enough");
     expect(ada.socket.readyState).toBe(2);
@@ -169,7 +169,7 @@ describe("a socket that an object opens", () => {
     expect((await toldOf("d", 4, true)).closed).toEqual([4005, "done", true]);
   });
 
-  test("ends when its agent leaves memory; the other is told", async () => {
+  test("ends when its agent leaves memory; the other side is notified", async () => {
     const dialer = env.Dialer.getByName("gone");
     await dialer.dial("Room", "left");
     await dialer.abort().catch(() => undefined);
@@ -200,7 +200,7 @@ describe("when a host is lost", () => {
     return Object.assign(t, { objects: t.env as unknown as DialEnv });
   };
 
-  test("a module's socket to a hibernating one goes on, one with listeners is closed", async () => {
+  test("a module's socket to a hibernating one continues, one with listeners is closed", async () => {
     await using t = await start();
     const room = accepted((await upgraded(t.objects.Room.getByName("a"))).webSocket);
     const live = accepted((await upgraded(t.objects.Live.getByName("a"))).webSocket);
@@ -216,7 +216,7 @@ describe("when a host is lost", () => {
     expect(live.shown().at(-1)).toEqual([1012, "The object was restarted", true]);
   });
 
-  test("one that nobody accepts is closed after a minute", async () => {
+  test("one that is not accepted is closed after a minute", async () => {
     await using t = await start();
     const { webSocket } = await upgraded(t.objects.Room.getByName("a"));
     await t.advance("59 seconds");

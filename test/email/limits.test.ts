@@ -163,7 +163,7 @@ describe("the SMTP listener", () => {
     });
   });
 
-  test("with a certificate there is STARTTLS; with credentials only who knows them may send, and only there", async () => {
+  test("a certificate enables STARTTLS; credentials restrict sending to their owners over TLS", async () => {
     const keys = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const cert = makeCertificate(keys, { fromMs: Date.now() - 1e6, toMs: Date.now() + 1e9 });
     const key = keys.privateKey.export({ type: "pkcs8", format: "pem" }).toString();

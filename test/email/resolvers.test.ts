@@ -162,7 +162,7 @@ describe("routing", () => {
     await routeAgentEmail(built, env, { resolver: async () => null });
     expect(reasons).toEqual(["Unknown address"]);
   });
-  test("an unknown binding is named, with those that there are", async () => {
+  test("an unknown binding is named, with the existing ones", async () => {
     const resolver = createCatchAllEmailResolver("Nope", "x");
     await expect(routeAgentEmail(email("a@b.org"), env, { resolver })).rejects.toThrow(
       "Agent namespace 'Nope' not found in environment. Available agents: SupportAgent",

@@ -167,7 +167,7 @@ describe("an agent without a journal", () => {
     expect(rig.left).toContain("answer 2 200");
   });
 
-  test("finds an older owner's late first event when it is next asked, and goes on from it", async () => {
+  test("finds an older owner's late first event at its next call, and continues from it", async () => {
     rig.holding = true;
     await rig.deliver(1);
     rig.lose();

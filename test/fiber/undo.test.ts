@@ -131,7 +131,7 @@ it("an undo that fails is tried again, then named, and the others run", async ()
 });
 
 it.each(UNDONE)(
-  "a host that ends in %s leaves each undone once, or under one key, by the fiber that goes on",
+  "a host that ends in %s leaves each undone once, or under one key, by the successor",
   async (call) => {
     await crashIn(call);
     const own = UNDONE.indexOf(call);

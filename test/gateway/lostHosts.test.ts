@@ -131,7 +131,7 @@ describe("a call whose host is lost", () => {
     expect(suspected()).toEqual([false, true, true, true]);
   });
 
-  test("is answered by the next host, where that one goes on", async () => {
+  test("is answered by the next host, if that one lives", async () => {
     const { time, calls, host, outcome } = make();
     host.comes();
     const call = outcome(calls.call(ID, CALL, HOW));
@@ -219,7 +219,7 @@ describe("a call whose host is lost", () => {
   });
 });
 
-describe("a call whose host goes on", () => {
+describe("a call whose host lives", () => {
   const LATE: CallReply = { kind: "notHere", late: true };
   const cases: ReadonlyArray<readonly [string, Answer, true | undefined]> = [
     ["says that it is not here", { kind: "notHere" }, undefined],

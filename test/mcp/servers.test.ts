@@ -130,7 +130,7 @@ describe("clients", () => {
     }
   });
 
-  test("events tell what happened", async () => {
+  test("events report what happened", async () => {
     const socket = await open("events", "watched-agent");
     const { id } = await rpc<{ id: string }>(socket, "add", "W", streamable.url);
     await rpc(socket, "remove", id);

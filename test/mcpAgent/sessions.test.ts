@@ -99,7 +99,7 @@ describe("a session over streamable HTTP", () => {
 });
 
 describe("a stream that broke", () => {
-  it("goes on after the last event that the client has, and a finished one ends", async () => {
+  it("continues after the last event that the client has, and a finished one ends", async () => {
     const begun = await post(url, INITIALIZE);
     const session = begun.headers.get("mcp-session-id")!;
     const [first] = await eventsOf(begun);

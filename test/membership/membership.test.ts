@@ -27,7 +27,7 @@ describe("an installation whose members change under load", () => {
   );
 
   test(
-    "a host is stopped within slow turns: they are answered, what waits goes on elsewhere, all is applied once",
+    "a host is stopped within slow turns: they are answered, waiting work continues elsewhere, all is applied once",
     async () => expectAll(await measureDrain({ agents: 6, slowMs: 1_000, longMs: 1_500 })),
     PART_TIMEOUT_MS,
   );

@@ -91,7 +91,7 @@ test("beside other streams a batch has to be worth as many times more", async ()
   expect(seen()).toEqual(["batch of 40"]);
 });
 
-test("a refused batch goes message by message, and then what waits goes on", async () => {
+test("a refused batch goes message by message, and then what waits continues", async () => {
   const { give, end, seen, outcomes } = make();
   await give(9);
   await give(3);

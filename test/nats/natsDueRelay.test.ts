@@ -88,7 +88,7 @@ describe("due timers", () => {
     await consumer.stop();
   });
 
-  it("go on when the broker has forgotten the consumer", async () => {
+  it("continue when the broker has forgotten the consumer", async () => {
     const nats = await open("forgotten");
     const consumer = await consume(nats, 0);
     const timers = makeNatsTimers(nats);

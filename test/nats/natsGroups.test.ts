@@ -85,7 +85,7 @@ describe("a group", () => {
     expect((await Promise.all(rest)).every(({ _tag }) => _tag === "Stored")).toBe(true);
   });
 
-  it("whose ack is lost is of unknown outcome, each of it, and later groups go on", async () => {
+  it("whose ack is lost is of unknown outcome, each of it, and later groups continue", async () => {
     used.server.freeze();
     const lost = Array.from({ length: 20 }, (_, n) => append(`lost${n}`, 0));
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));

@@ -141,7 +141,7 @@ describe("an inbox that takes scheduled messages", () => {
     expect((await configOf(old, 0))["allow_msg_schedules"]).toBe(true);
   });
 
-  it("goes on where a run was cut short after the old one was deleted", async () => {
+  it("continues where a run was cut short after the old one was deleted", async () => {
     const old = await olderInstallation("cut");
     const id = agentId("A", "one");
     const shard = shardOf(id, SHARDS);

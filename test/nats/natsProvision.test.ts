@@ -42,7 +42,7 @@ describe("provisioning", () => {
     });
   });
 
-  it("is the same installation for all who provision it at once, and again later", async () => {
+  it("is the same installation for concurrent and repeated provisioning", async () => {
     const subjects = newNamespace();
     const all = await Promise.all(Array.from({ length: 6 }, () => open(subjects, { shards: 8 })));
     expect(all.map((nats) => nats.shards)).toEqual([8, 8, 8, 8, 8, 8]);

@@ -110,7 +110,7 @@ describe("one trace", () => {
     expect(JSON.stringify(receiver.spans)).not.toMatch(/secret/);
   });
 
-  test("begins with the request where its caller sends none, and a failed turn is marked so", async () => {
+  test("begins with the request if its caller sends none, and marks a failed turn", async () => {
     expect((await post({ name: "b", fail: true })).status).toBe(500);
     const turn = await pollUntil("the failed turn", () =>
       receiver.spans.find(({ name, failed }) => name === "Traced webhook" && failed),

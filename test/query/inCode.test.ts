@@ -60,7 +60,7 @@ describe("query in code", () => {
     expect(await said).toContain("The view of all agents, which query() asks, can't be reached");
   });
 
-  it("in `fetch` answers a caller, who reads what the request before wrote", async () => {
+  it("in `fetch` answers a caller, who reads the previous request's writes", async () => {
     expect(await (await ask("/sell?shop=one&count=30")).text()).toBe("30");
     expect(await (await ask("/rich?least=30")).json()).toEqual([{ name: "one", sold: 30 }]);
   });

@@ -186,7 +186,7 @@ const GROWN_MIB_MAX = 800;
 const peakMiB = (pid: number): number =>
   Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1_024;
 
-test("no statement gets out of its view, or takes the memory of who runs it", async () => {
+test("no statement leaves its view, or exhausts the memory of its process", async () => {
   await rows("SELECT 1");
   const before = peakMiB(host.pid);
   const wrong: unknown[] = [];
@@ -242,7 +242,7 @@ test("a view with a damaged file is rebuilt", async () => {
   ]);
 });
 
-test("killed in the middle of its work, the next one goes on, counting nothing twice", async () => {
+test("killed in the middle of its work, the next one continues, counting nothing twice", async () => {
   const wanted = "SELECT name, seq, time, errors, state FROM agents ORDER BY class, name";
   for (const afterMs of [0, 5, 10]) {
     await failJobs("shop-2", ["again", "and again", "and again"]);

@@ -256,7 +256,7 @@ describe("the view", () => {
     expect(bytes()).not.toContain("y".repeat(1_000));
   });
 
-  it("leaves a damaged agent as it was and says why, and goes on with the others", async () => {
+  it("keeps a damaged agent's row with the reason, and continues with the others", async () => {
     await fleet.turn(IDS[0], { state: { n: 1 } });
     await fleet.append(IDS[0], { after: 77 });
     await fleet.turn(IDS[2], { state: { n: 2 } });

@@ -182,7 +182,7 @@ describe("the lane", () => {
     expect(ran).toEqual([1, 2, 11, 12]);
   });
 
-  test("goes on where it was on the next host, without a further call", async () => {
+  test("continues where it was on the next host, without a further call", async () => {
     onItem = () => wait(1_000);
     await call("addAll", 1, 2, 3, 4);
     await rig.pass(1_500);

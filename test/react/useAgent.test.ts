@@ -166,7 +166,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     await server.peer(2);
     expect(server.peers).toHaveLength(2);
   });
-  it("sub-agents are steps of the path, and the last is who it talks to", async () => {
+  it("sub-agents are steps of the path, and the last is the one it talks to", async () => {
     const show = ({ agent, name, path }: { agent: string; name: string; path: unknown }) => ({
       agent,
       name,
@@ -267,7 +267,7 @@ describe("our hook alone", () => {
     next.reply((await next.call()).id, { success: true, result: 1, done: true });
     expect(await kept).toBe(1);
   });
-  it("a durable call and the reading of a stream go on with the socket that replaces it", async () => {
+  it("a durable call and the reading of a stream continue with the socket that replaces it", async () => {
     const probe = await page.mount({ query: { token: "a" } });
     const first = await server.peer();
     await until("it is open", () => probe.agent.readyState === 1);

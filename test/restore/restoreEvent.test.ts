@@ -95,7 +95,7 @@ it("keeps people's answers: a link decides once", () => {
   expect(rows).toEqual([["refund", "approved"]]);
 });
 
-it("leaves the workflows that it has started, which go on", () => {
+it("leaves the workflows that it has started, which continue", () => {
   const { ids } = restored();
   expect(ids("cf_agents_workflows")).toEqual(["now", "then"]);
 });

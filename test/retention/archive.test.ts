@@ -253,7 +253,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     await first.checkErasable(ID.class);
   });
 
-  test("an empty archive does not go on with a history that is in another one", async () => {
+  test("an empty archive does not continue a history of another one", async () => {
     const { agent, all } = await trimmed(1);
     const seqs = all.slice(-3).map(({ seq }) => seq);
     seqs.push(...(await agent.write(8)));

@@ -114,7 +114,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test("killed before and after each step, it loses nothing, and the next one goes on", async () => {
+test("killed before and after each step, it loses nothing, and the next one continues", async () => {
   for (const { point, id, leaves } of points) {
     await store(id);
     const halves = halfArchived();

@@ -10,7 +10,7 @@ import { retentionOf, stopped } from "./walker.ts";
 /** From one walk to the next, and a walk. */
 const ROUND_MS = 70_000;
 
-test("one of two walks, and the other goes on when it ends", async () => {
+test("one of two walks, and the other continues when it ends", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   const [first, second] = [retentionOf(agent), retentionOf(agent)];

@@ -237,7 +237,7 @@ function overtaken(agent: Journaled, meanwhile: () => Promise<unknown>): Snapsho
   };
 }
 
-test("a reading that is overtaken by a trim, and half of another, goes on from the base of that time", async () => {
+test("a reading that is overtaken by a trim, and half of another, continues from the base of that time", async () => {
   const agent = await Journaled.open();
   await agent.write(20);
   await agent.time.advance(STEP_MS * 2);

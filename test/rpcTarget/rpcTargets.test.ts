@@ -87,7 +87,7 @@ describe("a target that a method returns", () => {
 });
 
 describe("a target that is an argument", () => {
-  test("is called back while the call goes on, and not afterwards", async () => {
+  test("is called back during the call, and not afterwards", async () => {
     expect(await desk().run("callBack")).toBe(3);
     await expect(vault()["tellLater"]!()).rejects.toThrow(
       /the RpcTarget of Desk\/d was disposed of, or the turn that received it has ended/,
@@ -100,7 +100,7 @@ describe("a target that is an argument", () => {
     expect(await desk().heard()).toBe(5);
   });
 
-  test("may go to an agent, and be passed on by who holds a stub of it", async () => {
+  test("may be passed to an agent, and on by the holder of a stub", async () => {
     expect(await desk().run("callBackAnAgent")).toBe(2);
     expect(await desk().run("passOn")).toBe(42);
   });

@@ -148,7 +148,7 @@ test("a webhook whose turn never ends is given up, tried again, and dead with th
   expect(one.isActive()).toBe(false);
 });
 
-test("code of a turn that was given up can write nothing more, and its agent goes on", async () => {
+test("code of a turn that was given up can write nothing more, and its agent continues", async () => {
   await start();
   await send("two", "zombie");
   await agents.advance("2m");

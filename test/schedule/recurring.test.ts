@@ -86,7 +86,7 @@ describe("an interval", () => {
     expect(ended).toEqual([18, 26]);
   });
 
-  test("goes on after a failed run, from its end", async () => {
+  test("continues after a failed run, from its end", async () => {
     onTick = () => {
       throw new Error("no");
     };
@@ -206,7 +206,7 @@ describe("cron", () => {
     expect(began).toEqual([20, 40, 60]);
   });
 
-  test("goes on from now after a run that took longer: what passed meanwhile is skipped", async () => {
+  test("continues from now after a run that took longer: what passed meanwhile is skipped", async () => {
     onTick = () => wait(25 * 60_000);
     await plan("*/10 * * * *", "tick");
     await passTo(4800);

@@ -321,7 +321,7 @@ describe("rows as users see them", () => {
     ).rejects.toThrow(/CHECK constraint failed/);
   });
 
-  test("`running` is 1 while the callback runs, for those who look meanwhile", async () => {
+  test("`running` is 1 while the callback runs", async () => {
     let seen: unknown;
     onStart = (agent) => {
       agent.tick = async () => {

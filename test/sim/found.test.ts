@@ -378,7 +378,7 @@ test.each(["step", "run"])(
   },
 );
 
-test("an agent whose local file fails as it leaves memory leaves it: the look at the next one goes on", () => {
+test("an agent whose local file fails as it leaves memory leaves it, and the next ones follow", () => {
   const said: string[] = [];
   const image = (): never => {
     throw new Error("the disk fails");

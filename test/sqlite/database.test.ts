@@ -251,7 +251,7 @@ describe("a transaction", () => {
     expect(rows()).toEqual([1, 3]);
   });
 
-  it("goes on after a failed statement, without it", () => {
+  it("continues after a failed statement, without it", () => {
     db.transaction(() => {
       add(1);
       expect(() => add(1)).toThrow("UNIQUE");
@@ -323,7 +323,7 @@ describe("create", () => {
   });
 
   it.each(["", "SELECT 1", "PRAGMA recursive_triggers = ON", "CREATE TABLE u (a)", DDL])(
-    "after: %s; goes on as the statement does",
+    "after: %s; continues as the statement does",
     (before) => {
       db.query(before, []);
       db.create(DDL);

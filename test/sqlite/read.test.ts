@@ -72,7 +72,7 @@ it("leaves the agent's own SQL what it was", () => {
   expect(db.query("DELETE FROM t", []).rowsWritten).toBe(2);
 });
 
-it("ends a statement that would go on for ever, or has too many rows", () => {
+it("ends a statement that never ends, or has too many rows", () => {
   const endless = "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r)";
   const soon = { rowsMax: 100, timeMsMax: 50 };
   expect(() => db.read(`${endless} SELECT max(n) FROM r`, soon)).toThrow(QueryTooLong);

@@ -182,7 +182,7 @@ it("after its host is lost between a commit and its frames, a client that asks m
   expect(keptOf(client).messages.slice(0, 2)).toEqual(["one", "two"]);
 });
 
-it("since of the app's own is no place", async () => {
+it("an app's own `since` is not a place", async () => {
   await start();
   const client = await join("2024-01-01");
   await room().say("one", "1h");

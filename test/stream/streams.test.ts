@@ -151,7 +151,7 @@ describe("a writer", () => {
     expect(await writer().after("a", 298)).toEqual(["word ", "word "]);
   });
 
-  it("that runs again after a crash goes on from its last stored chunk", async () => {
+  it("that runs again after a crash continues from its last stored chunk", async () => {
     await start();
     pause = () => sleep(50);
     await writer().begin("a", WORDS);
@@ -265,7 +265,7 @@ describe("a reader over HTTP", () => {
       headers: place === undefined ? {} : { "last-event-id": place },
     });
 
-  it("receives an ended stream whole, and goes on after its Last-Event-ID", async () => {
+  it("receives an ended stream whole, and continues after its Last-Event-ID", async () => {
     await start();
     await writer().begin("a", WORDS);
     await test.settled();
@@ -364,7 +364,7 @@ describe("a reader of a socket", () => {
     expect(partsOf(late).frames).toHaveLength(1);
   });
 
-  it("is asked for its place by the next host, and goes on there", async () => {
+  it("is asked for its place by the next host, and continues there", async () => {
     await start();
     pause = () => sleep(50);
     const client = await test.connect(Writer, "a");

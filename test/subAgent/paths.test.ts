@@ -74,7 +74,7 @@ describe("a URL", () => {
     expect(parseSubAgentPath(url.href)).toMatchObject({ childName: "a b/c?" });
   });
 
-  test("is refused where none could be that", () => {
+  test("is refused if it is impossible", () => {
     const at = (...names: string[]) => names.map((name) => ({ className: "Agent1", name }));
     expect(() => buildAgentPath([])).toThrow("at least one step");
     for (const name of ["sub", "a b", "a/b", "", "é", ".", "a?b"])

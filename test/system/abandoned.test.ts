@@ -134,7 +134,7 @@ test("a closed HTTP request aborts the signal of its turn, and that of its reque
   await hears("request.signal aborted");
 });
 
-test("a fetch of a turn whose caller has left is aborted; one with signal null goes on", async () => {
+test("a fetch of a turn whose caller has left is aborted; one with signal null continues", async () => {
   await leave("two", "fetch", "fetch began");
   await hears("fetch: AbortError");
   await hears("the slow server was left");

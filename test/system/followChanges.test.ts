@@ -97,7 +97,7 @@ test("of one class or one agent, and from now on", async () => {
   expect(now.lines).toMatchObject([{ name: "later" }]);
 });
 
-test("goes on where it was when the broker comes back", async () => {
+test("continues where it was when the broker comes back", async () => {
   const { follow, count } = await start();
   await count("a");
   const { lines, ended } = follow("counter", "a", "--follow", "--limit", "6");

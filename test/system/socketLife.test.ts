@@ -128,7 +128,7 @@ describe("a socket", () => {
     await host.stop();
   });
 
-  test("goes on when its host hands over: it stays open, nothing is lost, onConnect does not run again", async () => {
+  test("continues when its host hands over: it stays open, nothing is lost, onConnect does not run again", async () => {
     const { log, options } = make();
     const hostA = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");

@@ -119,14 +119,14 @@ describe("a turn of steps", () => {
     else expect(found).toEqual([expect.stringMatching(wrong)]);
   }); // prettier-ignore
 
-  test("goes on with the other release's results, both ways", () => {
+  test("continues with the other release's results, both ways", () => {
     const there = row("r", "end", "older 1,fetched 2,newer 3,fetched 4");
     const back = row("s", "end", "newer 1,fetched 2,older 3,fetched 4");
     expect(checkHandedOn([there, back])).toEqual([]);
     expect(checkHandedOn([there, row("s", "end", "newer 1,fetched 2")])).toEqual(["steps of one turn crossed the releases 1 of 2 ways"]); // prettier-ignore
   });
 
-  test("of two people one decides, and who asked acts once, on the other release", () => {
+  test("of two people one decides, and the requester acts once, on the other release", () => {
     const asked = row("asked", "go");
     const answered = row("answered", "ann", "", "newer");
     const votes = [row("voter", "ann taken"), row("voter", "bob closed")];

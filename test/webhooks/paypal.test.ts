@@ -265,7 +265,7 @@ function withCrc(start: string, wanted: number): Uint8Array {
   return at(reduce(wanted ^ zero, 0)[1]);
 }
 
-test("an environment that there isn't is refused when it is declared", () => {
+test("an unknown environment is refused when declared", () => {
   expect(() => paypal({ webhookId: "ID", environment: "test" as never })).toThrow(
     /"live" or "sandbox"/,
   );

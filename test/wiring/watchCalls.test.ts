@@ -62,7 +62,7 @@ test("a short call watches nothing", async () => {
   expect(watches()).toBe(1);
 });
 
-test("a login that may not watch is refused once, and its calls go on to their deadline", async () => {
+test("a login that may not watch is refused once, and its calls continue to their deadline", async () => {
   const never = { watch: () => new Promise<void>(() => undefined) };
   const { time, leaseTtlMs, calls, said, watches, watched } = await make((leases) => ({ ...leases, ...never })); // prettier-ignore
   await time.advance(leaseTtlMs);

@@ -219,7 +219,7 @@ describe("between an instance and its agent", () => {
     ]);
   });
 
-  test("events tell of each thing that the agent did, and of nothing else", async () => {
+  test("events report exactly what the agent did", async () => {
     const seen: string[] = [];
     const stop = subscribe("workflow", ({ type, payload }) => {
       seen.push(`${type} ${JSON.stringify(payload)}`);

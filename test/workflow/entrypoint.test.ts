@@ -71,7 +71,7 @@ describe("an instance that a binding starts", () => {
     expect(await instance.status()).toEqual({ status: "complete", output: { over: true } });
   });
 
-  test("goes on after its host is lost, from the step that is recorded", async () => {
+  test("continues after its host is lost, from the step that is recorded", async () => {
     Reminder.code = async (_, step) => {
       const first = await step.do("first", () => act("first"));
       await step.sleep("a day", "1 day");

@@ -60,7 +60,7 @@ describe("an order, a saga of three steps", () => {
 });
 
 describe("approval", () => {
-  test("arrives after the host has died, and the instance goes on where it was", async () => {
+  test("arrives after the host has died, and the instance continues where it was", async () => {
     const id = await shop().start("ApprovalWorkflow", {});
     await soon();
     expect(await shop().look("ApprovalWorkflow", id)).toEqual({ status: "waiting" });
@@ -131,7 +131,7 @@ describe("waiting", () => {
     });
   });
 
-  test("an event of another type is left for who waits for that", async () => {
+  test("an event of another type is kept for a step that waits for it", async () => {
     const id = await shop().start("WaitWorkflow", {});
     await shop().send("WaitWorkflow", id, "letter", 1);
     await shop().send("WAIT_WORKFLOW", id, "parcel", { n: 2 });
