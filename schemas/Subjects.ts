@@ -197,6 +197,10 @@ export class Subjects {
   call(shard: ShardId, id: AgentId): string {
     return `${this.namespace}.call.${shard}.${this.tail(id)}`;
   }
+  /** Calls of the targets that a process has lent. */
+  process(processId: string): string {
+    return `${this.namespace}.process.${encodeToken(processId)}`;
+  }
   /** Whether only hosts can receive what is published on the subject, as on every call's. */
   isForHosts(subject: string): boolean {
     return subject.startsWith(`${this.namespace}.call.`);

@@ -32,6 +32,7 @@ import {
 } from "../../schemas/Call.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
+import { isProcess } from "../../schemas/TargetCall.ts";
 import type { BlobsShape } from "../journal/Blobs.ts";
 import type { BusReply, BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
@@ -200,6 +201,7 @@ export class CallClient {
   }
 
   private async toTheEnd(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
+    if (isProcess(id)) return this.askProcess(id, call, options);
     const { blobs, depth } = this.parts;
     const { blob, ...encoded } = await this.encode(deepened(id, call, depth?.()), options.body);
     try {
@@ -208,6 +210,17 @@ export class CallClient {
       // A blob that stays behind only costs space.
       if (blob !== undefined) void blobs.remove(blob).catch(() => undefined);
     }
+  }
+
+  /** A process has no successor: nothing is repeated. */
+  private async askProcess(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
+    const { bus, subjects } = this.parts;
+    const { deadlineMs: timeoutMs, what = `The process ${id.name}` } = options;
+    const reply = await bus.request(subjects.process(id.name), encodeMessage(call), { timeoutMs });
+    if (reply._tag === "NoResponders") throw unreachable(what, "it has ended");
+    if (reply._tag === "TimedOut") throw lost(what, "it did not answer");
+    const { head, body } = decodeMessage<CallReply>(reply.data);
+    return { reply: head, body };
   }
 
   /** Whether a message has room for it, without the blob store. */

@@ -47,6 +47,11 @@ export interface StubSockets {
 export interface StubCalls extends Pick<CallClient, "call"> {
   /** Undefined outside of agents' code; absent: there is none. */
   readonly callingTurn?: () => CallingTurn | undefined;
+  /**
+   * Lends a target of code outside of agents, until its holder drops it. Throws `RangeError` for
+   * one too many. Absent: there is nobody who could be called back.
+   */
+  readonly lend?: (target: RpcTarget) => TargetReference;
   /** Absent in a process that has no sockets. */
   readonly sockets?: StubSockets;
 }

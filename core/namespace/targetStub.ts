@@ -32,8 +32,9 @@ export async function callStructured(
   const what = `the arguments of ${call.method}`;
   const text = encodeObjectValue(args, what, (target) => {
     if (turn !== undefined) return turn.lend(target);
+    if (calls.lend !== undefined) return calls.lend(target);
     throw new TypeError(
-      `${what}: ${target.constructor.name} is an RpcTarget, which only code of an agent or Durable Object can pass, because the callee has to reach it by an address. Pass data instead`,
+      `${what}: ${target.constructor.name} is an RpcTarget, which this process can't pass, because nothing in it can be called back. Pass data instead`,
     );
   });
   const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: false };

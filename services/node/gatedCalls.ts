@@ -7,18 +7,24 @@
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { StubCalls, StubSockets } from "../../core/namespace/stubTarget.ts";
 import { firstOf, type Abortable } from "../../core/lazyFetch/AbortSource.ts";
+import type { ProcessTargets } from "../../core/runtime/ProcessTargets.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { holderOf } from "../../core/runtime/holderOf.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 /** Outside of a turn (a gateway, a worker's `fetch`) calls do not wait. */
-export const gatedCalls = (calls: Pick<CallClient, "call">, sockets?: StubSockets): StubCalls => ({
+export const gatedCalls = (
+  calls: Pick<CallClient, "call">,
+  sockets?: StubSockets,
+  targets?: Pick<ProcessTargets, "lend">,
+): StubCalls => ({
   call: async (id, call, options) => {
     const turn = await flushed();
     return calls.call(id, call, turn === undefined ? options : cancelledWith(turn, options));
   },
   ...(sockets === undefined ? {} : { sockets: gatedSockets(sockets) }),
+  ...(targets === undefined ? {} : { lend: (target) => targets.lend(target) }),
   callingTurn: () => {
     const seen = asyncAmbient.current();
     if (!(seen?.owner instanceof ActiveAgent)) return undefined;

@@ -25,6 +25,8 @@ import { makeMailDrop } from "../../core/mail/mailDrop.ts";
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
 import { MailTransport, type MailTransportShape } from "../../core/mail/MailTransport.ts";
 import { McpClients } from "../../core/mcp/McpClients.ts";
+import type { StubCalls } from "../../core/namespace/stubTarget.ts";
+import { ProcessTargets } from "../../core/runtime/ProcessTargets.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
@@ -163,7 +165,9 @@ export async function joinMemory(options: JoinOptions) {
   const startGateway = Effect.gen(function* () {
     const calls = yield* callsOf;
     const sockets = new LateSockets();
-    const gated = gatedCalls(calls, sockets);
+    const bus = yield* Bus;
+    const targets = new ProcessTargets({ bus, subjects, time, processId: GATEWAY, client: () => gated }); // prettier-ignore
+    const gated: StubCalls = gatedCalls(calls, sockets, targets);
     const env = bindEnv(options.env, module.agents, () => gated, yield* mailing);
     const code = gatewayModule(module, env);
     yield* runGateway({

@@ -18,9 +18,10 @@ import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Outgoing } from "../../core/outgoing/Outgoing.ts";
+import { processTargets } from "../../core/runtime/ProcessTargets.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { Leases } from "../../core/lease/Leases.ts";
-import type { StubSockets } from "../../core/namespace/stubTarget.ts";
+import type { StubCalls } from "../../core/namespace/stubTarget.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
@@ -275,13 +276,15 @@ const serveRoles = (
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     const mailing = yield* mailOfEnv;
     const tracedCalls = traceCalls(calls);
+    const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     const sockets = new LateSockets();
-    const stubs = { calls: tracedCalls, sockets };
+    const client = () => stubs;
+    const targets = yield* processTargets({ bus, subjects, time: machineTime, processId: id, client }); // prettier-ignore
+    const stubs: StubCalls = gatedCalls(tracedCalls, sockets, targets);
     let code = codeOf(settings.module, settings, stubs, mailing, log);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     metrics.roundTrip(async () => (await nats.connection.roundTripMs()) / 1_000);
-    const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     if (settings.fetchClasses !== "platform") installLazyFetch();
     installGatedFetch();
     yield* Effect.acquireRelease(
@@ -374,12 +377,11 @@ const serveRoles = (
 function codeOf(
   module: LoadedModule,
   { env: variables, sealed }: Pick<ProcessSettings, "env" | "sealed">,
-  { calls, sockets }: { readonly calls: Pick<CallClient, "call">; readonly sockets: StubSockets },
+  stubs: StubCalls,
   mailing: Effect.Success<typeof mailOfEnv>,
   log: LogShape,
 ) {
-  const gated = gatedCalls(calls, sockets);
-  const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
+  const env = bindEnv(variables, module.agents, () => stubs, mailing, module.wrangler);
   bindPlatform(module, env, (error) =>
     log.error("a waitUntil promise rejected", { error: messageOf(error) }),
   );

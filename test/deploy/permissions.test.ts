@@ -412,6 +412,14 @@ describe("the server refuses everything else", () => {
     expect(await refusals("host", "subscribe", own)).toEqual([]);
   });
 
+  test("objects that handlers pass by reference are called by hosts, and by no one else", async () => {
+    expect(await refusals("host", "publish", ["agents.process.g1"])).toEqual([]);
+    for (const user of ["gateway", "mail", "host"] as const)
+      expect(await refusals(user, "subscribe", ["agents.process.p1"])).toEqual([]);
+    for (const user of ["gateway", "mail", "reader"] as const)
+      expect(await refusals(user, "publish", ["agents.process.g1"])).toEqual(["agents.process.g1"]);
+  });
+
   test("a refusal is a refusal: what is allowed is stored", async () => {
     const client = await nats.connect("operator");
     const ack = await client.request("agents.dead.Ledger.nobody", "{}", {

@@ -12,7 +12,7 @@ import { readModule } from "../../services/module/readModule.ts";
 // Its modules read `WebSocket` while they are loaded; Node has one from 22 on.
 const added = !("WebSocket" in globalThis);
 if (added) Object.assign(globalThis, { WebSocket });
-const { Agent, callable, routeAgentRequest } = await import("reference-agents");
+const { Agent, callable, routeAgentEmail, routeAgentRequest } = await import("reference-agents");
 const { AgentClient } = await import("reference-agents/client");
 const { AgentWorkflow } = await import("reference-agents/workflows");
 
@@ -78,6 +78,26 @@ for (const name of ["addTo", "names", "drop"] as const)
   callable()(Office.prototype[name] as never, {} as never);
 (Tally as unknown as { options: object }).options = { hibernateAfterSeconds: 0.3 };
 
+/** Keeps what a mail was, and does with it what its subject says. */
+class Post extends Agent<object, object> {
+  override initialState = {};
+
+  async onEmail(email: {
+    readonly from: string;
+    readonly headers: Headers;
+    getRaw(): Promise<Uint8Array>;
+    setReject(reason: string): void;
+    forward(to: string, headers?: Headers): Promise<unknown>;
+  }): Promise<void> {
+    const subject = email.headers.get("subject");
+    const text = new TextDecoder().decode(await email.getRaw());
+    this.setState({ from: email.from, subject, text });
+    if (subject === "reject") email.setReject("not here");
+    if (subject === "forward") await email.forward("bob@x.org", new Headers({ "x-by": "post" }));
+    if (subject === "fail") throw new Error("the letter box is full");
+  }
+}
+
 /** What its agent approves, with everything that it may ask of that agent. */
 class Addition extends AgentWorkflow<Tally, { readonly by: number }> {
   override async run({ payload }: { payload: { by: number } }, step: never): Promise<string> {
@@ -98,7 +118,7 @@ class Addition extends AgentWorkflow<Tally, { readonly by: number }> {
 const systems = useSystems();
 let system: System;
 beforeAll(async () => {
-  const { agents } = readModule({ Tally, Addition, Office }, "tally.ts");
+  const { agents } = readModule({ Tally, Addition, Office, Post }, "tally.ts");
   const fetch = async (request: Request, env: unknown): Promise<Response> =>
     (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
   const module = { agents: Object.fromEntries(agents), fetch } as unknown as TestModule;
@@ -185,4 +205,38 @@ test("its sub-agents are called, listed, reached by a client, and deleted with w
   expect(await call("names", [])).toEqual(["Tally y"]);
   expect(await call("addTo", ["x", 1])).toBe(1);
   client.close();
+});
+
+test("its routeAgentEmail calls the agent, which calls the message back", async () => {
+  const done: unknown[] = [];
+  const send = (subject: string, text = "Hello") => {
+    const raw = new TextEncoder().encode(`Subject: ${subject}\r\n\r\n${text}`);
+    const message = {
+      from: "ada@x.org",
+      to: "post@x.org",
+      headers: new Headers({ subject }),
+      rawSize: raw.length,
+      raw: new Blob([raw]).stream(),
+      setReject: (reason: string) => void done.push(["reject", reason]),
+      forward: async (to: string, headers?: Headers) => {
+        done.push(["forward", to, headers?.get("x-by")]);
+        return { messageId: "1" };
+      },
+      reply: async () => ({ messageId: "2" }),
+    };
+    const resolver = async () => ({ agentName: "Post", agentId: "p" });
+    return routeAgentEmail(message as never, system.gateway.env as never, { resolver } as never);
+  };
+  await send("read");
+  const { client, seen } = await connect("p", { agent: "post" });
+  await pollUntil("the client has the state", () => seen.length > 0);
+  expect(seen).toContainEqual({
+    type: "cf_agent_state",
+    state: { from: "ada@x.org", subject: "read", text: "Subject: read\r\n\r\nHello" },
+  });
+  client.close();
+  await send("reject");
+  await send("forward");
+  await pollUntil("both were done", () => done.length === 2);
+  expect(done).toEqual([["reject", "not here"], ["forward", "bob@x.org", "post"]]); // prettier-ignore
 });

@@ -31,6 +31,8 @@ import { bindEnv } from "../../services/module/bindEnv.ts";
 import { Nats } from "../../services/nats/client/Nats.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { asyncAmbientLayer, callDepth, callingAgent } from "../../services/node/AsyncAmbient.ts";
+import type { StubCalls } from "../../core/namespace/stubTarget.ts";
+import { ProcessTargets } from "../../core/runtime/ProcessTargets.ts";
 import { gatedCalls } from "../../services/node/gatedCalls.ts";
 import { layer as outgoingLayer } from "../../services/node/NodeOutgoing.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -178,7 +180,9 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
   const { agents: classes, webhooks = [], version: _version, ...rest } = options.module;
   const agents = new Map(Object.entries(classes));
   const sockets = new LateSockets();
-  const gated = gatedCalls(calls, sockets);
+  const bus = await Effect.runPromise(Effect.provide(Bus, opened.context));
+  const targets = new ProcessTargets({ bus, subjects, time: machineTime, processId: gatewayId, client: () => gated }); // prettier-ignore
+  const gated: StubCalls = gatedCalls(calls, sockets, targets);
   const env = bindEnv(options.module.env ?? {}, agents, () => gated);
   const code = gatewayModule({ ...rest, agents, webhooks }, env);
   const gateway = await Effect.runPromise(

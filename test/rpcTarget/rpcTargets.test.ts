@@ -9,6 +9,27 @@ import { useSystems } from "../system/kit.ts";
 import * as targets from "./targetsModule.ts";
 import { Desk, Vault, type Env } from "./targetsModule.ts";
 
+/** Code of no agent has it. */
+class Relay extends RpcTarget {
+  times = 0;
+  add(by: number): void {
+    this.times += by;
+  }
+  value(): string {
+    return String(this.times);
+  }
+}
+class Failing extends RpcTarget {
+  add(): void {
+    throw new RangeError("not today");
+  }
+}
+class Endless extends Relay {
+  override value(): string {
+    return "x".repeat(2 ** 24);
+  }
+}
+
 type Methods = Record<string, (...args: unknown[]) => Promise<unknown>>;
 
 let rig: TestAgents;
@@ -105,11 +126,16 @@ describe("a target that is an argument", () => {
     expect(await desk().run("passOn")).toBe(42);
   });
 
-  test("is refused from outside of agents, which can't be called back", async () => {
-    class Relay extends RpcTarget {}
-    await expect(vault()["tell"]!(new Relay(), 1)).rejects.toThrow(
-      /the arguments of tell: Relay is an RpcTarget, which only code of an agent/,
+  test("may come from code of no agent, which is called back", async () => {
+    const relay = new Relay();
+    expect(await vault()["tell"]!(relay, 3)).toBe("3");
+    await expect(vault()["tellLater"]!()).rejects.toThrow(
+      /the RpcTarget of \$process\/gateway was disposed of, or the turn that received it has ended/,
     );
+    expect(relay.times).toBe(3);
+    await expect(vault()["tell"]!(new Failing(), 1)).rejects.toThrow("not today");
+    class Silent extends RpcTarget {}
+    await expect(vault()["tell"]!(new Silent(), 1)).rejects.toThrow("Method add does not exist");
   });
 });
 
@@ -128,6 +154,12 @@ describe("on two hosts", () => {
     expect(seen.every(([, isOne]) => isOne === true)).toBe(true);
     expect(system.host.host.agentsActive).toBeGreaterThan(0);
     expect(second.host.agentsActive).toBeGreaterThan(0);
+    const { Vault: vaults } = system.gateway.env as unknown as Env;
+    const tell = async (n: number, target: RpcTarget) =>
+      (vaults.getByName(`v${n}`) as unknown as Methods)["tell"]!(target, 2);
+    const told = Array.from({ length: 16 }, (_, n) => tell(n, new Relay()));
+    expect(await Promise.all(told)).toEqual(Array(16).fill("2"));
+    await expect(tell(0, new Endless())).rejects.toThrow(/bytes; the broker's limit is/);
     await second.stop();
   });
 });

@@ -10,18 +10,6 @@ import type { LocalServices } from "./LocalServices.ts";
 const SECRET = "It's a Secret to Everybody";
 const NO_LOADER = "the binding `worker_loaders` is not here";
 
-/** Only with the reference's own package. */
-const NO_MAIL_BY_REFERENCE =
-  "its `routeAgentEmail` passes the message by reference from the module's handler, which has no address";
-const ROUTED_MAILS = [
-  "a mail",
-  "state after the answer",
-  "another mail",
-  "state then",
-  "a mail to nobody",
-  "its state",
-];
-
 export const AGENT_DRIVES: Readonly<Record<string, Drive>> = {
   "examples/a2a": { run: driveA2a },
   "examples/cross-domain": { run: driveCrossDomain },
@@ -29,7 +17,6 @@ export const AGENT_DRIVES: Readonly<Record<string, Drive>> = {
   "examples/email-agent": {
     env: ({ smtpUrl }) => ({ EMAIL_SECRET: SECRET, SMTP_URL: smtpUrl }),
     run: driveMail,
-    reasons: Object.fromEntries(ROUTED_MAILS.map((name) => [name, NO_MAIL_BY_REFERENCE])),
   },
   "examples/github-webhook": { env: () => ({ GITHUB_WEBHOOK_SECRET: SECRET }), run: driveGithub },
   "examples/mcp-client": {

@@ -1,0 +1,94 @@
+/**
+ * The `RpcTarget`s that code of no agent passes to agents: a module's handlers. They are this
+ * process's, which is called back on a subject of its own, and live as those of an agent do
+ * (`LentTargets`). Nothing listens before the first.
+ */
+import type { BusMessage, BusShape } from "../bus/Bus.ts";
+import * as Effect from "effect/Effect";
+import { methodOn } from "../agent/methods.ts";
+import { encodeError } from "../call/remoteError.ts";
+import { encodeObjectValue } from "../namespace/objectValues.ts";
+import type { CallClientSource } from "../namespace/stubTarget.ts";
+import { decodedFor } from "../namespace/targetStub.ts";
+import type { TimeShape } from "../time/Time.ts";
+import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+import { processAddress, type TargetReference } from "../../schemas/TargetCall.ts";
+import { LentTargets } from "../rpcTarget/LentTargets.ts";
+import type { RpcTarget } from "../rpcTarget/RpcTarget.ts";
+
+interface Parts {
+  readonly bus: Pick<BusShape, "answer" | "payloadBytesMax" | "subscribe">;
+  readonly subjects: Pick<Subjects, "process">;
+  readonly time: Pick<TimeShape, "after" | "id">;
+  /** Unique among processes for the life of this one. */
+  readonly processId: string;
+  /** The calls of its stubs: a callee may pass targets, too. */
+  readonly client: CallClientSource;
+}
+
+export class ProcessTargets {
+  private readonly parts: Parts;
+  private readonly lent: LentTargets;
+  private unlisten: (() => Promise<void>) | undefined;
+
+  constructor(parts: Parts) {
+    this.parts = parts;
+    const { time, processId } = parts;
+    const keepAlive = () => () => undefined;
+    this.lent = new LentTargets({ id: processAddress(processId), time, keepAlive });
+  }
+
+  /** As `LentTargets.lend`. */
+  lend(target: RpcTarget): TargetReference {
+    const { bus, subjects, processId } = this.parts;
+    this.unlisten ??= bus.subscribe(subjects.process(processId), (m) => void this.serve(m), {
+      alone: true,
+    });
+    return this.lent.lend(target);
+  }
+
+  /** None of them is called any more. */
+  close(): void {
+    void this.unlisten?.();
+    this.lent.close();
+  }
+
+  private async serve({ data, reply }: BusMessage): Promise<void> {
+    const { head: call } = decodeMessage<Call>(data);
+    const answer = await this.answerTo(call).catch((error: unknown): CallReply => ({
+      kind: "error",
+      ...encodeError(error),
+    }));
+    if (reply === undefined) return;
+    const { bus } = this.parts;
+    const whole = encodeMessage(answer);
+    if (whole.length <= bus.payloadBytesMax) return bus.answer(reply, whole);
+    const message = `The result is ${whole.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
+    bus.answer(reply, encodeMessage({ kind: "error", name: "RangeError", message }));
+  }
+
+  private async answerTo(call: Call): Promise<CallReply> {
+    if (call.kind === "drop") {
+      this.lent.end(call.target);
+      return { kind: "taken" };
+    }
+    if (call.kind !== "target") throw new TypeError(`A process takes no call of kind ${call.kind}`);
+    const { method: name, args } = call;
+    const value = await this.lent.use(call.target, (target) => {
+      const method = methodOn(target, name);
+      if (method === undefined || name in Object.prototype)
+        throw new TypeError(`Method ${name} does not exist`);
+      return method.apply(target, decodedFor(this.parts.client, args[0]) as unknown[]);
+    });
+    const text = encodeObjectValue(value, `the result of ${name}`, (own) => this.lend(own));
+    return { kind: "result", value: text, structured: true };
+  }
+}
+
+/** Until the scope closes. */
+export const processTargets = (parts: Parts) =>
+  Effect.acquireRelease(
+    Effect.sync(() => new ProcessTargets(parts)),
+    (targets) => Effect.sync(() => targets.close()),
+  );
