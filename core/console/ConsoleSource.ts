@@ -76,6 +76,10 @@ export interface ConsoleSource {
       readonly cursor: string | undefined;
     },
   ) => Promise<unknown>;
+  /** As `agents fibers --json` prints them. */
+  readonly fibers: (
+    wanted: PointOf & { readonly limit: number; readonly skip: number },
+  ) => Promise<unknown>;
   /** Rows of a statement that reads. */
   readonly sql: (wanted: PointOf & { readonly query: string }) => Promise<unknown>;
   /**

@@ -40,6 +40,8 @@ const TURNS_DEFAULT = 100;
 const TURNS_MAX = 5_000;
 /** Steps of a page: some screens. */
 const STEPS_MAX = 200;
+/** Fibers of a page: some screens. */
+const FIBERS_MAX = 100;
 /** Each takes some tens of milliseconds. */
 const RERUN_LAST_DEFAULT = 20;
 const NONCE_BYTES = 16;
@@ -204,6 +206,14 @@ export class Console {
             limit: Math.min(limit ?? STEPS_MAX, STEPS_MAX),
             to: count(query, "to"),
             cursor: given("cursor"),
+          }),
+        );
+      case "fibers":
+        return get(() =>
+          source.fibers({
+            ...point,
+            limit: Math.min(limit ?? FIBERS_MAX, FIBERS_MAX),
+            skip: count(query, "skip") ?? 0,
           }),
         );
       case "sql":

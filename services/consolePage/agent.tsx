@@ -1,10 +1,11 @@
 /**
  * One agent: its timeline, any turn with what it changed, state, tables, schedules, workflows,
- * approvals and budgets at any point, what wrote a field, and two points compared. Each has a place
+ * fibers, approvals and budgets at any point, what wrote a field, and two points compared. Each has a place
  * of its own in the address bar.
  */
 import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
+import { FibersTab } from "./fibers.tsx";
 import { go, useAsk, useNewsCount, useRested, type Place } from "./hooks.ts";
 import {
   Answer,
@@ -32,6 +33,7 @@ const TABS = [
   ["tables", "Tables"],
   ["schedules", "Schedules"],
   ["workflows", "Workflows"],
+  ["fibers", "Fibers"],
   ["approvals", "Approvals and budgets"],
   ["why", "Why"],
   ["diff", "Compare"],
@@ -69,6 +71,7 @@ export const AgentView = ({ place }: { readonly place: Place }) => {
       {tab === "tables" && <TablesTab key={key} agent={agent} place={place} news={news} />}
       {tab === "schedules" && <SchedulesTab key={key} agent={agent} place={place} news={news} />}
       {tab === "workflows" && <WorkflowsTab key={key} agent={agent} place={place} news={news} />}
+      {tab === "fibers" && <FibersTab key={key} agent={agent} place={place} news={news} />}
       {tab === "approvals" && <ApprovalsTab key={key} agent={agent} place={place} news={news} />}
       {tab === "why" && <WhyTab key={key} agent={agent} place={place} news={news} />}
       {tab === "diff" && <DiffTab key={key} agent={agent} place={place} />}

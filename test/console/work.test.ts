@@ -1,6 +1,6 @@
 /**
- * What an agent is at, in the console and on the command line: workflows as graphs. In a real
- * Chromium, on a console of its own process; nothing that is looked at is woken.
+ * What an agent is at, in the console and on the command line: workflows as graphs, and fibers. In a
+ * real Chromium, on a console of its own process; nothing that is looked at is woken.
  */
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
@@ -132,7 +132,29 @@ describe("a workflow in the console", () => {
   });
 });
 
+describe("fibers in the console", () => {
+  it("show what runs with what it stashed, what is over, and what has been undone", async () => {
+    await call("cleo", "research");
+    const { page, broken } = await open("agents/TripAgent/cleo/fibers");
+    const fiber = (name: string) => page.getByRole("region", { name: "Fibers" }).getByRole("row").filter({ hasText: new RegExp(`^${name}`) }); // prettier-ignore
+    await fiber("book").getByText("flight (undone)").waitFor();
+    expect(await fiber("book").innerText()).toMatch(
+      /running.*hotel, flight \(undone\)\s+no money/s,
+    );
+    expect(await fiber("ask").innerText()).toMatch(/running.*\{"found":\["an answer"\]\}\s+first/s);
+    expect(await fiber("pack").innerText()).toContain("completed");
+    const { code, out } = await installation.agents("fibers", "TripAgent", "cleo", "--limit", "1", "--skip", "2"); // prettier-ignore
+    expect([code, out]).toEqual([0, expect.stringMatching(/^\S+ {2}completed {2}pack {2}\S+, until \S+\n$/)]); // prettier-ignore
+    expect(broken).toEqual([]);
+    await page.close();
+  });
+});
+
 it("meets WCAG AA in dark and light, and fits a phone", async () => {
-  const views = ["agents/TripAgent/ann/workflows", "agents/TripWorkflow/trip-1/workflows"];
+  const views = [
+    "agents/TripAgent/cleo/fibers",
+    "agents/TripAgent/ann/workflows",
+    "agents/TripWorkflow/trip-1/workflows",
+  ];
   expect(await faultsOf(browser, { url: served.url, token: TOKEN }, views)).toEqual([]);
 });

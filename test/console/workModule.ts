@@ -1,9 +1,14 @@
 /**
  * What the tests of an agent's work in the console look at: workflows that wait, fail and are
- * undone, and one of many steps, which is written as rows.
+ * undone, one of many steps, which is written as rows, and fibers.
  */
 import { Agent } from "agents";
 import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
+
+const untilAborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) =>
+    signal.addEventListener("abort", () => reject(signal.reason as Error)),
+  );
 
 const ONCE = { retries: { limit: 0, delay: "1 second" } } as const;
 
@@ -14,6 +19,21 @@ export class TripAgent extends Agent {
 
   pay(id: string): Promise<void> {
     return this.sendWorkflowEvent("TRIP_WORKFLOW", id, { type: "paid", payload: { by: "ann" } });
+  }
+
+  /** One fiber is over, one goes on, and one is being undone. */
+  async research(): Promise<void> {
+    await this.startFiber("pack", () => undefined, { waitForCompletion: true });
+    await this.startFiber("ask", async ({ stash, signal }) => {
+      await this.step("first", () => "an answer");
+      stash({ found: ["an answer"] });
+      await untilAborted(signal);
+    });
+    await this.startFiber("book", async ({ signal }) => {
+      await this.step("hotel", () => "room 1", { undo: () => untilAborted(signal) });
+      await this.step("flight", () => "seat 2", { undo: () => undefined });
+      throw new Error("no money");
+    });
   }
 
   /** As an instance of that many steps has them; every tenth runs beside the one before it. */

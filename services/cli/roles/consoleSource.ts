@@ -15,6 +15,7 @@ import { deadDrop, deadList, deadRedrive, deadShow } from "../commands/dead.ts";
 import type { OwnProcess } from "../serving/ownProcess.ts";
 import { listDeliveries, showDelivery } from "../commands/deliveries.ts";
 import { diff } from "../commands/diff.ts";
+import { fibers } from "../commands/fibers.ts";
 import { fork } from "../commands/fork.ts";
 import { history } from "../commands/history.ts";
 import { listed } from "../commands/list.ts";
@@ -119,6 +120,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       lines((capture) => history(ports, capture, { ...wanted, wholeEvents: true, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
+    fibers: (wanted) => first((capture) => fibers(ports, capture, { ...wanted, json })),
     workflows: (wanted) => first((capture) => workflows(ports, capture, time, { ...wanted, json })),
     query: async ({ sql: statement, at, after }) => {
       const answer =
