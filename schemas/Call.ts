@@ -28,6 +28,8 @@ export interface SocketInfo {
   readonly sid: string;
   /** The connection's id: `_pk`, or an id from the gateway. Not necessarily unique. */
   readonly id: string;
+  /** When the upgrade arrived, milliseconds since the epoch. Absent: from an older gateway. */
+  readonly since?: number;
   /** The upgrade request. */
   readonly url: string;
   readonly headers: HeaderPairs;
@@ -176,6 +178,11 @@ type CallHead =
    */
   | ({ readonly kind: "query" } & AgentsQuestion)
   /**
+   * The agent's open sockets, in the order in which the host has them (`SocketLists`). The
+   * agent is not woken. Answered `result`. Older hosts refuse it, and wake the agent.
+   */
+  | { readonly kind: "connections"; readonly skip: number; readonly limit: number }
+  /**
    * Ends the agent's quarantine. Answered `result` with its `QuarantineMark`, or with null where it
    * is not quarantined. Older hosts refuse it.
    */
@@ -221,14 +228,25 @@ type CallHead =
   | { readonly kind: "state"; readonly props?: unknown };
 
 /** The calls that an agent's slot answers; the shard answers the others. */
-export type SlotCall = Exclude<Call, { readonly kind: "query" | "usage" | "release" }>;
+export type SlotCall = Exclude<
+  Call,
+  { readonly kind: "query" | "usage" | "release" | "connections" }
+>;
 
 /** The calls that the agent itself answers. */
 export type AgentCall = Exclude<
   Call,
   {
     readonly kind:
-      "erase" | "restore" | "input" | "abort" | "cancel" | "query" | "usage" | "release";
+      | "erase"
+      | "restore"
+      | "input"
+      | "abort"
+      | "cancel"
+      | "query"
+      | "usage"
+      | "release"
+      | "connections";
   }
 >;
 
@@ -360,25 +378,6 @@ export interface InputAnswer {
   /** The host has said in its log and in the delivery log how the input ended. */
   readonly reported?: true;
   readonly blob?: string;
-}
-
-/**
- * A host's request to every gateway, on `census`, for the sockets of a shard's agents. Answered
- * `CensusReply`.
- */
-export interface CensusRequest {
-  readonly shard: number;
-  /** `next` of the previous reply; absent for the first page. */
-  readonly cursor?: string;
-}
-export interface CensusReply {
-  readonly gateway: string;
-  /** Cursor of the next page. Absent: this is the last one. */
-  readonly next?: string;
-  readonly sockets: ReadonlyArray<{
-    readonly agent: readonly [string, string];
-    readonly socket: SocketInfo;
-  }>;
 }
 
 /** Every host's answer on `Subjects.erasure`: its local files of the agent are deleted. */

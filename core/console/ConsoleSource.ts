@@ -11,6 +11,10 @@ export interface AgentOf {
   readonly name: string;
 }
 
+export interface FollowedAgent extends AgentOf {
+  readonly connections: boolean;
+}
+
 export interface PointOf extends AgentOf {
   /** A journal sequence or a time, as `--at` takes it; undefined: now. */
   readonly at: string | undefined;
@@ -32,6 +36,8 @@ export type ConsoleNews =
   /** An event was stored. */
   | { readonly agent: readonly [className: string, name: string]; readonly seq: number }
   | { readonly deliveries: ReadonlyArray<DeliveryRecord> }
+  /** The first connections of the agent that is followed, or their number, are others now. */
+  | { readonly connections: true }
   /** Hosts with their shards, or the number of dead letters, are others now. */
   | { readonly overview: unknown };
 
@@ -75,6 +81,10 @@ export interface ConsoleSource {
       readonly to: number | undefined;
       readonly cursor: string | undefined;
     },
+  ) => Promise<unknown>;
+  /** As `agents connections --json` prints them. */
+  readonly connections: (
+    wanted: AgentOf & { readonly limit: number; readonly skip: number },
   ) => Promise<unknown>;
   /** As `agents fibers --json` prints them. */
   readonly fibers: (
@@ -130,7 +140,10 @@ export interface ConsoleSource {
   readonly hosts: () => Promise<unknown>;
   /**
    * Calls `tell` with what happens from now on, until the returned function is called: to one
-   * agent, or to all.
+   * agent, where asked also to its connections, or to all.
    */
-  readonly follow: (wanted: AgentOf | undefined, tell: (news: ConsoleNews) => void) => () => void;
+  readonly follow: (
+    wanted: FollowedAgent | undefined,
+    tell: (news: ConsoleNews) => void,
+  ) => () => void;
 }

@@ -111,6 +111,11 @@ export class AgentSockets implements ConnectionOutlet {
     return connection;
   }
 
+  /** Its sockets with their attachments as they are now. */
+  *open(): Generator<SocketInfo> {
+    for (const [, info] of this.records({ inOrder: true })) yield info;
+  }
+
   infos(): ReadonlyArray<SocketInfo> {
     return Array.from(this.byKey.values(), (connection) => Connection.internals(connection).info);
   }

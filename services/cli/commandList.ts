@@ -49,6 +49,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
       command("query [options] [sql]", "run one SELECT over all agents", async () => (await import("./commands/query.ts")).addQuery),
       command("schedules [options] <class> <name>", "list an agent's schedules, now or at any point of its history", async () => (await import("./commands/schedules.ts")).addSchedules),
       command("workflows [options] <class> <name>", "show the steps of a workflow instance, or the instances that an agent has started", async () => (await import("./commands/workflows.ts")).addWorkflows),
+      command("connections [options] <class> <name>", "list an agent's open WebSocket connections", async () => (await import("./commands/connections.ts")).addConnections),
       command("fibers [options] <class> <name>", "list an agent's fibers, now or at any point of its history", async () => (await import("./commands/fibers.ts")).addFibers),
       command("approvals [options] <class> [name]", "list the approvals that an agent or a class waits for", async () => (await import("./commands/approvals.ts")).addApprovals),
       command("tail [options] [class] [name]", "watch turns as they are committed", async () => (await import("./commands/tail.ts")).addTail),

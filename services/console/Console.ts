@@ -114,7 +114,9 @@ export class Console {
 
   private tellNews(exchange: Exchange, query: URLSearchParams): HttpResponse | undefined {
     const [className, name] = [query.get("class"), query.get("name")];
-    const wanted = className === null || name === null ? undefined : { className, name };
+    const connections = query.has("connections");
+    const wanted =
+      className === null || name === null ? undefined : { className, name, connections };
     const rest = this.news.open(wanted);
     if (rest === undefined) return text(503, "Too many pages are open");
     const headers = [["content-type", "application/x-ndjson; charset=utf-8"], ...QUIET] as const;
@@ -206,6 +208,14 @@ export class Console {
             limit: Math.min(limit ?? STEPS_MAX, STEPS_MAX),
             to: count(query, "to"),
             cursor: given("cursor"),
+          }),
+        );
+      case "connections":
+        return get(() =>
+          source.connections({
+            ...point,
+            limit: limit ?? TURNS_DEFAULT,
+            skip: count(query, "skip") ?? 0,
           }),
         );
       case "fibers":

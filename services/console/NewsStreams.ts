@@ -7,7 +7,11 @@
  * 2. Lines are some time apart, so that a page draws no more often than somebody can see.
  * 3. A line comes at least every `QUIET_MS`, so that both ends notice a connection that is gone.
  */
-import type { AgentOf, ConsoleNews, ConsoleSource } from "../../core/console/ConsoleSource.ts";
+import type {
+  ConsoleNews,
+  ConsoleSource,
+  FollowedAgent,
+} from "../../core/console/ConsoleSource.ts";
 import type { BodyReader } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
@@ -26,6 +30,7 @@ interface NewsLine {
   /** Empty: more than a line names. */
   readonly agents?: ReadonlyArray<readonly [className: string, name: string, seq: number]>;
   readonly deliveries?: ReadonlyArray<DeliveryRecord>;
+  readonly connections?: true;
   readonly overview?: unknown;
 }
 
@@ -40,7 +45,7 @@ export class NewsStreams {
   }
 
   /** Undefined: too many pages are open. */
-  open(wanted: AgentOf | undefined): BodyReader | undefined {
+  open(wanted: FollowedAgent | undefined): BodyReader | undefined {
     if (this.pages >= PAGES_MAX) return undefined;
     this.pages++;
     const news = new News();
@@ -87,10 +92,16 @@ class News {
   private readonly agents = new Map<string, readonly [string, string, number]>();
   private isTooMany = false;
   private deliveries: DeliveryRecord[] = [];
+  private connections = false;
   private overview: unknown;
 
   get isEmpty(): boolean {
-    return this.agents.size === 0 && this.deliveries.length === 0 && this.overview === undefined;
+    return (
+      this.agents.size === 0 &&
+      this.deliveries.length === 0 &&
+      !this.connections &&
+      this.overview === undefined
+    );
   }
 
   add(news: ConsoleNews): void {
@@ -102,6 +113,7 @@ class News {
       else this.isTooMany = true;
     } else if ("deliveries" in news)
       this.deliveries = [...this.deliveries, ...news.deliveries].slice(-NAMED_MAX);
+    else if ("connections" in news) this.connections = true;
     else this.overview = news.overview;
     this.wake();
   }
@@ -116,11 +128,13 @@ class News {
     const line = {
       ...(this.agents.size > 0 && { agents: this.isTooMany ? [] : [...this.agents.values()] }),
       ...(this.deliveries.length > 0 && { deliveries: this.deliveries }),
+      ...(this.connections && { connections: true as const }),
       ...(this.overview !== undefined && { overview: this.overview }),
     };
     this.agents.clear();
     this.isTooMany = false;
     this.deliveries = [];
+    this.connections = false;
     this.overview = undefined;
     return line;
   }

@@ -1,10 +1,11 @@
 /**
  * One agent: its timeline, any turn with what it changed, state, tables, schedules, workflows,
- * fibers, approvals and budgets at any point, what wrote a field, and two points compared. Each has a place
- * of its own in the address bar.
+ * fibers, approvals and budgets at any point, its connections, what wrote a field, and two points
+ * compared. Each has a place of its own in the address bar.
  */
 import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
+import { ConnectionsTab } from "./connections.tsx";
 import { FibersTab } from "./fibers.tsx";
 import { go, useAsk, useNewsCount, useRested, type Place } from "./hooks.ts";
 import {
@@ -32,6 +33,7 @@ const TABS = [
   ["state", "State"],
   ["tables", "Tables"],
   ["schedules", "Schedules"],
+  ["connections", "Connections"],
   ["workflows", "Workflows"],
   ["fibers", "Fibers"],
   ["approvals", "Approvals and budgets"],
@@ -70,6 +72,7 @@ export const AgentView = ({ place }: { readonly place: Place }) => {
       {tab === "state" && <StateTab key={key} agent={agent} place={place} news={news} />}
       {tab === "tables" && <TablesTab key={key} agent={agent} place={place} news={news} />}
       {tab === "schedules" && <SchedulesTab key={key} agent={agent} place={place} news={news} />}
+      {tab === "connections" && <ConnectionsTab key={key} agent={agent} place={place} />}
       {tab === "workflows" && <WorkflowsTab key={key} agent={agent} place={place} news={news} />}
       {tab === "fibers" && <FibersTab key={key} agent={agent} place={place} news={news} />}
       {tab === "approvals" && <ApprovalsTab key={key} agent={agent} place={place} news={news} />}

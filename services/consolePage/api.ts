@@ -64,6 +64,7 @@ export interface News {
   /** That had events. Empty: any may have. */
   readonly agents?: ReadonlyArray<readonly [className: string, name: string, seq: number]>;
   readonly deliveries?: ReadonlyArray<unknown>;
+  readonly connections?: true;
   readonly overview?: unknown;
 }
 

@@ -1,4 +1,4 @@
-/** An agent's fibers at a point of its history, or now: what runs, what it stashed, what is undone. */
+/** An agent's fibers at a point of its history, or now: what runs, what each stashed, its steps. */
 import { agentPath, withQuery } from "./api.ts";
 import { useAsk, type Place } from "./hooks.ts";
 import { Answer, Link, Status, Table, Time } from "./parts.tsx";

@@ -210,7 +210,9 @@ export function useNewsStream(path: string) {
     let lost = false;
     const pass = (news: News): void => {
       // News were missed: every part counts as changed.
-      const told = lost ? { ...news, agents: [], deliveries: [], overview: {} } : news;
+      const told = lost
+        ? { ...news, agents: [], deliveries: [], connections: true as const, overview: {} }
+        : news;
       lost = false;
       for (const watcher of watchers.current) watcher(told);
     };

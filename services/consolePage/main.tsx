@@ -44,10 +44,12 @@ const View = ({ place }: { readonly place: Place }) => {
 
 const Opened = () => {
   const place = usePlace();
-  const [view, className, name] = place.parts;
+  const [view, className, name, tab] = place.parts;
   // One agent's page subscribes to that agent only: others may be busy.
   const isOne = view === "agents" && name !== undefined;
-  const { live, watch } = useNewsStream(withQuery("news", isOne ? { class: className, name } : {}));
+  const { live, watch } = useNewsStream(
+    withQuery("news", isOne ? { class: className, name, connections: tab === "connections" } : {}),
+  );
   return (
     <NewsContext.Provider value={watch}>
       <a

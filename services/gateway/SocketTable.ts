@@ -25,12 +25,11 @@ import type { RateLimit } from "./RateLimit.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
   decodeMessage,
-  type CensusReply,
-  type CensusRequest,
   type GatewayMessage,
   type SocketAttachment,
   type SocketInfo,
 } from "../../schemas/Call.ts";
+import type { CensusReply, CensusRequest } from "../../schemas/SocketLists.ts";
 import { askHost } from "./askHost.ts";
 import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
 import { FrameReassembler } from "./FrameReassembler.ts";

@@ -36,6 +36,7 @@ export async function connectSocket(
   const info: SocketInfo = {
     gateway: config.gatewayId,
     sid: time.id(),
+    since: time.nowMs(),
     id: pk === null || pk === "" ? time.id() : pk,
     url,
     headers,

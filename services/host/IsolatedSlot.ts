@@ -56,7 +56,7 @@ export class IsolatedSlot {
   /** In stored order. */
   readonly outstanding = new SparseMap<Sequence, InputHandle>();
   private readonly passed = new Set<Sequence>();
-  private readonly sockets = new SparseMap<string, SocketInfo>();
+  readonly sockets = new SparseMap<string, SocketInfo>();
   private successor: Promise<AgentSlot> | undefined;
   /** Rule 4. */
   private counting: "no" | "once" | "again" = "no";

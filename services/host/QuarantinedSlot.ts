@@ -32,7 +32,7 @@ export class QuarantinedSlot {
   /** It is in no memory. */
   readonly agent = undefined;
   readonly outstanding = new SparseMap<Sequence, InputHandle>();
-  private readonly sockets = new SparseMap<string, SocketInfo>();
+  readonly sockets = new SparseMap<string, SocketInfo>();
   private readonly nowMs: () => number;
 
   constructor(

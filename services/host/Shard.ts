@@ -302,6 +302,8 @@ export class Shard {
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
     if (call.kind === "usage")
       return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
+    if (call.kind === "connections")
+      return { reply: { kind: "result", value: this.slots.connections(id, call) } };
     if (call.kind === "query") return answerQuestion(this.services, call);
     if (id.class === QUESTIONS.class) return { reply: { kind: "error", ...HIDDEN } };
     if (call.kind === "release") return this.slots.release(id);

@@ -9,12 +9,14 @@
  */
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
+import type { ConnectionsReply } from "../../schemas/SocketLists.ts";
+import { listConnections } from "../../core/connection/listConnections.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { Ownership } from "./AgentPorts.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import { isolatedSlot, returnIsolated, type Slot } from "./IsolatedSlot.ts";
+import { isolatedSlot, IsolatedSlot, returnIsolated, type Slot } from "./IsolatedSlot.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { Quarantine, type QuarantineReason } from "./Quarantine.ts";
 import { QuarantinedSlot } from "./QuarantinedSlot.ts";
@@ -93,6 +95,13 @@ export class Slots {
     returnIsolated(this.all, id, this.context);
   }
 
+  /** For `agents connections`: of an agent that has no slot, none. */
+  connections(id: AgentId, page: Parameters<typeof listConnections>[1]): ConnectionsReply {
+    const slot = this.find(id);
+    const sockets = slot?.agent?.sockets.open() ?? slot?.sockets.values() ?? [];
+    return { agent: placeOf(slot), ...listConnections(sockets, page) };
+  }
+
   /** For `agents release`. The value is the mark that the agent had, or null. */
   release(id: AgentId): CallAnswer {
     const mark = this.quarantine.release(id, "an operator");
@@ -140,4 +149,10 @@ export class Slots {
     for (const info of sockets) next.addSocket(info);
     for (const input of inputs) next.deliver(input);
   }
+}
+
+function placeOf(slot: Slot | undefined): ConnectionsReply["agent"] {
+  if (slot instanceof QuarantinedSlot) return "quarantined";
+  if (slot instanceof IsolatedSlot) return "isolated";
+  return slot?.agent === undefined ? "hibernated" : "inMemory";
 }

@@ -3,13 +3,8 @@
  * (`Shard`). A gateway that does not answer in time is asked again later.
  */
 import type { AgentId, ShardId } from "../../schemas/Address.ts";
-import {
-  decodeMessage,
-  encodeMessage,
-  type CensusReply,
-  type CensusRequest,
-  type SocketInfo,
-} from "../../schemas/Call.ts";
+import { decodeMessage, encodeMessage, type SocketInfo } from "../../schemas/Call.ts";
+import type { CensusReply, CensusRequest } from "../../schemas/SocketLists.ts";
 import type { HostServices } from "./HostServices.ts";
 
 /** A gateway that does not answer in this time does not hold up the shard's start. */

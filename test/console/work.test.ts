@@ -1,14 +1,19 @@
 /**
- * What an agent is at, in the console and on the command line: workflows as graphs, and fibers. In a
- * real Chromium, on a console of its own process; nothing that is looked at is woken.
+ * What an agent is at, in the console and on the command line: workflows as graphs, fibers
+ * and connections. In a real Chromium, on a console of its own process; nothing that is looked at
+ * is woken.
  */
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { SocketInfo } from "../../schemas/Call.ts";
+import type { ConnectionsReply } from "../../schemas/SocketLists.ts";
+import { listConnections } from "../../core/connection/listConnections.ts";
 import type { Workflows } from "../../services/cli/commands/workflows.ts";
 import { launchChromium } from "../kit/chromium.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { TestSocket } from "../system/kit.ts";
 import { faultsOf } from "./accessible.ts";
 import { openPage, type PageOptions } from "./openPage.ts";
 import { shootScreen } from "./shootScreen.ts";
@@ -22,7 +27,7 @@ let served: Served;
 let browser: Browser;
 let call: ReturnType<Installation["caller"]>;
 beforeAll(async () => {
-  installation = await Installation.start({ shards: 4, module: MODULE, gateway: false });
+  installation = await Installation.start({ shards: 4, module: MODULE });
   call = installation.caller("TripAgent");
   await (await installation.startHost("host")).ready();
   served = await serveConsole(installation.nats.url, ["--data", installation.pathOf("host")], { AGENTS_CONSOLE_TOKEN: TOKEN }); // prettier-ignore
@@ -150,8 +155,57 @@ describe("fibers in the console", () => {
   });
 });
 
+describe("connections in the console", () => {
+  const listed = async (): Promise<ConnectionsReply> => {
+    const { out, err } = await installation.agents("connections", "TripAgent", "dora", "--json");
+    expect(err).toBe("");
+    return JSON.parse(out) as ConnectionsReply;
+  };
+
+  it("are shown live, with tags and state, and do not wake an agent that has hibernated", async () => {
+    const url = `${installation.gateway.url}/agents/trip-agent/dora`;
+    const first = await TestSocket.open(`${url}?_pk=phone`);
+    const { page, broken } = await open("agents/TripAgent/dora/connections");
+    const row = (id: string) => page.getByRole("region", { name: "Connections" }).getByRole("row").filter({ hasText: id }); // prettier-ignore
+    await row("phone").waitFor();
+    expect(await row("phone").innerText()).toMatch(/20\d\d-.*traveller\s+14 bytes/s);
+    await page.getByText("live", { exact: true }).waitFor();
+    const second = await TestSocket.open(`${url}?_pk=laptop`);
+    await row("laptop").waitFor();
+    await pollUntil("the agent hibernates", async () => {
+      const found = await listed();
+      return found.agent === "hibernated" || { done: false, saw: found };
+    });
+    for (let n = 0; n < 3; n++) {
+      const { agent, total } = await listed();
+      expect([agent, total]).toEqual(["hibernated", 2]);
+    }
+    await page.getByText("2 open, the agent is hibernated").waitFor();
+    await second.close();
+    await row("laptop").waitFor({ state: "detached" });
+    await first.close();
+    await page.getByText("No connections.").waitFor();
+    const gone = await installation.agents("connections", "TripAgent", "nobody");
+    expect([gone.code, gone.err]).toEqual([0, "0 connections, the agent is hibernated\n"]);
+    expect(broken).toEqual([]);
+    await page.close();
+  });
+
+  it("are listed a hundred at a time, however many there are", () => {
+    const sockets = Array.from({ length: 5_000 }, (_, n): SocketInfo => ({ gateway: "g", sid: `s${n}`, id: `c${n}`, url: "", headers: [] })); // prettier-ignore
+    const page = (skip: number, limit: number) => {
+      const { total, connections } = listConnections(sockets, { skip, limit });
+      return [total, connections.length, connections[0]?.id, connections.at(-1)?.id];
+    };
+    expect(page(0, 5_000)).toEqual([5_000, 100, "c0", "c99"]);
+    expect(page(4_950, 100)).toEqual([5_000, 50, "c4950", "c4999"]);
+    expect(page(5_000, 100)).toEqual([5_000, 0, undefined, undefined]);
+  });
+});
+
 it("meets WCAG AA in dark and light, and fits a phone", async () => {
   const views = [
+    "agents/TripAgent/dora/connections",
     "agents/TripAgent/cleo/fibers",
     "agents/TripAgent/ann/workflows",
     "agents/TripWorkflow/trip-1/workflows",

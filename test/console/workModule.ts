@@ -1,8 +1,9 @@
 /**
  * What the tests of an agent's work in the console look at: workflows that wait, fail and are
- * undone, one of many steps, which is written as rows, and fibers.
+ * undone, one of many steps, which is written as rows, fibers, and
+ * connections.
  */
-import { Agent } from "agents";
+import { Agent, type Connection } from "agents";
 import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
 
 const untilAborted = (signal: AbortSignal): Promise<never> =>
@@ -13,6 +14,16 @@ const untilAborted = (signal: AbortSignal): Promise<never> =>
 const ONCE = { retries: { limit: 0, delay: "1 second" } } as const;
 
 export class TripAgent extends Agent {
+  static override options = { hibernateAfterSeconds: 1 };
+
+  override getConnectionTags(): string[] {
+    return ["traveller"];
+  }
+
+  override onConnect(connection: Connection): void {
+    connection.setState({ seat: "12a" });
+  }
+
   start(id: string): Promise<string> {
     return this.runWorkflow("TRIP_WORKFLOW", { to: "Lisbon" }, { id, metadata: { party: 2 } });
   }

@@ -15,6 +15,7 @@ import { deadDrop, deadList, deadRedrive, deadShow } from "../commands/dead.ts";
 import type { OwnProcess } from "../serving/ownProcess.ts";
 import { listDeliveries, showDelivery } from "../commands/deliveries.ts";
 import { diff } from "../commands/diff.ts";
+import { connections } from "../commands/connections.ts";
 import { fibers } from "../commands/fibers.ts";
 import { fork } from "../commands/fork.ts";
 import { history } from "../commands/history.ts";
@@ -46,8 +47,10 @@ export interface ConsoleSourceParts {
 const ENTRIES_KEPT_MS = 30_000;
 /** A longer statement runs in a separate process: this one serves other pages, too. */
 const QUICK_SECONDS = 0.2;
-/** Hosts and dead letters have no feed, so they are polled while a page is open. */
+/** Hosts, dead letters and connections have no feed, so they are polled while a page is open. */
 const OVERVIEW_MS = 3_000;
+/** As many as are shown at once: what changes among later ones is seen by their number alone. */
+const CONNECTIONS_POLLED = 100;
 
 export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
   const { ports, terminal, time, modules, dataFolder } = parts;
@@ -75,6 +78,8 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       shards.set(value, (shards.get(value) ?? 0) + 1);
     return Array.from(shards, ([host, owned]) => ({ host, shards: owned }));
   };
+  const connectionsOf: ConsoleSource["connections"] = (wanted) =>
+    first((capture) => connections(ports, capture, { ...wanted, json }));
   const standing = async () => ({ hosts: await hosts(), dead: await ports.deadLetters.count() });
   return {
     hosts,
@@ -120,6 +125,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       lines((capture) => history(ports, capture, { ...wanted, wholeEvents: true, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
+    connections: connectionsOf,
     fibers: (wanted) => first((capture) => fibers(ports, capture, { ...wanted, json })),
     workflows: (wanted) => first((capture) => workflows(ports, capture, time, { ...wanted, json })),
     query: async ({ sql: statement, at, after }) => {
@@ -218,20 +224,29 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       };
       follow();
       const stopDeliveries = ports.deliveries.follow((deliveries) => tell({ deliveries }));
-      let last = "";
-      let cancel = (): void => undefined;
-      const look = async (): Promise<void> => {
-        const overview = await standing().catch(() => undefined);
-        if (signal.aborted) return;
-        const text = JSON.stringify(overview);
-        if (overview !== undefined && text !== last) tell({ overview });
-        last = text;
-        cancel = time.after(OVERVIEW_MS, () => void look());
+      const cancels: Array<() => void> = [];
+      const poll = (read: () => Promise<unknown>, changed: (found: unknown) => void): void => {
+        const place = cancels.push(() => undefined) - 1;
+        let last: string | undefined;
+        const look = async (): Promise<void> => {
+          const found = await read().catch(() => undefined);
+          if (signal.aborted) return;
+          const text = JSON.stringify(found);
+          if (found !== undefined && text !== last) changed(found);
+          last = text;
+          cancels[place] = time.after(OVERVIEW_MS, () => void look());
+        };
+        void look();
       };
-      void look();
+      poll(standing, (overview) => tell({ overview }));
+      if (wanted?.connections === true)
+        poll(
+          () => connectionsOf({ ...wanted, limit: CONNECTIONS_POLLED, skip: 0 }),
+          () => tell({ connections: true }),
+        );
       return () => {
         ended.abort();
-        cancel();
+        for (const cancel of cancels) cancel();
         again();
         stopDeliveries();
       };

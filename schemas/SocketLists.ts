@@ -1,0 +1,45 @@
+/**
+ * Lists of sockets: what a gateway tells a host that takes over a shard, and what a host tells an
+ * operator. Sent as `Call` describes.
+ */
+import type { SocketInfo } from "./Call.ts";
+
+/**
+ * A host's request to every gateway, on `census`, for the sockets of a shard's agents. Answered
+ * `CensusReply`.
+ */
+export interface CensusRequest {
+  readonly shard: number;
+  /** `next` of the previous reply; absent for the first page. */
+  readonly cursor?: string;
+}
+export interface CensusReply {
+  readonly gateway: string;
+  /** Cursor of the next page. Absent: this is the last one. */
+  readonly next?: string;
+  readonly sockets: ReadonlyArray<{
+    readonly agent: readonly [string, string];
+    readonly socket: SocketInfo;
+  }>;
+}
+
+/** The answer to a `connections`. */
+export interface ConnectionsReply {
+  /**
+   * Where the agent is. `hibernated`: in no memory, though its sockets are open. `isolated`: in a
+   * process of its own, which knows of sockets that are not listed.
+   */
+  readonly agent: "inMemory" | "hibernated" | "isolated" | "quarantined";
+  readonly total: number;
+  readonly connections: ReadonlyArray<ListedConnection>;
+}
+export interface ListedConnection extends Pick<SocketInfo, "id" | "sid" | "gateway" | "since"> {
+  readonly tags: ReadonlyArray<string>;
+  /** Bytes of its state as JSON; 0: it has none. */
+  readonly stateBytes: number;
+  readonly readonly: boolean;
+  /** False: protocol frames are not sent to it. */
+  readonly protocol: boolean;
+  /** Durable streams that its client reads. */
+  readonly reads: number;
+}

@@ -1,0 +1,117 @@
+/**
+ * `agents connections <class> <name>`: the open WebSocket connections of an agent, as the host that
+ * owns its shard knows them. The agent is not woken. One that was hibernated keeps its connections.
+ */
+import { Option, type Command } from "commander";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import { addressKey } from "../../../schemas/Address.ts";
+import type { ConnectionsReply, ListedConnection } from "../../../schemas/SocketLists.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { address, resolveClass } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
+import { failed } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+export interface ConnectionsOptions {
+  readonly className: string;
+  readonly name: string;
+  readonly limit?: number | undefined;
+  /** Connections before the first. */
+  readonly skip?: number | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** As many as a host lists at once. */
+const LIMIT_DEFAULT = 100;
+/** More than a host has. */
+const SKIP_MAX = 1_000_000_000;
+/** A shard that has no host for longer is without one. */
+const ANSWER_MS = 5_000;
+
+type Given = GivenTarget & Pick<ConnectionsOptions, "limit" | "skip">;
+
+export function addConnections(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(program.command("connections"), "<class>", "<name>")
+    .description(
+      "Lists an agent's open WebSocket connections, without waking it. Asks its host, for which the broker's login must be operator.",
+    )
+    .addOption(
+      option.count(
+        "--limit <count>",
+        `so many, at most ${LIMIT_DEFAULT} (default: ${LIMIT_DEFAULT})`,
+      ),
+    )
+    .addOption(
+      new Option("--skip <count>", "leave out so many before").argParser((text: string) =>
+        option.readWhole(text, 0, SKIP_MAX),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+--json prints one object:
+  {agent, total, connections: [{id, sid, gateway, since?, tags, stateBytes, readonly, protocol,
+    reads}]}
+agent: inMemory, hibernated, isolated or quarantined. since: milliseconds since the epoch.
+
+Examples:
+  agents connections repo-agent octocat~hello-world
+  agents connections RepoAgent octocat~hello-world --json | jq .total`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withoutSql(context, given, (ports) =>
+        connections(ports, terminal, { ...given, className, name }),
+      ),
+    );
+}
+
+/** Throws `CliError` for an invalid name, and where the agent's host does not answer. */
+export async function connections(
+  ports: Pick<ReadPorts, "journal" | "calls">,
+  terminal: Terminal,
+  { className, name, limit = LIMIT_DEFAULT, skip = 0, json }: ConnectionsOptions,
+): Promise<void> {
+  // Nothing is stored for an agent that has only been connected to.
+  const id = address(await resolveClass(ports.journal, className), name);
+  const call = { kind: "connections", skip, limit } as const;
+  const answered = await ports.calls
+    .call(id, call, { deadlineMs: ANSWER_MS, repeatable: true })
+    .catch(() => undefined);
+  if (answered?.reply.kind !== "result")
+    throw failed(
+      `The connections of ${addressKey(id)} are not known: no host answered. Either none owns its shard, or it is of an older release, or the broker's login may not ask hosts (use operator).`,
+    );
+  const found = answered.reply.value as ConnectionsReply;
+  if (json) return terminal.out(JSON.stringify(found));
+  for (const connection of found.connections) terminal.out(oneLine(line(connection)));
+  const { agent, total } = found;
+  terminal.err(
+    `${total} ${total === 1 ? "connection" : "connections"}, the agent is ${PLACES[agent]}`,
+  );
+  const rest = total - skip - found.connections.length;
+  if (rest > 0) terminal.err(`${rest} more: --skip ${skip + found.connections.length}`);
+}
+
+const PLACES = {
+  inMemory: "in memory",
+  hibernated: "hibernated",
+  isolated: "in a process of its own, which may have more",
+  quarantined: "quarantined",
+} as const;
+
+function line({ id, since, tags, stateBytes, gateway, ...flags }: ListedConnection): string {
+  const own = tags.filter((tag) => tag !== id);
+  return [
+    since === undefined ? "unknown" : new Date(since).toISOString(),
+    id,
+    ...(own.length === 0 ? [] : [`tags ${own.join(" ")}`]),
+    `state ${stateBytes} bytes`,
+    ...(flags.readonly ? ["readonly"] : []),
+    ...(flags.protocol ? [] : ["no protocol frames"]),
+    ...(flags.reads === 0 ? [] : [`reads ${flags.reads} streams`]),
+    `at ${gateway}`,
+  ].join("  ");
+}
