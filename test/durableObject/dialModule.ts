@@ -37,6 +37,7 @@ export const upgraded = async (
 export class Dialer extends DurableObject<DialEnv> {
   static options = { hibernateAfterSeconds: 0.2, http: "open" };
   socket: ObjectSocket | undefined;
+  readonly instance = crypto.randomUUID();
 
   async dial(kind: "Hall" | "Live" | "Room", name: string): Promise<number> {
     const { status, webSocket } = await upgraded(this.env[kind].getByName(name), "name=dialer");
@@ -64,6 +65,10 @@ export class Dialer extends DurableObject<DialEnv> {
   }
   async pid(): Promise<number> {
     return process.pid;
+  }
+  /** Another one after it has left memory. */
+  async which(): Promise<string> {
+    return this.instance;
   }
   async abort(): Promise<void> {
     this.ctx.abort("as the test says");

@@ -161,8 +161,10 @@ describe("a socket that an object opens", () => {
     expect(await dialer.dial("Room", "dialed")).toBe(101);
     await dialer.say("one", "two");
     expect((await toldOf("d", 3)).heard).toEqual(["welcome dialer", "echo one", "echo two"]);
-    // Longer than it stays in memory without a socket: `say` would find none.
-    await new Promise((resolve) => setTimeout(resolve, 700));
+    const idle = env.Dialer.getByName("without a socket");
+    const first = await idle.which();
+    const left = async () => (await idle.which()) !== first;
+    await pollUntil("one without a socket has left memory", left, { intervalMs: 600 });
     await dialer.say("three");
     expect((await toldOf("d", 4)).heard.at(-1)).toBe("echo three");
     await dialer.hangUp(4005, "done");
