@@ -71,8 +71,10 @@ describe("a method", () => {
   test("is called by its name, with what its constructor made ready", async () => {
     const stub = counters.getByName("methods");
     expect([await stub.increment(), await stub.increment(3)]).toEqual([1, 4]);
-    const { id, ...about } = await stub.about();
-    expect(about).toEqual({ name: "methods", constructed: 1, bound: "Counter" });
+    const { id, constructed, ...about } = await stub.about();
+    expect(about).toEqual({ name: "methods", bound: "Counter" });
+    // Again where a busy machine has let it hibernate.
+    expect(constructed).toBeGreaterThanOrEqual(1);
     expect(id).toBe(stub.id.toString());
     expect(await counter("methods")["_underscored"]!()).toBe("a method like any other");
     expect(env.Counter).toBe(env.COUNTER);

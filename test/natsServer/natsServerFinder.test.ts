@@ -219,7 +219,7 @@ describe("the official release", () => {
     const error = await findFailure(
       bareMachine({}, { platform: "linux", arch: "mips", releaseUrl: release.url }),
     );
-    expect(error.message).toContain("there is none for this platform");
+    expect(error.message).toContain("this platform is not supported");
   });
 
   test("two processes that fetch at once leave one whole binary", async () => {
