@@ -46,7 +46,7 @@ export class AgentPages {
   private readonly stale = new Map<string, AgentName>();
   /** At first: the first page. */
   private wantsMore = true;
-  private asking = false;
+  private asking: "nothing" | "again" | "more" = "nothing";
   private restedMs = 0;
   private cancelNext = (): void => undefined;
 
@@ -65,7 +65,7 @@ export class AgentPages {
     if (agents === undefined) return;
     const { list } = this;
     // The first answer is still to come, or was an error.
-    if (list === undefined) this.stale.set("", FIRST);
+    if (list === undefined) this.stale.set(keyOf(FIRST), FIRST);
     else if (agents.length === 0)
       for (let at = 0; at < Math.max(1, list.length); at += PAGE) this.mark(list[at] ?? FIRST);
     else
@@ -89,13 +89,14 @@ export class AgentPages {
   private mark(agent: AgentName): void {
     const list = this.list ?? [];
     const shown = list[placeOf(list, agent)];
-    if (shown === undefined && !this.isAll) return;
+    // The next page is not shown, unless it is on its way (rule 3).
+    if (shown === undefined && !this.isAll && this.asking !== "more") return;
     const place = shown ?? agent;
     this.stale.set(keyOf(place), place);
   }
 
   private askNext(): void {
-    if (this.asking || this.closed.signal.aborted) return;
+    if (this.asking !== "nothing" || this.closed.signal.aborted) return;
     this.cancelNext();
     if (!this.wantsMore && this.stale.size === 0) return;
     const isWish = this.wantsMore && this.list !== undefined;
@@ -114,7 +115,7 @@ export class AgentPages {
     // Rule 3: marks from now on are newer than the question.
     const answered = this.unmark((place) => isIn(place, after, end));
     this.wantsMore = false;
-    this.asking = true;
+    this.asking = isMore ? "more" : "again";
     const { time } = this.parts;
     const startMs = time.monotonicMs();
     try {
@@ -132,7 +133,10 @@ export class AgentPages {
     }
     const endMs = time.monotonicMs();
     this.restedMs = Math.max(startMs + AGAIN_MS, endMs + REST_FACTOR * (endMs - startMs));
-    this.asking = false;
+    this.asking = "nothing";
+    const last = this.list?.at(-1);
+    // What has news after the page that came.
+    if (last !== undefined && !this.isAll) this.unmark((place) => order(place, last) > 0);
     if (this.closed.signal.aborted) return;
     this.parts.onChange();
     if (this.error === undefined) this.askNext();

@@ -76,6 +76,18 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   { weight: 4, arbitrary: fc.tuple(fc.constant("wait" as const), fc.nat(3_000)) },
 ); // prettier-ignore
 
+/** An agent comes into the page that was asked for, after the console has looked. */
+const NEWS_OF_THE_NEXT_PAGE: [count: number, acts: Act[]] = [
+  100,
+  [
+    ["wait", 0],
+    ["write", 189],
+    ["more", 0],
+    ["wait", 75],
+    ["write", 197],
+  ],
+];
+
 it("shows what there is up to the last page that was asked for, however it changes meanwhile", async () => {
   await fc.assert(
     fc.asyncProperty(fc.nat(250), fc.array(act, { maxLength: 40 }), async (count, acts) => {
@@ -103,7 +115,7 @@ it("shows what there is up to the last page that was asked for, however it chang
       expect(pages.error).toBeUndefined();
       pages.close();
     }),
-    { numRuns: 25 },
+    { numRuns: 200, examples: [NEWS_OF_THE_NEXT_PAGE] },
   );
 });
 
