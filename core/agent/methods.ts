@@ -18,6 +18,14 @@ export function methodOn(agent: object, name: string): Method | undefined {
   return undefined;
 }
 
+/** The method of an `RpcTarget` that a caller names. Throws `TypeError` where it has none. */
+export function methodOfTarget(target: object, name: string): Method {
+  const method = methodOn(target, name);
+  if (method === undefined || name in Object.prototype)
+    throw new TypeError(`Method ${name} does not exist`);
+  return method;
+}
+
 /**
  * Methods marked `@callable()`, inherited ones included; of one name the nearest counts, marked or
  * not.

@@ -3,7 +3,7 @@
  * error. The stack does not: it would tell of the other side's code, and name files that are not
  * here.
  */
-import type { RemoteCause, RemoteError } from "../../schemas/Call.ts";
+import type { CallReply, RemoteCause, RemoteError } from "../../schemas/Call.ts";
 import { assertWireValue } from "./wireValue.ts";
 import { messageOf, nameOf } from "../errors/thrown.ts";
 
@@ -21,6 +21,13 @@ export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteErr
     ...(thrown.cause === undefined ? {} : causeOf(thrown.cause, causesLeft)),
   };
 }
+
+/** In place of a reply that the broker does not carry. */
+export const resultTooLarge = (bytes: number, bytesMax: number): CallReply => ({
+  kind: "error",
+  name: "RangeError",
+  message: `The result is ${bytes} bytes; the broker's limit is ${bytesMax}`,
+});
 
 function causeOf(cause: unknown, left: number): { readonly cause?: RemoteCause } {
   if (left === 0) return {};

@@ -5,8 +5,8 @@
  */
 import type { BusMessage, BusShape } from "../bus/Bus.ts";
 import * as Effect from "effect/Effect";
-import { methodOn } from "../agent/methods.ts";
-import { encodeError } from "../call/remoteError.ts";
+import { methodOfTarget } from "../agent/methods.ts";
+import { encodeError, resultTooLarge } from "../call/remoteError.ts";
 import { encodeObjectValue } from "../namespace/objectValues.ts";
 import type { CallClientSource } from "../namespace/stubTarget.ts";
 import { decodedFor } from "../namespace/targetStub.ts";
@@ -64,8 +64,7 @@ export class ProcessTargets {
     const { bus } = this.parts;
     const whole = encodeMessage(answer);
     if (whole.length <= bus.payloadBytesMax) return bus.answer(reply, whole);
-    const message = `The result is ${whole.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
-    bus.answer(reply, encodeMessage({ kind: "error", name: "RangeError", message }));
+    bus.answer(reply, encodeMessage(resultTooLarge(whole.length, bus.payloadBytesMax)));
   }
 
   private async answerTo(call: Call): Promise<CallReply> {
@@ -76,9 +75,7 @@ export class ProcessTargets {
     if (call.kind !== "target") throw new TypeError(`A process takes no call of kind ${call.kind}`);
     const { method: name, args } = call;
     const value = await this.lent.use(call.target, (target) => {
-      const method = methodOn(target, name);
-      if (method === undefined || name in Object.prototype)
-        throw new TypeError(`Method ${name} does not exist`);
+      const method = methodOfTarget(target, name);
       return method.apply(target, decodedFor(this.parts.client, args[0]) as unknown[]);
     });
     const text = encodeObjectValue(value, `the result of ${name}`, (own) => this.lend(own));

@@ -3,7 +3,7 @@
  * results of methods, and calls of a target itself. Part of `handleCall`.
  */
 import type { Call, CallReply } from "../../schemas/Call.ts";
-import { methodOn } from "../agent/methods.ts";
+import { methodOfTarget } from "../agent/methods.ts";
 import { encodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
@@ -48,9 +48,7 @@ export async function runTargetCall(
   const cause = { kind: "rpc", type: name, time: agent.time.nowMs() } as const;
   try {
     return await agent.keeping.lent.use(key, async (target) => {
-      const method = methodOn(target, name);
-      if (method === undefined || name in Object.prototype)
-        throw new TypeError(`Method ${name} does not exist`);
+      const method = methodOfTarget(target, name);
       const call = (): unknown => method.apply(target, structuredArguments(agent, args));
       const value = await agent.run(agent.newTurn(cause, { abort, depth }), () =>
         actor instanceof ObjectActor ? actor.inOrder(call) : call(),

@@ -29,7 +29,7 @@ import {
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import { LinkedList } from "../../core/collections/LinkedList.ts";
-import { encodeError } from "../../core/call/remoteError.ts";
+import { encodeError, resultTooLarge } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { Meter } from "../../core/telemetry/Usage.ts";
@@ -374,8 +374,8 @@ export class Shard {
     const send = reply.kind === "connected" ? bus.publish : bus.answer;
     if (data.length <= bus.payloadBytesMax) return send(subject, data);
     if (!hasBody(reply) || bytes === undefined) {
-      const message = `The result is ${data.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
-      return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));
+      const instead = resultTooLarge(data.length, bus.payloadBytesMax);
+      return bus.publish(subject, encodeMessage(instead));
     }
     const blob = await this.largeAnswers.put(bytes);
     bus.publish(subject, encodeMessage({ ...reply, blob }));
