@@ -1,28 +1,29 @@
 /**
  * One agent that is sent requests at a fixed rate, answered or not, and neighbours with nothing to
- * do with it: what they wait for their answers meanwhile, beside what they wait just before.
+ * do with it: what they wait for their answers meanwhile. Beside it, in turn: no other requests,
+ * and the same rate spread over many agents, which tells the flood of one from mere load.
  */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Agent as Connections, request } from "node:http";
-import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
+import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./rig/BenchHost.ts";
+import { startFlood, type FloodAnswers } from "./rig/FloodSender.ts";
 import { startAgents, type RunningAgents } from "./rig/startAgents.ts";
 import { median, percentile } from "./rig/statistics.ts";
 
 const MODULE = fileURLToPath(new URL("./agents/floodAgents.ts", import.meta.url));
 const NEIGHBOURS = 40;
 const PROBE_EVERY_MS = 5;
-const FLOODS_PER_SECOND = [200, 1_000, 3_000] as const;
-/** Requests are sent in bursts of this time. */
-const BURST_MS = 10;
-const CONNECTIONS = 256;
+const RATES = [200, 1_000, 3_000] as const;
+const SPREAD_OVER = 1_000;
+const CONDITIONS = ["quiet", "spread", "flood"] as const;
+type Condition = (typeof CONDITIONS)[number];
 
 interface Measured {
   readonly rate: number;
-  readonly quietMs: ReadonlyArray<number>;
-  readonly floodMs: ReadonlyArray<number>;
-  readonly answers: ReadonlyMap<number, number>;
+  readonly condition: Condition;
+  readonly waitsMs: ReadonlyArray<number>;
+  readonly answers: FloodAnswers;
 }
 
 export const flood: Bench = {
@@ -32,21 +33,18 @@ export const flood: Bench = {
     const { syncAlways, profile } = options;
     const agents = await startAgents({ module: MODULE, hosts: 0, syncAlways, profile });
     try {
+      // Wakes all, and compiles what is measured.
+      for (const condition of CONDITIONS)
+        await measure(agents, { rate: 1_000, condition, ms: 2_000 });
       const found: Measured[] = [];
       for (let round = 0; round < options.rounds; round += 1)
-        for (const rate of FLOODS_PER_SECOND) {
-          const measured = await measure(agents, rate, options.seconds * 1000);
-          options.say(
-            `  ${rate}/s: p99 ${percentile(measured.quietMs, 99).toFixed(1)} ms before, ${percentile(measured.floodMs, 99).toFixed(1)} ms meanwhile`,
-          );
-          found.push(measured);
-        }
+        for (const rate of RATES) found.push(...(await measureRate(agents, rate, round, options)));
       return {
         title: `${options.rounds} × ${options.seconds} s each, medians; ${NEIGHBOURS} neighbours, a state write each ${PROBE_EVERY_MS} ms`,
         server: agents.serverVersion,
         durability: durabilityOf(options),
-        rows: FLOODS_PER_SECOND.map((rate) => row(rate, found)),
-        raw: found.map(({ rate, answers }) => ({ rate, answers: Object.fromEntries(answers) })),
+        rows: RATES.map((rate) => row(rate, found)),
+        raw: found.map(({ rate, condition, answers }) => ({ rate, condition, answers })),
         notes: ["The sender and the broker share the cores with what is measured."],
       };
     } finally {
@@ -55,64 +53,61 @@ export const flood: Bench = {
   },
 };
 
-async function measure(agents: RunningAgents, rate: number, ms: number): Promise<Measured> {
-  const connections = new Connections({ keepAlive: true, maxSockets: CONNECTIONS });
-  const answers = new Map<number, number>();
-  try {
-    for (let n = 0; n < NEIGHBOURS; n += 1) await ask(agents, connections, `neighbour-${n}`);
-    const quietMs = await probe(agents, connections, performance.now() + ms);
-    const endMs = performance.now() + ms;
-    const flooding = sendAt(rate, endMs, async () => {
-      const status = await ask(agents, connections, "flooded");
-      answers.set(status, (answers.get(status) ?? 0) + 1);
-    });
-    const floodMs = await probe(agents, connections, endMs);
-    await flooding;
-    return { rate, quietMs, floodMs, answers };
-  } finally {
-    connections.destroy();
-  }
+/** The conditions in turn, backwards in every other round. */
+async function measureRate(
+  agents: RunningAgents,
+  rate: number,
+  round: number,
+  { seconds, say }: BenchOptions,
+): Promise<ReadonlyArray<Measured>> {
+  const found: Measured[] = [];
+  for (const condition of round % 2 === 0 ? CONDITIONS : [...CONDITIONS].reverse())
+    found.push(await measure(agents, { rate, condition, ms: seconds * 1000 }));
+  const p99 = found.map(
+    ({ condition, waitsMs }) => `${condition} ${percentile(waitsMs, 99).toFixed(1)}`,
+  );
+  say(`  ${rate}/s: p99 in ms: ${p99.join(", ")}`);
+  return found;
 }
 
-/** Sends by the clock, whether or not there are answers. Resolves when all are answered. */
-async function sendAt(rate: number, endMs: number, send: () => Promise<void>): Promise<void> {
-  const all: Array<Promise<void>> = [];
-  const startMs = performance.now();
-  for (let nowMs = startMs; nowMs < endMs; nowMs = performance.now()) {
-    const due = ((nowMs - startMs) * rate) / 1000;
-    while (all.length < due) all.push(send());
-    await sleep(BURST_MS);
-  }
-  await Promise.all(all);
+async function measure(
+  agents: RunningAgents,
+  {
+    rate,
+    condition,
+    ms,
+  }: { readonly rate: number; readonly condition: Condition; readonly ms: number },
+): Promise<Measured> {
+  if (condition === "quiet")
+    return { rate, condition, waitsMs: await probe(agents, ms), answers: {} };
+  const names =
+    condition === "flood"
+      ? ["flooded"]
+      : Array.from({ length: SPREAD_OVER }, (_, n) => `one-of-many-${n}`);
+  const requests = names.map(
+    (name) =>
+      `POST ${pathOf(name)} HTTP/1.1\r\nhost: 127.0.0.1:${agents.port}\r\ncontent-length: 0\r\n\r\n`,
+  );
+  const stop = await startFlood({ port: agents.port, requestsPerSecond: rate, requests });
+  const waitsMs = await probe(agents, ms);
+  const answers = await stop();
+  const other = Object.keys(answers).find((status) => !["0", "200", "429"].includes(status));
+  if (other !== undefined) throw new BenchFailed(`the flood was answered ${other}`);
+  return { rate, condition, waitsMs, answers };
 }
 
-/** Resolves with the status of the answer. */
-function ask(agents: RunningAgents, connections: Connections, name: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const asked = request(`${agents.url}/agents/counter/${name}`, {
-      agent: name === "flooded" ? connections : undefined,
-      method: "POST",
-    });
-    asked.once("error", reject);
-    asked.once("response", (response) => {
-      response.resume();
-      response.once("end", () => resolve(response.statusCode ?? 0));
-    });
-    asked.end();
-  });
-}
+const pathOf = (name: string): string => `/agents/counter/${name}`;
 
 /** What each neighbour in turn waited for its answer. */
-async function probe(
-  agents: RunningAgents,
-  connections: Connections,
-  endMs: number,
-): Promise<number[]> {
+async function probe(agents: RunningAgents, ms: number): Promise<number[]> {
+  const endMs = performance.now() + ms;
   const waits: number[] = [];
   for (let n = 0; performance.now() < endMs; n = (n + 1) % NEIGHBOURS) {
     const startMs = performance.now();
-    const status = await ask(agents, connections, `neighbour-${n}`);
-    if (status !== 200) throw new BenchFailed(`a neighbour was answered ${status}`);
+    const response = await fetch(`${agents.url}${pathOf(`neighbour-${n}`)}`, { method: "POST" });
+    await response.arrayBuffer();
+    if (response.status !== 200)
+      throw new BenchFailed(`a neighbour was answered ${response.status}`);
     waits.push(performance.now() - startMs);
     await sleep(PROBE_EVERY_MS);
   }
@@ -120,20 +115,32 @@ async function probe(
 }
 
 function row(rate: number, all: ReadonlyArray<Measured>): BenchRow {
-  const own = all.filter((one) => one.rate === rate);
-  const of = (value: (one: Measured) => number): number => median(own.map(value));
-  const quiet = of(({ quietMs }) => percentile(quietMs, 99));
-  const flooded = of(({ floodMs }) => percentile(floodMs, 99));
+  const p = (condition: Condition, percent: number): number =>
+    median(
+      all
+        .filter((one) => one.rate === rate && one.condition === condition)
+        .map(({ waitsMs }) => percentile(waitsMs, percent)),
+    );
+  const answered = (status: string): number =>
+    median(
+      all
+        .filter((one) => one.rate === rate && one.condition === "flood")
+        .map(({ answers }) => answers[status] ?? 0),
+    );
   return {
     name: `${rate.toLocaleString("en")}/s to one agent`,
     values: {
-      "quiet p50 ms": of(({ quietMs }) => median(quietMs)),
-      "quiet p99 ms": quiet,
-      "flood p50 ms": of(({ floodMs }) => median(floodMs)),
-      "flood p99 ms": flooded,
-      "p99 ratio": flooded / quiet,
-      "answered 200": of(({ answers }) => answers.get(200) ?? 0),
-      "refused 429": of(({ answers }) => answers.get(429) ?? 0),
+      "quiet p50 ms": p("quiet", 50),
+      "spread p50 ms": p("spread", 50),
+      "flood p50 ms": p("flood", 50),
+      "quiet p99 ms": p("quiet", 99),
+      "spread p99 ms": p("spread", 99),
+      "flood p99 ms": p("flood", 99),
+      "p99 of quiet": p("flood", 99) / p("quiet", 99),
+      "p99 of spread": p("flood", 99) / p("spread", 99),
+      "answered 200": answered("200"),
+      "refused 429": answered("429"),
+      "not sent": answered("0"),
     },
   };
 }
