@@ -1,7 +1,7 @@
 /** The members that a stub leaves out are those of the base class (`core/namespace/AgentStub`). */
 import { expectTypeOf, it } from "vitest";
 import type { Agent } from "../../core/agent/Agent.ts";
-import type { AgentMember } from "../../core/namespace/AgentStub.ts";
+import type { AgentMember } from "../../schemas/AgentMember.ts";
 
 it("a stub's list of the base class's members is whole", () => {
   expectTypeOf<AgentMember>().toEqualTypeOf<Extract<keyof Agent, string>>();
