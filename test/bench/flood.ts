@@ -61,7 +61,7 @@ async function measureRate(
   { seconds, say }: BenchOptions,
 ): Promise<ReadonlyArray<Measured>> {
   const found: Measured[] = [];
-  for (const condition of round % 2 === 0 ? CONDITIONS : [...CONDITIONS].reverse())
+  for (const condition of round % 2 === 0 ? CONDITIONS : CONDITIONS.toReversed())
     found.push(await measure(agents, { rate, condition, ms: seconds * 1000 }));
   const p99 = found.map(
     ({ condition, waitsMs }) => `${condition} ${percentile(waitsMs, 99).toFixed(1)}`,
