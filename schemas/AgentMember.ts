@@ -1,7 +1,7 @@
 /**
  * The members of `Agent`, which neither a stub nor a client offers as methods of a user's class.
- * They are listed by name: `keyof Agent` would import the class, whose own methods return stubs, and
- * a page would load the server. `test/types` compares the list with the class.
+ * They are listed by name: `keyof Agent` would import the class, whose own methods return stubs. A
+ * page imports the list without the server. `test/types` compares it with the class.
  */
 
 /** Every named member of `Agent`. */
