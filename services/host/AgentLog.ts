@@ -15,10 +15,12 @@ import type { HostServices } from "./HostServices.ts";
 
 type Services = Pick<HostServices, "log" | "ambient">;
 
+const NODE_FRAME = /\n {4}at [^\n]*\bnode:[^\n]*/g;
+
 export class AgentLog implements LogShape {
   readonly #services: Services;
   readonly #id: AgentId;
-  /** The last error with a stack, after the key of the input. */
+  /** The last error with a stack, after the key of the input, without Node's own frames. */
   #lastError: string | undefined;
 
   constructor(services: Services, id: AgentId) {
@@ -54,8 +56,10 @@ export class AgentLog implements LogShape {
     if (turn === undefined || typeof error !== "string" || !error.includes("\n    at "))
       return fields;
     const { id = "", attempt = 1 } = turn.cause;
-    const isRepeated = attempt > 1 && this.#lastError === id + error;
-    this.#lastError = id + error;
+    // Node's frames depend on what the event loop was doing.
+    const same = id + error.replaceAll(NODE_FRAME, "");
+    const isRepeated = attempt > 1 && this.#lastError === same;
+    this.#lastError = same;
     if (!isRepeated) return fields;
     const [first] = error.split("\n    at ", 1);
     return { ...fields, error: first, stack: "as of the attempt before" };
