@@ -35,10 +35,15 @@ export type Handshake =
 
 // A constructor with a null-prototype prototype creates objects that stay in V8's fast mode, which
 // Object.create(null) does not, and on which a header named `__proto__` is an ordinary key.
-const NullPrototype = function () {} as unknown as { new (): HeaderRecord; prototype: object };
+const NullPrototype = function () {} as unknown as {
+  new <A>(): Record<string, A>;
+  prototype: object;
+};
 NullPrototype.prototype = Object.create(null) as object;
 
-export const emptyHeaders = (): HeaderRecord => new NullPrototype();
+export const emptyRecord = <A>(): Record<string, A> => new NullPrototype<A>();
+
+export const emptyHeaders: () => HeaderRecord = emptyRecord;
 
 /** `name` in lower case. A repeated name gathers its values in the order they came. */
 export const addHeader = (headers: HeaderRecord, name: string, value: string): void => {

@@ -94,13 +94,12 @@ export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft
 export function mergeHeaders(
   ...given: ReadonlyArray<Readonly<Record<string, string>> | undefined>
 ): Record<string, string> {
-  const merged: Record<string, string> = {};
+  const merged = new Map<string, readonly [string, string]>();
   for (const [name, value] of given.flatMap((headers) => Object.entries(headers ?? {}))) {
-    for (const known of Object.keys(merged))
-      if (known.toLowerCase() === name.toLowerCase()) delete merged[known];
-    merged[name] = value;
+    merged.delete(name.toLowerCase());
+    merged.set(name.toLowerCase(), [name, value]);
   }
-  return merged;
+  return Object.fromEntries(merged.values());
 }
 
 /** Throws `TypeError` for an invalid header, and for one that the caller may not set. */

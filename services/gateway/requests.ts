@@ -4,6 +4,7 @@
  */
 import type { Abort } from "../../core/lazyFetch/AbortSource.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import { emptyRecord } from "../../core/http/requestHead.ts";
 import { beginResponse } from "../../core/http/takeResponse.ts";
 import type { Redaction } from "../../core/redaction/Redaction.ts";
 import { makeRequest } from "../../core/input/runWebhook.ts";
@@ -52,7 +53,7 @@ function headerPairs(request: HttpRequest): HeaderPairs {
  * contains neither credentials nor forged internal headers.
  */
 export function headerRecord(request: HttpRequest, redaction: Redaction): Record<string, string> {
-  const record: Record<string, string> = {};
+  const record = emptyRecord<string>();
   for (const name in request.headers)
     if (
       !redaction.hidesHeader(name) &&
