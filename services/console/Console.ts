@@ -90,7 +90,8 @@ export class Console {
     const { request } = exchange;
     // Rule 4.
     if (!this.servesHost(request.headers["host"]?.[0])) return MISDIRECTED;
-    const url = new URL(request.target, "http://console");
+    // Not resolved against a base: a target may begin with two slashes.
+    const url = new URL(`http://console${request.target}`);
     if (url.pathname === "/") return request.method === "GET" ? pageResponse() : notAllowed("GET");
     // Rule 1.
     const verdict = this.token.judge(request);
@@ -165,10 +166,11 @@ export class Console {
     if (what === "deliveries" && path.length === 2) return get(() => source.delivery(one));
     if (what === "deliveries" && path.length === 3 && two === "redeliver")
       return post(() => source.redeliver(one, given("to")));
-    if (what === "dead" && /^\d+$/.test(one)) {
-      if (path.length === 2) return get(() => source.letter(Number(one)));
-      if (path.length === 3 && two === "redrive") return post(() => source.redrive(Number(one)));
-      if (path.length === 3 && two === "drop") return post(() => source.drop(Number(one)));
+    const letter = what === "dead" ? wholeNumber(one) : undefined;
+    if (letter !== undefined) {
+      if (path.length === 2) return get(() => source.letter(letter));
+      if (path.length === 3 && two === "redrive") return post(() => source.redrive(letter));
+      if (path.length === 3 && two === "drop") return post(() => source.drop(letter));
     }
     if (what !== "agents" || path.length !== 4) return undefined;
     return this.askAgent({ className: one, name: two, at: given("at") }, three!, query);
@@ -283,9 +285,15 @@ function count(
 ): number | undefined {
   const text = query.get(name);
   if (text === null) return undefined;
-  const value = Number(text);
-  if (Number.isInteger(value) && value > 0 && value <= max) return value;
+  const value = wholeNumber(text);
+  if (value !== undefined && value <= max) return value;
   throw new ConsoleRefusal(400, `${name}=${text}: use a whole number from 1 to ${max}`);
+}
+
+/** From 1 on, in digits. Undefined for any other text. */
+function wholeNumber(text: string): number | undefined {
+  const value = Number(text);
+  return /^[1-9]\d*$/.test(text) && Number.isSafeInteger(value) ? value : undefined;
 }
 
 /** `<class>/<name>`; the name may have slashes. */

@@ -162,13 +162,17 @@ describe("the console's API", () => {
       400,
       expect.stringContaining("a query may only read"),
     ]);
-    for (const limit of ["none", "0", "5001"]) {
+    for (const limit of ["none", "0", "5001", "1e2", "0x10", "1.0"]) {
       const said = `limit=${limit}: use a whole number from 1 to 5000`;
       expect(await wrong(`${DESK}/history?limit=${limit}`)).toEqual([400, said]);
     }
     expect((await ask(`${DESK}/nothing`)).status).toBe(404);
     expect((await ask("/api/dead/1/drop")).status).toBe(405);
     expect((await ask("/%E0%A4%A", {})).status).toBe(400);
+    for (const id of ["0", "1e0", "9007199254740993"])
+      expect((await ask(`/api/dead/${id}`)).status, id).toBe(404);
+    for (const path of ["//", "//other.example/api/overview"])
+      expect(await statusOf("GET", path, {}), path).toBe(404);
   });
 
   it("redrives and drops dead letters, but not for another site's page", async () => {
