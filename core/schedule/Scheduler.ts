@@ -277,7 +277,7 @@ export class Scheduler {
       if ((dueOf(row) ?? 0) > DUE_MS_MAX && dueOf(row) !== dueOf(before))
         agent.log.warn("a schedule is due after the year 9999: is its time in milliseconds?", {
           schedule: row.id,
-          time: row.time,
+          dueSeconds: row.time,
         });
       return row;
     }

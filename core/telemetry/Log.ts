@@ -28,4 +28,19 @@ export interface LogShape {
   readonly error: (message: string, fields?: LogFields) => void;
 }
 
+/**
+ * The fields without any of these names: a field that has one is called `field.<name>`, so that it
+ * can't pass for the line's own.
+ */
+export function renameFields(fields: LogFields, names: ReadonlyArray<string>): LogFields {
+  const taken = names.filter((name) => Object.hasOwn(fields, name));
+  if (taken.length === 0) return fields;
+  const renamed: Record<string | symbol, unknown> = { ...fields };
+  for (const name of taken) {
+    renamed[`field.${name}`] = renamed[name];
+    Reflect.deleteProperty(renamed, name);
+  }
+  return renamed;
+}
+
 export class Log extends Context.Service<Log, LogShape>()("agents/core/log/Log") {}

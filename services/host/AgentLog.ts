@@ -7,7 +7,8 @@
  * The stack of an error with which an input fails several times is in the log once.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
+import { renameFields, type LogFields, type LogShape } from "../../core/telemetry/Log.ts";
 import { REDACTED } from "../../core/redaction/FieldRedaction.ts";
 import { traceIdOf } from "../../core/telemetry/Tracing.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
@@ -43,8 +44,9 @@ export class AgentLog implements LogShape {
 
   #of(level: keyof LogShape): LogShape["info"] {
     const { log, ambient } = this.#services;
-    return (message, fields = {}) => {
+    return (message, given) => {
       const turn = ambient.current();
+      const fields = renameFields(fieldsOf(given), OWN);
       const own = concealed(turn, this.#withoutStackAgain(turn, fields));
       const text = turn === undefined ? message : turn.conceal(message);
       log[level](text, { ...this.#id, ...turnFields(turn), ...own });
@@ -64,6 +66,16 @@ export class AgentLog implements LogShape {
     const [first] = error.split("\n    at ", 1);
     return { ...fields, error: first, stack: "as of the attempt before" };
   }
+}
+
+/** The fields by which a line is known to be the agent's. */
+const OWN = ["class", "name"];
+
+/** An error, which code in JavaScript passes in place of fields, is its stack. */
+function fieldsOf(given: unknown): LogFields {
+  if (given === undefined) return {};
+  if (given instanceof Error) return { error: stackOf(given) };
+  return typeof given === "object" && given !== null ? (given as LogFields) : { value: given };
 }
 
 /** The fields of the turn in which a line was written. */

@@ -3,7 +3,8 @@
  * line is followed by spaces, so that no field looks like a line of its own. Imports nothing heavy:
  * a thread that only watches writes lines, too.
  */
-import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
+import { renameFields, TEXT, type LogFields } from "../../core/telemetry/Log.ts";
 import { printable } from "../../core/telemetry/printable.ts";
 import { withoutLoadMark } from "./loadMark.ts";
 
@@ -25,12 +26,26 @@ export function logLine(format: "json" | "text", entry: LogEntry): string {
   );
 }
 
+/** The members that each line of JSON has. */
+const OWN = ["time", "level", "message"];
+
 function jsonLine(time: string, { level, message, fields }: LogEntry): string {
+  const line = { time, level, message, ...renameFields(fields, OWN) };
   try {
-    return JSON.stringify({ time, level, message, ...fields }) + "\n";
+    return JSON.stringify(line) + "\n";
   } catch {
-    // A field that JSON can't represent must not lose the line.
-    return JSON.stringify({ time, level, message, fields: String(fields) }) + "\n";
+    const entries = Object.entries(line).map(([name, value]) => [name, asJson(value)]);
+    return JSON.stringify(Object.fromEntries(entries)) + "\n";
+  }
+}
+
+/** A value that JSON can't represent, such as a bigint, is its text: it must not lose the line. */
+function asJson(value: unknown): unknown {
+  try {
+    JSON.stringify(value);
+    return value;
+  } catch {
+    return messageOf(value);
   }
 }
 
@@ -42,5 +57,6 @@ function textLine(iso: string, { level, message, fields }: LogEntry): string {
 
 const textOf = (fields: LogFields): string =>
   Object.entries(fields)
+    .map(([name, value]) => [name, asJson(value)] as const)
     .map(([name, value]) => ` ${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join("");

@@ -1,9 +1,10 @@
 /** The request log and the process's lines: what is written, how much, and in which form. */
 import { Effect } from "effect";
 import { describe, expect, test } from "vitest";
-import { TEXT } from "../../core/telemetry/Log.ts";
+import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";
 import { RequestLog } from "../../core/telemetry/RequestLog.ts";
 import { agentId } from "../../schemas/Address.ts";
+import { AgentLog } from "../../services/host/AgentLog.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { effectLogger } from "../../services/node/effectLogger.ts";
 import { processLog } from "../../services/node/ProcessLog.ts";
@@ -80,6 +81,74 @@ describe("a line", () => {
     }));
     const { fields } = log.lines[0]!;
     expect((fields as { [TEXT]: () => string })[TEXT]()).not.toContain("\n");
+  });
+});
+
+describe("any fields", () => {
+  const written = (format: "text" | "json", fields: LogFields): string => {
+    const lines: string[] = [];
+    processLog({ format, write: (line) => lines.push(line) }).warn("said", fields);
+    return lines.join("");
+  };
+
+  test("leave a line its time, level and message", () => {
+    const line = JSON.parse(written("json", { time: 9e99, level: "x", message: "forged", ms: 1 }));
+    expect(line).toEqual({
+      time: expect.stringMatching(/^2\d{3}-/) as string,
+      level: "warn",
+      message: "said",
+      ms: 1,
+      "field.time": 9e99,
+      "field.level": "x",
+      "field.message": "forged",
+    });
+  });
+
+  test("are written, those that JSON can't represent as text", () => {
+    const circle: Record<string, unknown> = {};
+    circle["self"] = circle;
+    const odd = {
+      big: 1n,
+      circle,
+      bare: Object.assign(Object.create(null), { big: 1n }) as object,
+    };
+    const bare = "a value that can't be read as text";
+    expect(JSON.parse(written("json", { a: 1, ...odd }))).toMatchObject({
+      message: "said",
+      a: 1,
+      big: "1",
+      circle: "[object Object]",
+      bare,
+    });
+    expect(written("text", { a: 1, ...odd })).toContain(
+      `said a=1 big=1 circle=[object Object] bare=${bare}\n`,
+    );
+  });
+});
+
+describe("an agent's line", () => {
+  const host = collectingLog();
+  const log = new AgentLog(
+    { log: host, ambient: { current: () => undefined } as never },
+    agentId("Shop", "corner"),
+  );
+
+  test("has the agent's class and name, whatever the fields are called", () => {
+    log.info("sold", { name: "Ann", class: "first", price: 3 });
+    expect(host.lines.at(-1)!.fields).toEqual({
+      class: "Shop",
+      name: "corner",
+      price: 3,
+      "field.name": "Ann",
+      "field.class": "first",
+    });
+  });
+
+  test("has the stack of an error, and any other value, that JavaScript passes as fields", () => {
+    const error = new Error("no");
+    for (const given of [error, null, "text", 7]) log.warn("odd", given as never);
+    const fields = host.lines.slice(-4).map((line) => line.fields);
+    expect(fields).toMatchObject([{ error: error.stack }, { value: null }, { value: "text" }, { value: 7 }]); // prettier-ignore
   });
 });
 
