@@ -68,13 +68,17 @@ export class LazyHeaders {
   }
 
   #unlazy(): Headers {
-    return (this.#real ??= new NativeHeaders(this.#given as HeadersInit));
+    return (this.#real ??= new NativeHeaders(asPairs(this.#given as HeadersInit)));
   }
 
   static {
     standIn(LazyHeaders, NativeHeaders, (self) => self.#unlazy());
   }
 }
+
+/** Of a record, the platform's class loses a header named `__proto__`. */
+export const asPairs = (headers: HeadersInit): HeadersInit =>
+  Symbol.iterator in headers ? headers : Object.entries(headers);
 
 const isPairs = (given: PlainHeaders): given is ReadonlyArray<readonly [string, string]> =>
   Array.isArray(given);

@@ -9,7 +9,7 @@
  */
 import { abortOfSignal, type Abort } from "./AbortSource.ts";
 import { LazyBody } from "./LazyBody.ts";
-import { isPlainName, LazyHeaders, type PlainHeaders } from "./LazyHeaders.ts";
+import { asPairs, isPlainName, LazyHeaders, type PlainHeaders } from "./LazyHeaders.ts";
 import { standIn } from "./standIn.ts";
 
 const NativeRequest = globalThis.Request;
@@ -143,8 +143,12 @@ export class LazyRequest {
   }
 }
 
-const nativeInit = ({ abort, ...init }: LazyRequestInit): RequestInit =>
-  (abort === undefined ? init : { ...init, signal: abort.signal }) as RequestInit;
+const nativeInit = ({ abort, headers, ...init }: LazyRequestInit): RequestInit =>
+  ({
+    ...init,
+    headers: asPairs(headers),
+    ...(abort !== undefined && { signal: abort.signal }),
+  }) as RequestInit;
 
 function isPlainUrl(url: string): boolean {
   const origin = PLAIN_ORIGIN.exec(url)?.[0];

@@ -80,11 +80,12 @@ export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): Outgoin
   const body = JSON.stringify(call.body) as string | undefined;
   if (body === undefined)
     throw new TypeError(`sendWebhook: the body must be JSON, not ${typeof call.body}`);
-  const given = [...new Headers(options.headers)];
-  const own = given.find(([name]) => OWN_HEADERS.test(name));
-  if (own !== undefined)
-    throw new TypeError(`sendWebhook: the header ${own[0]} is set by the runtime`);
-  const headers = Object.fromEntries(given);
+  const headers: Record<string, string> = {};
+  for (const [name, value] of new Headers(options.headers)) {
+    if (OWN_HEADERS.test(name))
+      throw new TypeError(`sendWebhook: the header ${name} is set by the runtime`);
+    headers[name] = value;
+  }
   const standardWebhooks = options.standardWebhooks ?? false;
   const { secret } = options;
   if (secret === undefined && standardWebhooks)

@@ -1,30 +1,29 @@
 /**
- * A header named `__proto__` is a header like any other wherever headers become an object by name:
- * of a webhook that is stored, of one that is sent, and of a mail. Assigned to a plain object, it
- * would be lost.
+ * A header named `__proto__` is a header like any other where headers become an object by name: of a
+ * webhook that is stored, and of a mail. Assigned to a plain object, it would be lost.
  */
 import { expect, test } from "vitest";
 import { addHeader, emptyHeaders } from "../../core/http/requestHead.ts";
+import { makeRequest } from "../../core/input/runWebhook.ts";
 import { mergeHeaders } from "../../core/mail/composeMail.ts";
-import { headersOf, makeWebhook } from "../../core/outgoing/OutgoingWebhook.ts";
 import { REDACTION } from "../../core/redaction/Redaction.ts";
-import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { headerRecord } from "../../services/gateway/requests.ts";
 
 const ODD = "__proto__";
 
-test("a stored webhook has its header __proto__", () => {
+test("a stored webhook has its header __proto__, and so has the request that is made of it", async () => {
   const headers = emptyHeaders();
   addHeader(headers, ODD, "1");
   addHeader(headers, ODD, "2");
   const request = { method: "POST", target: "/", headers, remoteAddress: "", secure: false };
-  expect(JSON.stringify(headerRecord(request, REDACTION))).toBe('{"__proto__":"1, 2"}');
-});
+  const stored = JSON.stringify(headerRecord(request, REDACTION));
+  expect(stored).toBe('{"__proto__":"1, 2"}');
 
-test("a sent webhook has its header __proto__", () => {
-  const call = { id: "i", url: "http://a.test/", body: 1, env: {}, allowPrivate: true, nowMs: 0 };
-  const made = makeWebhook({ ...call, options: { headers: [[ODD, "1"]] } }, nodeOutgoing);
-  expect(Object.entries(headersOf(made, {}, 0, nodeOutgoing))).toContainEqual([ODD, "1"]);
+  const read = { headers: JSON.parse(stored) as Record<string, string>, body: new Uint8Array(0) };
+  for (const method of ["POST", "PROPFIND"]) {
+    const made = makeRequest(method, "http://agent/", read);
+    expect([made.headers.get(ODD), [...made.headers]], method).toEqual(["1, 2", [[ODD, "1, 2"]]]);
+  }
 });
 
 test("merged headers of a mail have one named __proto__, the last one given", () => {
