@@ -1,6 +1,6 @@
 /**
- * A header named `__proto__` is a header like any other where headers become an object by name: of a
- * webhook that is stored, and of a mail. Assigned to a plain object, it would be lost.
+ * A header named `__proto__` is a header like any other where headers become an object by name: of
+ * a webhook that is stored, and of a mail. Assigned to a plain object, it would be lost.
  */
 import { expect, test } from "vitest";
 import { addHeader, emptyHeaders } from "../../core/http/requestHead.ts";
