@@ -2,7 +2,7 @@
  * The changes of all agents, read on from any position: whatever is trimmed meanwhile, and wherever
  * the reader ends and begins again, each event comes once and each agent's in order.
  */
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { changes, type ChangeSources } from "../../core/changes/changes.ts";

@@ -2,7 +2,7 @@
  * What hot paths keep in place of maps and sets: equal to those in what they hold, and without a
  * hold on what has left.
  */
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { expect, test } from "vitest";
 import { LinkedList, type Link } from "../../core/collections/LinkedList.ts";
 import { NumberedTable } from "../../core/collections/NumberedTable.ts";

@@ -2,7 +2,7 @@
  * The console's list of agents (`AgentPages`) beside a list that changes all the time: whatever
  * comes, goes and changes in whichever page, what is shown becomes what there is.
  */
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { expect, it } from "vitest";
 import type { ListedAgent } from "../../services/cli/commands/list.ts";
 import { AgentPages, PAGE } from "../../services/consolePage/AgentPages.ts";

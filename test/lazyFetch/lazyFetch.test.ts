@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import { abortOfSignal, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { LazyRequest } from "../../core/lazyFetch/LazyRequest.ts";

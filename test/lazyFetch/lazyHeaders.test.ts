@@ -1,6 +1,6 @@
 /** `LazyHeaders` is, to whoever looks, what `Headers` makes of the same names and values. */
 import { inspect } from "node:util";
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { expect, test } from "vitest";
 import { LazyHeaders, type PlainHeaders } from "../../core/lazyFetch/LazyHeaders.ts";
 

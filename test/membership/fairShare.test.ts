@@ -2,7 +2,7 @@
  * The rule by which hosts divide shards, played to its end from any beginning: it ends, fairly, and
  * nothing moves needlessly.
  */
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import { fairShare } from "../../services/host/load/fairShare.ts";
 

@@ -2,7 +2,7 @@
  * Requests and answers that go together (`RequestBatcher`): they are what they were when each went
  * by itself.
  */
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import type { BusReply } from "../../core/bus/Bus.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";

@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { View, VIEW_LIMITS } from "../../core/query/View.ts";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";

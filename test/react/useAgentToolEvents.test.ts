@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createElement, StrictMode } from "react";
 import type { Root } from "react-dom/client";
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { installWindow } from "./page.ts";
 

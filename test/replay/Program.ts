@@ -2,7 +2,7 @@
  * Random lives of an agent for the replay property: what its turns do, and what happens around
  * them. All of it is data, so that fast-check can shrink it; `ReplayRig` lives it.
  */
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { statement, type Statement } from "../sqlite/Workload.ts";
 
 /** One thing that a turn does. */

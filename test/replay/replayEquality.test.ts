@@ -5,7 +5,7 @@
  *
  * REPLAY_RUNS raises the number of runs; REPLAY_SEED repeats one.
  */
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
 import { dueOf } from "../../core/schedule/dueTimes.ts";
 import { keyOf, planAlarms, readKey } from "../../core/schedule/planAlarms.ts";

@@ -3,7 +3,7 @@
  * not.
  */
 import { Schema } from "effect";
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
 import { CorruptFrame, encodeFrame } from "../../schemas/Frame.ts";
 import {

@@ -1,5 +1,5 @@
 /** The frame that carries every stored message: what was written is read, and nothing else is. */
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
 import {
   CorruptFrame,

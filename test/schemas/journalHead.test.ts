@@ -2,7 +2,7 @@
  * The check that is compiled from an event head's schema never accepts what the schema would not.
  */
 import { Schema } from "effect";
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
 import { CorruptFrame, encodeFrame } from "../../schemas/Frame.ts";
 import { isPlainJournalHead } from "../../schemas/JournalEvent.ts";

@@ -3,7 +3,7 @@
  * by running SQL again, and none of which matters to page deltas. A step is data, so fast-check can
  * shrink it.
  */
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 
 export type Statement =

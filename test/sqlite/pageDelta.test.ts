@@ -1,4 +1,4 @@
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
 import { CorruptFrame, UnknownVersion, decodeFrame, encodeFrame } from "../../schemas/Frame.ts";
 import { decodePageDelta, PageDeltaWriter, type PageView } from "../../schemas/PageDelta.ts";

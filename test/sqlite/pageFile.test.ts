@@ -2,7 +2,7 @@
  * The page file against the plainest model of it: whole images, copied. No SQLite, so writes that
  * it would rarely make are common.
  */
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { afterAll, expect, it } from "vitest";
 import { PageDeltaWriter } from "../../schemas/PageDelta.ts";
 import { applyPageDelta } from "../kit/pages.ts";

@@ -5,7 +5,7 @@
  *
  * REPLAY_RUNS raises the number of runs; REPLAY_SEED repeats one.
  */
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { applyPageDelta, hashImage } from "../kit/pages.ts";

@@ -1,5 +1,5 @@
 /** Addresses of sub-agents: as stored, and in URLs. */
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import { buildAgentPath, buildAgentUrl, parseSubAgentPath } from "agents";
 import { agentId } from "../../schemas/Address.ts";

@@ -1,7 +1,7 @@
 /**
  * Requests that hold several events: each its own bytes, id and type, however the JSON is written.
  */
-import * as fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import type { Verdict } from "../../core/webhook/WebhookRoute.ts";
 import { jsonElements } from "../../services/webhooks/verifier/jsonElements.ts";

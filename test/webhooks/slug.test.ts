@@ -1,7 +1,7 @@
 /**
  * Names made of entities: by `escapedSlug`, which keeps them apart, and by `slug`, which does not.
  */
-import fc from "fast-check";
+import fc from "../kit/property.ts";
 import { describe, expect, test } from "vitest";
 import { body, escapedSlug, InvalidWebhook, slug } from "../../services/webhooks/index.ts";
 import { requestOf } from "./requests.ts";
