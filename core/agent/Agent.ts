@@ -1,8 +1,8 @@
 /**
  * The class that users extend: one instance per name (`interface.md` §2.1, §4.3, §6.2). It holds
  * the methods that a subclass calls; the hooks that it overrides are in `AgentHooks`. Each method
- * is its contract and one line: the work is done by its room's object in `AgentApis`, or by the
- * runtime behind `ctx`.
+ * is its contract and one line that delegates to an object of `AgentApis`, or to the runtime behind
+ * `ctx`.
  */
 import { ownName, type AgentPathStep } from "../../schemas/AgentPath.ts";
 import type {
@@ -85,13 +85,14 @@ import { stateHookOf } from "./stateHook.ts";
 export const AGENT_MARK = Symbol.for("agents.Agent");
 
 /**
- * Stands for an `initialState` that the class does not set: `undefined` is a value it could set.
+ * Marks an `initialState` that the class did not set; `undefined` would not do, since a class may
+ * set it.
  */
 const UNSET: unknown = Symbol("initialState not set");
 
 /**
  * Extend it and export the class from the module: one durable agent per name. `Env` is the type of
- * the bindings, `State` that of the state, `Props` that of what `onStart` receives. Agents are
+ * the bindings, `State` of the state, and `Props` of the argument of `onStart`. Agents are
  * constructed by the runtime; `new` throws a `TypeError`.
  */
 export class Agent<
@@ -117,7 +118,7 @@ export class Agent<
   initialState: State = UNSET as State;
   /** Receives the agent's events; `undefined` emits none. Default: Node's diagnostics channels. */
   observability: Observability | undefined;
-  /** In types only: by it, bindings of the platform's types know the methods of the class. */
+  /** Exists in types only: bindings of the platform's types infer the class's methods from it. */
   declare readonly __DURABLE_OBJECT_BRAND: never;
   readonly #runtime: AgentRuntime;
 
@@ -133,7 +134,8 @@ export class Agent<
   // Identity and life
 
   /**
-   * The name that this instance is addressed by; of a sub-agent, its own name without its parent's.
+   * The name that this instance is addressed by. For a sub-agent, its own name without its
+   * parent's.
    */
   get name(): string {
     return ownName(this.#runtime.id);
@@ -151,7 +153,7 @@ export class Agent<
 
   /**
    * Keeps the agent in memory while its host lives. Resolves to a function that ends this; the
-   * agent can hibernate once every such function was called.
+   * agent can hibernate once every such function has been called.
    */
   async keepAlive(): Promise<() => void> {
     return this.#runtime.keepAlive();
@@ -170,8 +172,8 @@ export class Agent<
   /**
    * Ends this agent: deletes its state, SQL, schedules and queue, and closes its sockets with 1001,
    * without `onClose`. Resolves once that is stored. From the call on, writes throw
-   * `AgentDestroyed`. The next access to its name starts a new agent. Its sub-agents end first;
-   * with any, the agent can write until they have ended.
+   * `AgentDestroyed`. The next access to its name starts a new agent. Its sub-agents end first; an
+   * agent that has any can write until they have ended.
    */
   destroy(): Promise<void> {
     return this.#apis.subAgents.end(() => this.#runtime.destroy());
@@ -214,8 +216,9 @@ export class Agent<
   /**
    * Runs SQL on the agent's own SQLite database. Each `${value}` is bound as a parameter; a boolean
    * is stored as 0 or 1, `undefined` as NULL. Returns the rows as objects, empty for a statement
-   * without rows; of two columns with one name the last one counts. `SqlColumnValue` says how
-   * values come back. Throws `SqlError`, whose `cause` is SQLite's own error or `CommitTooLarge`.
+   * without rows; if two columns share a name, the last one wins. `SqlColumnValue` describes how
+   * values are returned. Throws `SqlError`, whose `cause` is SQLite's own error or
+   * `CommitTooLarge`.
    */
   sql<Row = SqlRow>(strings: TemplateStringsArray, ...values: SqlParameter[]): Row[] {
     const query = strings.join("?");
@@ -229,7 +232,7 @@ export class Agent<
 
   // Connections
 
-  /** The open connections: all, or those with this tag. */
+  /** All open connections, or those with this tag. */
   *getConnections<TState = unknown>(tag?: string): Iterable<Connection<TState>> {
     for (const connection of this.#runtime.connections())
       if (tag === undefined || connection.tags.includes(tag))
@@ -237,8 +240,8 @@ export class Agent<
   }
 
   /**
-   * The open connection with this id; undefined without one. Throws an `Error` when several sockets
-   * share the id.
+   * The open connection with this id, or undefined. Throws an `Error` when several sockets share
+   * the id.
    */
   getConnection<TState = unknown>(id: string): Connection<TState> | undefined {
     const found = [...this.#runtime.connections()].filter((c) => c.id === id);
@@ -248,9 +251,9 @@ export class Agent<
 
   /**
    * Sends a raw message to every client, except to connections whose id is in `without`. With
-   * `keep`, clients that are away receive it when they come back: at most 64 KiB, else a
-   * `RangeError`; the newest 1,000 messages and 1 MiB are kept. Throws `TypeError` or `RangeError`
-   * for a `keep` that is no span of time from 1 second to 30 days.
+   * `keep`, disconnected clients receive it when they reconnect; the newest 1,000 messages are
+   * kept, up to 1 MiB in all. Throws `RangeError` for a kept message over 64 KiB, and `TypeError`
+   * or `RangeError` for a `keep` that is not a time span from 1 second to 30 days.
    */
   broadcast(
     message: ConnectionMessage,
@@ -262,7 +265,7 @@ export class Agent<
   }
 
   /**
-   * Makes a connection readonly, or lets it write again: the state changes of a readonly one are
+   * Makes a connection readonly, or writable again. State changes from a readonly connection are
    * refused.
    */
   setConnectionReadonly(connection: Connection, readonly = true): void {
@@ -270,7 +273,7 @@ export class Agent<
     this.#runtime.attach(connection);
   }
 
-  /** Whether state changes of this connection are refused. */
+  /** Whether state changes from this connection are refused. */
   isConnectionReadonly(connection: Connection): boolean {
     return Connection.internals(connection).readonly;
   }
@@ -287,13 +290,13 @@ export class Agent<
 
   /**
    * Runs `f` and stores its result with the turn before the code after it continues. When the turn
-   * runs again, on any host, a done step returns its stored result without running `f`. For turns
-   * of webhooks, schedules, queue items, mail, durable calls and reports of workflows, and for
-   * fibers, whose results the fiber that continues after a crash has. A step is identified by its
-   * name and its number among the turn's steps of that name.
+   * runs again, on any host, a done step returns its stored result without running `f`. Available
+   * in turns of webhooks, schedules, queue items, mail, durable calls and workflow reports, and in
+   * fibers: a fiber that continues after a crash has its stored results. A step is identified by
+   * its name and its number among the turn's steps of that name.
    *
    * `f` receives a `Step`: an idempotency key for what it calls, which `fetch` sends by itself, and
-   * a signal. It can't write to the agent. A failed attempt is tried again by `options.retry`.
+   * a signal. `f` can't write to the agent. A failed attempt is retried as `options.retry` says.
    * Resolves to the result as parsed from JSON. Rejects with the error of the last attempt,
    * `StepTimedOut`, `TypeError` for a result that JSON can't carry, `StepTooLarge`, and
    * `StepNotDurable` in a turn of another kind.
@@ -307,14 +310,14 @@ export class Agent<
   }
 
   /**
-   * In a turn that can have steps, a `fetch` that is a step, named by its method and URL without
-   * the query. The response is read whole (at most 8 MiB) and stored with the turn, without
-   * credentials in its headers, before the code after it continues. Requests whose method is not
-   * safe carry `Idempotency-Key`. A request without a response is repeated as `init.retry` says.
-   * After a response with a status from 400 on, the turn's next attempt makes the request again. In
-   * any other turn, and in the function of a step, it is the plain `fetch`.
+   * In a turn that can have steps, makes the request in a step, which is named after the method and
+   * the URL without its query. The response is read whole (at most 8 MiB) and stored with the turn,
+   * without credentials in its headers, before the code after it continues. Requests whose method
+   * is not safe carry `Idempotency-Key`. A request that receives no response is retried as
+   * `init.retry` says. After a response with status 400 or above, the turn's next attempt makes the
+   * request again. In any other turn, and inside a step's function, this is the plain `fetch`.
    *
-   * Rejects as `fetch` and `step` do, with `StepTooLarge` for a larger body, and with
+   * Rejects as the plain `fetch` and `step` do, with `StepTooLarge` for a larger body, and with
    * `StepNotDurable` for `record: true` in a turn of another kind.
    */
   async fetch(input: Request | string | URL, init: FetchOptions = {}): Promise<Response> {
@@ -356,7 +359,7 @@ export class Agent<
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
-  /** Any of the three: a time, a delay in seconds, or a cron expression. */
+  /** Accepts any of the three: a time, a delay in seconds, or a cron expression. */
   schedule<T = unknown>(
     when: Date | number | string,
     callback: keyof this & string,
@@ -397,12 +400,12 @@ export class Agent<
     return this.#ask(({ schedules }) => schedules.addNatural(result, callback, settings));
   }
 
-  /** The schedule with this id; undefined without one. */
+  /** The schedule with this id, or undefined. */
   getSchedule<T = unknown>(id: string): Schedule<T> | undefined {
     return this.#apis.schedules.get(id) as Schedule<T> | undefined;
   }
 
-  /** The schedules that meet the criteria; all without criteria. */
+  /** The schedules that meet the criteria; without criteria, all of them. */
   getSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Array<Schedule<T>> {
     return this.#apis.schedules.list(criteria) as Array<Schedule<T>>;
   }
@@ -418,8 +421,8 @@ export class Agent<
   }
 
   /**
-   * Cancels a schedule: its callback does not start once this turn is stored. Resolves to whether
-   * it existed.
+   * Cancels a schedule: once this turn is stored, its callback no longer starts. Resolves to
+   * whether it existed.
    */
   async cancelSchedule(id: string): Promise<boolean> {
     return this.#apis.schedules.cancel(id);
@@ -451,7 +454,7 @@ export class Agent<
   async dequeueAllByCallback(callback: string): Promise<number> {
     return this.#runtime.queue.remove("callback = ?", callback);
   }
-  /** The queue item with this id; undefined without one. */
+  /** The queue item with this id, or undefined. */
   async getQueue<T = unknown>(id: string): Promise<QueueItem<T> | undefined> {
     return this.#runtime.queue.get(id) as QueueItem<T> | undefined;
   }
@@ -493,9 +496,9 @@ export class Agent<
   /**
    * Answers a mail once this turn is stored: from the address that it was sent to, to its sender,
    * in its thread. Resolves to undefined and sends nothing when the mail is a bounce or an
-   * automatic message, since two machines would answer each other forever. Rejects with `TypeError`
-   * for a reply that can't be sent, and for a mail that came by a signed reply when `secret` is
-   * absent (null sends it unsigned). Rejects with `EmailRefused` without a relay.
+   * automatic message, since two machines could answer each other forever. Rejects with `TypeError`
+   * for a reply that can't be sent, and for a mail that arrived as a signed reply when `secret` is
+   * absent (null sends it unsigned). Rejects with `EmailRefused` if no relay is configured.
    */
   async replyToEmail(email: AgentEmail, options: ReplyOptions): Promise<SentEmail | undefined> {
     return this.#apis.mail.reply(email, options);
@@ -503,8 +506,8 @@ export class Agent<
 
   /**
    * Sends a mail once this turn is stored, retried while the relay can't be reached. Resolves to
-   * its message id. Rejects with `TypeError` for a mail that can't be sent and without `binding`,
-   * and with `EmailRefused` without a relay.
+   * its message id. Rejects with `TypeError` for a mail that can't be sent or has no `binding`, and
+   * with `EmailRefused` if no relay is configured.
    */
   async sendEmail(options: SendEmailOptions): Promise<SentEmail> {
     return this.#apis.mail.send(options);
@@ -545,14 +548,14 @@ export class Agent<
   }
 
   /**
-   * The servers, their states, and their tools, prompts and resources: the content of the clients'
-   * frame.
+   * The servers, their states, and their tools, prompts and resources, as the clients' frame has
+   * them.
    */
   getMcpServers(): McpServersState {
     return this.mcp.getMcpServers();
   }
 
-  /** Returns the store of an authorization's secrets. Override it to change how OAuth is done. */
+  /** Returns the store of an authorization's secrets. Override it to customize OAuth. */
   createMcpOAuthProvider(callbackUrl: string): OAuthProvider {
     return this.#apis.mcp.storedProvider(this.ctx.storage, callbackUrl);
   }
@@ -572,14 +575,14 @@ export class Agent<
     return this.#apis.workflows.run(workflowName, params, options);
   }
 
-  /** A tracked instance as this agent knows it; undefined without one. */
+  /** A tracked instance as this agent knows it, or undefined. */
   getWorkflow(workflowId: string): WorkflowInfo | undefined {
     return this.#apis.workflows.get(workflowId);
   }
 
   /**
-   * A page of tracked instances, newest first by default; by `cursor`, or by `limit` and `offset`.
-   * The result is the page and also a promise of it.
+   * Returns a page of tracked instances, newest first by default, selected by `cursor` or by
+   * `limit` and `offset`. The result is both the page and a promise of it.
    */
   getWorkflows(criteria: WorkflowQueryCriteria = {}): Promise<WorkflowPage> & WorkflowPage {
     const page = this.#apis.workflows.page(criteria);
@@ -587,9 +590,9 @@ export class Agent<
   }
 
   /**
-   * Approves an instance: its `waitForApproval` resolves to this metadata; with `approval`, its
-   * `this.approval` of that name. Durable with this turn; an answer to an approval that does not
-   * wait is dropped. Rejects for an untracked id.
+   * Approves an instance: its `waitForApproval` resolves to this metadata; with `options.approval`,
+   * its `this.approval` of that name does. Durable with this turn. An answer to an approval that is
+   * not waiting is dropped. Rejects for an untracked id.
    */
   async approveWorkflow(
     workflowId: string,
@@ -599,7 +602,10 @@ export class Agent<
     this.#apis.workflows.approve(workflowId, given, options);
   }
 
-  /** As `approveWorkflow`, with a no: what waits rejects with this reason. */
+  /**
+   * Rejects an instance as `approveWorkflow` approves one: the waiting call rejects with this
+   * reason.
+   */
   async rejectWorkflow(
     workflowId: string,
     given?: string | { readonly reason?: string },
@@ -640,8 +646,8 @@ export class Agent<
     await this.#apis.workflows.control(workflowId, "resume");
   }
   /**
-   * Restarts an instance from its first step, with the same params. What the agent tracks of it
-   * starts anew as well, unless `resetTracking` is false. Rejects for an untracked id.
+   * Restarts an instance from its first step, with the same params. What the agent tracks about it
+   * is reset as well, unless `resetTracking` is false. Rejects for an untracked id.
    */
   async restartWorkflow(
     workflowId: string,
@@ -661,8 +667,8 @@ export class Agent<
     return this.#apis.workflows.forgetAll(criteria);
   }
   /**
-   * After a binding was renamed: moves tracked instances from the old name to the new one. Returns
-   * their number.
+   * Moves tracked instances from the old name of a renamed binding to its new one. Returns their
+   * number.
    */
   migrateWorkflowBinding(before: string, after: string): number {
     return this.#apis.workflows.rename(before, after);
@@ -671,9 +677,9 @@ export class Agent<
   // Fibers
 
   /**
-   * Runs `f` as a recorded fiber. When its host ends meanwhile, the agent's next host calls
-   * `onFiberRecovered` with its last stash, within `keepAliveIntervalMs`. Writes made before are
-   * stored when `f` begins. Settles as `f` does. Rejects with `TypeError` without a name.
+   * Runs `f` as a recorded fiber. If its host dies meanwhile, the agent's next host calls
+   * `onFiberRecovered` with its last stash, within `keepAliveIntervalMs`. Earlier writes are stored
+   * when `f` begins. Settles as `f` does. Rejects with `TypeError` without a name.
    */
   async runFiber<A>(name: string, f: FiberFunction<A>): Promise<A> {
     return this.#apis.fibers.run(name, f);
@@ -681,10 +687,10 @@ export class Agent<
 
   /**
    * Accepts a fiber, durable with this turn, and runs it after the turn. A call with the key or id
-   * of an earlier one resolves to that one's record. The record is kept after the fiber has ended,
-   * until `deleteFibers`. The result of `f` is dropped; its error is in the record. Rejects with
-   * `TypeError` without a name, and with an `Error` for a blank id or key, or for an id and a key
-   * of different fibers.
+   * of an earlier fiber resolves to that fiber's record. The record is kept after the fiber has
+   * ended, until `deleteFibers`. The result of `f` is dropped; its error is in the record. Rejects
+   * with `TypeError` without a name, and with an `Error` for a blank id or key, or for an id and a
+   * key of different fibers.
    */
   async startFiber(
     name: string,
@@ -694,11 +700,11 @@ export class Agent<
     return this.#apis.fibers.start(name, f, options);
   }
 
-  /** The record of a fiber of `startFiber`; null without one. */
+  /** The record of a fiber of `startFiber`, or null. */
   async inspectFiber(fiberId: string): Promise<FiberInspection | null> {
     return this.#apis.fibers.inspect(fiberId);
   }
-  /** The record of the fiber with this idempotency key; null without one. */
+  /** The record of the fiber with this idempotency key, or null. */
   async inspectFiberByKey(idempotencyKey: string): Promise<FiberInspection | null> {
     return this.#apis.fibers.inspectByKey(idempotencyKey);
   }
@@ -709,13 +715,13 @@ export class Agent<
   }
 
   /**
-   * Aborts a fiber's `context.signal`; its record becomes `aborted` at once. Resolves to false when
-   * it had ended.
+   * Aborts a fiber's `context.signal`; its record becomes `aborted` at once. Resolves to false if
+   * it had already ended.
    */
   async cancelFiber(fiberId: string, reason?: string): Promise<boolean> {
     return this.#apis.fibers.cancel(fiberId, reason);
   }
-  /** `cancelFiber`, by idempotency key. Resolves to false without such a fiber too. */
+  /** `cancelFiber` by idempotency key. Also resolves to false if there is no such fiber. */
   async cancelFiberByKey(idempotencyKey: string, reason?: string): Promise<boolean> {
     return this.#apis.fibers.cancelByKey(idempotencyKey, reason);
   }
@@ -746,9 +752,9 @@ export class Agent<
   // Approvals
 
   /**
-   * Asks people from a fiber, and waits for the answer of one of them. Resolves with who approved
-   * and when. A fiber that continues after its host died asks by the same name and prompt, and
-   * receives the answer that came meanwhile. Rejects with `ApprovalRejected`, with
+   * Asks people from a fiber, and waits until one of them answers. Resolves to who approved and
+   * when. A fiber that continues after its host died asks again with the same name and prompt, and
+   * receives an answer that arrived meanwhile. Rejects with `ApprovalRejected`, with
    * `ApprovalTimedOut`, with `ApprovalNotDurable` outside of a fiber, and with what `notify`
    * throws; with `TypeError` or `RangeError` for an invalid name or question. In a workflow:
    * `AgentWorkflow.approval`.
@@ -760,26 +766,27 @@ export class Agent<
     return this.#apis.fiberApprovals.ask<Metadata>(name, question);
   }
 
-  /** The approvals that this agent asked for, newest first: those that meet all given criteria. */
+  /** The approvals that this agent asked for and that meet all criteria, newest first. */
   getApprovals(criteria: ApprovalCriteria = {}): Approval[] {
     return this.#apis.approvals.list(criteria);
   }
 
   /**
-   * Decides an approval of this agent, by its id or its name; of several with that name, the one
-   * that waits, else the last. Whoever asked continues once this turn is stored. Resolves to the
-   * decided approval; the same answer by the same person again changes nothing. Rejects with
-   * `ApprovalClosed` when it was decided before or is over, with an `Error` when there is none, and
-   * with `TypeError` or `RangeError` for an invalid decision.
+   * Decides an approval of this agent, by its id or its name. If several have that name, the
+   * waiting one is decided, else the latest. Whoever asked continues once this turn is stored.
+   * Resolves to the decided approval; repeating the same answer by the same person changes nothing.
+   * Rejects with `ApprovalClosed` if it is already decided or over, with an `Error` if there is
+   * none, and with `TypeError` or `RangeError` for an invalid decision.
    */
   async decideApproval(which: string, decision: ApprovalDecision): Promise<Approval> {
     return this.#apis.approvals.decide(which, decision);
   }
 
   /**
-   * A link by which one person answers an approval of this agent, once: opening it shows a page
-   * that asks, and only its buttons decide. Rejects with `TypeError` for bad options or without
-   * `APPROVAL_SECRET`, and with an `Error` for an approval that was not asked for.
+   * Returns a link by which one person can answer an approval of this agent, once. Opening it shows
+   * a page with the question; only the page's buttons decide. Rejects with `TypeError` for bad
+   * options or without `APPROVAL_SECRET`, and with an `Error` for an approval that was not asked
+   * for.
    */
   async approvalLink(which: string, options: ApprovalLinkOptions): Promise<string> {
     return this.#apis.approvals.link(which, options);
@@ -788,10 +795,10 @@ export class Agent<
   // Durable streams
 
   /**
-   * The durable stream with this key (1 to 256 characters). The first write begins it. A turn that
-   * runs again finds what it wrote, and continues from there. `Chunk` is the type of its chunks,
-   * which are JSON. Throws `TypeError` for a bad key, and `TypeError` or `RangeError` for bad
-   * options.
+   * The durable stream with this key (1 to 256 characters). The first write starts it. A turn that
+   * runs again finds what it has written, and continues from there. `Chunk` is the type of its
+   * chunks, which are JSON. Throws `TypeError` for a bad key, and `TypeError` or `RangeError` for
+   * bad options.
    */
   stream<Chunk = string>(key: string, options?: DurableStreamOptions): DurableStream<Chunk> {
     return this.#apis.streams.open<Chunk>(key, options);
@@ -805,17 +812,17 @@ export class Agent<
   // Budgets
 
   /**
-   * Reserves an amount of a budget of this agent, before the call that spends it:
-   * `await this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with
-   * what was spent. A turn that runs again finds the reservation that it made. Rejects with
+   * Reserves an amount of a budget of this agent, before the call that spends it: `await
+   * this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with the
+   * amount that was spent. A turn that runs again finds its earlier reservation. Rejects with
    * `BudgetExceeded` past the limit, with `InvalidCron` for an unknown time zone, and with
-   * `TypeError` or `RangeError` for invalid arguments; nothing was reserved then.
+   * `TypeError` or `RangeError` for invalid arguments; nothing is then reserved.
    */
   async spend(budget: string, amount: number, options: SpendOptions): Promise<Spend> {
     return this.#apis.budgets.spend(budget, amount, options);
   }
 
-  /** The budgets of this agent in their present periods. */
+  /** The budgets of this agent in their current periods. */
   getBudgets(): BudgetInfo[] {
     return this.#apis.budgets.list();
   }
@@ -838,14 +845,14 @@ export class Agent<
   }
 
   /**
-   * A stub for the direct parent. Rejects for a top-level agent, and when the parent is of another
+   * A stub for the direct parent. Rejects for a top-level agent, and if the parent has another
    * class.
    */
   async parentAgent<A extends AnyAgent>(agentClass: SubAgentClass<A>): Promise<AgentStub<A>> {
     return this.#apis.subAgents.parent(agentClass);
   }
 
-  /** A stub for the sub-agent, which is created if needed: `dynamicAgents.get`. */
+  /** Returns a stub for the sub-agent, which is created if needed: `dynamicAgents.get`. */
   subAgent<A extends AnyAgent>(
     agentClass: SubAgentClass<A>,
     name: string,
@@ -873,10 +880,7 @@ export class Agent<
     return this.#runtime.apis;
   }
 
-  /**
-   * Resolves or rejects with what `f` returns or throws. A rejection that nothing handles fails the
-   * turn.
-   */
+  /** Settles with what `f` returns or throws. An unhandled rejection fails the turn. */
   async #ask<A>(f: (apis: AgentApis) => A): Promise<A> {
     try {
       return f(this.#apis);

@@ -1,10 +1,10 @@
 /**
- * What the methods of `Agent` delegate to: one object a room, each made when it is first used,
- * since most agents in memory use none of them. The runtime owns them, and reaches them without the
- * user's object.
+ * The objects that the methods of `Agent` delegate to, one for each domain. Each is created when it
+ * is first used, since most agents in memory use none of them. The runtime owns them, and reaches
+ * them without the user's object.
  *
- * To give `Agent` a new method: write it in its room's class, and delegate to it in `Agent`. A new
- * room gets a getter here.
+ * To add a method to `Agent`, write it in its domain's class and delegate to it in `Agent`. A new
+ * domain gets a getter here.
  */
 import {
   FIBER_ALARM,
@@ -31,10 +31,10 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
 import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
 
-/** Schedules of the runtime itself. */
+/** Schedules that the runtime itself uses. */
 const OWN_ALARMS: ReadonlySet<string> = new Set([FIBER_ALARM, EXPIRY_ALARM]);
 
-/** The agent in memory, as far as its APIs need it. */
+/** What the APIs need of the agent in memory. */
 export interface ApisAgent
   extends
     AgentWork,

@@ -18,7 +18,8 @@ export interface AgentContext {
   /** Runs `f` while every other input of this agent waits. Settles as `f` does. */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A>;
   /**
-   * Discards the agent in memory with everything not yet stored. The next input starts it again.
+   * Discards the agent in memory, with everything that is not yet stored. The next input starts it
+   * again.
    */
   abort(reason?: string): void;
 }

@@ -1,6 +1,6 @@
 /**
- * What a subclass of `Agent` overrides: every hook, with its default. What a hook throws goes to
- * `onError`.
+ * Every hook that a subclass of `Agent` can override, with its default. Errors that a hook throws
+ * go to `onError`.
  */
 import { Connection } from "../connection/Connection.ts";
 import { ConnectionFailed } from "../errors/errors.ts";
@@ -35,9 +35,9 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   abstract isConnectionReadonly(connection: Connection): boolean;
 
   /**
-   * Hook: runs first when the agent comes into memory, while its other inputs wait. `props` are
-   * those of the call that starts it, if any. When it throws, the input fails; the next input
-   * starts the agent again.
+   * Hook: runs first when the agent comes into memory, while its other inputs wait. `props` come
+   * from the call that starts it, if any. If it throws, the input fails, and the next input starts
+   * the agent again.
    */
   onStart(_props?: Props): void | Promise<void> {}
 
@@ -47,21 +47,20 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   }
 
   /**
-   * Hook: a mail that was routed to this agent, in a turn of its own that is retried when it
-   * throws. Without it, mail is logged and dropped.
+   * Hook: receives a mail that was routed to this agent, in a turn of its own that is retried when
+   * it throws. Without it, mail is logged and dropped.
    */
   onEmail?(email: AgentEmail): void | Promise<void>;
 
   /**
    * Hook: receives errors of the agent's code, with the connection where one is concerned.
-   * Returning suppresses the error. Default: logs the error and rethrows it. Of a
+   * Returning suppresses the error. Default: logs the error and rethrows it. For a
    * `ConnectionFailed`, which is the client's fault, only the message is logged.
    */
   onError(error: unknown): void | Promise<void>;
   onError(connection: Connection, error: unknown): void | Promise<void>;
   onError(first: unknown, second?: unknown): void | Promise<void> {
     const error = first instanceof Connection ? second : first;
-    // The client's fault, not a failure of the agent.
     if (error instanceof ConnectionFailed)
       this.log.warn("a client's connection failed", { error: error.message });
     else
@@ -74,13 +73,13 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   // State
 
   /**
-   * Hook: checks a state before it is set. Throwing rejects the change, and so does an async hook,
-   * which would decide too late. Default: accepts all.
+   * Hook: checks a state before it is set. Throwing rejects the change. An async hook also rejects
+   * it, since it would decide too late. Default: accepts all.
    */
   validateStateChange(_next: State, _source: StateSource): void {}
   /**
-   * Hook: the state was set, by a client or by the agent. Not called when the validator rejected
-   * it.
+   * Hook: the state was set, by a client or by the agent. Not called for a change that the
+   * validator rejected.
    */
   onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
   /** @deprecated Use `onStateChanged`. */
@@ -94,7 +93,8 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
    */
   onConnect(_connection: Connection, _ctx: ConnectionContext): void | Promise<void> {}
   /**
-   * Hook: a client's message that is not one of the protocol's; bytes arrive as an `ArrayBuffer`.
+   * Hook: receives a client's message that is not a protocol message; bytes arrive as an
+   * `ArrayBuffer`.
    */
   onMessage(_connection: Connection, _message: string | ArrayBuffer): void | Promise<void> {}
   /** Hook: a socket has closed. `code` is 1006 for one that was lost without a close frame. */
@@ -106,14 +106,14 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   ): void | Promise<void> {}
   /**
    * Hook: whether a new connection is readonly. Default: true where the gateway demands it (a class
-   * with signed webhooks that is not `http: "open"`), else false.
+   * with signed webhooks that does not set `http: "open"`), else false.
    */
   shouldConnectionBeReadonly(connection: Connection, _ctx: ConnectionContext): boolean {
     return this.isConnectionReadonly(connection);
   }
   /**
-   * Hook: whether a client may read the durable stream with this key over its socket. Called when
-   * it asks, not for streams that a method answers with. Default true.
+   * Hook: whether a client may read the durable stream with this key over its socket. Called for a
+   * client's request, not for a stream that a method returns. Default true.
    */
   shouldConnectionReadStream(_connection: Connection, _key: string): boolean | Promise<boolean> {
     return true;
@@ -127,7 +127,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   }
   /**
    * Hook: tags of a new connection, for `getConnections(tag)`: at most 9 besides its id, each 1 to
-   * 256 characters. More or longer ones are a `RangeError`. Default: none.
+   * 256 characters long, else a `RangeError`. Default: none.
    */
   getConnectionTags(
     _connection: Connection,
@@ -139,10 +139,10 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   // Fibers, sub-agents and workflows
 
   /**
-   * Hook: a fiber was interrupted; called before `onStart`. It can start again from
+   * Hook: a fiber was interrupted. Called before `onStart`. The fiber can be started again from
    * `context.snapshot`. A fiber of `startFiber` takes the returned status, stays `interrupted`
    * without one, and becomes `error` when this throws. A fiber of `runFiber` is done when this
-   * returns; when this throws, it is called again until the fiber is as old as
+   * returns; if this throws, it is called again until the fiber is as old as
    * `fiberRecoveryMaxAgeMs`. Default: logs a warning.
    */
   onFiberRecovered({
@@ -156,9 +156,10 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
   }
 
   /**
-   * Hook: called before a request or a socket whose URL names a sub-agent reaches it. A Response
-   * answers instead (a socket is closed with 4000 + its status), a Request is used instead, nothing
-   * lets it pass. Default: all pass, and a new sub-agent is created.
+   * Hook: called before a request or a socket whose URL names a sub-agent reaches it. A returned
+   * Response answers in its place (a socket is closed with 4000 + its status), and a returned
+   * Request replaces it; otherwise it passes. Default: everything passes, and a missing sub-agent
+   * is created.
    */
   onBeforeSubAgent(
     _request: Request,

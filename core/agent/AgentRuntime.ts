@@ -1,8 +1,8 @@
 /**
- * What an agent's API stands on: the seam between the `Agent` class that users extend and the
- * runtime that keeps it (`core/runtime/ActiveAgent`). Each domain declares its own part; this is
- * their sum. `RuntimeContext` leads to it from the context that an agent is constructed with, so
- * that users' classes need no more than `constructor(ctx, env)`.
+ * The seam between the `Agent` class that users extend and the runtime that runs it
+ * (`core/runtime/ActiveAgent`). Each domain declares its own part; this is their sum.
+ * `RuntimeContext` leads to it from the context that an agent is constructed with, so that users'
+ * classes need no more than `constructor(ctx, env)`.
  */
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import type { OpenTransaction } from "../database/Databases.ts";
@@ -19,8 +19,8 @@ export interface StateRuntime {
   readonly state: unknown;
   readonly hasState: boolean;
   /**
-   * Validated by the caller. Persists, broadcasts (not to `except`), publishes, then `changed`
-   * runs.
+   * Persists the state, sends it to the clients (not to `except`), publishes it, and then calls
+   * `changed`. The caller has validated it.
    */
   writeState(next: unknown, options: StateWrite): void;
 }
@@ -29,7 +29,7 @@ export interface StateRuntime {
 export interface SocketsRuntime {
   connections(): Iterable<Connection>;
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void;
-  /** The connection in whose context the code runs, where that is one of this agent. */
+  /** The connection in whose context the code runs, if it is one of this agent's. */
   currentConnection(): Connection | undefined;
   /** Sends a change of a connection's state or flags to its gateway. */
   attach(connection: Connection): void;
@@ -39,7 +39,8 @@ export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, 
   /** What the methods of `Agent` delegate to. */
   readonly apis: AgentApis;
   /**
-   * A call of the API has rejected. Its turn waits until it is known whether anything handles it.
+   * Records that a call of the API has rejected. Its turn waits until it is known whether anything
+   * handles it.
    */
   rejects(): void;
   /** The agent's own sink of observability events, unless its class sets another. */
@@ -50,10 +51,8 @@ export interface AgentRuntime extends Omit<ApisAgent, "signals">, StateRuntime, 
   readonly outgoing: Pick<OutgoingLane, "send">;
   /** Ends this life of the agent. Resolves when that is stored. */
   destroy(): Promise<void>;
-  /**
-   * Begins a transaction that outlasts the call. Whatever is written until its end is part of it.
-   */
+  /** Begins a transaction that outlasts the call and includes everything written until its end. */
   beginTransaction(): OpenTransaction;
-  /** Holds every other turn back until `f` has settled. */
+  /** Blocks all other turns until `f` settles. */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A>;
 }

@@ -1,6 +1,6 @@
 /**
- * `static options` of an agent class: what a class decides about how its agents run. `Agent`
- * declares the static; the host and the runtime read it.
+ * `static options` of an agent class: how its agents run. `Agent` declares the static; the host and
+ * the runtime read it.
  */
 import type { HistoryOption } from "../retention/HistoryLimits.ts";
 import { RETRY_DEFAULT, type RetryOptions } from "../retry/RetryOptions.ts";
@@ -28,25 +28,25 @@ export interface AgentStaticOptions {
   readonly retry?: RetryOptions;
   /**
    * What is kept of an agent's history: `"all"`, or limits, as in `{ days: 30, events: 100_000 }`.
-   * Older journal events are trimmed when any limit is exceeded by a tenth, and none that is
-   * younger than a minute. State, SQL, schedules, queue and done inputs stay. Default: what the
-   * process that trims says (`agents retention --history`), else all.
+   * Older journal events are trimmed once a limit is exceeded by a tenth; events younger than a
+   * minute never are. State, SQL, schedules, queue and done inputs stay. Default: the setting of
+   * the process that trims (`agents retention --history`), else all.
    */
   readonly history?: HistoryOption;
   /**
    * Seconds that a turn may hold its process's thread without an `await` that waits for something.
-   * A turn past it ends the process, whatever it does; its input runs again, and is dead after its
-   * attempts. 0: no limit. Default 5, or the host's `--cpu-seconds`.
+   * A turn that exceeds it ends the process, whatever it does; its input runs again, and becomes a
+   * dead letter after its last attempt. 0: no limit. Default 5, or the host's `--cpu-seconds`.
    */
   readonly cpuSeconds?: number;
   /**
-   * Seconds that a turn may take, its waits included. A turn past it is given up: its attempt fails
-   * with `TurnTimedOut`, its signal aborts, and what its code still writes is refused. Workflows
-   * and fibers are no turns. 0: no limit. Default 900, or the host's `--turn-seconds`.
+   * Seconds that a turn may take, including its waits. A turn that exceeds it is given up: its
+   * attempt fails with `TurnTimedOut`, its signal aborts, and later writes of its code are refused.
+   * Workflows and fibers are not turns. 0: no limit. Default 900, or the host's `--turn-seconds`.
    */
   readonly turnSeconds?: number;
   /**
-   * Milliseconds within which interrupted fibers are found after a host's end: at least 100.
+   * Milliseconds within which interrupted fibers are found after their host has died; at least 100.
    * Default 30,000.
    */
   readonly keepAliveIntervalMs?: number;
@@ -63,8 +63,8 @@ export interface AgentStaticOptions {
   /**
    * `"open"`: the default routing passes HTTP requests and writing sockets on to a class that has
    * signed webhooks. Otherwise such a class receives its webhooks only, and its sockets are
-   * readonly (`docs/guides/access.md`). There is no other value; the type is wide because
-   * TypeScript infers `string` for the word in a subclass.
+   * readonly (`docs/guides/access.md`). There is no other value; the type is `string` because
+   * TypeScript infers that for a literal in a subclass.
    */
   readonly http?: string;
   /**
@@ -73,9 +73,9 @@ export interface AgentStaticOptions {
    */
   readonly record?: boolean;
   /**
-   * Paths of fields of webhooks' bodies, and of sockets' messages, that are `REDACTED` in all that
-   * is kept of them: `["customer.email", "card.*"]`, in addition to those of a route. The agent's
-   * code sees them. What it writes to state or SQL is kept as it is. Default: none.
+   * Paths of fields in webhook bodies and socket messages, as in `["customer.email", "card.*"]`,
+   * that are stored as `REDACTED`, in addition to those of a route. The agent's code sees the
+   * values. What it writes to state or SQL is kept as it is. Default: none.
    */
   readonly redact?: ReadonlyArray<string>;
   /** Whether `sendWebhook` can reach private, loopback and link-local addresses. Default false. */
@@ -83,8 +83,8 @@ export interface AgentStaticOptions {
   /** Bytes of JSON past which `setState` throws `StateTooLarge`. Default 16 MiB. */
   readonly stateBytesMax?: number;
   /**
-   * Bytes of pages that one commit can change. SQL past it throws; what was uncommitted before
-   * stays. Default 64 MiB.
+   * Bytes of pages that one commit can change. SQL that exceeds it throws; earlier uncommitted
+   * changes stay. Default 64 MiB.
    */
   readonly commitBytesMax?: number;
   /**
@@ -99,20 +99,20 @@ export interface AgentStaticOptions {
   /** Schedules past which `schedule` throws `CeilingReached`. Default 100,000. */
   readonly schedulesMax?: number;
   /**
-   * Webhooks, and mails, that wait to be sent past which `sendWebhook` and `sendEmail` throw
+   * Webhooks, or mails, waiting to be sent past which `sendWebhook` and `sendEmail` throw
    * `CeilingReached`. Default 10,000.
    */
   readonly outgoingMax?: number;
   /** Sockets past which an upgrade is refused with 429. Default 20,000. */
   readonly connectionsMax?: number;
   /**
-   * Stored inputs that wait, queue items among them, past which a webhook is refused with 429 and
-   * not stored. Default 200,000.
+   * Waiting stored inputs, including queue items, past which a webhook is refused with 429 and not
+   * stored. Default 200,000.
    */
   readonly waitingMax?: number;
 }
 
-/** What `static options` leaves out. */
+/** Values of the options that a class does not set. */
 export const AGENT_STATIC_OPTIONS_DEFAULT = {
   hibernate: true,
   hibernateAfterSeconds: 30,

@@ -1,6 +1,6 @@
 /**
- * The `AgentContext` that the runtime makes, and the way from it to the runtime: so that neither
- * users' classes nor their types know the runtime.
+ * The `AgentContext` that the runtime creates, and the access from it to the runtime. Users'
+ * classes and their types therefore do not depend on the runtime.
  */
 import { AgentStorage } from "../database/AgentStorage.ts";
 import { instanceId, type AgentInstanceId } from "../namespace/instanceId.ts";
@@ -16,7 +16,6 @@ export class RuntimeContext implements AgentContext {
     this.#runtime = runtime;
   }
 
-  /** `runtimeOf`. */
   static runtimeOf(ctx: AgentContext): AgentRuntime {
     const given: unknown = ctx;
     if (typeof given === "object" && given !== null && #runtime in given)

@@ -5,7 +5,7 @@
  */
 import type { RpcReply } from "../connection/protocol.ts";
 
-/** The way of its frames to the caller. */
+/** Carries the frames to the caller. */
 export interface StreamOutlet {
   readonly reply: (reply: RpcReply) => void;
   /** Whether the caller's connection is still open. */
@@ -19,7 +19,7 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
   readonly #outlet: StreamOutlet;
   #ended = false;
 
-  /** Made by the runtime only. */
+  /** Called by the runtime only. */
   constructor(outlet: StreamOutlet) {
     this.#outlet = outlet;
   }
@@ -51,8 +51,8 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
   }
 
   /**
-   * Answers with a durable stream, from its first chunk to its end, those that are written later
-   * included. A caller of `agents/client` that loses its connection continues where it was. Returns
+   * Answers with a durable stream, from its first chunk to its end, including chunks written later.
+   * A caller of `agents/client` that loses its connection continues where it left off. Returns
    * false when already closed.
    */
   follow(stream: { readonly key: string }): boolean {

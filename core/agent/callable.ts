@@ -4,15 +4,16 @@
  * so an override that is not marked again is not callable.
  */
 
-/** What `@callable` records of a method. */
+/** What `@callable` records about a method. */
 export interface CallableMetadata {
   /** Text for `getCallableMethods`. */
   readonly description?: string;
   /** Whether the method's first parameter is a `StreamingResponse`. Default false. */
   readonly streaming?: boolean;
   /**
-   * Whether each call is stored before the method runs, and runs again when its host ends: it is a
-   * durable turn, with steps, and calls with the same key are one. Default false.
+   * Whether each call is stored before the method runs, and runs again if its host dies. Such a
+   * call is a durable turn that can have steps; calls with the same key are one call. Default
+   * false.
    */
   readonly durable?: boolean;
 }

@@ -28,7 +28,7 @@ export function changeState(
   runtime: StateRuntime & { readonly log: LogShape },
   { next, source, ...how }: StateChange,
 ): void {
-  // The type of a method that returns nothing lets it be async.
+  // TypeScript accepts an async override of a method that returns void.
   const verdict = agent.validateStateChange(next, source) as unknown;
   if (verdict instanceof Promise) {
     verdict.catch(() => undefined);
@@ -42,7 +42,7 @@ export function changeState(
   });
 }
 
-/** A state that a client sent. Throws `ReadonlyConnection`, or as `changeState` does. */
+/** Sets a state that a client sent. Throws `ReadonlyConnection`, or as `changeState` does. */
 export function changeFromClient(
   agent: Hooks,
   runtime: StateRuntime & { readonly log: LogShape },

@@ -1,12 +1,12 @@
 /**
- * An agent's methods by name, for calls from outside: found on the prototypes only, so that looking
- * one up runs no getter and a function kept in a field is never reached.
+ * Looks up an agent's methods by name, for calls from outside. Only prototypes are searched, so
+ * that a look-up runs no getter and a function in a field is never reached.
  */
 import { callableMetadata, type CallableMetadata } from "./callable.ts";
 
 export type Method = (...args: unknown[]) => unknown;
 
-/** The nearest method of that name on the prototypes, the base class's included. */
+/** The nearest method of that name on the prototypes, including the base class's. */
 export function methodOn(agent: object, name: string): Method | undefined {
   for (const prototype of prototypesOf(agent)) {
     const found = Object.getOwnPropertyDescriptor(prototype, name);
@@ -27,8 +27,8 @@ export function methodOfTarget(target: object, name: string): Method {
 }
 
 /**
- * Methods marked `@callable()`, inherited ones included; of one name the nearest counts, marked or
- * not.
+ * The methods marked `@callable()`, including inherited ones. Only the nearest method of a name
+ * counts, whether it is marked or not.
  */
 export function callableMethods(agent: object): Map<string, CallableMetadata> {
   const found = new Map<string, CallableMetadata>();
@@ -44,7 +44,8 @@ export function callableMethods(agent: object): Map<string, CallableMetadata> {
   return found;
 }
 
-function* prototypesOf(agent: object): Iterable<object> {
+/** Nearest first. */
+export function* prototypesOf(agent: object): Iterable<object> {
   for (
     let prototype: unknown = Object.getPrototypeOf(agent);
     typeof prototype === "object" && prototype !== null;

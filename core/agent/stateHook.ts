@@ -1,29 +1,27 @@
 /**
- * Which method is called after a state change: `onStateChanged`, or its deprecated name
- * `onStateUpdate` (`protocol.md` §5). The nearest one of the class's ancestors counts; a class with
- * both is an error.
+ * Finds the method to call after a state change: `onStateChanged`, or its deprecated name
+ * `onStateUpdate` (`protocol.md` §5). The nearest one on the prototypes counts; a class with both
+ * is an error.
  */
 import type { LogShape } from "../telemetry/Log.ts";
 import { AgentHooks } from "./AgentHooks.ts";
+import { prototypesOf } from "./methods.ts";
 
 type Hook = (state: unknown, source: unknown) => unknown;
 const NAMES = ["onStateChanged", "onStateUpdate"] as const;
 
-/** Classes that were warned about: once is enough for all their instances. */
+/** Classes that a warning was logged for; one is enough for all their instances. */
 const warned = new WeakSet<object>();
 
 /**
- * Throws when a subclass overrides both names. Warns once of the deprecated one. Undefined: nobody
- * listens.
+ * Throws if a subclass overrides both names. Logs one warning for the deprecated name. Returns
+ * undefined if neither is overridden.
  */
 export function stateHookOf(agent: object, log: LogShape): Hook | undefined {
   let nearest: (typeof NAMES)[number] | undefined;
-  for (
-    let prototype: unknown = Object.getPrototypeOf(agent);
-    typeof prototype === "object" && prototype !== null && prototype !== AgentHooks.prototype;
-    prototype = Object.getPrototypeOf(prototype)
-  ) {
-    const own = NAMES.filter((name) => Object.hasOwn(prototype as object, name));
+  for (const prototype of prototypesOf(agent)) {
+    if (prototype === AgentHooks.prototype) break;
+    const own = NAMES.filter((name) => Object.hasOwn(prototype, name));
     const { constructor } = prototype;
     if (own.length > 1)
       throw new Error(
@@ -35,7 +33,7 @@ export function stateHookOf(agent: object, log: LogShape): Hook | undefined {
       log.warn(`${constructor.name}.onStateUpdate is deprecated: rename it to onStateChanged`);
     }
   }
-  // A function kept in a field, which is there only after the constructor.
+  // A function in a field, which exists only after the constructor has run.
   const field = NAMES.find((name) => Object.hasOwn(agent, name));
   const name = field ?? nearest;
   if (name === undefined) return undefined;

@@ -4,6 +4,7 @@
  * (`idFromString`) without a list of ids anywhere: 64 digits for names of up to 27 bytes, more for
  * longer ones.
  */
+import { toHex } from "../../schemas/toHex.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { ownName, topLevelId } from "../../schemas/AgentPath.ts";
 import { crc32 } from "../../schemas/crc32.ts";
@@ -39,7 +40,7 @@ export class ObjectId {
     bytes.set(name);
     bytes[name.length] = END;
     new DataView(bytes.buffer).setUint32(bytes.length - CRC_BYTES, checksum(this.#id));
-    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    return toHex(bytes);
   }
 
   /** Whether both identify the same object. */

@@ -10,6 +10,7 @@
  *    request, call or frame that shares the commit, and what other turns wrote meanwhile does not
  *    belong to the turn.
  */
+import { fromBase64 } from "../../schemas/base64.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { JournalShape } from "../journal/Journal.ts";
 import type { PastEvent, PastInput } from "./Rerun.ts";
@@ -131,9 +132,7 @@ const inputOf = ({ cause, attempts, steps }: PastTurn, head: JournalHead): PastI
 export function envelopeOf(cause: Cause, { time }: Pick<JournalHead, "time">): InboxEnvelope {
   const { provider, route, verified, type, method, url, headers, entity, body, bodyBase64 } = cause;
   const bytes =
-    bodyBase64 === undefined
-      ? new TextEncoder().encode(body ?? "")
-      : Uint8Array.from(atob(bodyBase64), (char) => char.charCodeAt(0));
+    bodyBase64 === undefined ? new TextEncoder().encode(body ?? "") : fromBase64(bodyBase64);
   return {
     head: {
       key: cause.id!,

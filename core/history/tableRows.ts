@@ -2,6 +2,7 @@
  * The rows of the tables that an agent's code made, each under the key by which a person names it:
  * its primary key, else its rowid. For comparing two moments of an agent and for following a row.
  */
+import { toHex } from "../../schemas/toHex.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import { withName } from "./FieldPath.ts";
 
@@ -80,13 +81,11 @@ const rowOf = (columns: ReadonlyArray<string>, cells: ReadonlyArray<unknown>, fr
 
 /** A cell as JSON can have it. */
 export function shownCell(value: unknown): unknown {
-  if (value instanceof Uint8Array) return `${value.length} bytes ${hexOf(value)}`;
+  if (value instanceof Uint8Array)
+    return `${value.length} bytes ${toHex(value.subarray(0, SHOWN_BYTES))}`;
   if (typeof value !== "bigint") return value;
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : String(value);
 }
-
-const hexOf = (bytes: Uint8Array): string =>
-  Array.from(bytes.subarray(0, SHOWN_BYTES), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;

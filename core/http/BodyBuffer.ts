@@ -1,11 +1,11 @@
 /**
- * Gathers a body that comes in pieces, within a limit that holds before a byte past it is kept
- * (rule 1 of HttpServer.ts). Adapters feed it pieces they may reuse: each is copied once, into a
- * buffer that doubles, so a caller who declares 25 MiB and sends 10 bytes costs 16 KiB, and one who
- * sends it all costs at most twice that while it grows.
+ * Collects a body that arrives in pieces, and refuses a piece that would exceed the limit before
+ * keeping it (rule 1 of HttpServer.ts). Adapters may reuse the memory of a piece: each is copied
+ * once, into a buffer that doubles. A caller that declares 25 MiB and sends 10 bytes therefore
+ * costs 16 KiB, and one that sends it all costs at most twice the size while the buffer grows.
  */
 
-// The first allocation: most webhooks that don't fit one packet fit this.
+// Most webhooks that don't fit into one packet fit into this first allocation.
 const FIRST_BYTES = 16 * 1024;
 
 /** The text of the 413. */
@@ -17,13 +17,13 @@ export class BodyBuffer {
   #length = 0;
   readonly #limit: number;
 
-  /** `declared`: what content-length says, if it says; it must be within `limit`. */
+  /** `declared` is the value of content-length, if there is one; it must be within `limit`. */
   constructor(limit: number, declared?: number) {
     this.#limit = declared ?? limit;
     this.#bytes = new Uint8Array(Math.min(this.#limit, FIRST_BYTES));
   }
 
-  /** False when the piece would pass the limit: it is not kept and the buffer is given up. */
+  /** Returns false if the piece would exceed the limit. Neither it nor the buffer is kept then. */
   add(piece: Uint8Array): boolean {
     const length = this.#length + piece.byteLength;
     if (length > this.#limit) {

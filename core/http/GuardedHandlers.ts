@@ -1,8 +1,8 @@
 /**
  * Wraps a server's handlers for its adapter, so that none throws or rejects. A failure is reported
  * once to `onFailure` and answered: a request with 500, a socket with 1011. Every adapter of
- * `HttpServer` calls its handlers through this, and checks its answers here, so one request can
- * never end the process (rule 7 of HttpServer.ts).
+ * `HttpServer` calls its handlers through it and has it check the answers, so that no request can
+ * end the process (rule 7 of HttpServer.ts).
  */
 import { CLOSE_FAILED } from "./closeFrame.ts";
 import type {
@@ -20,7 +20,7 @@ import { assertSendable, FAILED } from "./responseHead.ts";
 
 const REASON = "Internal error";
 const REFUSED: UpgradeDecision = { _tag: "Refuse", response: FAILED };
-const DEAF: SocketHandlers = { onMessage: () => undefined, onClose: () => undefined };
+const IGNORING: SocketHandlers = { onMessage: () => undefined, onClose: () => undefined };
 
 type Where = Pick<HttpRequest, "method" | "target">;
 type Accept = Extract<UpgradeDecision, { readonly _tag: "Accept" }>;
@@ -32,7 +32,7 @@ export class GuardedHandlers {
     this.handlers = handlers;
   }
 
-  /** Undefined: it failed, and the caller gets 500. */
+  /** Returns undefined if the handler failed; the caller then gets 500. */
   limitBody(request: HttpRequest): number | undefined {
     try {
       const limit = this.handlers.limitBody(request);
@@ -50,7 +50,7 @@ export class GuardedHandlers {
 
   onRequest(exchange: Exchange): void {
     try {
-      // Most return nothing: what they wait for is no promise of theirs.
+      // Most handlers return nothing, and answer later without a promise.
       this.handlers.onRequest(exchange)?.then(undefined, (error) => this.fail(exchange, error));
     } catch (error) {
       this.fail(exchange, error);
@@ -67,14 +67,14 @@ export class GuardedHandlers {
     }
   }
 
-  /** The caller has gone, or the server stops, before the socket was opened. */
+  /** The caller disconnected, or the server stopped, before the socket was opened. */
   missed(decision: UpgradeDecision, request: Where): void {
     if (decision._tag === "Accept") this.run("open", request, () => decision.missed?.());
   }
 
   /**
-   * What is sent for `response`: itself, or 500 where it can't be. Undefined: there was an answer
-   * before.
+   * Returns what to send for `response`: itself, or a 500 if it can't be sent. Returns undefined if
+   * the request was already answered.
    */
   answer(request: Where, response: HttpResponse, answered: boolean): HttpResponse | undefined {
     try {
@@ -91,7 +91,7 @@ export class GuardedHandlers {
     try {
       this.handlers.onFailure({ during, method, path: pathOf(target), error });
     } catch {
-      // Nobody is left to be notified.
+      // There is no other place to report it.
     }
   }
 
@@ -101,11 +101,12 @@ export class GuardedHandlers {
   }
 
   private guarded(decision: Accept, { method, target }: Where): Accept {
-    // Not the whole request: a socket would keep its headers as long as it lives.
+    // Copied, since a socket would keep the whole request's headers in memory while it is open.
     const where = { method, target };
     const open = (socket: ServerSocket): SocketHandlers => {
-      const closing = (): void => socket.close(CLOSE_FAILED, REASON);
-      const handlers = this.run("open", where, () => decision.open(socket), closing) ?? DEAF;
+      const closeFailed = (): void => socket.close(CLOSE_FAILED, REASON);
+      const handlers =
+        this.run("open", where, () => decision.open(socket), closeFailed) ?? IGNORING;
       const { onPing } = handlers;
       return {
         onMessage: (data) => {
@@ -113,10 +114,10 @@ export class GuardedHandlers {
             handlers.onMessage(data);
           } catch (error) {
             this.report("onMessage", where, error);
-            closing();
+            closeFailed();
           }
         },
-        ...(onPing && { onPing: (bytes: number) => this.run("onMessage", where, () => onPing(bytes), closing) }),
+        ...(onPing && { onPing: (bytes: number) => this.run("onMessage", where, () => onPing(bytes), closeFailed) }),
         onClose: (...close) => this.run("onClose", where, () => handlers.onClose(...close)),
       }; // prettier-ignore
     };

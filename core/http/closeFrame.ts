@@ -1,7 +1,7 @@
 /**
  * What a WebSocket close frame may carry (RFC 6455, sections 5.5.1 and 7.4), and the codes that
- * this server closes with by itself. Adapters apply it to what agents send: they choose codes and
- * reasons, and an invalid number must not become a broken frame or an exception in a gateway.
+ * this server closes with by itself. Adapters apply it to the codes and reasons that agents choose,
+ * so that an invalid one becomes neither a broken frame nor an exception in a gateway.
  */
 
 export const CLOSE_STOPPING = 1001;
@@ -17,7 +17,10 @@ const REASON_BYTES_MAX = 123;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Undefined: the frame goes out without a code, and the peer sees 1005. */
+/**
+ * Returns undefined for a code that may not be sent; the frame then has none, and the peer sees
+ * 1005.
+ */
 export const sendableCode = (code: number): number | undefined => {
   const standard = code >= 1000 && code <= 1014 && code !== 1004 && code !== 1005 && code !== 1006;
   const own = code >= 3000 && code <= 4999;
@@ -26,7 +29,8 @@ export const sendableCode = (code: number): number | undefined => {
 
 /** The reason cut to what a frame holds, never within a character. */
 export const sendableReason = (reason: string): string => {
-  // Three bytes is the most that one UTF-16 unit becomes, so short reasons need no encoding.
+  // A UTF-16 unit becomes at most three bytes, so a short reason need not be encoded to be
+  // measured.
   if (reason.length * 3 <= REASON_BYTES_MAX) return reason;
   const bytes = encoder.encode(reason);
   if (bytes.byteLength <= REASON_BYTES_MAX) return reason;

@@ -1,8 +1,8 @@
 /**
- * The beginning of a body, or all of it: what its stream returns at once, without waiting. Bodies
- * made of bytes or text end there and are answered whole; one that is still being made (server-sent
- * events, a model's words) goes on as a stream. Needs no timer, so it is the same under virtual
- * time.
+ * Reads the beginning of a body, or all of it: what its stream returns without waiting. Bodies of
+ * bytes or text end there and are answered whole; a body that is still being produced (server-sent
+ * events, a model's words) continues as a stream. Uses no timer, and so behaves the same under
+ * virtual time.
  */
 import { joinBytes } from "../../schemas/joinBytes.ts";
 
@@ -10,23 +10,24 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
 export interface Ahead {
   readonly bytes: Uint8Array;
-  /** Where it goes on; undefined: that was all. */
+  /** The rest of the body; undefined if there is none. */
   readonly rest: PendingBody | undefined;
 }
 
 export interface PendingBody {
   readonly reader: Reader;
-  /** A read that was begun and has not settled. */
+  /** A read that was started and has not settled. */
   readonly next: ReturnType<Reader["read"]> | undefined;
 }
 
 /**
- * Promise jobs that a stream of ready bytes may take between two pieces: some five, in practice.
+ * Promise jobs that a stream of ready bytes may take between two pieces. Streams need about five.
  */
 const JOBS_MAX = 50;
 
 /**
- * Rejects as the stream fails, if it fails at once. Stops near `bytesMax`; a piece is never cut.
+ * Rejects with the stream's error if the stream fails at once. Stops near `bytesMax`, without
+ * cutting a piece.
  */
 export async function readAhead({ reader, next }: PendingBody, bytesMax: number): Promise<Ahead> {
   const pieces: Uint8Array[] = [];
@@ -36,7 +37,7 @@ export async function readAhead({ reader, next }: PendingBody, bytesMax: number)
     const settled = await atOnce(read);
     if (settled === undefined) return { bytes: joined(pieces), rest: { reader, next: read } };
     if (settled.done) return { bytes: joined(pieces), rest: undefined };
-    // A stream of users' code may yield anything.
+    // A stream of the user's code may yield anything.
     if (!((settled.value as unknown) instanceof Uint8Array))
       throw new TypeError(
         `the stream of a Response's body returned a ${typeof settled.value}; enqueue Uint8Array (new TextEncoder().encode(text))`,
@@ -47,7 +48,7 @@ export async function readAhead({ reader, next }: PendingBody, bytesMax: number)
   return { bytes: joined(pieces), rest: { reader, next: undefined } };
 }
 
-/** The promise's value if it settles within some promise jobs; else undefined. */
+/** The promise's value if it settles within `JOBS_MAX` promise jobs, else undefined. */
 async function atOnce<A>(promise: Promise<A>): Promise<A | undefined> {
   let settled = false;
   const note = (): void => void (settled = true);

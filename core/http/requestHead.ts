@@ -1,10 +1,10 @@
 /**
- * What the head of a request says, read the same way by every adapter: the headers as a record, how
- * the body is framed, and whether it is a WebSocket handshake. Adapters feed it; nothing here waits
- * or allocates beyond the record itself, because it runs for every request.
+ * Reads the head of a request in the same way for every adapter: the headers as a record, how the
+ * body is framed, and whether it is a WebSocket handshake. Nothing here waits, or allocates beyond
+ * the record itself, because it runs for every request.
  *
- * A request whose framing can be read in two ways (RFC 9112, section 6.3) is `Malformed`: refusing
- * it is what keeps a proxy in front and this server from disagreeing about where a request ends.
+ * A request whose framing is ambiguous (RFC 9112, section 6.3) is `Malformed`. It is refused so
+ * that a proxy in front and this server never disagree about where a request ends.
  */
 import { isToken } from "./responseHead.ts";
 import { hostNameOf } from "./servedHosts.ts";
@@ -17,24 +17,21 @@ export interface RequestHead {
   readonly headers: HeaderRecord;
 }
 
-/** `Malformed`: the request is refused with 400 and this text. */
+/** A `Malformed` request is refused with 400 and this text. */
 export type BodyFraming =
   | { readonly _tag: "None" }
   | { readonly _tag: "Length"; readonly bytes: number }
   | { readonly _tag: "Chunked" }
   | { readonly _tag: "Malformed"; readonly text: string };
 
-/**
- * `None`: plain HTTP, whatever it offers. `Malformed`: it asks for a WebSocket, and `why` is
- * missing.
- */
+/** `None`: plain HTTP, whatever it offers. `Malformed`: it asks for a WebSocket but lacks `why`. */
 export type Handshake =
   | { readonly _tag: "None" }
   | { readonly _tag: "WebSocket" }
   | { readonly _tag: "Malformed"; readonly why: string };
 
-// A constructor with a null-prototype prototype creates objects that stay in V8's fast mode, which
-// Object.create(null) does not, and on which a header named `__proto__` is an ordinary key.
+// A constructor whose prototype has no prototype. Its objects stay in V8's fast mode, unlike those
+// of Object.create(null), and a header named `__proto__` is an ordinary key on them.
 const NullPrototype = function () {} as unknown as {
   new <A>(): Record<string, A>;
   prototype: object;
@@ -45,7 +42,7 @@ export const emptyRecord = <A>(): Record<string, A> => new NullPrototype<A>();
 
 export const emptyHeaders: () => HeaderRecord = emptyRecord;
 
-/** `name` in lower case. A repeated name gathers its values in the order they came. */
+/** `name` is in lower case. The values of a repeated name are kept in their order. */
 export const addHeader = (headers: HeaderRecord, name: string, value: string): void => {
   const earlier = headers[name];
   if (earlier === undefined) headers[name] = [value];
@@ -55,7 +52,7 @@ export const addHeader = (headers: HeaderRecord, name: string, value: string): v
 const NONE: BodyFraming = { _tag: "None" };
 const CHUNKED: BodyFraming = { _tag: "Chunked" };
 const MALFORMED: BodyFraming = { _tag: "Malformed", text: "Bad request" };
-// 15 digits stay below Number.MAX_SAFE_INTEGER, and a petabyte is over every limit there is.
+// 15 digits stay below Number.MAX_SAFE_INTEGER, and a petabyte exceeds every limit.
 const LENGTH = /^\d{1,15}$/;
 
 const bodyFraming = (headers: HeaderRecord): BodyFraming => {
@@ -82,8 +79,7 @@ const bad = (why: string): Handshake => ({ _tag: "Malformed", why });
 /**
  * The one place that decides whether a request is a WebSocket handshake: a GET without a body that
  * has every header of RFC 6455, section 4.2.1. An offer of another protocol (Java's client offers
- * `h2c` with every request), and one in another method, is ignored as RFC 9110, section 7.8,
- * allows: plain HTTP.
+ * `h2c` with every request), or with another method, is ignored, as RFC 9110, section 7.8, allows.
  */
 export const handshake = (method: string, headers: HeaderRecord): Handshake => {
   const upgrade = headers["upgrade"];
@@ -107,8 +103,7 @@ export const handshake = (method: string, headers: HeaderRecord): Handshake => {
 export const badHandshake = (why: string): string => `Bad WebSocket handshake: it lacks ${why}\n`;
 
 /**
- * An offer that is not taken up is not passed on: what reads it later would take the request for an
- * upgrade.
+ * Removes an offer that is not accepted, since later readers would take the request for an upgrade.
  */
 const dropOffer = (headers: HeaderRecord): void => {
   if (headers["upgrade"] !== undefined) Reflect.deleteProperty(headers, "upgrade");
@@ -119,12 +114,12 @@ const dropOffer = (headers: HeaderRecord): void => {
  * an offer of another protocol.
  */
 export const checkHead = ({ target, method, headers }: RequestHead): BodyFraming => {
-  // uWebSockets.js takes a line without one.
+  // uWebSockets.js accepts a request line without a method.
   if (!isToken(method) || !namesResource({ target, headers })) return MALFORMED;
   const framing = bodyFraming(headers);
   if (framing._tag === "Malformed") return framing;
-  const asked = handshake(method, headers);
-  if (asked._tag === "Malformed") return { _tag: "Malformed", text: badHandshake(asked.why) };
+  const upgrade = handshake(method, headers);
+  if (upgrade._tag === "Malformed") return { _tag: "Malformed", text: badHandshake(upgrade.why) };
   dropOffer(headers);
   return framing;
 };
@@ -134,7 +129,7 @@ const listed = (lines: ReadonlyArray<string> = []): string[] =>
   lines.flatMap((line) => line.split(",").map((item) => item.trim()));
 
 /**
- * `wanted` if the caller offered it: an answer that was not offered makes browsers fail the socket.
+ * Returns `wanted` if the caller offered it. Browsers fail a socket whose answer names another one.
  */
 export const subprotocol = (
   headers: HeaderRecord,
@@ -148,10 +143,10 @@ export const subprotocol = (
 const ORIGIN_TARGET = /^\/[!-~]*$/;
 
 /**
- * Whether the target and the host make the URL that they spell. The target is a path as a URL
- * spells it: not `*`, not a full URL, no raw UTF-8. The host is sent once, and is one: with a `/`
- * or a `?` in it, its end would be the path that is routed (RFC 9112, section 3.2). HTTP/1.0 sends
- * none, and it may be empty.
+ * Whether target and host form a valid URL. The target must be a path as a URL spells it: not `*`,
+ * not a full URL, no raw UTF-8. The host must be sent once and be a single host: a `/` or `?` in it
+ * would become part of the path that is routed (RFC 9112, section 3.2). It may be empty, and
+ * HTTP/1.0 sends none.
  */
 export const namesResource = ({
   target,

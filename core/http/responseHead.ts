@@ -1,12 +1,12 @@
 /**
- * What may stand in the head of a response, decided once for every adapter: the status line's
- * reason, which header fields are the server's own, and which values could break out of their line
- * (response splitting). Adapters call it before they write the first byte, so a response that is
- * refused here has left nothing on the wire and another can still be sent.
+ * Decides for every adapter what the head of a response may contain: the reason phrase, the header
+ * fields that only the server sets, and the values that could break out of their line (response
+ * splitting). Adapters call it before they write the first byte, so that another response can be
+ * sent in place of a refused one.
  */
 import type { HttpResponse } from "./HttpServer.ts";
 
-/** A short answer of the server's own. */
+/** A short answer of the server itself. */
 export const textResponse = (status: number, body: string): HttpResponse => ({
   status,
   headers: [["content-type", "text/plain;charset=UTF-8"]],
@@ -83,13 +83,15 @@ export const reasonPhrase = (status: number): string => {
 };
 
 /**
- * Whether the status means that no body follows, whatever the head says (RFC 9112, section 6.3).
+ * Whether no body follows a response with this status, whatever its head says (RFC 9112, section
+ * 6.3).
  */
 export const bodiless = (status: number): boolean => status === 204 || status === 304;
 
 /**
- * Whether a whole answer says how long its body is. To a HEAD only where there is one: many
- * frameworks take it away, and a length must be a GET's or not be said (RFC 9110 §8.6).
+ * Whether a complete answer states the length of its body. The answer to a HEAD does so only if it
+ * has a body: many frameworks remove it, and a stated length has to be that of the GET (RFC 9110
+ * §8.6).
  */
 export const saysLength = (
   { status, body }: { readonly status: number; readonly body: Uint8Array | string },
@@ -104,8 +106,8 @@ const LATIN1 = /^[\t\x20-\x7e\x80-\xff]*$/;
 export const isToken = (text: string): boolean => TOKEN.test(text);
 
 /**
- * Whether the value can go out as it is, or must be encoded as Latin-1. Throws on one that may not
- * go out.
+ * Whether the value can be sent as it is, or has to be encoded as Latin-1. Throws for one that may
+ * not be sent.
  */
 export const headerEncoding = (name: string, value: string): "ascii" | "latin1" => {
   if (typeof value !== "string" || !isToken(name))
@@ -118,8 +120,8 @@ export const headerEncoding = (name: string, value: string): "ascii" | "latin1" 
 export type HeaderOwner = "handler" | "server" | "connection";
 
 /**
- * Framing, connection and date belong to the server; what a handler says about them is dropped,
- * save `connection: close`.
+ * The server sets framing, connection and date. A handler's values for them are dropped, except
+ * `connection: close`.
  */
 export const headerOwner = (name: string): HeaderOwner => {
   switch (name.toLowerCase()) {
@@ -137,10 +139,10 @@ export const headerOwner = (name: string): HeaderOwner => {
   }
 };
 
-/** What a caller gets whose handler failed; why is in the log. */
+/** The answer to a request whose handler failed; the log has the reason. */
 export const FAILED = textResponse(500, "Internal Server Error");
 
-/** Throws an error that says why the response can't be sent. Nothing else stops one that passes. */
+/** Throws an error that says why the response can't be sent. A response that passes can be sent. */
 export const assertSendable = ({ status, headers, body }: HttpResponse): void => {
   reasonPhrase(status);
   for (const [name, value] of headers) headerEncoding(name, value);

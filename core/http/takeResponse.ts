@@ -1,9 +1,9 @@
 /**
- * Takes the response of users' code apart, and refuses what can't be an HTTP answer: for agents in
- * their host, for the module's `fetch` in its gateway. A `Response` can be made that says "101", an
- * error's 0, a body that was read or is being read; and what only looks like one (a polyfill's, an
- * object by hand) can say anything. Refused here, it is an error of the code that returned it;
- * later it would be an error of whoever sends it.
+ * Takes the response of users' code apart and refuses what can't be an HTTP answer: for agents in
+ * their host, for the module's `fetch` in its gateway. A `Response` can have status 101, the status
+ * 0 of an error, or a body that was read or is being read; and an object that only looks like one
+ * (a polyfill's, or handmade) can have anything. Refusing it here blames the code that returned it,
+ * rather than the code that would send it later.
  */
 import type { HeaderPairs } from "../../schemas/Call.ts";
 import { LazyResponse } from "../lazyFetch/LazyResponse.ts";
@@ -16,20 +16,20 @@ export interface ResponseParts {
   readonly body: Uint8Array | string;
 }
 
-/** With what is still being made of the body. */
+/** A response whose body may still be in production. */
 export interface ResponseBegun extends ResponseParts {
   readonly rest: PendingBody | undefined;
 }
 
-/** As the platform's class has it; 1xx are the server's own. */
+/** The range of the platform's class; only the server sends 1xx. */
 const STATUS_MIN = 200;
 const STATUS_MAX = 599;
 const SWITCHING_PROTOCOLS = 101;
 
 /**
- * A response with its whole body. `by`: who returned it, for the error. Throws, or rejects with, a
- * `TypeError` that says what is wrong, or with what the body's stream failed with. Not `async`:
- * most bodies are at hand, and a promise more is one of those that a webhook waits for.
+ * Returns a response with its whole body. `by` says who returned it, for the error. Throws, or
+ * rejects with, a `TypeError` that says what is wrong, or with the error of the body's stream. Not
+ * `async`: most bodies are at hand, and a webhook waits for each additional promise.
  */
 export function wholeResponse(
   response: unknown,
@@ -40,8 +40,8 @@ export function wholeResponse(
 }
 
 /**
- * For a caller who takes a body as it is made: waits for no more than its beginning, near
- * `bytesMax`. Rejects as `wholeResponse`.
+ * For a caller that receives a body as it is produced: waits only for its beginning, up to about
+ * `bytesMax`. Rejects as `wholeResponse` does.
  */
 export async function beginResponse(
   response: unknown,
@@ -104,7 +104,8 @@ const unsendable = (by: string, why: string): TypeError =>
   new TypeError(`${by} returned a Response that can't be sent: ${why}`);
 
 /**
- * By shape, not by class: a module may bring a `Response` of its own (a polyfill, another realm).
+ * Checks the shape, not the class: a module may use another `Response` (of a polyfill, or another
+ * realm).
  */
 const isResponse = (value: unknown): value is Response =>
   typeof value === "object" &&

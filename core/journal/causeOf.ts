@@ -3,6 +3,7 @@
  * history (`core/redaction`). A webhook's are gone before it is stored; here they are looked for
  * once more, since an older gateway may have stored it.
  */
+import { toBase64 } from "../../schemas/base64.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
@@ -66,8 +67,6 @@ export function storedBody(body: Uint8Array): Pick<Cause, "body" | "bodyBase64">
   try {
     return { body: decoder.decode(body) };
   } catch {
-    let binary = "";
-    for (const byte of body) binary += String.fromCharCode(byte);
-    return { bodyBase64: btoa(binary) };
+    return { bodyBase64: toBase64(body) };
   }
 }

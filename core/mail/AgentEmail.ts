@@ -2,9 +2,9 @@
  * A message as modules and agents receive it (`protocol.md` §8): the envelope, the headers and the
  * raw bytes. The body is not parsed: code that needs its parts parses `getRaw()`.
  *
- * The same class serves a module's `email(message, env)`, while SMTP waits, and an agent's
- * `onEmail`, long after it was answered; what `setReject`, `forward` and `reply` do differs, and
- * comes as `EmailActions`.
+ * The same class serves a module's `email(message, env)`, which runs while SMTP waits, and an
+ * agent's `onEmail`, which runs long after SMTP was answered. What `setReject`, `forward` and
+ * `reply` do differs between them, and is passed in as `EmailActions`.
  */
 import { readHeaders } from "./mailHead.ts";
 
@@ -21,25 +21,25 @@ export interface AgentEmail {
   readonly from: string;
   /** Envelope recipient. A message with several recipients is one `AgentEmail` each. */
   readonly to: string;
-  /** Values as they were sent: unfolded, encoded words not decoded. */
+  /** Values as they were sent, but unfolded; encoded words are not decoded. */
   readonly headers: Headers;
   /** Bytes. */
   readonly rawSize: number;
   /** The message's bytes, as they were received. */
   getRaw(): Promise<Uint8Array>;
   /**
-   * Refuses the message: in a module's `email` SMTP says so, in `onEmail` the sender gets a
-   * message.
+   * Refuses the message: in a module's `email` by the answer of SMTP, in `onEmail` by a mail to the
+   * sender.
    */
   setReject(reason: string): void;
-  /** Sends it on as it is; `headers` may only add `X-` headers. */
+  /** Forwards it unchanged; `headers` may only add `X-` headers. */
   forward(recipient: string, headers?: Headers): Promise<void>;
   /**
    * Sends an answer to the sender, in the message's thread. Rejects with `TypeError` for a message
    * that can't be sent.
    */
   reply(message: RawEmail): Promise<void>;
-  /** It came by `createSecureReplyEmailResolver`. */
+  /** True when `createSecureReplyEmailResolver` routed it. */
   readonly _secureRouted?: boolean;
 }
 
@@ -47,7 +47,7 @@ export interface EmailActions {
   readonly reject: (reason: string) => void;
   readonly forward: (recipient: string, headers: Headers | undefined) => Promise<void>;
   readonly reply: (message: RawEmail) => Promise<void>;
-  /** Nobody takes it (`routeAgentEmail` found no agent). */
+  /** `routeAgentEmail` found no agent for it. */
   readonly noRoute?: () => void;
 }
 
@@ -68,10 +68,7 @@ export class ReceivedEmail implements AgentEmail {
   readonly #raw: Uint8Array;
   readonly #actions: EmailActions;
 
-  /**
-   * When it arrived, by the clock of the process that accepted it; undefined where that is not
-   * known.
-   */
+  /** When it arrived, by the clock of the process that accepted it; undefined if unknown. */
   readonly #timeMs: number | undefined;
 
   constructor({ from, to, raw, secureRouted }: MailInput, actions: EmailActions, timeMs?: number) {
@@ -85,12 +82,12 @@ export class ReceivedEmail implements AgentEmail {
     this.#actions = actions;
   }
 
-  /** A copy: the message stays as it came. */
+  /** Returns a copy, so that the message can't be changed. */
   async getRaw(): Promise<Uint8Array> {
     return this.#raw.slice();
   }
 
-  /** The message as a stream, for modules that read it so. */
+  /** The message as a stream, for modules that read one. */
   get raw(): ReadableStream<Uint8Array> {
     return new Blob([this.#raw as Uint8Array<ArrayBuffer>]).stream();
   }
@@ -116,7 +113,7 @@ export class ReceivedEmail implements AgentEmail {
   }
 }
 
-/** The bytes of a raw message, however it was given. */
+/** The bytes of a raw message in any of its forms. */
 export async function rawBytes(raw: RawEmail["raw"]): Promise<Uint8Array> {
   if (typeof raw === "string") return new TextEncoder().encode(raw);
   if (raw instanceof Uint8Array) return raw;

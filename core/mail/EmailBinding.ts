@@ -1,7 +1,7 @@
 /**
- * `env.EMAIL`: what modules send mail by (`protocol.md` §8). `this.sendEmail({ binding:
- * this.env.EMAIL, … })` is durable: it waits in the agent. `env.EMAIL.send(…)` by itself hands the
- * message to the relay at once and rejects when that fails: for code that is no agent's.
+ * `env.EMAIL`, by which modules send mail (`protocol.md` §8). `this.sendEmail({ binding:
+ * this.env.EMAIL, … })` is durable: the mail waits in the agent. `env.EMAIL.send(…)`, for code
+ * outside of agents, hands the message to the relay at once and rejects if that fails.
  */
 import * as Data from "effect/Data";
 import type { RawEmail } from "./AgentEmail.ts";
@@ -16,10 +16,10 @@ export interface SentEmail {
   readonly messageId: string;
 }
 
-/** The relay did not accept it for now: it may be tried again. */
+/** The relay did not accept it this time; it can be tried again. */
 export class EmailFailed extends Data.TaggedError("EmailFailed")<{ readonly message: string }> {}
 
-/** The relay refused it for good, or there is none. */
+/** The relay refused it for good, or no relay is configured. */
 export class EmailRefused extends Data.TaggedError("EmailRefused")<{ readonly message: string }> {}
 
 /** `env.EMAIL`: hands a message to the relay at once. */
@@ -55,7 +55,10 @@ export async function sendNow(
 
 const REFUSED = { _tag: "Refused", message: NO_RELAY } as const;
 
-/** Recipients that were refused while others were not. Throws `EmailRefused` and `EmailFailed`. */
+/**
+ * Returns the recipients that were refused while others were accepted. Throws `EmailRefused` and
+ * `EmailFailed`.
+ */
 export function throwUnlessSent(
   result: Awaited<ReturnType<MailTransportShape["send"]>>,
   mail: OutgoingMail,
@@ -68,7 +71,7 @@ export function throwUnlessSent(
   return result.refused;
 }
 
-/** With a Message-ID of the sender's domain, unless it has its own. */
+/** Adds the date, and a Message-ID of the sender's domain unless the draft has one. */
 export function stamped(draft: MailDraft, unique: string, nowMs: number): OutgoingMail {
   const domain = draft.from.address.slice(draft.from.address.lastIndexOf("@") + 1);
   return { ...draft, id: draft.id ?? `<${unique}@${domain}>`, dateMs: nowMs };

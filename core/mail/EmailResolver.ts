@@ -1,30 +1,33 @@
 /**
- * Which agent a message is for (`protocol.md` §8): resolvers by address, for everything, and the
- * removed one by unsigned headers. The one by signed headers is `services/email/secureReply`, which
- * knows the time.
+ * Resolvers, which decide which agent a message is for (`protocol.md` §8): by address, all to one
+ * agent, and the removed one by unsigned headers. The one by signed headers is in
+ * `services/email/secureReply`, which knows the time.
  */
 import type { AgentEmail } from "./AgentEmail.ts";
 
 /** The agent that a message is for. */
 export interface EmailTarget {
-  /** A binding of `env`: the class's name, its kebab or lower case. */
+  /** A binding of `env`: the class's name, in its own, kebab or lower case. */
   readonly agentName: string;
   /** The agent's name. */
   readonly agentId: string;
   readonly _secureRouted?: boolean;
 }
 
-/** Null: not for any agent that it knows. */
+/** Resolves to null for a message that it has no agent for. */
 export type EmailResolver<Env = unknown> = (
   email: AgentEmail,
   env: Env,
 ) => Promise<EmailTarget | null>;
 
-/** RFC 5321's limits of an address. A longer one belongs to nobody. */
+/** RFC 5321's limits of an address. A longer one is nobody's. */
 const LOCAL_CHARS_MAX = 64;
 const DOMAIN_CHARS_MAX = 253;
 
-/** `support+ticket-7@…` is agent `support`, id `ticket-7`; `ticket-7@…` is the default agent's. */
+/**
+ * `support+ticket-7@…` goes to agent `support`, id `ticket-7`; `ticket-7@…` goes to the default
+ * agent.
+ */
 export const createAddressBasedEmailResolver =
   (defaultAgentName: string): EmailResolver =>
   async ({ to }) => {
@@ -42,14 +45,14 @@ export const createCatchAllEmailResolver =
   (agentName: string, agentId: string): EmailResolver =>
   async () => ({ agentName, agentId });
 
-/** @deprecated Always throws: whoever writes a mail chooses its headers. */
+/** @deprecated Always throws, because any sender can choose a mail's headers. */
 export function createHeaderBasedEmailResolver(): EmailResolver {
   throw new Error(
     "createHeaderBasedEmailResolver was removed: headers without a signature can be forged by any sender. Use createSecureReplyEmailResolver for replies, createAddressBasedEmailResolver for the rest",
   );
 }
 
-/** Undefined for an invalid address, or one past RFC 5321's limits. */
+/** Returns undefined for an address that is invalid or exceeds RFC 5321's limits. */
 export function splitAddress(
   address: string,
 ): { readonly local: string; readonly domain: string } | undefined {

@@ -1,6 +1,6 @@
 /**
  * Declared routes for mail (`email: [ … ]` beside `webhooks`): an address pattern, the agent class,
- * and which agent of it. Addresses that no route has are refused at `RCPT TO`, before the message
+ * and the agent's name. Addresses that match no route are refused at `RCPT TO`, before the message
  * is sent.
  */
 import * as Data from "effect/Data";
@@ -15,7 +15,7 @@ export interface EmailRoute {
   readonly agent: string;
   /** Whether the route accepts an envelope recipient. */
   readonly matches: (recipient: string) => boolean;
-  /** Null: not this message after all. */
+  /** Resolves to null if the message is not for this route after all. */
   readonly target: (email: AgentEmail) => Promise<EmailTarget | null> | EmailTarget | null;
 }
 
@@ -24,24 +24,24 @@ export interface EmailRouteSettings {
   /** The class, or its name. */
   readonly agent: string | { readonly name: string };
   /**
-   * Which agent. Default: what `*` stands for in the address, else the whole part before the `@`,
-   * in lower case, since senders write addresses as they like. Null: the message is refused.
+   * The agent's name. Default: what `*` matches in the address, else the whole part before the `@`;
+   * in lower case, since senders vary the case. Null refuses the message.
    */
   readonly entity?: string | ((email: AgentEmail) => string | null | Promise<string | null>);
 }
 
-/** The route can't work; `message` says why. */
+/** The route is invalid; `message` says why. */
 export class InvalidEmailRoute extends Data.TaggedError("InvalidEmailRoute")<{
   readonly message: string;
 }> {}
 
-/** An entry of `email: [ … ]`: a route, or a resolver, which has to see the message. */
+/** An entry of `email: [ … ]`: a route, or a resolver, which needs the message to decide. */
 export type EmailEntry = EmailRoute | EmailResolver;
 
 /**
- * `emailRoute("support+*@example.com", { agent: Ticket })`. One `*` stands for any text without
- * `@`, in the part before the `@`; a domain of `*` for every domain. Upper and lower case are the
- * same. Throws `InvalidEmailRoute`.
+ * `emailRoute("support+*@example.com", { agent: Ticket })`. One `*` in the part before the `@`
+ * matches any text without `@`; a domain of `*` matches every domain. Case is ignored. Throws
+ * `InvalidEmailRoute`.
  */
 export function emailRoute(address: string, settings: EmailRouteSettings): EmailRoute {
   const wrong = (why: string) =>
@@ -79,7 +79,7 @@ export function emailRoute(address: string, settings: EmailRouteSettings): Email
 
 const literal = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
-/** The first entry that knows the message decides. */
+/** Returns a resolver whose first entry with an agent for the message decides. */
 export const resolverOf =
   (entries: ReadonlyArray<EmailEntry>): EmailResolver =>
   async (email, env) => {
@@ -95,6 +95,8 @@ export const resolverOf =
     return null;
   };
 
-/** Whether any route may accept this address. A resolver needs the message to answer. */
+/**
+ * Whether an entry may accept this address. A resolver may, since it needs the message to decide.
+ */
 export const mayKnow = (entries: ReadonlyArray<EmailEntry>, recipient: string): boolean =>
   entries.some((entry) => typeof entry === "function" || entry.matches(recipient));

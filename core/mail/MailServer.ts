@@ -1,10 +1,10 @@
 /**
- * The port of a server that takes mail. `services/smtp/SmtpListener` implements it; `services/mail`
- * decides what becomes of each message.
+ * The port of a server that receives mail. `services/smtp/SmtpListener` implements it;
+ * `services/mail` decides what happens to each message.
  *
- * 1. The sender receives `Accepted` only as the answer to the whole message. The handler returns it
- *    only for a stored message, because from then on nobody else has it.
- * 2. A message past the size limit, or past the bytes that all connections may hold, is refused
+ * 1. `Accepted` is sent only in answer to a whole message. The handler returns it only once the
+ *    message is stored, because the sender then discards its copy.
+ * 2. A message that exceeds the size limit, or the bytes that all connections may hold, is refused
  *    before it reaches the handler.
  */
 import * as Context from "effect/Context";
@@ -21,7 +21,7 @@ export interface IncomingMessage {
   readonly peer: string;
 }
 
-/** `code` is the enhanced status (RFC 3463), like `5.1.1`. */
+/** `code` is the enhanced status (RFC 3463), such as `5.1.1`. */
 export type MailAnswer =
   /** 250 */
   | { readonly _tag: "Accepted" }
@@ -31,9 +31,9 @@ export type MailAnswer =
   | { readonly _tag: "Later"; readonly code: string; readonly message: string };
 
 export interface MailHandlers {
-  /** Before a message is taken from this peer. */
+  /** Called before a message is accepted from this peer. */
   readonly peer: (address: string) => MailAnswer;
-  /** Before the message is sent: an address that nobody has is refused here. */
+  /** Called before the message is sent; refuses an unknown address. */
   readonly recipient: (address: string) => MailAnswer;
   /** Never rejects. */
   readonly message: (message: IncomingMessage) => Promise<MailAnswer>;
@@ -43,25 +43,25 @@ export interface MailServerOptions {
   readonly hostname: string;
   /** 0: any free port. */
   readonly port: number;
-  /** How the server calls itself; default: the machine's name. */
+  /** The name in the server's greeting; default: the machine's name. */
   readonly name?: string;
   readonly messageBytesMax: number;
-  /** The most bytes of all messages that are being received at once. */
+  /** The most bytes that all messages being received may have together. */
   readonly bytesInFlightMax: number;
   readonly recipientsMax: number;
   readonly connectionsMax: number;
   readonly connectionsPerPeerMax: number;
   readonly idleTimeoutMs: number;
-  /** PEM. With it STARTTLS is offered. */
+  /** PEM. Enables STARTTLS. */
   readonly tls?: { readonly cert: string; readonly key: string };
-  /** Only senders that log in may send. The login is requested over TLS only. */
+  /** Requires senders to log in. The login is offered over TLS only. */
   readonly auth?: { readonly user: string; readonly password: string };
 }
 
 export interface MailServerShape {
   /**
-   * Listens until the scope closes: then messages that are being taken are answered, for some
-   * seconds.
+   * Listens until the scope closes. Messages that are being received by then are still answered,
+   * for some seconds.
    */
   readonly listen: (
     options: MailServerOptions,

@@ -1,11 +1,11 @@
 /**
- * The outgoing mail port: hands a message to a relay, and says what the relay said.
- * `services/smtp/SmtpRelay` implements it on SMTP; tests keep what was sent. Fed by an agent's
- * `MailLane`, by `env.EMAIL`, and by mail that a module answers or forwards while SMTP waits.
+ * The outgoing mail port: hands a message to a relay and returns the relay's answer.
+ * `services/smtp/SmtpRelay` implements it on SMTP; tests record what was sent. Used by an agent's
+ * `MailLane`, by `env.EMAIL`, and for mail that a module answers or forwards while SMTP waits.
  *
- * 1. One message sent twice is the same bytes: its Message-ID and Date are its own, not the
- *    attempt's.
- * 2. Whoever calls has checked the parts (`composeMail`): nothing in them breaks a header line.
+ * 1. A message that is sent twice has the same bytes both times: its Message-ID and Date belong to
+ *    the message, not to the attempt.
+ * 2. The caller has checked the parts (`composeMail`): nothing in them breaks a header line.
  */
 import * as Context from "effect/Context";
 
@@ -20,7 +20,7 @@ export interface MailPart {
   readonly content: string;
 }
 
-/** JSON: it waits in the agent's database until it is sent. */
+/** JSON, because it waits in the agent's database until it is sent. */
 export interface OutgoingMail {
   /** Message-ID, in angle brackets. */
   readonly id: string;
@@ -31,30 +31,32 @@ export interface OutgoingMail {
   readonly bcc?: ReadonlyArray<MailAddress>;
   readonly replyTo?: MailAddress;
   readonly subject: string;
-  /** Alternatives of one content, the plainest first. */
+  /** Alternatives of the same content, the plainest first. */
   readonly parts: ReadonlyArray<MailPart>;
   readonly headers: Readonly<Record<string, string>>;
   readonly inReplyTo?: string;
   readonly references?: ReadonlyArray<string>;
   /**
-   * Sender and recipients for the relay; default: those of the headers. An empty sender: nobody is
-   * told of failure.
+   * Sender and recipients for the relay; default: those of the headers. With an empty sender,
+   * nobody is notified of a failure.
    */
   readonly envelope?: { readonly from: string; readonly to: ReadonlyArray<string> };
-  /** A whole message in base64, sent as it is; then only `envelope` counts beside it. */
+  /**
+   * A whole message in base64, sent as it is. Of the other fields, only `envelope` is then used.
+   */
   readonly raw?: string;
 }
 
 export type MailResult =
-  /** The relay has it. `refused`: recipients that it did not take, while it took others. */
+  /** The relay accepted it. `refused`: recipients that it refused while it accepted others. */
   | { readonly _tag: "Sent"; readonly refused: ReadonlyArray<string> }
-  /** A repetition would be refused as well. */
+  /** Another attempt would be refused as well. */
   | { readonly _tag: "Refused"; readonly message: string }
-  /** The relay was not reached, broke off, or asked to try later. */
+  /** The relay was unreachable, broke off the connection, or asked to try later. */
   | { readonly _tag: "Failed"; readonly message: string };
 
 export interface MailTransportShape {
-  /** False: no relay is set, and nothing can be sent. */
+  /** False if no relay is configured; nothing can then be sent. */
   readonly configured: boolean;
   readonly send: (mail: OutgoingMail) => Promise<MailResult>;
 }

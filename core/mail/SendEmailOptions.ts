@@ -1,11 +1,11 @@
-/** What `Agent.sendEmail` takes. */
+/** The options of `Agent.sendEmail`. */
 import type { EmailContent, SendingOptions } from "./composeMail.ts";
 
 /** A sender of mail: `env.EMAIL`, or the app's own object. */
 export interface SendsEmail {
   /**
-   * Sends the message, an `EmailContent`, now. What it resolves to may have a `messageId`. `never`
-   * admits functions that take more forms, as the platform's `SendEmail` does.
+   * Sends the message, an `EmailContent`, now. Its result may have a `messageId`. The type `never`
+   * admits functions that accept more forms, such as the platform's `SendEmail`.
    */
   send(message: never): Promise<unknown>;
 }
@@ -13,8 +13,8 @@ export interface SendsEmail {
 /** Options of `sendEmail`: the message, and how it is sent. */
 export interface SendEmailOptions extends EmailContent, SendingOptions {
   /**
-   * `this.env.EMAIL`: the message waits in the agent and is retried. Any other: its `send` is
-   * called once.
+   * With `this.env.EMAIL`, the message waits in the agent and is retried. The `send` of any other
+   * object is called once.
    */
   readonly binding: SendsEmail | undefined;
   /**

@@ -1,7 +1,8 @@
 /**
- * The headers by which a reply reaches its agent (`protocol.md` §8): which agent wrote, when, and
- * an HMAC over both. Pure except for WebCrypto; the caller passes the time.
+ * The headers by which a reply reaches its agent (`protocol.md` §8): the agent that wrote, the
+ * time, and an HMAC over both. Pure except for WebCrypto; the caller passes the time.
  */
+import { fromBase64, toBase64 } from "../../schemas/base64.ts";
 import { decodeWords } from "./mailHead.ts";
 
 export const AGENT_NAME = "X-Agent-Name";
@@ -9,12 +10,12 @@ export const AGENT_ID = "X-Agent-ID";
 const SIGNATURE = "X-Agent-Sig";
 const TIMESTAMP = "X-Agent-Sig-Ts";
 
-/** 30 days: as long as people take to answer. */
+/** 30 days, so that people have time to answer. */
 export const SIGNATURE_AGE_SECONDS_DEFAULT = 30 * 24 * 60 * 60;
 /** A signature from further in the future is refused. */
 const SKEW_SECONDS_MAX = 5 * 60;
 
-/** Why the headers of a signed reply do not count. */
+/** Why the headers of a signed reply are not accepted. */
 export type InvalidSignature = "missing_headers" | "expired" | "invalid" | "malformed_timestamp";
 
 export type SignatureCheck =
@@ -22,8 +23,8 @@ export type SignatureCheck =
   | { readonly _tag: "Invalid"; readonly reason: InvalidSignature };
 
 /**
- * The four headers. Throws `TypeError` for an empty value, or a name with a colon, which the signed
- * text could not tell apart.
+ * Returns the four headers. Throws `TypeError` for an empty value, and for a name or id with a
+ * colon, which separates the parts of the signed text.
  */
 export async function signAgent(
   secret: string,
@@ -42,7 +43,7 @@ export async function signAgent(
   return {
     [AGENT_NAME]: agentName,
     [AGENT_ID]: agentId,
-    [SIGNATURE]: btoa(String.fromCharCode(...new Uint8Array(mac))),
+    [SIGNATURE]: toBase64(new Uint8Array(mac)),
     [TIMESTAMP]: timestamp,
   };
 }
@@ -52,7 +53,7 @@ export async function checkAgentSignature(
   headers: Headers,
   { nowSeconds, maxAge }: { readonly nowSeconds: number; readonly maxAge: number },
 ): Promise<SignatureCheck> {
-  // A name outside ASCII comes back as encoded words.
+  // A name that is not ASCII is returned by mail programs as encoded words.
   const read = (name: string): string => decodeWords(headers.get(name) ?? "").trim();
   const [agentName, agentId] = [read(AGENT_NAME), read(AGENT_ID)];
   const [signature, timestamp] = [read(SIGNATURE), read(TIMESTAMP)];
@@ -63,17 +64,16 @@ export async function checkAgentSignature(
   const age = nowSeconds - Number(timestamp);
   if (age < -SKEW_SECONDS_MAX) return invalid("invalid");
   if (age > maxAge) return invalid("expired");
-  const mac = bytesOf(signature);
-  if (mac === undefined || agentName.includes(":")) return invalid("invalid");
+  if (agentName.includes(":")) return invalid("invalid");
   const key = await keyOf(secret, "verify");
   // Compares in constant time.
-  const right = await crypto.subtle.verify(
+  const valid = await crypto.subtle.verify(
     "HMAC",
     key,
-    mac,
+    fromBase64(signature) as Uint8Array<ArrayBuffer>,
     signedText(agentName, agentId, timestamp),
   );
-  return right ? { _tag: "Valid", agentName, agentId } : invalid("invalid");
+  return valid ? { _tag: "Valid", agentName, agentId } : invalid("invalid");
 }
 
 const encoder = new TextEncoder();
@@ -85,11 +85,3 @@ const keyOf = (secret: string, usage: "sign" | "verify") =>
   crypto.subtle.importKey("raw", encoder.encode(secret), { name: "HMAC", hash: "SHA-256" }, false, [
     usage,
   ]);
-
-function bytesOf(base64: string): Uint8Array<ArrayBuffer> | undefined {
-  try {
-    return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-  } catch {
-    return undefined;
-  }
-}

@@ -1,6 +1,6 @@
 /**
- * Mail that no person wrote: it must not be answered, or two machines write to each other for ever
- * (`protocol.md` §8, RFC 3834).
+ * Recognizes mail that no person wrote. It must not be answered, or two machines could write to
+ * each other forever (`protocol.md` §8, RFC 3834).
  */
 import type { AgentEmail } from "./AgentEmail.ts";
 
@@ -12,7 +12,7 @@ export interface HeaderEntry {
 
 const BULK = new Set(["bulk", "junk", "list"]);
 
-/** Is it an automatic reply, or mail to many? By its headers, whatever their case. */
+/** Whether a message's headers mark it as an automatic reply or as bulk mail. Case is ignored. */
 export function isAutoReplyEmail(headers: ReadonlyArray<HeaderEntry>): boolean {
   return headers.some(({ key, value }) => {
     const text = value.trim().toLowerCase();
@@ -30,7 +30,7 @@ export function isAutoReplyEmail(headers: ReadonlyArray<HeaderEntry>): boolean {
   });
 }
 
-/** Why an answer to this message would go to no person; undefined: it may be answered. */
+/** Why an answer to this message would reach no person; undefined if it may be answered. */
 export function whyNoReply(email: Pick<AgentEmail, "from" | "headers">): string | undefined {
   if (email.from === "") return "it is a bounce: it has no sender";
   const entries = [...email.headers].map(([key, value]) => ({ key, value }));

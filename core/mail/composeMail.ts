@@ -1,8 +1,8 @@
 /**
- * Makes a message that can be sent from the arguments of `sendEmail` and `env.EMAIL.send`. Pure.
+ * Composes a message from the arguments of `sendEmail` and `env.EMAIL.send`. Pure.
  *
- * A line break in an address, a name, a subject or a header would begin another header with text of
- * a stranger. It is refused, and nothing is removed silently.
+ * A line break in an address, a name, a subject or a header would let its text start another
+ * header. It is refused rather than silently removed.
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { splitAddress } from "./EmailResolver.ts";
@@ -13,7 +13,7 @@ import type { MailAddress, OutgoingMail } from "./MailTransport.ts";
 export type EmailAddress =
   string | { readonly address?: string; readonly email?: string; readonly name?: string };
 
-/** A message to be sent. It needs a text, or HTML, or both. */
+/** A message to send. It needs a text, or HTML, or both. */
 export interface EmailContent {
   readonly from: EmailAddress;
   readonly to: EmailAddress | ReadonlyArray<EmailAddress>;
@@ -23,12 +23,12 @@ export interface EmailContent {
   readonly replyTo?: EmailAddress | undefined;
   readonly cc?: EmailAddress | ReadonlyArray<EmailAddress> | undefined;
   readonly bcc?: EmailAddress | ReadonlyArray<EmailAddress> | undefined;
-  /** Message-ID of the message that this one answers. */
+  /** The Message-ID of the message that this one answers. */
   readonly inReplyTo?: string | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** A message without the headers that only sending adds. */
+/** A message without the headers that are added when it is sent. */
 export type MailDraft = Omit<OutgoingMail, "id" | "dateMs"> & { readonly id?: string };
 
 /** Further options of sending. */
@@ -36,13 +36,13 @@ export interface SendingOptions {
   readonly retry?: RetryOptions | undefined;
 }
 
-/** Headers that the message's own parts make. */
+/** Headers that are generated from the message's parts. */
 const OWN_HEADERS =
   /^(?:from|to|cc|bcc|date|sender|return-path|mime-version|content-(?:type|transfer-encoding|disposition|id))$/i;
-/** Enough for any letter; mass mail is not what agents are for. */
+/** Enough for any ordinary mail; agents do not send mass mail. */
 const RECIPIENTS_MAX = 100;
 
-/** Throws `TypeError` naming what can't be sent. */
+/** Throws a `TypeError` that names what can't be sent. */
 export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft {
   const { text, html, headers = {} } = content;
   const subject = oneLine(content.subject, "the subject", who);
@@ -54,7 +54,7 @@ export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft
     return value;
   };
   checkHeaders(headers, who);
-  // Custom headers come last: of those that have a field of their own they are that field.
+  // A custom header overrides the field of the same meaning.
   const id = take("message-id");
   const inReplyTo = take("in-reply-to") ?? content.inReplyTo;
   const references = take("references") ?? content.inReplyTo;
@@ -90,7 +90,7 @@ export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft
   };
 }
 
-/** Later ones win, whatever the case of their names. */
+/** Merges headers. Later ones win; the case of their names is ignored. */
 export function mergeHeaders(
   ...given: ReadonlyArray<Readonly<Record<string, string>> | undefined>
 ): Record<string, string> {
@@ -102,7 +102,7 @@ export function mergeHeaders(
   return Object.fromEntries(merged.values());
 }
 
-/** Throws `TypeError` for an invalid header, and for one that the caller may not set. */
+/** Throws `TypeError` for an invalid header, and for one that callers may not set. */
 function checkHeaders(headers: Readonly<Record<string, string>>, who: string): void {
   for (const [name, value] of Object.entries(headers)) {
     if (!HEADER_NAME.test(name))
@@ -115,7 +115,7 @@ function checkHeaders(headers: Readonly<Record<string, string>>, who: string): v
   }
 }
 
-/** The text itself. Throws `TypeError` when it would break a header line. */
+/** Returns the text. Throws `TypeError` if it would break a header line. */
 export function oneLine(text: string, what: string, who: string): string {
   if (typeof text !== "string") throw new TypeError(`${who}: ${what} is not a string`);
   // oxlint-disable-next-line no-control-regex
@@ -148,7 +148,7 @@ const readAddresses = (
   return list.map((each) => readAddress(each, what, who));
 };
 
-/** No quoted local parts, and nothing that could be read as a second address. */
+/** Excludes quoted local parts, and anything that could be read as a second address. */
 // oxlint-disable-next-line no-control-regex
 const ADDRESS = /^[^\s@<>,;:"\\()\x00-\x1f\x7f]+@[^\s@<>,;:"\\()\x00-\x1f\x7f]+$/;
 
@@ -159,11 +159,11 @@ function parseAddress(text: string): { readonly address: string; readonly name?:
   return { address, name: name ?? bare };
 }
 
-/** Ids of a `References` header; the first and the latest, where a thread is long. */
+/** The ids of a `References` header. Of a long thread, the first and the latest. */
 export function messageIds(text: string): ReadonlyArray<string> {
   const ids = text.match(/<[^<>\s]+>/g) ?? [];
   return ids.length <= REFERENCES_MAX ? ids : [ids[0]!, ...ids.slice(1 - REFERENCES_MAX)];
 }
 
-/** As many as clients need to keep a thread together. */
+/** Enough for mail clients to keep a thread together. */
 const REFERENCES_MAX = 20;

@@ -1,8 +1,9 @@
 /**
- * Messages that answer another: an agent's reply, a raw answer, a message sent on, and the one that
- * tells a sender of a rejection (`protocol.md` §8). Pure. Each is marked as automatic, so that
- * nobody's machine answers it.
+ * Messages that answer another: an agent's reply, a raw answer, a forwarded message, and the notice
+ * of a rejection (`protocol.md` §8). Pure. Replies and notices are marked as automatic, so that no
+ * machine answers them.
  */
+import { toBase64 } from "../../schemas/base64.ts";
 import { rawBytes, type AgentEmail, type RawEmail } from "./AgentEmail.ts";
 import {
   composeMail,
@@ -17,22 +18,25 @@ import { whyNoReply } from "./autoReply.ts";
 
 /** What `replyToEmail` sends. */
 export interface ReplyOptions extends SendingOptions {
-  /** The name beside the sender's address. */
+  /** The sender's display name. */
   readonly fromName: string;
-  /** Default: `Re: ` and the original's. */
+  /** Default: `Re: ` and the original's subject. */
   readonly subject?: string;
   /** The message's text. */
   readonly body: string;
   /** Default `text/plain`. */
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Signs the agent's headers. Null: not signed, also where the message came by a signed reply. */
+  /**
+   * Signs the agent's headers. Null leaves them unsigned, even if the message arrived as a signed
+   * reply.
+   */
   readonly secret?: string | null | undefined;
 }
 
 const AUTO_REPLIED = { "Auto-Submitted": "auto-replied" } as const;
 
-/** `agentHeaders` name the agent; the caller's own headers come last. Throws `TypeError`. */
+/** `agentHeaders` name the agent; the caller's own headers override them. Throws `TypeError`. */
 export function composeReply(
   email: AgentEmail,
   options: ReplyOptions,
@@ -46,7 +50,7 @@ export function composeReply(
     {
       from: { address: email.to, name: oneLine(fromName, "fromName", who) },
       to: email.from,
-      // As in the reference, a missing subject reads `null`.
+      // As in the reference, a missing subject becomes the text `null`.
       subject: options.subject ?? `Re: ${email.headers.get("subject")}`,
       text: body,
       inReplyTo: original ?? undefined,
@@ -63,7 +67,7 @@ export function composeReply(
   };
 }
 
-/** A raw answer; to whom is the envelope's business. Throws `TypeError`. */
+/** A raw answer; the envelope decides who receives it. Throws `TypeError`. */
 export async function composeRaw({ from, to, raw }: RawEmail, who: string): Promise<MailDraft> {
   const sender = readAddress(from, "from", who);
   const recipient = readAddress(to, "to", who);
@@ -71,8 +75,8 @@ export async function composeRaw({ from, to, raw }: RawEmail, who: string): Prom
 }
 
 /**
- * The message as it came, with added `X-` headers. Bounces of it come to the address that it came
- * to.
+ * The received message with added `X-` headers. Its bounces go to the address that the message was
+ * sent to.
  */
 export async function composeForward(
   email: AgentEmail,
@@ -95,8 +99,9 @@ export async function composeForward(
 }
 
 /**
- * Tells the sender that the message was rejected after it was taken. Undefined where nobody is to
- * be told: a bounce, a list, another machine. Its own envelope sender is empty: it never bounces.
+ * Notifies the sender that the message was rejected after it had been accepted. Returns undefined
+ * for a bounce, a list and automatic mail, which get no answer. Its own envelope sender is empty,
+ * so that it never bounces.
  */
 export function composeRejection(email: AgentEmail, reason: string): MailDraft | undefined {
   if (whyNoReply(email) !== undefined) return undefined;
@@ -117,8 +122,6 @@ export function composeRejection(email: AgentEmail, reason: string): MailDraft |
 }
 
 function whole(from: string, to: string, raw: Uint8Array): MailDraft {
-  let binary = "";
-  for (const byte of raw) binary += String.fromCharCode(byte);
   return {
     from: { address: from },
     to: [{ address: to }],
@@ -126,6 +129,6 @@ function whole(from: string, to: string, raw: Uint8Array): MailDraft {
     parts: [],
     headers: {},
     envelope: { from, to: [to] },
-    raw: btoa(binary),
+    raw: toBase64(raw),
   };
 }

@@ -1,20 +1,21 @@
 /**
- * The head of a raw message: where it ends, its headers, and encoded words (RFC 5322, RFC 2047).
- * Pure and forgiving: what comes by SMTP may be anything, and a line that is no header is passed
- * over.
+ * Parses the head of a raw message: its end, its headers, and encoded words (RFC 5322, RFC 2047).
+ * Pure and lenient: SMTP may deliver anything, and a line that is not a header is skipped.
  */
 
 const CR = 0x0d;
 const LF = 0x0a;
 /**
- * Bytes of a head that are parsed. Real heads are a few KiB, and a message with an endless head is
- * still stored.
+ * The most bytes of a head that are parsed. Real heads have a few KiB; a message with a longer one
+ * is still stored.
  */
 const HEAD_BYTES_MAX = 256 * 1024;
-/** Lines that become headers. More is not a letter but an attack on code that loops over them. */
+/**
+ * The most lines that become headers. More of them are an attack on code that loops over headers.
+ */
 const HEADERS_MAX = 2_000;
 
-/** Where the body begins: behind the first empty line; the end where there is none. */
+/** The offset of the body, after the first empty line; the message's length if there is none. */
 export function bodyOffset(raw: Uint8Array): number {
   for (let at = 0; at < raw.length; at++) {
     if (raw[at] !== LF) continue;
@@ -25,8 +26,8 @@ export function bodyOffset(raw: Uint8Array): number {
 }
 
 /**
- * Every header, unfolded; several of one name are joined as `Headers` does. Bytes past ASCII are
- * kept as Latin-1.
+ * Returns every header, unfolded. `Headers` joins those of the same name. Bytes past ASCII are kept
+ * as Latin-1.
  */
 export function readHeaders(raw: Uint8Array): Headers {
   const end = Math.min(bodyOffset(raw), HEAD_BYTES_MAX);
@@ -48,14 +49,17 @@ export function readHeaders(raw: Uint8Array): Headers {
   return headers;
 }
 
-/** A header's name: HTTP's token, which is a little less than mail's, and what `Headers` takes. */
+/**
+ * A header's name: HTTP's token, which allows a little less than mail does, and which `Headers`
+ * accepts.
+ */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // oxlint-disable-next-line no-control-regex
 const CONTROL = /[\0\r\n]/g;
 
 /**
- * One character a byte; `TextDecoder` takes "latin1" for Windows-1252, whose characters `Headers`
- * refuses.
+ * Maps each byte to one character. `TextDecoder` decodes "latin1" as Windows-1252, whose characters
+ * `Headers` refuses.
  */
 function latin1(bytes: Uint8Array): string {
   let text = "";
@@ -65,7 +69,7 @@ function latin1(bytes: Uint8Array): string {
 
 const WORD = /=\?([^?\s]+)\?([bqBQ])\?([^?]*)\?=/g;
 
-/** Encoded words as text; one of an unknown charset stays as it is. */
+/** Decodes encoded words; one of an unknown charset stays as it is. */
 export const decodeWords = (text: string): string =>
   text
     .replace(/(\?=)\s+(?==\?[^?\s]+\?[bqBQ]\?)/g, "$1")

@@ -1,6 +1,6 @@
 /**
- * `env.RepoAgent`: the binding of an agent class (`protocol.md` §1, `interface.md` §4). It names
- * agents, starts them and returns their stubs, which `makeStub` makes.
+ * `env.RepoAgent`: the binding of an agent class (`protocol.md` §1, `interface.md` §4). It
+ * identifies agents by name, starts them and returns their stubs, which `makeStub` creates.
  */
 import { agentId } from "../../schemas/Address.ts";
 import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
@@ -38,7 +38,7 @@ export class AgentNamespace<A = unknown> {
   }
 
   /**
-   * The source of its calls. Static, so that users' code, which holds the binding, does not see it.
+   * The source of its calls. Static, so that users' code, which has the binding, can't reach it.
    */
   static callsOf(namespace: AgentNamespace): CallClientSource {
     return namespace.#client;
@@ -46,7 +46,7 @@ export class AgentNamespace<A = unknown> {
 
   /**
    * The id of the agent with this name. Throws `InvalidAddress` for an empty name, one longer than
-   * 1,024 bytes of UTF-8, and one that begins with "/", which is the form of sub-agents' names.
+   * 1,024 bytes of UTF-8, and one that begins with "/", as sub-agents' names do.
    */
   idFromName(name: string): AgentInstanceId {
     return instanceId(this.#idOf(name));
@@ -63,7 +63,7 @@ export class AgentNamespace<A = unknown> {
   }
 
   /**
-   * For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with
+   * For `routeAgentEmail`: resolves once the message is in the agent's inbox. Rejects with
    * `MailNotStored` or `InvalidAddress`.
    */
   async takeMail(
@@ -96,7 +96,7 @@ export class AgentNamespace<A = unknown> {
   }
 }
 
-/** The shape of a binding in the platform's own types, `DurableObjectNamespace<A>`. */
+/** A binding as the platform's own types declare it: `DurableObjectNamespace<A>`. */
 export interface PlatformNamespace {
   /** The id of a name. */
   idFromName(name: string): unknown;
@@ -114,7 +114,9 @@ export async function getAgentByName<A = unknown>(
   name: string,
   options?: StubOptions,
 ): Promise<AgentStub<A>>;
-/** The same with the platform's types: the stub is that of the binding's own `get`. */
+/**
+ * The same with the platform's types: the stub has the type that the binding's own `get` returns.
+ */
 export async function getAgentByName<N extends PlatformNamespace>(
   namespace: N,
   name: string,

@@ -5,13 +5,13 @@
 import type { AgentMember } from "../../schemas/AgentMember.ts";
 import type { AgentInstanceId } from "./instanceId.ts";
 
-/** Methods of the base class that a stub may call: those that make sense from outside. */
+/** Methods of the base class that a stub has, because they are useful from outside. */
 export type PublicOfBase = "setState" | "broadcast" | "destroy" | "getApprovals" | "decideApproval";
 
 /**
  * A handle on one agent: `fetch`, and every public method of its class as an async function.
- * Arguments and results are JSON (`core/call/wireValue`); what a method throws arrives with name,
- * message and cause.
+ * Arguments and results are JSON (`core/call/wireValue`); errors keep their name, message and
+ * cause.
  */
 export type AgentStub<A = unknown> = {
   readonly name: string;

@@ -1,7 +1,7 @@
 /**
- * Makes stubs: objects that stand for an agent on any host. A stub's methods call the agent's
- * public methods by RPC, and its `fetch` sends a request (`stubFetch`). Used by the bindings of
- * agents, sub-agents and Durable Objects.
+ * Creates stubs, which represent an agent on any host. A stub's methods call the agent's public
+ * methods by RPC, and its `fetch` sends a request (`stubFetch`). Used by the bindings of agents,
+ * sub-agents and Durable Objects.
  */
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { checkCallKey } from "../call/durableCall.ts";
@@ -27,7 +27,7 @@ const RPC = { kind: "rpc" } as const;
 
 const ITSELF = <R>(_method: string, answer: Promise<R>): Promise<R> => answer;
 
-/** A stub for any address, a sub-agent's included. */
+/** A stub for any address, including a sub-agent's. */
 export function makeStub<A>(
   client: CallClientSource,
   id: AgentId,
@@ -42,7 +42,7 @@ export function makeStub<A>(
   ): Promise<Response> => {
     const taken = init === undefined ? LazyRequest.take(input) : undefined;
     const request = taken === undefined ? new Request(input, init) : (input as Request);
-    // The request may be a copy, without the mark.
+    // Read from `input`, because a copied request lacks the mark.
     const isReadonly = isReadonlyUpgrade(input);
     if (isUpgrade(request)) return upgrade(client, id, { request, given, isReadonly });
     const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
@@ -60,7 +60,7 @@ export function makeStub<A>(
   const call =
     (method: string) =>
     async (...args: unknown[]): Promise<unknown> => {
-      // An argument left out at the end stays left out: the method's default is used.
+      // Omitted trailing arguments stay omitted, so that the method's defaults apply.
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
       if (args.length === 1 && args[0] instanceof Request && callKey === undefined)
         return callWithRequest(method, args[0]);
@@ -90,11 +90,11 @@ export function makeStub<A>(
 }
 
 /**
- * The same stub, whose calls have this key: however often such a call is made, it is one call. Its
- * methods are durable (`@callable({ durable: true })`): the call is applied once, and a repetition
- * returns the first one's result. While hosts are lost, it is repeated. In a step, `step.key` is a
- * key for what the step asks of one agent. Throws `TypeError` for a value that is not a stub, and
- * for a key that is not text of 1 to 255 characters.
+ * Returns a stub of the same agent whose calls have this key. It calls durable methods
+ * (`@callable({ durable: true })`). Calls with the same key are applied once, and repetitions
+ * return the first one's result. A call is repeated when a host is lost. In a step, `step.key` is a
+ * suitable key for a call to one agent. Throws `TypeError` for a value that is not a stub, and for
+ * a key that is not text of 1 to 255 characters.
  */
 export function withKey<Stub extends object>(stub: Stub, key: string): Stub {
   const target = stubTarget(stub);

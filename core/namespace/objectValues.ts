@@ -1,17 +1,17 @@
 /**
- * Arguments and results of a Durable Object's methods: what the structured clone algorithm copies,
- * `Headers`, and `RpcTarget`s by reference, as one text. Instances of other classes, stubs and
- * functions are refused with the place where they stand: they would arrive as something else.
+ * Encodes arguments and results of a Durable Object's methods as one text: what the structured
+ * clone algorithm copies, `Headers`, and `RpcTarget`s by reference. Instances of other classes,
+ * stubs and functions are refused with their path, since they would arrive as something else.
  */
 import type { TargetReference } from "../../schemas/TargetCall.ts";
 import { decodeStructured, encodeStructured } from "../../schemas/StructuredText.ts";
 import { isRpcTarget, referenceOf, type RpcTarget } from "../rpcTarget/RpcTarget.ts";
 import { stubTarget } from "./stubTarget.ts";
 
-/** In the place of a reference's class: no class is named so. */
+/** Stands where a reference has its class; no class has this name. */
 const HEADERS = "Headers:";
 
-/** Throws a `DataCloneError`, or what `lend` throws; `what` names the value. */
+/** Throws a `DataCloneError`, or what `lend` throws. `what` names the value in errors. */
 export const encodeObjectValue = (
   value: unknown,
   what: string,
@@ -22,7 +22,7 @@ export const encodeObjectValue = (
     return isRpcTarget(object) ? lend(object) : referenceOf(object);
   });
 
-/** `borrow` makes the stub of a reference. */
+/** `borrow` creates the stub for a reference. */
 export const decodeObjectValue = (
   text: unknown,
   borrow: (reference: TargetReference) => object,

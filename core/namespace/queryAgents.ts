@@ -1,6 +1,6 @@
 /**
- * `query(env.RepoAgent, sql)`: one SELECT over all agents, from a module's `fetch` or an agent. A
- * host answers from a view of the journals (`core/query/askHosts`); no agent wakes.
+ * `query(env.RepoAgent, sql)` runs one SELECT over all agents, for a module's `fetch` or an agent.
+ * A host answers from a view of the journals (`core/query/askHosts`); no agent is activated.
  */
 import { assertWireValue } from "../call/wireValue.ts";
 import { askHosts, QUESTION_SECONDS_DEFAULT, QUESTION_SECONDS_MAX } from "../query/askHosts.ts";
@@ -11,24 +11,24 @@ export { QueryRefused } from "../query/askView.ts";
 
 /** Options of `query`. */
 export interface QueryOptions {
-  /** Bound to the statement's `?`, in order. */
+  /** Values for the statement's `?`, in order. */
   readonly values?: ReadonlyArray<string | number | boolean | null>;
-  /** Seconds that the statement may run, 60 at most. Default 10. */
+  /** Seconds that the statement may run, at most 60. Default 10. */
   readonly seconds?: number;
 }
 
 /**
- * Runs one SELECT of SQLite over all agents of the installation and resolves to its rows, objects
- * by column (blobs are base64). Each class is a table of its name, `agents` has all; the columns
- * are in the guide (Queries). No agent wakes.
+ * Runs one SELECT of SQLite over all agents of the installation and resolves to its rows, as
+ * objects keyed by column (blobs are base64). Each class is a table of that name, and `agents` has
+ * all of them; the guide (Queries) lists the columns. No agent is activated.
  *
- * Read your writes: what was stored before the call is in the answer. That is each turn whose
- * response, call or webhook answer (other than 202) was received before. In an agent, what the turn
- * has written is stored first.
+ * You can read your writes: the answer includes everything that was stored before the call, which
+ * is each turn whose response, result or webhook answer (other than 202) was received by then.
+ * Called in an agent, it first stores what the turn has written.
  *
- * Rejects with `QueryRefused` for SQL that is wrong or writes, a class that no agent has, more than
- * 10,000 rows, and a statement past `seconds`; with `TypeError` for a value that is not a binding
- * or can't be bound; and with `AgentUnreachable` when no host answers.
+ * Rejects with `QueryRefused` for SQL that is invalid or writes, a class without agents, more than
+ * 10,000 rows, and a statement that takes longer than `seconds`; with `TypeError` for a value that
+ * is not a binding or can't be bound; and with `AgentUnreachable` when no host answers.
  */
 export async function query<Row = Record<string, string | number | null>>(
   namespace: AgentNamespace,

@@ -1,13 +1,13 @@
 /**
- * Names that `await` and loggers look up on any object. On a stub they are never methods of the
- * object that it stands for; nor are symbols. Read by every kind of stub.
+ * Names that `await` and loggers look up on any object. On a stub, neither they nor symbols are
+ * remote methods. Used by every kind of stub.
  */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
-/** A stub's `toJSON`. Throws: JSON would make `{}` of it. `of`: whose stub. */
+/** A stub's `toJSON`, which throws, since its JSON would be `{}`. `of` says whose stub it is. */
 export const refuseJson = (of: string) => (): never => {
   throw new TypeError(
-    `a stub of ${of} can't be stored, or sent as JSON: pass the name, and take a stub where it is needed`,
+    `a stub of ${of} can't be stored, or sent as JSON: pass the name, and get a stub where it is needed`,
   );
 };
 

@@ -1,6 +1,6 @@
 /**
- * `routeAgentEmail`: a message to the agent that a resolver names (`protocol.md` §8), for a
- * module's `email(message, env)`. It resolves when the message is stored in that agent's inbox;
+ * `routeAgentEmail` delivers a message to the agent that a resolver names (`protocol.md` §8), for a
+ * module's `email(message, env)`. It resolves once the message is stored in that agent's inbox;
  * `onEmail` runs later.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
@@ -8,7 +8,7 @@ import { AgentNamespace } from "./AgentNamespace.ts";
 import { rawBytes, ReceivedEmail, type AgentEmail, type RawEmail } from "../mail/AgentEmail.ts";
 import type { EmailResolver } from "../mail/EmailResolver.ts";
 
-/** The resolver named an agent that `env` does not have (`protocol.md` §8 fixes the text). */
+/** The resolver named an agent that `env` does not have. The text is that of `protocol.md` §8. */
 export class UnknownAgentNamespace extends Error {
   override readonly name = "UnknownAgentNamespace";
   readonly agentName: string;
@@ -23,30 +23,30 @@ export class UnknownAgentNamespace extends Error {
 
 /** Options of `routeAgentEmail`. */
 export interface EmailRouteOptions<Env = unknown> {
-  /** Chooses the agent of a message; null: none. */
+  /** Chooses a message's agent, or null for none. */
   readonly resolver: EmailResolver<Env>;
   /** Called for a message that no agent accepts. Default: SMTP refuses it (550 5.1.1). */
   readonly onNoRoute?: (email: AgentEmail) => void | Promise<void>;
-  /** As `StubOptions`: accepted, and mean nothing here. */
+  /** This and the following as in `StubOptions`: accepted and ignored. */
   readonly props?: unknown;
   readonly locationHint?: string;
   readonly jurisdiction?: string;
   readonly routingRetry?: unknown;
 }
 
-/** A message that the app has built: its envelope, its bytes, and what may be done with it. */
+/** A message that the app has built: its envelope, its bytes, and its actions. */
 export interface BuiltEmail extends RawEmail {
   /** As `AgentEmail.setReject`. */
   setReject?(reason: string): void;
-  /** As `AgentEmail.forward`; what it resolves to is ignored. */
+  /** As `AgentEmail.forward`; its result is ignored. */
   forward?(recipient: string, headers?: Headers): Promise<unknown>;
-  /** Receives a `RawEmail`. `never` admits functions that take other forms, too. */
+  /** Receives a `RawEmail`. The type `never` also admits functions that accept other forms. */
   reply?(message: never): Promise<unknown>;
 }
 
 /**
- * Rejects with what the resolver throws, `UnknownAgentNamespace`, `InvalidAddress`
- * for a name that none can have, and `MailNotStored`.
+ * Rejects with the resolver's error, `UnknownAgentNamespace`, `InvalidAddress` for an invalid name,
+ * and `MailNotStored`.
  */
 export async function routeAgentEmail<Env = unknown>(
   given: AgentEmail | BuiltEmail,
@@ -67,7 +67,7 @@ export async function routeAgentEmail<Env = unknown>(
     raw: await email.getRaw(),
     secureRouted: target._secureRouted ?? email._secureRouted ?? false,
   };
-  // The signature must be the target's own; this one vouches for another agent.
+  // Only a signature that the resolver checked counts: the email's own may be another agent's.
   await namespace.takeMail(target.agentId, mail, { isSigned: target._secureRouted === true });
 }
 

@@ -1,7 +1,7 @@
 /**
  * `routeAgentRequest`: routes `/{prefix}/{agent}/{name}[/…]` to the agent that it names
  * (`protocol.md` §1), for a module's `fetch`. The response to a WebSocket upgrade has the socket,
- * which the gateway gives to the client when the module returns it.
+ * which the gateway connects to the client when the module returns the response.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
@@ -12,7 +12,7 @@ export interface RouteOptions {
   /** First segments of the path, without a leading slash. Default `agents`. */
   readonly prefix?: string;
   /**
-   * True: CORS headers for every origin are added, and OPTIONS is answered. Headers: those are used
+   * `true` adds CORS headers for every origin, and answers OPTIONS. Other headers can be given
    * instead. Default: none.
    */
   readonly cors?: boolean | HeadersInit;
@@ -30,10 +30,7 @@ export interface RouteOptions {
   readonly onBeforeRequest?: RouteHook;
 }
 
-/**
- * Returns a Response to answer in the agent's place, a Request to use instead, or nothing to
- * continue.
- */
+/** May return a Response to answer in the agent's place, or a Request to use instead. */
 export type RouteHook = (
   request: Request,
   route: { readonly className: string; readonly name: string },
@@ -41,14 +38,17 @@ export type RouteHook = (
 
 /** The third argument of a module's `fetch`. */
 export interface FetchContext {
-  /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
+  /** Delays the process's shutdown until `promise` settles; a rejection is logged. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
-  /** Accepted for modules written for other runtimes; there is no origin to pass through to. */
+  /**
+   * Accepted for modules written for other runtimes, and ignored: there is no origin to pass
+   * through to.
+   */
   readonly passThroughOnException: () => void;
   /**
-   * Routes as for a module without a `fetch`: refuses unsigned requests where the class has signed
+   * Routes as in a module without a `fetch`: refuses unsigned requests to a class with signed
    * webhooks, and pages of other origins where these are checked (`docs/guides/access.md`).
-   * Resolves to null when the path names no agent.
+   * Resolves to null if the path names no agent.
    */
   readonly routeAgentRequest: (request: Request) => Promise<Response | null>;
 }
@@ -62,15 +62,15 @@ const CORS: Readonly<Record<string, string>> = {
 
 export interface AgentRoute {
   readonly namespace: AgentNamespace;
-  /** The binding's name. */
+  /** The name of the binding. */
   readonly className: string;
-  /** As it stands in the URL: not decoded. */
+  /** As in the URL, not decoded. */
   readonly name: string;
 }
 
 /**
  * Resolves to the response of the agent that the URL names, to 400 for an unknown agent class, and
- * to null when the path has another prefix or too few segments. Rejects with `AgentUnreachable` and
+ * to null if the path has another prefix or too few segments. Rejects with `AgentUnreachable` and
  * `InvalidAddress`.
  */
 export async function routeAgentRequest(
@@ -95,12 +95,13 @@ export async function routeAgentRequest(
     options.props === undefined ? {} : { props: options.props },
   );
   const response = await stub.fetch(forwarded);
-  // A stub's response has no other user. A copy would be read through streams.
+  // Changed in place: nothing else uses a stub's response, and a copy's body would have to be
+  // streamed.
   if (cors !== undefined) setHeaders(response.headers, cors);
   return response;
 }
 
-/** The route of a path; undefined when it has too few segments or another prefix. */
+/** The route of a path; undefined if it has too few segments or another prefix. */
 export function matchAgentPath(
   pathname: string,
   env: unknown,

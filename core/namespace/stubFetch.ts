@@ -1,7 +1,7 @@
 /**
- * A stub's HTTP: sends a request or an upgrade to an agent, follows it to the sub-agent that its
- * URL names, and turns the reply into a `Response`. A body that the agent still produces is pulled
- * as it is read. `makeStub` feeds it.
+ * A stub's HTTP. Sends a request or an upgrade to an agent, follows it to the sub-agent that its
+ * URL names, and turns the reply into a `Response`. A body that the agent is still producing is
+ * pulled as it is read. `makeStub` calls it.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
@@ -21,7 +21,7 @@ import { refusedUpgrade } from "../socket/upgradeRequest.ts";
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** The most sub-agents that a request can pass; an address can't name as many. */
+/** The most sub-agents that a request can pass through. No address names as many. */
 const FORWARDS_MAX = 64;
 
 export const bodyOf = async (request: Request): Promise<Uint8Array | undefined> =>
@@ -30,13 +30,13 @@ export const bodyOf = async (request: Request): Promise<Uint8Array | undefined> 
 interface Fetched {
   readonly request: Request;
   readonly body: Uint8Array | undefined;
-  /** `to`: the method that takes the request, which is then not repeated. */
+  /** `to` is the method that receives the request, which is then not repeated. */
   readonly given: { readonly props?: unknown; readonly to?: string };
 }
 
 /**
- * Sends a request, and passes it on to the sub-agent that its URL names. `from` is the agent that
- * answered. Props are for the first.
+ * Sends a request, and follows it to the sub-agent that its URL names. `from` is the agent that
+ * answered. Only the first agent receives the props.
  */
 export async function fetchFrom(
   client: CallClientSource,
@@ -49,7 +49,7 @@ export async function fetchFrom(
   let sent = body;
   let props = given;
   const abort = LazyRequest.abortOf(request);
-  // Shared over all forwards, so that one request crashes a bounded number of hosts.
+  // Shared by all forwards, so that one request can crash only a bounded number of hosts.
   const tries = new CallTries();
   for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
     const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
@@ -75,8 +75,8 @@ export async function fetchFrom(
 }
 
 /**
- * As `fetchFrom`, for an upgrade: the agent accepts the socket, which is `webSocket` of the
- * response, or answers something else.
+ * As `fetchFrom`, for an upgrade. The response has the accepted socket as `webSocket`, or is what
+ * the agent answered instead.
  */
 export async function upgrade(
   client: CallClientSource,
@@ -131,13 +131,13 @@ export async function upgrade(
   return toResponse(connected.reply, connected.body, (stream) => pulled(client(), id, stream));
 }
 
-/** Statuses whose response has no body by definition; `Response` refuses one. */
+/** Statuses with which `Response` refuses a body. */
 const BODILESS = new Set([101, 204, 205, 304]);
 
 export function toResponse(
   reply: CallReply,
   body: Uint8Array,
-  goOn: (stream: string) => UnderlyingDefaultSource<Uint8Array>,
+  rest: (stream: string) => UnderlyingDefaultSource<Uint8Array>,
 ): Response {
   if (reply.kind === "error") return new Response("Internal Server Error", { status: 500 });
   if (reply.kind !== "response") throw new Error(`unexpected ${reply.kind} reply`);
@@ -147,14 +147,14 @@ export function toResponse(
     const content = BODILESS.has(status) ? null : (body as Uint8Array<ArrayBuffer>);
     return LazyResponse.of(body, status, reply.headers) ?? new Response(content, init);
   }
-  const source = goOn(stream);
+  const source = rest(stream);
   const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
     if (body.length > 0) controller.enqueue(body);
   };
   return new Response(new ReadableStream({ ...source, start }, { highWaterMark: 0 }), init);
 }
 
-/** The rest of a body that the agent still produces; pulled as it is read. */
+/** The rest of a body that the agent is still producing, pulled as it is read. */
 export function pulled(
   client: Pick<CallClient, "call">,
   id: AgentId,

@@ -1,6 +1,6 @@
 /**
- * The target of a stub: what `makeStub` makes it of, and what code that receives a stub from a user
- * reads back.
+ * The target of a stub: what `makeStub` creates it from, and what code that receives a stub from a
+ * user reads back.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
@@ -10,14 +10,14 @@ import type { PendingSocket, SocketHolder } from "../socket/PendingSocket.ts";
 import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import type { RpcTarget } from "../rpcTarget/RpcTarget.ts";
 
-/** How long a stub's call may take, moves of the agent included. */
+/** How long a stub's call may take, including the time in which the agent moves. */
 export const STUB_DEADLINE_MS = 60_000;
 
 /** The turn whose code makes a call. */
 export interface CallingTurn {
-  /** Of its agent, until its holder drops it. Throws `RangeError` for one too many. */
+  /** Lends a target of its agent until the holder drops it. Throws `RangeError` past the limit. */
   lend(target: RpcTarget): TargetReference;
-  /** Runs `f` when the turn ends; never, if it has ended already. */
+  /** Runs `f` when the turn ends, or never if it has already ended. */
   atEnd(f: () => void): void;
 }
 
@@ -26,48 +26,51 @@ export interface UpgradeCall {
   readonly url: string;
   readonly headers: HeaderPairs;
   readonly props?: unknown;
-  /** The connection is readonly unless its agent decides otherwise. */
+  /** Makes the connection readonly unless its agent decides otherwise. */
   readonly readonly?: true;
-  /** Fires when nobody waits for the answer any more. */
+  /** Fires when nobody waits for the answer anymore. */
   readonly abort?: Abortable;
 }
 
 /** The socket that the agent accepted, or what it answered instead. */
 export type Connected = { readonly socket: PendingSocket } | CallResult;
 
-/** Sockets of code of this process. */
+/** Connects sockets for code of this process. */
 export interface StubSockets {
   /** Rejects with `AgentUnreachable`, and with the reason of `abort`. */
   readonly connect: (id: AgentId, upgrade: UpgradeCall) => Promise<Connected>;
-  /** The running code. */
+  /** The code that runs now. */
   readonly holder: () => SocketHolder;
 }
 
-/** Makes a stub's calls. */
+/** How a stub makes its calls. */
 export interface StubCalls extends Pick<CallClient, "call"> {
-  /** Undefined outside of agents' code; absent: there is none. */
+  /** Returns undefined outside of agents' code. Absent in a process without agents. */
   readonly callingTurn?: () => CallingTurn | undefined;
   /**
-   * Lends a target of code outside of agents, until its holder drops it. Throws `RangeError` for
-   * one too many. Absent: there is nobody who could be called back.
+   * Lends a target of code outside of agents until the holder drops it. Throws `RangeError` past
+   * the limit. Absent in a process that can't be called back.
    */
   readonly lend?: (target: RpcTarget) => TargetReference;
   /** Absent in a process that has no sockets. */
   readonly sockets?: StubSockets;
 }
 
-/** The gateway's or the host's. Resolved late: a binding exists before its process runs. */
+/**
+ * Returns the calls of the gateway or host. A function, because bindings exist before their process
+ * runs.
+ */
 export type CallClientSource = () => StubCalls;
 
-/** How a stub is made. */
+/** Options of a stub. */
 export interface StubMaking {
   /** As `StubOptions.props`. */
   readonly props?: unknown;
   /** The key of its calls (`withKey`). */
   readonly key?: string;
-  /** What it resolves to is given to the caller. Default: the answer itself. */
+  /** Its result is what the caller receives. Default: the answer itself. */
   readonly through?: <R>(method: string, answer: Promise<R>) => Promise<R>;
-  /** What its holder sees as its id, where it is a Durable Object's. */
+  /** The id that a Durable Object's stub shows. */
   readonly objectId?: { readonly name?: string | undefined };
 }
 

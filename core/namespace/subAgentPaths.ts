@@ -1,6 +1,6 @@
 /**
  * Sub-agents in URLs: `/agents/{agent}/{name}/sub/{class}/{name}[/sub/…][/…]` (`protocol.md` §1),
- * read and written. A root's name stands there as it is, a sub-agent's is URI-encoded. Pure.
+ * parsed and built. A root's name is not encoded, a sub-agent's is URI-encoded. Pure.
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
 import type { AgentPathStep } from "../../schemas/AgentPath.ts";
@@ -8,7 +8,7 @@ import type { AgentPathStep } from "../../schemas/AgentPath.ts";
 /** The segment between an agent and its sub-agent. */
 export const SUB_PREFIX = "sub";
 
-/** Whether the URL may name a sub-agent. A quick check, since most name none. */
+/** Whether the URL may name a sub-agent: a quick check, since most URLs name none. */
 export const namesSubAgent = (url: string): boolean => url.includes(`/${SUB_PREFIX}/`);
 
 /** The first sub-agent that a URL's path names. */
@@ -16,13 +16,13 @@ export interface SubAgentPathMatch {
   /** As the module exports it. */
   readonly childClass: string;
   readonly childName: string;
-  /** What the child sees; begins with `/`, and may name a sub-agent of its own. */
+  /** The path that the child sees. It begins with `/`, and may name a sub-agent of the child. */
   readonly remainingPath: string;
 }
 
 /**
- * The first `/sub/{class}/{name}` of a URL's path; null where there is none. Null also for a class
- * that is not among `knownClasses` (default: any class), and for a name that can't be decoded.
+ * The first `/sub/{class}/{name}` of a URL's path whose class is among `knownClasses` (default: any
+ * class) and whose name can be decoded; null if there is none.
  */
 export function parseSubAgentPath(
   url: string,
@@ -58,15 +58,15 @@ function decoded(segment: string): string | undefined {
 
 /** Options of `buildAgentPath`. */
 export interface BuildAgentPathOptions {
-  /** As `routeAgentRequest` has it. Default `agents`. */
+  /** As in `routeAgentRequest`. Default `agents`. */
   readonly prefix?: string;
-  /** What follows the agent: a path. */
+  /** The path after the agent. */
   readonly leafPath?: string;
-  /** The binding of the root's class, where that is not the class's name. */
+  /** The binding of the root's class, if it is not named after the class. */
   readonly rootBinding?: string;
 }
 
-/** The path of an agent's URL, from its own `selfPath`. Throws for one that no URL can have. */
+/** The path of an agent's URL, from its `selfPath`. Throws if no URL can have that path. */
 export function buildAgentPath(
   path: ReadonlyArray<AgentPathStep>,
   { prefix = "agents", leafPath = "", rootBinding }: BuildAgentPathOptions = {},
@@ -82,7 +82,9 @@ export function buildAgentPath(
   return whole + leafOf(leafPath);
 }
 
-/** The same with an origin before it: http, https, ws or wss, nothing after the port. */
+/**
+ * `buildAgentPath` with an origin before it: http, https, ws or wss, and nothing after the port.
+ */
 export function buildAgentUrl(
   origin: string | URL,
   path: ReadonlyArray<AgentPathStep>,
@@ -118,7 +120,7 @@ function classSegment(className: string): string {
   return segment;
 }
 
-/** Whether a URL can name this root agent: its name stands there as it is. */
+/** Whether a URL can name this root agent, whose name is not encoded. */
 export const isRoutableRoot = (name: string): boolean =>
   name !== SUB_PREFIX && name !== "" && !name.includes("/") && standsAsItIs(name);
 
@@ -135,7 +137,7 @@ function standsAsItIs(segment: string): boolean {
   return new URL(path, "http://any").pathname === path;
 }
 
-/** `.` and `..` are not escaped by anything, and a URL does without them. */
+/** Refuses `.` and `..`, which no encoding escapes and which URLs remove. */
 function checkedName(name: string): string {
   if (name !== "" && name !== "." && name !== "..") return name;
   throw new Error(`Cannot build an Agent path for the sub-agent name ${JSON.stringify(name)}.`);

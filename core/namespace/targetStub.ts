@@ -1,8 +1,8 @@
 /**
- * Calls whose arguments and results may refer to `RpcTarget`s: those of Durable Objects, and of the
- * targets themselves. A reference becomes a stub here, whose calls go to the agent that has the
- * target (`LentTargets`), on whichever host that is. Used by `makeStub` and by the runtime, which
- * decodes arguments.
+ * Calls whose arguments and results may refer to `RpcTarget`s: those to Durable Objects and to the
+ * targets themselves. A reference becomes a stub, whose calls go to the agent that has the target
+ * (`LentTargets`), on whichever host runs it. Used by `makeStub`, and by the runtime to decode
+ * arguments.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { Call, CallReply } from "../../schemas/Call.ts";
@@ -13,14 +13,14 @@ import { isRemoteMethod, refuseJson } from "./remoteNames.ts";
 import { STUB_DEADLINE_MS, type CallClientSource } from "./stubTarget.ts";
 import { REFERENCE } from "../rpcTarget/RpcTarget.ts";
 
-/** A holder that can't say that it needs a target no more leaves it to its time. */
+/** A target whose holder fails to drop it in this time expires by itself. */
 const DROP_DEADLINE_MS = 5_000;
 
 type StructuredCall = Call & { readonly kind: "rpc" | "target" };
 /** A call without its arguments. */
 type CallOf<C> = C extends StructuredCall ? Omit<C, "args"> & { readonly args?: never } : never;
 
-/** Settles as the call does. The targets in `args` are lent to the callee. */
+/** Makes the call and settles as it does. Lends the targets in `args` to the callee. */
 export async function callStructured(
   client: CallClientSource,
   id: AgentId,
@@ -42,20 +42,20 @@ export async function callStructured(
   return resultOf(client, reply);
 }
 
-/** What a call ended with. */
+/** The result of a call. Throws the error of a failed one. */
 export function resultOf(client: CallClientSource, reply: CallReply): unknown {
   if (reply.kind === "error") throw decodeError(reply);
   if (reply.kind !== "result") throw new Error(`unexpected ${reply.kind} reply`);
   return reply.structured === true ? decodedFor(client, reply.value) : reply.value;
 }
 
-/** A structured value. The targets in it are held by the running turn. */
+/** Decodes a structured value. The running turn holds the targets in it. */
 export const decodedFor = (client: CallClientSource, text: unknown): unknown =>
   decodeObjectValue(text, (reference) => borrow(client, reference));
 
 /**
- * The holder's end: once it has disposed of the stub, or its turn has ended, and what it has called
- * by then is answered, the agent of the target is told that nobody holds it.
+ * Creates the holder's stub. Once the holder has disposed of it or its turn has ended, and the
+ * calls made by then are answered, the target's agent is notified that it is no longer held.
  */
 function borrow(client: CallClientSource, reference: TargetReference): object {
   const [className, name, target] = reference;

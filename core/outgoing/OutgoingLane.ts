@@ -5,13 +5,13 @@
  *
  * Nothing is sent before the commit of the turn that asked for it (`QueueLane`, rule 1).
  */
+import { toHex } from "../../schemas/toHex.ts";
 import type { OutgoingShape } from "./Outgoing.ts";
 import {
   headersOf,
   makeWebhook,
   OutgoingWebhookFailed,
   OutgoingWebhookRefused,
-  toHex,
   type OutgoingWebhook,
   type SendWebhookOptions,
 } from "./OutgoingWebhook.ts";

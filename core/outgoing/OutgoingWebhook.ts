@@ -7,6 +7,8 @@
  * 2. `Idempotency-Key` is the same for every attempt, and for the same call of a turn that runs
  *    again.
  */
+import { toBase64 } from "../../schemas/base64.ts";
+import { toHex } from "../../schemas/toHex.ts";
 import * as Data from "effect/Data";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
@@ -136,7 +138,7 @@ function signatures(
     ...own,
     "webhook-id": id,
     "webhook-timestamp": timestamp,
-    "webhook-signature": `v1,${btoa(String.fromCharCode(...hmacSha256(standardKey(secret), content)))}`,
+    "webhook-signature": `v1,${toBase64(hmacSha256(standardKey(secret), content))}`,
   };
 }
 
@@ -162,6 +164,3 @@ function parseUrl(given: string | URL): URL {
     throw new TypeError(`sendWebhook: ${REDACTION.url(String(given))} is not an http or https URL`);
   return url!;
 }
-
-export const toHex = (bytes: Uint8Array): string =>
-  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

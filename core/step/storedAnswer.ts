@@ -2,6 +2,7 @@
  * Requests and answers of `this.fetch` as the journal keeps them: whole, without credentials
  * (`core/redaction`), bodies as text where they are UTF-8.
  */
+import { fromBase64 } from "../../schemas/base64.ts";
 import type { StepRequest } from "../../schemas/JournalEvent.ts";
 import { BodyBuffer } from "../http/BodyBuffer.ts";
 import { storedBody } from "../journal/causeOf.ts";
@@ -107,5 +108,5 @@ export async function readBody(
 
 function bytesOf({ body, bodyBase64 }: Pick<StoredAnswer, "body" | "bodyBase64">): BodyInit {
   if (bodyBase64 === undefined) return body ?? "";
-  return Uint8Array.from(atob(bodyBase64), (char) => char.charCodeAt(0));
+  return fromBase64(bodyBase64) as Uint8Array<ArrayBuffer>;
 }

@@ -2,6 +2,7 @@
  * `cf_agents_workflows`: the workflows that an agent has started, as far as it knows (`protocol.md`
  * §7). A table of the agent's own database, which users may read. Created with the first row.
  */
+import { fromBase64, toBase64 } from "../../schemas/base64.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
@@ -255,20 +256,21 @@ const whereOf = (where: ReadonlyArray<string>): string =>
   where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`;
 
 const cursorOf = ({ createdAt, workflowId }: WorkflowInfo): string =>
-  toBase64(JSON.stringify({ c: createdAt.getTime() / MS_PER_SECOND, i: workflowId }));
+  toBase64(
+    new TextEncoder().encode(
+      JSON.stringify({ c: createdAt.getTime() / MS_PER_SECOND, i: workflowId }),
+    ),
+  );
 
 function readCursor(cursor: string): { readonly c: number; readonly i: string } {
   try {
-    const { c, i } = JSON.parse(fromBase64(cursor)) as { readonly c: unknown; readonly i: unknown };
+    const { c, i } = JSON.parse(new TextDecoder().decode(fromBase64(cursor))) as {
+      readonly c: unknown;
+      readonly i: unknown;
+    };
     if (typeof c === "number" && typeof i === "string") return { c, i };
   } catch {
     // Reported below, whatever the error.
   }
   throw new Error("Invalid pagination cursor. The cursor may be malformed or corrupted.");
 }
-
-/** Of UTF-8: an id may hold any character. */
-const toBase64 = (text: string): string =>
-  btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(""));
-const fromBase64 = (text: string): string =>
-  new TextDecoder().decode(Uint8Array.from(atob(text), (char) => char.charCodeAt(0)));

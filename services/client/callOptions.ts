@@ -2,6 +2,7 @@
  * The small parts of a call: its id, and its options in the two shapes in which callers give them.
  * `AgentClient` uses both.
  */
+import { toHex } from "../../schemas/toHex.ts";
 import type { CallOptions, StreamOptions } from "./clientTypes.ts";
 
 /** The older shape is the stream's callbacks themselves; the newer one has them under `stream`. */
@@ -13,6 +14,5 @@ export function splitCallOptions(options: CallOptions | StreamOptions): CallOpti
 /** `crypto.randomUUID` exists in secure contexts only; a page on a plain-http host lacks it. */
 export function randomId(): string {
   if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return toHex(crypto.getRandomValues(new Uint8Array(16)));
 }

@@ -280,7 +280,7 @@ describe("a stub's method", () => {
     const error = await thrownBy(agent.echo(1, { room: [agent] }));
     expect(error).toBeInstanceOf(TypeError);
     expect(error.message).toBe(
-      "argument 2 of echo: .room[0]: a stub of CountAgent/refusing can't be stored, or sent as JSON: pass the name, and take a stub where it is needed",
+      "argument 2 of echo: .room[0]: a stub of CountAgent/refusing can't be stored, or sent as JSON: pass the name, and get a stub where it is needed",
     );
     expect(() => JSON.stringify({ agent })).toThrow("a stub of CountAgent/refusing");
   });
