@@ -6,12 +6,12 @@
  *     crc32 of each page (u32, little-endian) · core
  *
  * 1. The length is set to zero before the first write to the pages, and the meta is written last,
- *    at close. A meta therefore stands only behind pages that match it. The exceptions are a
- *    failing disk and a crash of the machine; the frame's checksum finds those, or a page's when it
- *    is read.
+ *    at close. A meta therefore only follows pages that match it. The exceptions are a failing disk
+ *    and a crash of the machine, which the checksum of the frame, or of a page when it is read,
+ *    detects.
  * 2. The file is a shortcut and never the truth. Nothing is fsynced, and a damaged file is removed
  *    and the journal replayed.
- * 3. It is one file, written in place: agents wake and hibernate often, and creating, renaming or
+ * 3. It is one file, written in place. Agents wake and hibernate often, and creating, renaming or
  *    removing a file costs more than writing it.
  *
  * Fed by `PageImage`.
@@ -25,14 +25,14 @@ import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
 import type { OpenFiles } from "./OpenFiles.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
 
-/** Ending of a cache file's name. */
+/** Suffix of a cache file's name. */
 export const CACHE_ENDING = ".image";
 
 /** Size of the field that holds the meta's length. */
 const LENGTH_BYTES = 4;
 /**
- * Read at once from the file's end. Holds the meta of a small database, as most are, and its
- * length.
+ * Bytes that the first read takes from the file's end: the meta of a small database, as most are,
+ * and its length.
  */
 const TAIL_BYTES = 4096;
 
@@ -49,17 +49,17 @@ export class CacheFile {
   private readonly files: OpenFiles;
   /** Whether the file may have a meta. It must have none while the pages change. */
   private metaLeft = true;
-  /** The meta that stands in the file and matches the pages, if there is one. */
+  /** The file's meta that matches the pages, if there is one. */
   private clean: { readonly seq: Sequence; readonly pages: number } | undefined;
 
-  /** `path` is without the ending. */
+  /** `path` has no suffix. */
   constructor(id: AgentId, path: string, files: OpenFiles) {
     this.id = id;
     this.path = path + CACHE_ENDING;
     this.files = files;
   }
 
-  /** The meta; undefined when there is none that can be trusted. Never throws. */
+  /** Returns the meta, or undefined if there is none that can be trusted. Never throws. */
   readMeta(): CacheMeta | undefined {
     try {
       const fd = this.files.use(this.path, { make: false });
@@ -75,12 +75,12 @@ export class CacheFile {
     }
   }
 
-  /** Fills `into` with the pages from `page` on. Throws when the file ends before. */
+  /** Fills `into` with the pages from `page` on. Throws if the file ends first. */
   read(page: number, into: Uint8Array): void {
     readAll(this.files.use(this.path), into, (page - 1) * PAGE_SIZE);
   }
 
-  /** Writes consecutive pages from `page` on. Throws the disk's error. */
+  /** Writes consecutive pages, starting at `page`. Throws the disk's error. */
   write(page: number, bytes: Uint8Array): void {
     const fd = this.files.use(this.path);
     this.dropMeta(fd);
@@ -125,8 +125,8 @@ export class CacheFile {
 }
 
 /**
- * The agent that a cache file names; undefined when it has no readable meta. Throws the disk's
- * error.
+ * Returns the agent that a cache file names, or undefined if it has no readable meta. Throws the
+ * disk's error.
  */
 export function idOfCache(path: string): AgentId | undefined {
   const fd = openSync(path, "r");
@@ -148,7 +148,7 @@ export function idOfCache(path: string): AgentId | undefined {
   }
 }
 
-/** The meta's frame, from the end of the file; undefined when there is none. */
+/** The meta's frame, from the end of the file, or undefined. */
 function readTail(fd: number): { readonly frame: Uint8Array; readonly pages: number } | undefined {
   const { size } = fstatSync(fd);
   if (size < LENGTH_BYTES) return undefined;
@@ -165,7 +165,7 @@ function readTail(fd: number): { readonly frame: Uint8Array; readonly pages: num
   return { frame, pages };
 }
 
-/** Fills `into`. Throws when the file ends before. */
+/** Fills `into`. Throws if the file ends first. */
 function readAll(fd: number, into: Uint8Array, position: number): void {
   let at = 0;
   while (at < into.length) {
@@ -181,7 +181,7 @@ function writeAll(fd: number, bytes: Uint8Array, position: number): void {
   while (at < bytes.length) at += writeSync(fd, bytes, at, bytes.length - at, position + at);
 }
 
-/** The bytes behind the pages: the frame and its length. */
+/** The bytes after the pages: the frame and its length. */
 function encodeMeta(id: AgentId, { seq, core, crcs }: CacheMeta): Uint8Array {
   const body = new Uint8Array(crcs.length * 4 + core.length);
   const view = new DataView(body.buffer);

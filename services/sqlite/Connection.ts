@@ -8,7 +8,7 @@
  * that grows page by page. Foreign keys are enforced, as in Durable Objects. Schemas are untrusted.
  *
  * Temporary tables and PRAGMA settings last until the agent hibernates. A connection that is closed
- * sooner, for room (`OpenConnections`), passes its settings on to the next one.
+ * earlier, to free memory (`OpenConnections`), passes its settings on to the next one.
  */
 import type {
   OpenTransaction,
@@ -39,7 +39,8 @@ const STATUS_MEMORY = [1, 2, 3];
 /** Pages in SQLite's cache, 256 KiB. A read past it costs a copy from the page file. */
 const CACHE_PAGES = 64;
 /**
- * Limits of the statements kept prepared: their number, and their heap, as a wide one takes 10 KB.
+ * Limits of the statements that are kept prepared: their number, and their heap, since a wide one
+ * takes 10 KB.
  */
 const STATEMENTS_MAX = 64;
 const STATEMENT_BYTES_MAX = 96 * 1024;
@@ -60,7 +61,7 @@ const SETTINGS = [
   `PRAGMA cache_size = ${CACHE_PAGES}`,
 ].join(";");
 
-/** Added to SQLite's message, which alone would have people check their disks. */
+/** Added to SQLite's message, which by itself would make people check their disks. */
 const FULL_HINT = ` (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`;
 
 /** State of a connection that is not stored in the database. */
@@ -131,7 +132,7 @@ export class Connection {
     for (let rest = sql; rest.length > 0;) {
       const { statement, tail, lasts } = this.prepare(rest);
       if (statement !== undefined) {
-        // A statement with a lasting effect is prepared each time, so that the effect is recorded
+        // A statement with a lasting effect is prepared on each use, so that the effect is recorded
         // each time.
         const whole = first && tail.length === 0 && !lasts;
         if (whole) this.keep(sql, statement);
@@ -158,7 +159,7 @@ export class Connection {
     return this.engine.asReader(this.db, timeMsMax, () => {
       const { statement, tail } = this.prepare(sql);
       try {
-        // What follows may be a comment.
+        // The rest may be just a comment.
         const second = tail === "" ? undefined : this.prepare(tail).statement;
         second?.finalize();
         if (statement === undefined || second !== undefined)
@@ -232,12 +233,12 @@ export class Connection {
     return bytes;
   }
 
-  /** True when nothing is lost if it closes now and the next one begins with `settings`. */
+  /** Whether nothing is lost if it closes now and the next one starts with `settings`. */
   get mayClose(): boolean {
     return this.depth === 0 && !this.hasTemporary;
   }
 
-  /** Undefined when they are those that every connection begins with. */
+  /** Undefined if they are the initial settings of every connection. */
   get settings(): ConnectionSettings | undefined {
     const lastInsertRowid = this.engine.exports.sqlite3_last_insert_rowid(this.db);
     if (this.pragmas === undefined && lastInsertRowid === 0n) return undefined;
@@ -305,7 +306,7 @@ export class Connection {
     readonly lasts: boolean;
   } {
     const { engine } = this;
-    // SQLite stops reading there, and what follows would never get its turn.
+    // SQLite stops reading there, so that later statements would never run.
     if (sql.includes("\0")) throw hasNul();
     try {
       const out = engine.put(8);
@@ -367,7 +368,7 @@ export class Connection {
     }
   }
 
-  /** Runs SQL of the runtime, past the authorizer. */
+  /** Runs SQL of the runtime, which the authorizer does not check. */
   private control(sql: string): void {
     const { engine } = this;
     engine.internal = true;

@@ -1,10 +1,11 @@
 /**
- * The SQLite engine: one WebAssembly instance per process, used by its raw exports. The package's
- * wrappers convert every argument, which costs more than most calls do.
+ * The SQLite engine: one WebAssembly instance per process, called through its raw exports, because
+ * the package's wrappers convert every argument, which costs more than most calls do.
  *
  * Owns the views of the heap, scratch memory for arguments, and SQLite's callbacks: the page VFS,
- * the authorizer, and the one that ends a statement past its time. Each is installed once for all
- * databases. Used by `Connection` and `Statement`; nothing else reads or writes the heap.
+ * the authorizer, and the progress handler that ends a statement at its time limit. Each is
+ * installed once for all databases. Used by `Connection` and `Statement`; nothing else reads or
+ * writes the heap.
  */
 import type { Sqlite3Static } from "@sqlite.org/sqlite-wasm";
 import { QueryTooLong } from "../../core/database/Databases.ts";
@@ -19,14 +20,14 @@ const SQLITE_DENY = 1;
 
 /** Scratch for statements and parameters; larger ones are allocated for the call. */
 const SCRATCH_BYTES = 64 * 1024;
-/** Steps of SQLite's virtual machine between looks at the clock: some 100 µs. */
+/** Steps of SQLite's virtual machine between checks of the clock: about 100 µs. */
 const STEPS_PER_LOOK = 10_000;
 /** UTF-8 takes at most this many bytes per UTF-16 unit. */
 const UTF8_BYTES_PER_UNIT = 3;
 
 export class Engine {
   readonly exports: EngineExports;
-  /** C string: the name of the page VFS. */
+  /** The name of the page VFS, as a C string. */
   readonly vfsName: number;
   /** Function pointer for `sqlite3_set_authorizer`. */
   readonly authorizer: number;
@@ -34,20 +35,21 @@ export class Engine {
   refused: string | undefined;
   /** The lasting effect of the statements prepared since this was cleared. */
   lasting: Lasting | undefined;
-  /** SQLite's heap grows to no more: a statement that needs more fails. Undefined: to 2 GiB. */
+  /** The largest size of SQLite's heap; a statement that needs more fails. Undefined: 2 GiB. */
   hardHeapBytesMax: number | undefined;
-  /** SQL of the runtime is being prepared: the authorizer allows everything. */
+  /** True while the runtime's own SQL is prepared, for which the authorizer allows everything. */
   internal = false;
   /**
-   * A statement runs: SQL that SQLite itself prepares now (VACUUM, FTS5) may do more than user SQL.
+   * True while a statement runs. SQL that SQLite itself then prepares (VACUUM, FTS5) may do more
+   * than user SQL.
    */
   stepping = false;
 
-  /** A statement that may only read is prepared, or runs. */
+  /** True while a statement that may only read is prepared or runs. */
   private onlyReads = false;
   /** Function pointer for `sqlite3_progress_handler`: ends the statement after `deadlineMs`. */
   private readonly progress: number;
-  /** When a statement that only reads has to end, by `performance.now()`. */
+  /** When a statement that only reads has to end, as a `performance.now()`. */
   private deadlineMs = Infinity;
   private readonly memory: WebAssembly.Memory;
   private heap: Buffer;
@@ -92,8 +94,8 @@ export class Engine {
   }
 
   /**
-   * Runs `act`, in which SQL of the connection `db` may only read. Its statement is ended after
-   * `timeMsMax`: throws `QueryTooLong`.
+   * Runs `act`, in which SQL of the connection `db` may only read. Throws `QueryTooLong` if its
+   * statement takes longer than `timeMsMax`.
    */
   asReader<A>(db: number, timeMsMax: number, act: () => A): A {
     this.onlyReads = true;
@@ -163,7 +165,7 @@ export class Engine {
     return at;
   }
 
-  /** Frees all memory that was put since the last call. */
+  /** Frees the memory of all `put` calls since the last release. */
   release(): void {
     this.scratchUsed = 0;
     while (this.allocated.length > 0) this.exports.sqlite3_free(this.allocated.pop()!);
@@ -194,7 +196,7 @@ export class Engine {
   }
 }
 
-/** One engine serves all layers of the process: its heap never shrinks, and loading is slow. */
+/** Shared by all layers of the process, because the heap never shrinks and loading is slow. */
 let loaded: Promise<Engine> | undefined;
 
 /** Loads the engine at the first call; later calls return the same one. */

@@ -23,7 +23,7 @@ export interface EngineExports {
     reset: number,
   ) => number;
   readonly sqlite3_set_authorizer: (db: number, f: number, arg: number) => number;
-  /** `f` 0: none. It is called each `operations` steps of SQLite's virtual machine. */
+  /** `f` is called every `operations` steps of SQLite's virtual machine; 0 removes it. */
   readonly sqlite3_progress_handler: (
     db: number,
     operations: number,

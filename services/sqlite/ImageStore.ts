@@ -1,10 +1,10 @@
 /**
  * The resources that the databases of one layer share: the engine, the page pool, the delta writer,
- * open files and connections, and which agents' cache files are in use. Makes an agent's page file
- * when its database first needs one, and keeps the initial pages of the runtime's own tables.
+ * open files and connections, and the list of cache files in use. Creates an agent's page file when
+ * its database first needs one, and keeps the initial pages of the runtime's own tables.
  *
- * When an agent that is open is opened again, the second database is in memory only: two databases
- * never share files. Made by `sqliteDatabases`; used by `SqliteDatabase`.
+ * Two databases never share files: if an open agent is opened again, the second database is in
+ * memory only. Created by `sqliteDatabases`; used by `SqliteDatabase`.
  */
 import {
   addressKey,
@@ -34,12 +34,14 @@ export class ImageStore {
   private readonly files = new OpenFiles();
   private readonly pool = new PagePool();
   private readonly writer = new PageDeltaWriter(PAGE_SIZE);
-  /** Names of agents whose files are in use, by class, which saves a key string per agent. */
+  /**
+   * Names of agents whose files are in use, grouped by class, which saves a key string per agent.
+   */
   private readonly inUse = new Map<string, Set<string>>();
 
   /** Pages by the statement that creates them in an empty database. */
   private readonly initialPages = new Map<string, Uint8Array>();
-  /** Agents whose file could be neither written nor removed: its content may be outdated. */
+  /** Agents whose file could be neither written nor removed, and may be outdated. */
   private readonly distrusted = new Set<string>();
 
   constructor(
@@ -57,7 +59,7 @@ export class ImageStore {
     return this.inUse.get(id.class)?.has(id.name) === true;
   }
 
-  /** Reserves the agent's file. False when the layer has no folder or the file is in use. */
+  /** Reserves the agent's file. Returns false if the layer has no folder or the file is in use. */
   take(id: AgentId): boolean {
     if (this.folder === undefined || this.isInUse(id)) return false;
     const names = this.inUse.get(id.class);
@@ -71,7 +73,7 @@ export class ImageStore {
     this.inUse.get(id.class)?.delete(id.name);
   }
 
-  /** Records whether an agent's file was written or removed as intended, or the disk refused. */
+  /** Records whether an agent's file was written or removed as intended. */
   filed(id: AgentId, { trusted }: { readonly trusted: boolean }): void {
     if (!trusted) this.distrusted.add(addressKey(id));
     else if (this.distrusted.size > 0) this.distrusted.delete(addressKey(id));
@@ -82,13 +84,15 @@ export class ImageStore {
     return this.distrusted.size === 0 || !this.distrusted.has(addressKey(id));
   }
 
-  /** The agent's cache file; undefined without a folder. */
+  /** The agent's cache file, or undefined without a folder. */
   cacheOf(id: AgentId): CacheFile | undefined {
     const { folder } = this;
     return folder === undefined ? undefined : new CacheFile(id, cachePath(folder, id), this.files);
   }
 
-  /** Makes a page file. `crcs` are those of the pages in a clean cache file, page 1 first. */
+  /**
+   * Creates a page file. `crcs` are the checksums of the pages in a clean cache file, page 1 first.
+   */
   pageFile(id: AgentId, cache: CacheFile | undefined, crcs?: Uint32Array): PageFile {
     const { pool, writer, residentBytesMax } = this;
     const image = new PageImage({
@@ -101,7 +105,10 @@ export class ImageStore {
     return new PageFile(image, pool, writer);
   }
 
-  /** The pages of an empty database after `ddl`. Kept, because SQLite takes 100 µs to make them. */
+  /**
+   * The pages of an empty database after `ddl`. They are cached, because SQLite takes 100 µs to
+   * create them.
+   */
   pagesOf(ddl: string): Uint8Array {
     let pages = this.initialPages.get(ddl);
     if (pages === undefined) {

@@ -1,9 +1,11 @@
 /**
- * The open SQLite connections of a layer. Closes some of them when SQLite's heap fills up.
+ * Tracks the open SQLite connections of a layer, and closes some of them when SQLite's heap fills
+ * up.
  *
  * All databases of a process share one heap of at most 2 GiB (WebAssembly, as the engine is built).
- * An open connection takes some 43 KB of it, so 45,000 agents in memory filled it. A database loses
- * nothing when its connection closes: the page file holds its pages, and its next query reconnects.
+ * An open connection takes about 43 KB of it, so that 45,000 agents in memory would fill it. A
+ * database loses nothing when its connection closes: the page file holds its pages, and its next
+ * query reconnects.
  *
  * Eviction is the CLOCK algorithm, which approximates least recently used: each database is tried
  * in turn, and skipped once if it was used since its last try. A query then costs a flag, not a
@@ -12,22 +14,20 @@
 import type { Engine } from "./Engine.ts";
 
 /**
- * Half of the heap. The rest is for the growth of open connections (at most 256 KiB of pages each)
- * and for large queries.
+ * Half of the heap. The other half is left for the growth of open connections (at most 256 KiB of
+ * pages each) and for large queries.
  */
 export const SQLITE_HEAP_BYTES_MAX = 1024 ** 3;
-/**
- * The heap is checked once in this many queries, because open connections grow by what they read.
- */
+/** The heap is checked once in this many queries, because open connections grow as they read. */
 const QUERIES_PER_CHECK = 256;
-/** Connections tried at a time, so that no query pays for all of them. */
+/** The most connections tried at a time, so that no query pays for all of them. */
 const TRIED_AT_ONCE = 64;
 
 /** A database with an open connection. */
 export interface OpenDatabase {
   /** Set by each query and cleared by `OpenConnections`. */
   usedSince: boolean;
-  /** Closes the connection if nothing is lost by it. Returns whether it closed. */
+  /** Closes the connection if nothing is lost. Returns whether it closed. */
   disconnectIfIdle(): boolean;
 }
 
@@ -63,7 +63,7 @@ export class OpenConnections {
   /** Closes connections while the heap is too full. Also called before a connection is opened. */
   makeRoom(): void {
     this.queries = 0;
-    // A set iterates in insertion order, and a database that was tried moves to the end.
+    // A set iterates in insertion order, and a database moves to the end when it is tried.
     let left = Math.min(this.open.size, TRIED_AT_ONCE);
     for (const database of this.open) {
       if (left-- === 0 || this.engine.memoryUsed <= this.heapBytesMax) return;

@@ -12,8 +12,8 @@ export class OpenFiles {
   private readonly open = new Map<string, number>();
 
   /**
-   * Returns a descriptor for reading and writing, valid until the next call. An absent file is
-   * created; with `make: false` undefined is returned for it. Throws the disk's error.
+   * Returns a descriptor for reading and writing, valid until the next call. Creates a missing
+   * file, or with `make: false` returns undefined for it. Throws the disk's error.
    */
   use(path: string, options?: { readonly make: true }): number;
   use(path: string, options: { readonly make: false }): number | undefined;
@@ -31,7 +31,7 @@ export class OpenFiles {
     return fd;
   }
 
-  /** Does nothing when the file is not open. */
+  /** Does nothing if the file is not open. */
   close(path: string): void {
     const fd = this.open.get(path);
     if (fd === undefined) return;

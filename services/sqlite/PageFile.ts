@@ -8,10 +8,10 @@
  *
  * 1. A layer is never changed by the layers above it. The content below the overlay is therefore
  *    the pre-image of each of its pages, and `freeze` compares written pages only, without copies.
- * 2. A freeze during a transaction takes what was written before the transaction, whose layer is
- *    separate. A delta never holds half a transaction.
+ * 2. A freeze during a transaction takes only what was written before it, because the transaction
+ *    has a separate layer. A delta never holds half a transaction.
  * 3. An error is kept in `failure` and reported to SQLite as an I/O error, because no exception may
- *    cross the engine's stack. The caller of SQLite throws it.
+ *    cross the engine's stack. The caller of SQLite then throws it.
  *
  * Fed by `pageVfs` (reads, writes) and `SqliteDatabase` (freeze, commit).
  */
@@ -29,11 +29,11 @@ export class PageFile {
   private frozen: PageLayer | undefined;
   /** Rule 3. */
   failure: unknown;
-  /** Number of writes so far. A change of it shows that a statement wrote. */
+  /** Number of writes so far. It changes when a statement writes. */
   writes = 0;
   /** A write that needs more uncommitted memory than this makes its statement fail. */
   uncommittedBytesMax = Infinity;
-  /** A write was refused for it. What SQLite writes from then on undoes the statement. */
+  /** True once a write was refused for that limit. SQLite's further writes undo the statement. */
   overflowed = false;
 
   constructor(image: PageImage, pool: PagePool, writer: PageDeltaWriter) {
@@ -47,7 +47,7 @@ export class PageFile {
     return (this.transaction ?? this.overlay ?? this.frozen ?? this.image).count;
   }
 
-  /** Nothing lies over the image. */
+  /** Whether there are no layers over the image. */
   get settled(): boolean {
     return !this.dirty && this.frozen === undefined;
   }
@@ -64,7 +64,10 @@ export class PageFile {
     );
   }
 
-  /** Copies bytes from `offset` on to `into`; zeros past the end. False when the end was passed. */
+  /**
+   * Copies bytes from `offset` on to `into`, and zeros past the end. Returns false if it reached
+   * past the end.
+   */
   read(into: Uint8Array, to: number, length: number, offset: number): boolean {
     let at = 0;
     while (at < length) {
@@ -78,7 +81,7 @@ export class PageFile {
     return offset + length <= this.count * PAGE_SIZE;
   }
 
-  /** False when the write was refused by `uncommittedBytesMax`. */
+  /** Returns false if `uncommittedBytesMax` refused the write. */
   write(from: Uint8Array, start: number, length: number, offset: number): boolean {
     if (this.uncommittedBytesMax < Infinity && !this.overflowed && this.isFullFor(offset)) {
       this.overflowed = true;
@@ -111,7 +114,7 @@ export class PageFile {
     const layer = this.transaction;
     this.transaction = undefined;
     if (layer === undefined) return;
-    // An equal length is not enough: pages that were truncated and grew again read as zeros.
+    // An equal length does not suffice: pages that were truncated and grew again read as zeros.
     const isSame =
       layer.slots.size === 0 && layer.kept === this.count && layer.count === this.count;
     if (!keep || isSame) layer.drop();
@@ -119,7 +122,7 @@ export class PageFile {
     else this.overlay.merge(layer);
   }
 
-  /** Returns the delta of the overlay, which is then in flight. Undefined when no byte changed. */
+  /** Returns the delta of the overlay, which is then in flight, or undefined if no byte changed. */
   freeze(): { readonly delta: Uint8Array; readonly pages: number } | undefined {
     if (this.frozen !== undefined) throw new Error("freeze: a delta is in flight already");
     const layer = this.overlay;
@@ -176,7 +179,8 @@ export class PageFile {
   }
 
   /**
-   * The page in the top layer. Without its old content if `whole`: the caller overwrites all of it.
+   * The page in the top layer. With `whole`, it lacks its old content, because the caller
+   * overwrites all of it.
    */
   private writable(page: number, whole: boolean): PageView {
     const layer = this.top();

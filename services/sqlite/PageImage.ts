@@ -1,14 +1,17 @@
 /**
- * The committed image of one database: the pages that journal events hold, and no others. Recent
- * pages are in memory, the rest in the agent's cache file. Without a file all are in memory.
+ * The committed image of one database: the pages as the journal's events have them. Recently
+ * changed pages are in memory, the rest in the agent's cache file. Without a file, all are in
+ * memory.
  *
- * 1. A page in memory is newer than the file's. A page in the file has its checksum here, and every
- *    read of it is verified. A page in neither was never written and reads as zeros.
- * 2. Past `residentBytesMax` the pages that were unchanged longest move to the file. If the disk
- *    refuses, they stay in memory and the next commit tries again; the agent continues.
+ * 1. A page in memory is newer than the file's. The checksum of a page in the file is kept here,
+ *    and every read of the page is verified. A page in neither was never written and reads as
+ *    zeros.
+ * 2. Past `residentBytesMax`, the least recently changed pages move to the file. If the disk
+ *    refuses, they stay in memory, the agent continues, and the next commit tries again.
  *
- * Clean pages are not kept here: SQLite's own cache, one layer up, holds pages that are read often.
- * Fed by `PageFile` (`apply`, `merge`); feeds reads, pre-images, snapshots and the local cache.
+ * Clean pages are not kept here: SQLite's own cache, one layer up, has the pages that are read
+ * often. Fed by `PageFile` (`apply`, `merge`); feeds reads, pre-images, snapshots and the local
+ * cache.
  */
 import { crc32 } from "node:zlib";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
@@ -26,15 +29,16 @@ import { PAGE_SIZE, pageBytes, type PagePool, type Slot } from "./PagePool.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 
 /**
- * Memory per agent for committed pages that are not in the file. Small databases do not use the
- * disk before they close.
+ * Memory per agent for committed pages that are not in the file. Small databases thus use the disk
+ * only when they close.
  */
 export const RESIDENT_BYTES_MAX = 256 * 1024;
 /**
- * Share of the resident pages that moves to the file at a time, so that one write holds several.
+ * Share of the resident pages that moves to the file at a time, so that one write has several
+ * pages.
  */
 const SPILL_SHARE = 0.25;
-/** Pages per read or write of many: 1 MiB. */
+/** The most pages of one read or write: 1 MiB. */
 const RUN_PAGES = 256;
 
 /** A page in memory. `changed` is the count of changes at its last change. */
@@ -49,7 +53,7 @@ export class PageImage {
   private readonly file: CacheFile | undefined;
   private readonly residentMax: number;
   /**
-   * Pages newer than the file's. Not ordered by use: a map whose entries move to its end is
+   * Pages newer than the file's. Not ordered by use, since a map whose entries move to its end is
    * rehashed every few moves.
    */
   private readonly resident = new Map<number, Resident>();
@@ -125,14 +129,17 @@ export class PageImage {
         view = this.writable(page);
       }
       const to = view.at + offset;
-      // A short loop is faster than making the view that `set` needs.
+      // A short loop is faster than creating the view that `set` needs.
       if (length <= 16) for (let i = 0; i < length; i++) view.bytes[to + i] = bytes[from + i]!;
       else view.bytes.set(bytes.subarray(from, from + length), to);
     });
     this.spill();
   }
 
-  /** Replaces the image. Throws `CorruptFrame` when `image` is not whole pages, or too large. */
+  /**
+   * Replaces the image. Throws `CorruptFrame` if `image` is too large or not a whole number of
+   * pages.
+   */
   replace(image: Uint8Array): void {
     if (image.length % PAGE_SIZE !== 0 || image.length > IMAGE_BYTES_MAX)
       throw new CorruptFrame({ message: `an image of ${image.length} bytes is not a database's` });
@@ -242,7 +249,10 @@ export class PageImage {
     this.writePages(pages.toSorted((a, b) => a - b));
   }
 
-  /** Writes ascending pages to the file, consecutive ones together. False when the disk refused. */
+  /**
+   * Writes ascending pages to the file, consecutive ones together. Returns false if the disk
+   * refused.
+   */
   private writePages(pages: ReadonlyArray<number>): boolean {
     let from = 0;
     while (from < pages.length) {
@@ -262,7 +272,7 @@ export class PageImage {
     try {
       this.file.write(first, run);
     } catch (error) {
-      // Rule 2. `save`, which must report it, throws it.
+      // Rule 2. `save`, which has to report the error, throws it.
       this.refused = error;
       return false;
     }

@@ -22,14 +22,17 @@ export class PageLayer {
     this.kept = below;
   }
 
-  /** The page as this layer shows it; undefined when it is read from the layer below. */
+  /** The page as this layer shows it, or undefined if it is read from the layer below. */
   find(page: number): PageView | undefined {
     const slot = this.slots.get(page);
     if (slot !== undefined) return this.pool.view(slot);
     return page > this.kept ? this.pool.zeros : undefined;
   }
 
-  /** Numbers of the pages in this layer, ascending. SQLite nearly always writes in this order. */
+  /**
+   * Numbers of the pages in this layer, ascending. Rarely sorted, since SQLite usually writes in
+   * this order.
+   */
   pages(): ReadonlyArray<number> {
     const pages = [...this.slots.keys()];
     const ascend = pages.every((page, n) => n === 0 || pages[n - 1]! < page);

@@ -1,9 +1,9 @@
 /**
  * A slab allocator for pages: 4 KiB slots, identified by number, taken and freed explicitly.
  *
- * A buffer per page would cost a quarter more memory and make the garbage collector walk every page
- * of every agent. A slab whose slots are all free is dropped, so the memory of a large transaction
- * is returned. Feeds `PageLayer` and `PageImage`; there is one per layer of a process.
+ * A buffer per page would take a quarter more memory and make the garbage collector visit every
+ * page of every agent. A slab whose slots are all free is dropped, so that the memory of a large
+ * transaction is returned. Used by `PageLayer` and `PageImage`; each `Databases` layer has one.
  */
 import type { PageView } from "../../schemas/PageDelta.ts";
 
@@ -29,7 +29,7 @@ export class PagePool {
   private roomy: number[] = [];
   /** Number of slots in use: 0 when every database is closed. */
   used = 0;
-  /** A page of zeros, for what was never written. */
+  /** A page of zeros, for pages that were never written. */
   readonly zeros: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
   /** A page of temporary memory, valid until the next use. */
   readonly scratch: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
@@ -51,8 +51,8 @@ export class PagePool {
     const slab = this.slabs[number]!;
     slab.free.push(slot & (SLAB_PAGES - 1));
     if (slab.free.length === 1) this.roomy.push(number);
-    // The last slab is kept, so that a single page taken and freed in turn does not allocate each
-    // time.
+    // The last slab is kept, so that taking and freeing a single page in turn does not allocate
+    // each time.
     else if (slab.free.length === SLAB_PAGES && this.roomy.at(-1) !== number) this.dropSlab(number);
   }
 

@@ -3,11 +3,11 @@
  * cache file and the connection, which is opened by the first `query` or `transaction`, and again
  * after `OpenConnections` closed it.
  *
- * Each part is made when it is first needed: most of thousands of agents in memory use no SQL and
- * have this object only.
+ * Each part is created when it is first needed. Most of the thousands of agents in memory use no
+ * SQL, and have only this object.
  *
- * After `LocalImageCorrupt` every call throws it again: SQLite's cache may hold pages that were
- * read before beside pages that cannot be read. Made by `sqliteDatabases`.
+ * After `LocalImageCorrupt`, every call throws it again, because SQLite's cache may mix pages read
+ * earlier with pages that can't be read. Created by `sqliteDatabases`.
  */
 import type {
   AgentDatabase,
@@ -32,12 +32,12 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
   private file: PageFile | undefined;
   private cache: CacheFile | undefined;
   private connection: Connection | undefined;
-  /** Settings of the connection that was closed for room, for the next one. */
+  /** Settings of the connection that was closed to free memory, for the next one. */
   private settings: ConnectionSettings | undefined;
   private closed = false;
   usedSince = false;
 
-  /** `own.made` is given when the cache has an image. */
+  /** `own.made` is set if the cache has an image. */
   constructor(
     store: ImageStore,
     id: AgentId,
@@ -152,9 +152,8 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
       else this.files()?.remove();
       if (this.ownsFiles) this.store.filed(this.id, { trusted: true });
     } catch {
-      // The disk refused. The next activation replays the journal instead. The file that is left
-      // has no meta, or an older one whose pages did not change: a correct image, but not the
-      // latest.
+      // The disk refused. The next activation replays the journal instead. The remaining file has
+      // no meta, or an older one whose pages did not change: a correct image, but not the latest.
       this.cache?.release();
       this.store.filed(this.id, { trusted: false });
     }
@@ -217,11 +216,11 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     if (this.file?.failure !== undefined) throw this.file.failure;
   }
 
-  /** SQLite's cache has pages from before: the next query opens another connection. */
+  /** Closes the connection, whose cache has older pages; the next query opens another one. */
   private mustNotBeOpen(what: string): void {
     if (this.file?.settled !== false) this.disconnectIfIdle();
     if (this.connection !== undefined || this.file?.settled === false)
-      throw new Error(`${what}: not in a transaction, and not with uncommitted writes`);
+      throw new Error(`${what}: not possible in a transaction or with uncommitted writes`);
   }
 }
 

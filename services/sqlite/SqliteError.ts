@@ -12,11 +12,11 @@ export class SqliteError extends Error {
   }
 }
 
-/** SQLITE_INTERRUPT: the statement was ended past its time. */
+/** SQLITE_INTERRUPT: the statement was ended at its time limit. */
 export const RESULT_INTERRUPT = 9;
-/** SQLITE_MISUSE: not one statement. */
+/** SQLITE_MISUSE: not exactly one statement. */
 export const RESULT_MISUSE = 21;
-/** SQLITE_FULL: the database has its maximum of pages. */
+/** SQLITE_FULL: the database has its maximum number of pages. */
 export const RESULT_FULL = 13;
 /** SQLITE_AUTH: the authorizer refused the statement. */
 export const RESULT_AUTH = 23;
@@ -27,14 +27,14 @@ export const RESULT_MISMATCH = 20;
 /** SQLITE_ABORT_ROLLBACK: the transaction of the statement was rolled back. */
 const RESULT_ABORT_ROLLBACK = 4 | (2 << 8);
 
-/** A statement failed in a transaction, which SQLite has rolled back. */
+/** The error after a statement that failed in a transaction made SQLite roll it back. */
 export const rolledBack = (): SqliteError =>
   new SqliteError(
     "The transaction was rolled back by a statement that failed in it: let the error end the function",
     RESULT_ABORT_ROLLBACK,
   );
 
-/** SQL with a NUL in it. */
+/** The error for SQL that contains a NUL. */
 export const hasNul = (): SqliteError =>
   new SqliteError(
     "SQL can't contain the character NUL: bind a text that contains it as a parameter",

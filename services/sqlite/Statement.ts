@@ -25,7 +25,7 @@ const STATIC = 0;
 const INT32_MAX = 2 ** 31 - 1;
 const INT64_MAX = 2n ** 63n - 1n;
 
-/** What each value takes beside its text. */
+/** Bytes that each value takes in addition to its text. */
 const NUMBER_BYTES = 8;
 
 export interface RowLimits {
@@ -37,7 +37,7 @@ export class Statement {
   readonly readonly: boolean;
   /** Bytes of SQLite's heap. */
   readonly bytes: number;
-  /** Its connection's count of uses at the last use. */
+  /** Its connection's `uses` at the last use. */
   used = 0;
   private readonly engine: Engine;
   private readonly at: number;
@@ -64,7 +64,7 @@ export class Statement {
     { rowsMax = Infinity, bytesMax = Infinity }: RowLimits = {},
   ): SqlValue[][] {
     const { engine, at } = this;
-    // What a statement writes is done before its first row.
+    // A statement has made all of its writes before its first row.
     const most = this.readonly ? rowsMax : Infinity;
     const { exports } = engine;
     const rows: SqlValue[][] = [];
@@ -78,7 +78,7 @@ export class Statement {
         if (code === DONE) return rows;
         if (code !== ROW) throw fail(code);
         if (rows.length >= most) throw new TooManyRows();
-        // Before they are copied: one value may have a gigabyte.
+        // Checked before the values are copied, since one of them may have a gigabyte.
         if (bytesMax !== Infinity && (bytesLeft -= this.rowBytes()) < 0) throw new TooManyBytes();
         rows.push(this.row());
       }
@@ -121,7 +121,8 @@ export class Statement {
   private row(): SqlValue[] {
     const { engine, at } = this;
     const { exports } = engine;
-    // Read at each row: a schema change between preparing and the first step may change it.
+    // Read for each row, because a schema change between preparing and the first step may change
+    // it.
     const count = exports.sqlite3_column_count(at);
     const row: SqlValue[] = [];
     for (let i = 0; i < count; i++) {
@@ -138,7 +139,7 @@ export class Statement {
         case BLOB: {
           const blob = exports.sqlite3_column_blob(at, i);
           const end = blob + exports.sqlite3_column_bytes(at, i);
-          // Not `slice`, which would be a view: the heap is a Buffer.
+          // Not `slice`, which would return a view, because the heap is a Buffer.
           row.push(new Uint8Array(engine.bytes.subarray(blob, end)));
           break;
         }

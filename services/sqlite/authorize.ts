@@ -1,6 +1,6 @@
 /**
  * The rules for what an agent's SQL may do. Pure: SQLite's authorizer asks for each action of a
- * statement when it is prepared. Refused are changes of the file's layout, journal and locks,
+ * statement when it is prepared. The rules refuse changes of the file's layout, journal and locks,
  * access to other files, changes of limits that all agents share, and transactions in SQL.
  */
 
@@ -17,7 +17,7 @@ const SAVEPOINT = 32;
 const RECURSIVE = 33;
 
 /**
- * The authorizer's names of a schema table: the second for `CREATE TEMP`, the first for
+ * The authorizer's names for a schema table: the second for `CREATE TEMP`, the first for
  * `temp.name`.
  */
 const SCHEMA_TABLES = new Set(["sqlite_master", "sqlite_temp_master"]);
@@ -59,9 +59,9 @@ const PRAGMAS_WITH_ARGUMENT = new Set([
 ]);
 
 /**
- * Returns why the action is refused, as a message for the author of the SQL, or undefined when it
- * is allowed. `nested`: SQLite itself prepares it while a statement runs. VACUUM copies through an
- * attached temporary database (a file without a name) and begins its own transaction.
+ * Returns why the action is refused, as a message for the author of the SQL, or undefined if it is
+ * allowed. `nested` is true if SQLite itself prepares it while a statement runs. VACUUM copies
+ * through an attached temporary database (a file without a name) and begins its own transaction.
  */
 export function refusal(
   action: number,
@@ -95,8 +95,8 @@ export function refusal(
 const READING = new Set([READ, SELECT, FUNCTION, RECURSIVE]);
 
 /**
- * As `refusal`, for a statement that may only read. A pragma that SQLite itself prepares is a
- * table-valued one (`pragma_table_info`), of which there are only those without effects.
+ * As `refusal`, for a statement that may only read. A pragma that SQLite itself prepares is
+ * table-valued (`pragma_table_info`); those have no effects.
  */
 export function refusalToReader(
   action: number,
@@ -130,8 +130,8 @@ export function lasting(
   second: (() => string) | undefined,
   database: (() => string) | undefined,
 ): Lasting | undefined {
-  // Everything created in the temporary database (tables, also virtual ones, views, triggers) is an
-  // insert into its schema table.
+  // Creating anything in the temporary database (tables, virtual tables, views, triggers) inserts
+  // into its schema table.
   if (action === INSERT)
     return SCHEMA_TABLES.has(first()) && database?.() === "temp"
       ? { kind: "temporary" }

@@ -1,7 +1,7 @@
 /**
  * Lists the agents that have files in a local cache folder (`cachePath`), read from the files. Used
- * by a host that was away while agents were erased. Old files that name no agent are removed,
- * because no erasure would find them.
+ * by a host that was not running while agents were erased. Old files that name no agent are
+ * removed, because no erasure would find them.
  */
 import { opendir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import type { AgentId } from "../../schemas/Address.ts";
 import { CACHE_ENDING, idOfCache } from "./CacheFile.ts";
 
 /**
- * Yields the agents, in no particular order; none when the folder does not exist. A file that was
+ * Yields the agents in no particular order, and none if the folder does not exist. A file that was
  * last written before `startMs` (milliseconds since the epoch) and names no agent was left by a
  * dead process, and is removed.
  */
@@ -28,7 +28,7 @@ export async function* cachedAgents(
   }
 }
 
-/** The file of an agent in memory may also name no agent, but was written since. */
+/** The file of an agent in memory may name no agent either, but was written later. */
 const isOlder = async (path: string, thanMs: number): Promise<boolean> => {
   const found = await stat(path).catch(() => undefined);
   return found !== undefined && found.mtimeMs < thanMs;

@@ -147,7 +147,8 @@ export function installPageVfs(
   vfs.$zName = name;
   sqlite3.vfs.installVfs({
     io: { struct: io, methods: ioMethods as never },
-    // Also the default VFS, from which SQLite takes random seeds: these are then the machine's.
+    // Also the default VFS, from which SQLite takes its random seeds; they then come from the
+    // system.
     vfs: { struct: vfs, methods: vfsMethods as never, asDefault: true },
   });
   return Number(name);

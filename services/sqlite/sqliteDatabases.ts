@@ -27,22 +27,25 @@ export interface SqliteDatabasesOptions {
    */
   readonly heapBytesMax?: number;
   /**
-   * For a process, or thread, that only reads: the largest size of SQLite's heap, which all its
-   * databases share. Past it a statement fails. Default: that of the engine, 2 GiB.
+   * For a process or thread that only reads: the largest size of SQLite's heap, which all its
+   * databases share. A statement that needs more fails. Default: the engine's limit, 2 GiB.
    */
   readonly hardHeapBytesMax?: number;
-  /** False: SQLite is not loaded, and a query throws. Pages are replayed all the same. */
+  /** False does not load SQLite: pages can be replayed, but a query throws. Default: true. */
   readonly sql?: boolean;
 }
 
-/** Stands for the engine where it is not loaded. */
+/** Stands in for an engine that is not loaded. */
 const NO_ENGINE = new Proxy({} as Engine, {
   get: () => {
     throw new Error("this process was opened with sql: false: it replays pages and runs no SQL");
   },
 });
 
-/** The adapter as a plain object, and its end. Rejects only if the engine can't be loaded. */
+/**
+ * The adapter as a plain object, and a function that closes it. Rejects only if the engine can't be
+ * loaded.
+ */
 export async function openSqliteDatabases({
   folder,
   residentBytesMax = RESIDENT_BYTES_MAX,
@@ -84,13 +87,13 @@ const databasesOf = (store: ImageStore): DatabasesShape => ({
     };
   },
   discard: (id) => {
-    // A successor has it open: it took the file after the discarded agent had left it.
+    // A successor has it open, and took over the file after the discarded agent had released it.
     if (store.isInUse(id)) return;
     try {
       store.cacheOf(id)?.remove();
       store.filed(id, { trusted: true });
     } catch {
-      // As when a database is closed: the file stays, and is not trusted.
+      // As in `SqliteDatabase.close`: the file stays, and is not trusted.
       store.filed(id, { trusted: false });
     }
   },
