@@ -1,14 +1,15 @@
 /**
  * A live connection to one agent, in browsers and in Node: synchronizes its state, calls its
- * methods by RPC, and reconnects by PartySocket (`protocol.md` §4.1). `agents/react` builds on it.
+ * methods by RPC, and reconnects with PartySocket (`protocol.md` §4.1). `agents/react` builds on
+ * it.
  *
- * 1. `ready` resolves once the server's first frames have arrived: the identity, and the state too
- *    when the identity announces it. Every close makes it wait again.
- * 2. A state set here applies at once and is not reverted when the server refuses it.
+ * 1. `ready` resolves once the server's first frames have arrived: the identity, and the state if
+ *    the identity announces one. After each close it waits again.
+ * 2. A state set here applies at once, and is not reverted if the server refuses it.
  * 3. After a final close (a terminal code, `shouldReconnectOnClose`, `maxRetries`, `close()`) all
  *    waiting calls reject, and so do later ones until `reconnect()`. Other closes: see
  *    `PendingCalls`.
- * 4. Where states carry their journal sequence, a state older than the one shown is ignored.
+ * 4. If states carry their journal sequence, a state older than the one shown is ignored.
  */
 import { PartySocket, type PartySocketOptions } from "partysocket";
 import { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
@@ -46,7 +47,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   agent: string;
   /** The latest state; undefined before the server's first one. */
   state: State | undefined;
-  /** Journal sequence of the latest state frame; undefined for servers that don't send it. */
+  /** Journal sequence of the latest state frame; undefined if the server doesn't send one. */
   seq: number | undefined;
   /** True while connected and `ready`. */
   identified = false;
@@ -56,8 +57,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
    * Calls a method: `call("method", [args], { timeout, stream: { onChunk, onDone, onError } })`.
    * Resolves to its result, or to a stream's final chunk. Rejects with an `Error`: with the
    * server's text, on timeout, when the send buffer is full, or with "Connection closed" when the
-   * call may have been lost. A call that is made while there is no connection waits for the next
-   * one.
+   * call may have been lost. A call without a connection waits for the next one.
    */
   call: AgentCall<AgentT>;
   /** The agent's methods: `stub.method(...args)` is `call("method", args)`. */
@@ -77,7 +77,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   #finalClose: CloseEvent | undefined;
 
   constructor(options: AgentClientOptions<State>) {
-    // PartySocket takes the callback before `this` exists, and calls it later for the first time.
+    // PartySocket takes the callback before `this` exists, but only calls it later.
     const closing = { shouldReconnect: (_event: CloseEvent): boolean => true };
     const address = partyAddress(options, "AgentClient");
     if (options.startClosed !== true) requireWebSocket(options);
@@ -128,9 +128,9 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   /**
    * Reads a durable stream of the agent (`this.stream(key)` there): each chunk once and in order,
-   * over any number of lost connections and hosts. Resolves to what the stream ended with. Rejects
-   * with the text of its failure, with "There is no stream …" when it is not begun within 10 s, as
-   * `signal` says, and with "Connection closed" after a final close.
+   * over any number of lost connections and hosts. Resolves to the value that the stream ended
+   * with. Rejects with the text of its failure, with "There is no stream …" if it has not started
+   * within 10 s, with the reason of `signal`, and with "Connection closed" after a final close.
    */
   follow<Chunk = string, Final = unknown>(
     key: string,
@@ -144,7 +144,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const callbacks = stream as CallRequest["stream"];
     const request = { method: key, stream: callbacks, read, signal, timeoutMs: undefined };
     const result = this.#pending.start(id, request, () => {
-      // Without a connection the next one begins with it.
+      // Without a connection, the next one asks when it opens.
       if (this.readyState === this.OPEN)
         this.#ask({ id, key, ...(since === undefined ? {} : { since }) });
       return "transmitted";
@@ -195,7 +195,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   protected changed(): void {}
   /** For subclasses: called with the agent's MCP servers, as sent. */
   protected onMcpServers(_mcp: unknown): void {}
-  /** For subclasses: called with a message that is not of the protocol. */
+  /** For subclasses: called with a message that is not a protocol frame. */
   protected onOtherMessage(_event: MessageEvent): void {}
 
   /**
@@ -232,7 +232,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const again = key === undefined ? undefined : () => frame;
     return this.#pending.start(id, { method, stream, timeoutMs, signal, cancel, again }, () => {
       frame = JSON.stringify({ type: "rpc", id, method, args, key });
-      // A bounded buffer drops silently: only its size reveals it.
+      // A bounded buffer drops messages silently, which only its size reveals.
       const before = maxEnqueuedMessages === undefined ? -1 : this.bufferedAmount;
       if (this.send(frame)) return "transmitted";
       return this.bufferedAmount === before ? "dropped" : "buffered";
@@ -291,13 +291,16 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#place.take(seq);
     this.#placeUrl();
     if (message === undefined) return;
-    // As the message of a server that keeps none: listeners don't know the difference.
+    // Listeners receive it like the message of a server that keeps none.
     const event = new MessageEvent("message", { data: message });
     this.onmessage?.(event as never);
     this.dispatchEvent(event as never);
   }
 
-  /** Where the next connection begins. A function of the options is asked by then. */
+  /**
+   * Puts the place into the next connection's URL. A URL that is a function gets it when it is
+   * called.
+   */
   #placeUrl(): void {
     if (typeof this._url === "string") this._url = placed(this._url, this.#place);
   }
@@ -307,8 +310,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   }
 
   #show({ state, seq }: ServerFrame & { _tag: "State" }): void {
-    // Rule 4. The first state of a connection always counts: a restored agent may be at an older
-    // one.
+    // Rule 4. The first state of a connection is always used, since a restored agent may have an
+    // older one.
     const isLate = seq !== undefined && this.#shownSeq !== undefined && seq < this.#shownSeq;
     if (isLate) return;
     this.state = state as State;
@@ -346,7 +349,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   /** PartySocket calls this on every close, before it schedules the next attempt. */
   #shouldReconnect(event: CloseEvent): boolean {
-    // `close()` has already decided; `reconnect()` reconnects whatever its close code is.
+    // `close()` has already decided; `reconnect()` reconnects after any close code.
     if (!this.shouldReconnect || this.#reconnecting) return this.shouldReconnect;
     const declined =
       isTerminalCloseEvent(event) ||

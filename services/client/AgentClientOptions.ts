@@ -16,7 +16,7 @@ export interface AgentClientEvents<State> {
    */
   readonly onIdentityChange?:
     ((oldName: string, newName: string, oldAgent: string, newAgent: string) => void) | undefined;
-  /** Some kept broadcasts that this client missed are not kept any more. */
+  /** This client missed broadcasts that are no longer kept. */
   readonly onMissed?: (() => void) | undefined;
   /** The connection has closed and will not reconnect. */
   readonly onConnectionError?: ((error: AgentConnectionError) => void) | undefined;

@@ -1,28 +1,28 @@
 /**
- * One reading of a durable stream over connections that come and go: knows its place, takes what
- * follows it, and notices what was lost or repeated on the way. Pure. `PendingCalls` has one for
- * each call that such a stream answers.
+ * One read of a durable stream over any number of connections. Tracks its place, accepts the chunks
+ * that follow it, and detects lost and repeated ones. Pure. `PendingCalls` has one for each call
+ * that such a stream answers.
  */
 import type { StreamPart } from "./serverFrame.ts";
 
-/** What a part brought. */
+/** The result of applying a part. */
 export type Taken =
   | {
       readonly _tag: "Chunks";
-      /** The chunks before are of another stream. */
+      /** Earlier chunks belong to another stream. */
       readonly restarted: boolean;
       readonly chunks: ReadonlyArray<unknown>;
       /** The place after each of them. */
       readonly places: ReadonlyArray<string>;
     }
-  /** A frame was lost on the way: ask again from `place`. */
+  /** A frame was lost: ask again from `place`. */
   | { readonly _tag: "Gap" };
 
 export class DurableRead {
   readonly key: string;
   /** Id of the stream that the chunks so far belong to. */
   #stream: string | undefined;
-  /** Number of the last chunk that was taken. */
+  /** Number of the last accepted chunk. */
   #last = 0;
 
   constructor(key: string, since?: string) {
@@ -30,7 +30,7 @@ export class DurableRead {
     if (since !== undefined) [this.#stream, this.#last] = readPlace(since);
   }
 
-  /** As the server reads it; undefined: from the start. */
+  /** The place as the server reads it; undefined means the start. */
   get place(): string | undefined {
     return this.#stream === undefined ? undefined : `${this.#stream}.${this.#last}`;
   }
@@ -38,12 +38,12 @@ export class DurableRead {
   take({ seq, chunks, restart }: StreamPart): Taken {
     if (seq === undefined) return { _tag: "Chunks", restarted: false, chunks: [], places: [] };
     const [stream, last] = readPlace(seq);
-    // A restored agent has another history under the same name.
+    // A restored agent may have another stream under the same key.
     const isOther = restart || (this.#stream !== undefined && stream !== this.#stream);
     const hadAny = this.#last > 0;
     const before = isOther ? 0 : this.#last;
     const first = last - chunks.length + 1;
-    // A frame without chunks says how many there are.
+    // A frame without chunks states how many there are.
     if (first > before + 1) return { _tag: "Gap" };
     const fresh = chunks.slice(Math.max(0, before - first + 1));
     this.#stream = stream;

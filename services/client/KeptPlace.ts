@@ -1,37 +1,37 @@
 /**
- * Where a client is in the kept broadcasts of its agent (`protocol.md` §2.8): each is taken once
- * and in order, over any number of connections. The place is a parameter of each connection's URL,
- * unless the app has one of that name.
+ * The place of a client in the kept broadcasts of its agent (`protocol.md` §2.8), by which it
+ * accepts each once and in order over any number of connections. The place is a parameter of each
+ * connection's URL, unless the app uses a parameter of that name.
  */
 
-/** What a numbered message means. */
+/** How a numbered message relates to the place. */
 export type Step = "next" | "known" | "gap";
 
 const PARAMETER = "since";
 
 export class KeptPlace {
   #life: string | undefined;
-  /** Undefined: never connected. */
+  /** Undefined before the first connection. */
   #last: number | undefined;
 
-  /** As the next connection's URL has it: empty for the first. */
+  /** The place for the next connection's URL; empty for the first. */
   get text(): string {
     if (this.#last === undefined) return "";
     return this.#life === undefined ? "0" : `${this.#life}.${this.#last}`;
   }
 
-  /** What it has, this client has. */
+  /** Takes over the place of another client. */
   copy(other: KeptPlace): void {
     this.#life = other.#life;
     this.#last = other.#last;
   }
 
-  /** A connection is open: what is kept from now on is this client's to receive. */
+  /** Called when a connection opens. From then on, the client receives every kept broadcast. */
   opened(): void {
     this.#last ??= 0;
   }
 
-  /** A message with this place has come. */
+  /** Classifies a received message by its place. */
   step(place: string): Step {
     const [life, seq] = read(place);
     const last = life === this.#life ? (this.#last ?? 0) : 0;
@@ -39,7 +39,7 @@ export class KeptPlace {
     return seq === last + 1 ? "next" : "gap";
   }
 
-  /** It is here now. */
+  /** Records a message as received. */
   take(place: string): void {
     [this.#life, this.#last] = read(place);
   }
@@ -51,23 +51,26 @@ function read(place: string): [life: string, seq: number] {
 }
 
 type Query = Readonly<Record<string, string | null | undefined>>;
-/** As PartySocket takes it. */
+/** The query in the forms that PartySocket accepts. */
 export type QueryOption = Query | (() => Query | Promise<Query>) | undefined;
 
-/** The query with the place. Unchanged where the app has a parameter of that name. */
+/** Adds the place to the query, unless the app has a parameter of that name. */
 export function withPlace(query: QueryOption, place: KeptPlace): QueryOption {
   const add = (own: Query): Query =>
     Object.hasOwn(own, PARAMETER) ? own : { ...own, [PARAMETER]: place.text };
   return typeof query === "function" ? async () => add(await query()) : add(query ?? {});
 }
 
-/** The URL with the place as it is now. */
+/** The URL with the current place. */
 export function placed(url: string, place: KeptPlace): string {
   return url.replace(PLACE, `$1${PARAMETER}=${place.text}`);
 }
 
-/** The URL without a place: for requests, and to compare. */
+/** The URL without a place, for requests and comparisons. */
 export const unplaced = (url: string): string => url.replace(PLACE, "").replace(/\?$/, "");
 
-/** As `withPlace` writes it: last, and a place. A parameter of the app's own is left alone. */
+/**
+ * Matches what `withPlace` writes: the last parameter, with a place. The app's own parameter does
+ * not match.
+ */
 const PLACE = /([?&])since=(?:\d+|[\w-]+\.\d+)?$/;

@@ -1,31 +1,31 @@
 /**
- * The calls of one connection that wait for a reply: matches replies by id, times calls out,
- * rejects them.
+ * The calls of one connection that wait for a reply. Matches replies by id, and rejects calls on
+ * timeout and loss.
  *
  * 1. A call whose frame was transmitted may have run. It rejects when its connection is lost, and
  *    is never sent again.
- * 2. A call whose frame is still in the send buffer has not run. It survives a lost connection and
- *    is sent by the next one.
- * 3. A durable stream is read on over any number of connections: each begins with its place.
- * 4. A call with a key is one call, however often it is sent: it is sent again by each connection,
- *    and every `AGAIN_MS` until it is answered, for its host may be lost with it.
+ * 2. A call whose frame is still in the send buffer has not run. It survives a lost connection, and
+ *    the next one sends it.
+ * 3. Reading a durable stream continues over any number of connections, each of which starts at its
+ *    place.
+ * 4. A call with a key is one call, however often it is sent. It is sent again on each connection,
+ *    and every `AGAIN_MS` until it is answered, since its host may have died.
  */
 import type { FollowOptions } from "./clientTypes.ts";
 import { DurableRead } from "./DurableRead.ts";
 import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
 
 /**
- * Limit for a missing reply, in milliseconds. Long enough for a slow model or provider behind a
- * method.
+ * Milliseconds to wait for a reply. Long enough for a method that calls a slow model or provider.
  */
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
-/** Rule 4: as long as a host's lease lives by default, after which another one has the call. */
+/** Rule 4. The default time to live of a host's lease, after which another host has the agent. */
 const AGAIN_MS = 5_000;
 
-/** Browsers and Node run a longer timer at once. */
+/** A longer timer fires at once in browsers and Node. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** Callbacks of a call or of the reading of a stream. */
+/** Callbacks of a call, or of reading a stream. */
 type Callbacks = Omit<FollowOptions, "onChunk"> & {
   readonly onChunk?: ((chunk: unknown, ...place: string[]) => void) | undefined;
 };
@@ -35,16 +35,19 @@ interface PendingCall {
   readonly reject: (error: Error) => void;
   readonly stream: Callbacks | undefined;
   readonly timer: ReturnType<typeof setTimeout> | undefined;
-  /** It reads a durable stream, and calls no method: its chunks come with their places. */
+  /**
+   * It reads a durable stream instead of calling a method; its chunks are passed on with their
+   * places.
+   */
   readonly follows: boolean;
-  /** Rule 3. Of a call: from its first chunk on. */
+  /** Rule 3. A call has it from its first chunk on. */
   read: DurableRead | undefined;
-  /** The instance that holds the call now: its timer must fail the call there. */
+  /** The instance that has the call now, in which its timer must fail it. */
   book: PendingCalls;
   transmitted: boolean;
-  /** Rule 4: its frame. */
+  /** Rule 4: returns its frame. */
   readonly again: (() => string) | undefined;
-  /** It may be answered more than once. */
+  /** It was sent again, and may be answered more than once. */
   repeated: boolean;
   readonly unlisten: () => void;
 }
@@ -53,18 +56,18 @@ interface PendingCall {
 export interface CallRequest {
   readonly method: string;
   readonly stream: Callbacks | undefined;
-  /** It reads a durable stream, and calls no method. */
+  /** Set if it reads a durable stream instead of calling a method. */
   readonly read?: DurableRead;
   readonly signal?: AbortSignal | undefined;
-  /** The signal has aborted: this frame tells the agent, whose reply may still come. */
+  /** The frame that cancels the call when the signal aborts. Its reply may still arrive. */
   readonly cancel?: string;
-  /** The frame of a call with a key, to be sent again. */
+  /** Returns the frame of a call with a key, which is sent again. */
   readonly again?: (() => string) | undefined;
-  /** Undefined, 0 or more than `TIMER_MS_MAX`: no limit. */
+  /** No limit if undefined, 0 or more than `TIMER_MS_MAX`. */
   readonly timeoutMs: number | undefined;
 }
 
-/** What a client asks of a durable stream: to be read from a place, or not any more. */
+/** A request to read a durable stream from a place, or to stop reading it. */
 export type StreamRequest =
   | { readonly id: string; readonly key: string; readonly since?: string }
   | { readonly id: string; readonly cancel: true };
@@ -94,7 +97,7 @@ const toError = (thrown: unknown): Error =>
 export class PendingCalls {
   readonly #socket: CallSocket;
   readonly #calls = new Map<string, PendingCall>();
-  /** Nobody waits for them, and replies to them may still come. */
+  /** Calls that nobody waits for, but whose replies may still arrive. */
   readonly #cancelled = new Set<string>();
 
   constructor(socket: CallSocket) {
@@ -103,7 +106,7 @@ export class PendingCalls {
 
   /**
    * Sends a call and waits for its reply. `send` passes the frame to the socket and returns
-   * `transmitted` when it left, `buffered` when it waits for a connection, `dropped` when it was
+   * `transmitted` if it was sent, `buffered` if it waits for a connection, and `dropped` if it was
    * discarded. Rejects with the reply's error, on timeout, and for a dropped frame.
    */
   start(
@@ -156,8 +159,8 @@ export class PendingCalls {
   }
 
   /**
-   * Applies a reply. Returns false when no call has or had this id, and a place to read on from
-   * when chunks of a durable stream were lost on the way to it.
+   * Applies a reply. Returns false if no call has or had this id, and a request to continue from a
+   * place if chunks of a durable stream were lost before it.
    */
   settle(id: string, reply: Reply, place?: StreamPlace): boolean | StreamRequest {
     const call = this.#calls.get(id);
@@ -180,11 +183,11 @@ export class PendingCalls {
   }
 
   /**
-   * Applies a part of a durable stream. Returns a place to read on from when the server needs it.
+   * Applies a part of a durable stream. Returns a request to send to the server if one is needed.
    */
   take(id: string, part: StreamPart): StreamRequest | undefined {
     const call = this.#calls.get(id);
-    // Nobody waits for it any more.
+    // Nobody waits for it anymore.
     if (call?.read === undefined) return { id, cancel: true };
     if (part.resume) return requestOf(id, call.read);
     const taken = call.read.take(part);
@@ -198,24 +201,24 @@ export class PendingCalls {
     return undefined;
   }
 
-  /** Rule 3: what a new connection begins with. */
+  /** Rule 3: the requests with which a new connection continues. */
   reads(): ReadonlyArray<StreamRequest> {
     return [...this.#calls].flatMap(([id, { read }]) =>
       read === undefined ? [] : [requestOf(id, read)],
     );
   }
 
-  /** Rule 4: before the send buffer is known to be flushed. */
+  /** Rule 4. Called before `markTransmitted`, so that buffered calls are not sent twice. */
   askAgain(): void {
     for (const call of this.#calls.values()) this.#askAgain(call);
   }
 
-  /** The send buffer was flushed. */
+  /** Called when the send buffer has been flushed. */
   markTransmitted(): void {
     for (const call of this.#calls.values()) call.transmitted = true;
   }
 
-  /** Rule 1: the connection was lost. */
+  /** Rule 1. Called when the connection was lost. */
   rejectTransmitted(reason: string): void {
     this.#cancelled.clear();
     for (const [id, call] of this.#calls)
@@ -227,7 +230,9 @@ export class PendingCalls {
     for (const id of this.#calls.keys()) this.#fail(id, new Error(reason));
   }
 
-  /** Rules 2 to 4: moves what the next connection goes on with. Its buffer has the frames. */
+  /**
+   * Rules 2 to 4: moves the calls that survive to the next client, whose buffer has their frames.
+   */
   moveBuffered(to: PendingCalls): void {
     for (const [id, call] of this.#calls) {
       if (call.transmitted && !outlives(call)) continue;

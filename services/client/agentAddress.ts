@@ -5,7 +5,7 @@
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
 
-/** Name of the instance when the options have none. */
+/** Name of the instance if the options have none. */
 export const DEFAULT_NAME = "default";
 const DEFAULT_PREFIX = "agents";
 
@@ -15,9 +15,9 @@ export interface AgentAddress {
   readonly agent: string;
   /** Name of the instance. Default "default". */
   readonly name?: string | undefined;
-  /** Host and port, like "example.com" or "localhost:8787". */
+  /** Host and port, such as "example.com" or "localhost:8787". */
   readonly host?: string | undefined;
-  /** A path of the app in place of `prefix/agent/name`, without a leading slash. */
+  /** A path of the app instead of `prefix/agent/name`, without a leading slash. */
   readonly basePath?: string | undefined;
   /** First segments of the path. Default "agents". */
   readonly prefix?: string | undefined;
@@ -32,8 +32,8 @@ export interface PartyAddress {
 }
 
 /**
- * Throws `TypeError` for options that name no agent or no host. `what` is the caller's name, for
- * the message.
+ * Throws `TypeError` for options that name no agent or no host. `what` names the caller in the
+ * message.
  */
 export function partyAddress(options: AgentAddress, what: string): PartyAddress {
   const { agent, name, host, prefix } = options;

@@ -3,7 +3,7 @@ import { PartySocket, type PartyFetchOptions } from "partysocket";
 import { partyAddress, type AgentAddress } from "./agentAddress.ts";
 
 /**
- * Options of `agentFetch`: the agent's address, `host` included, and those of PartySocket's
+ * Options of `agentFetch`: the agent's address, including `host`, and those of PartySocket's
  * `fetch`.
  */
 export type AgentFetchOptions = Omit<PartyFetchOptions, "party" | "room"> & AgentAddress;

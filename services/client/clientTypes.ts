@@ -1,7 +1,8 @@
 /**
  * Types derived from an agent's class: its state, its methods, their arguments and results. They
- * are structural: a page that imports its agent's type loads nothing of the server. Types can't
- * tell which methods are `@callable()`, so all but those of the base class are included.
+ * are structural, so that a page that imports its agent's type loads nothing of the server. Types
+ * can't tell which methods are `@callable()`, so all methods are included except those of the base
+ * class.
  */
 import type { AgentMember } from "../../schemas/AgentMember.ts";
 
@@ -59,7 +60,7 @@ export type ClientParameters<F> = F extends (...args: infer A) => unknown
     : A
   : never;
 
-/** What a call resolves to: the method's result, or a stream's final chunk. */
+/** The result of a call: that of the method, or a stream's final chunk. */
 export type CallResult<F> =
   IsStreaming<F> extends true
     ? FinalOf<F> | undefined
@@ -71,9 +72,9 @@ export type CallResult<F> =
 export interface StreamOptions<Chunk = unknown, Final = unknown> {
   /** Called with each chunk before the end. */
   readonly onChunk?: ((chunk: Chunk) => void) | undefined;
-  /** Called with the final chunk; undefined when the method ended the stream without one. */
+  /** Called with the final chunk, or undefined if the method ended the stream without one. */
   readonly onDone?: ((finalChunk: Final | undefined) => void) | undefined;
-  /** Called with the message when the call rejects. */
+  /** Called with the error's message if the call rejects. */
   readonly onError?: ((error: string) => void) | undefined;
 }
 
@@ -82,16 +83,16 @@ export interface FollowOptions<Chunk = unknown, Final = unknown> extends Omit<
   StreamOptions<Chunk, Final>,
   "onChunk"
 > {
-  /** A place from `onChunk`, to go on after it. Default: from the first chunk. */
+  /** A place from `onChunk` to continue after. Default: starts at the first chunk. */
   readonly since?: string | undefined;
-  /** Called with each chunk, in order, each once; `place` goes on after it in another page. */
+  /** Called once with each chunk, in order. Another page can continue after `place`. */
   readonly onChunk?: ((chunk: Chunk, place: string) => void) | undefined;
   /**
-   * Called when the agent has begun another stream under the key: the chunks so far are not part of
-   * it.
+   * Called if the agent has started another stream under the key, to which earlier chunks do not
+   * belong.
    */
   readonly onRestart?: (() => void) | undefined;
-  /** Ends the reading: the promise rejects with its reason. */
+  /** Stops reading: the promise rejects with its reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -102,14 +103,14 @@ export interface CallOptions<Chunk = unknown, Final = unknown> {
   /** Callbacks for a streaming method. Default: only the final chunk is delivered. */
   readonly stream?: StreamOptions<Chunk, Final> | undefined;
   /**
-   * A key of a call to a durable method (`@callable({ durable: true })`): text of 1 to 255
-   * characters. The same again is the same call, which is applied once, and has the result of the
-   * first. A call with a key outlives lost connections: it is asked again until it is answered.
+   * The key of a call to a durable method (`@callable({ durable: true })`): text of 1 to 255
+   * characters. Calls with the same key are one call: it is applied once, and all have the same
+   * result. A call with a key survives lost connections, and is repeated until it is answered.
    * Default: none.
    */
   readonly key?: string | undefined;
   /**
-   * Cancels the call: it rejects with the signal's reason, and the agent's own signal of the call
+   * Cancels the call: it rejects with the signal's reason, and the call's signal in the agent
    * (`getCurrentAgent().signal`) aborts. What the method has written stays.
    */
   readonly signal?: AbortSignal | undefined;

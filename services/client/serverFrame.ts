@@ -1,6 +1,6 @@
 /**
- * Parses the server's frames into a closed union (`protocol.md` §2.1). Pure. A frame that is not a
- * complete frame of the protocol is `Other`: a message of the application.
+ * Parses the server's frames into a closed union (`protocol.md` §2.1). Pure. Anything that is not a
+ * complete frame of the protocol is `Other`, a message of the application.
  */
 
 import { fromBase64 } from "../../schemas/base64.ts";
@@ -17,7 +17,7 @@ export type ServerFrame =
   | {
       readonly _tag: "State";
       readonly state: unknown;
-      /** The agent's journal sequence at this state; undefined when the server does not send it. */
+      /** The agent's journal sequence at this state; undefined if the server does not send it. */
       readonly seq: number | undefined;
     }
   | { readonly _tag: "StateError"; readonly error: string }
@@ -26,7 +26,7 @@ export type ServerFrame =
       readonly _tag: "Reply";
       readonly id: string;
       readonly reply: Reply;
-      /** It is of a durable stream; undefined of any other call. */
+      /** Set for a reply from a durable stream. */
       readonly place: StreamPlace | undefined;
     }
   /** A frame of a durable stream that this client reads. */
@@ -36,16 +36,16 @@ export type ServerFrame =
       readonly key: string;
       readonly part: StreamPart;
     }
-  /** A kept broadcast, or without a message the place of the newest. */
+  /** A kept broadcast, or, without a message, the place of the newest one. */
   | {
       readonly _tag: "Kept";
       readonly seq: string;
       readonly message: string | ArrayBuffer | undefined;
-      /** It was missed, and numbers before it may be of messages that are not for this client. */
+      /** The client had missed it. Lower numbers may belong to messages for others. */
       readonly resent: boolean;
-      /** All that was missed has come. */
+      /** All missed messages have been sent. */
       readonly end: boolean;
-      /** Some that this client missed are not kept any more. */
+      /** This client missed messages that are no longer kept. */
       readonly missed: boolean;
     }
   | { readonly _tag: "Other" };
@@ -56,22 +56,22 @@ export type Reply =
   | { readonly _tag: "Chunk"; readonly result: unknown }
   | { readonly _tag: "Failure"; readonly error: string };
 
-/** Where in a durable stream a reader is. `seq` is the server's text: `<stream>.<last chunk>`. */
+/** A reader's place in a durable stream. `seq` is the server's text: `<stream>.<last chunk>`. */
 export interface StreamPlace {
   readonly key: string;
   readonly seq: string;
 }
 
-/** What one frame brings of a durable stream. */
+/** The part of a durable stream in one frame. */
 export interface StreamPart {
-  /** The place after `chunks`; undefined where the frame has none. */
+  /** The place after `chunks`; undefined if the frame has none. */
   readonly seq: string | undefined;
   readonly chunks: ReadonlyArray<unknown>;
-  /** The chunks before are of another stream. */
+  /** Earlier chunks belong to another stream. */
   readonly restart: boolean;
   /** The end, after `chunks`. */
   readonly end: Reply | undefined;
-  /** The server asks where this client is. */
+  /** The server asks for the client's place. */
   readonly resume: boolean;
 }
 
@@ -79,7 +79,7 @@ const OTHER: ServerFrame = { _tag: "Other" };
 
 /** Never throws. */
 export function parseServerFrame(data: unknown): ServerFrame {
-  // Only text with a type can be of the protocol. Most other messages are not parsed.
+  // Only text with a type can be a protocol frame. This avoids parsing most other messages.
   if (typeof data !== "string" || !data.includes('"type"')) return OTHER;
   let frame: unknown;
   try {

@@ -1,6 +1,6 @@
 /**
- * `stub.method(...args)` over `call`. Names that the language, consoles, test tools and React look
- * up on any object are not methods: inspecting a stub must never call the agent.
+ * Provides `stub.method(...args)` on top of `call`. Names that the language, consoles, test tools
+ * and React look up on any object are not methods, so that inspecting a stub never calls the agent.
  */
 const PROBED: ReadonlySet<PropertyKey> = new Set([
   "toJSON",
@@ -18,8 +18,8 @@ const PROBED: ReadonlySet<PropertyKey> = new Set([
 ]);
 
 /**
- * An object whose every property is a function that passes its name and arguments to `call`, and
- * returns its result. Symbols and the names above are undefined.
+ * Returns an object whose properties are all functions that pass their name and arguments to `call`
+ * and return its result. Symbols and the names above are undefined.
  */
 export function createStubProxy<Stub = Record<string, (...args: unknown[]) => unknown>>(
   call: (method: string, args: unknown[]) => unknown,

@@ -1,8 +1,8 @@
 /**
- * The contract of a user's module inside the processes: its agent classes, its declared webhook
- * routes and its optional handlers. `loadModule` makes one from a file, `readModule` from exports
- * that are already loaded, as tests have them. The gateway uses the routes and `fetch`, the host
- * the classes, the mail process `email`.
+ * A user's module as the processes use it: its agent classes, its declared webhook routes and its
+ * optional handlers. `loadModule` creates one from a file, `readModule` from exports that are
+ * already loaded, as in tests. The gateway uses the routes and `fetch`, the host the classes, and
+ * the mail process `email`.
  */
 import * as Data from "effect/Data";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
@@ -11,7 +11,7 @@ import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import type { EntrypointClass } from "../platform/WorkerEntrypoint.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
-/** An agent class: any constructor that carries the mark `AGENT_MARK`. */
+/** An agent class: any constructor that has the mark `AGENT_MARK`. */
 export type AgentConstructor = (abstract new (...args: never[]) => object) & {
   readonly name: string;
 };
@@ -24,10 +24,10 @@ export type ModuleEnv = Readonly<Record<string, unknown>>;
 
 /** The third argument of a module's `email`. */
 export interface ModuleContext {
-  /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
+  /** Delays the process's shutdown until `promise` settles; a rejection is logged. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
   /**
-   * Accepted for modules written for other runtimes. Does nothing: there is no origin to pass
+   * Accepted for modules written for other runtimes, and ignored: there is no origin to pass
    * through to.
    */
   readonly passThroughOnException: () => void;
@@ -40,25 +40,25 @@ export interface LoadedModule {
    * The module and every local file that it imports, without `node_modules`: the files to watch.
    */
   readonly files: ReadonlyArray<string>;
-  /** A hash of those files. Absent: the module was not loaded from files. */
+  /** A hash of those files. Absent if the module was not loaded from files. */
   readonly version?: string;
   /** By class name, which is the name in addresses, journals and routes. */
   readonly agents: ReadonlyMap<string, AgentConstructor>;
   readonly webhooks: ReadonlyArray<WebhookRoute>;
   /**
    * Origins whose pages may reach agents by the default routing (`docs/guides/access.md`), or `*`.
-   * Undefined: the module does not say.
+   * Undefined if the module does not set it.
    */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;
-  /** Programmable routing. Undefined: declared routes, then `routeAgentRequest`, then 404. */
+  /** The module's own routing. Without it: declared routes, then `routeAgentRequest`, then 404. */
   readonly fetch?: (
     request: Request,
     env: ModuleEnv,
     context: FetchContext,
   ) => Response | Promise<Response>;
-  /** Classes that answer without a state, by their export, for the module's own code. */
+  /** Classes that answer without a state, by their export's name, for the module's own code. */
   readonly entrypoints: ReadonlyMap<string, EntrypointClass>;
-  /** Declared mail routes. Empty where `email` is a function or absent. */
+  /** Declared mail routes. Empty if `email` is a function or absent. */
   readonly emailRoutes: ReadonlyArray<EmailEntry>;
   readonly email?: (message: unknown, env: ModuleEnv, context: ModuleContext) => unknown;
   /** The configuration file of the reference's platform beside the module, if there is one. */
@@ -66,8 +66,8 @@ export interface LoadedModule {
 }
 
 /**
- * The module can't be used. `message` says what is wrong, where, and what to do. `files` are worth
- * watching for the repair.
+ * The module can't be used. `message` says what is wrong, where, and what to do. A change of one of
+ * `files` may repair it.
  */
 export class ModuleError extends Data.TaggedError("ModuleError")<{
   readonly file: string;

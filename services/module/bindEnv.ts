@@ -2,11 +2,10 @@
  * Builds `env` for handlers and agents: secrets and variables by name, and one namespace for each
  * agent class. A class is bound under its own name and under its name in capitals (`REPO_AGENT`),
  * which modules written for the reference use. The second binding is not enumerable, so that
- * routing sees each class once. Where the process can send mail, the binding `EMAIL` sends it. A
- * workflow class has a binding of another kind under the same names, which routing does not reach,
- * and a class of Durable Objects one whose ids can be read back from their text. A
- * configuration file beside the module may give further names to all of these, by which routing
- * reaches a class, too, and bind the module's files.
+ * routing sees each class once. If the process can send mail, the binding `EMAIL` sends it.
+ * Workflow classes and classes of Durable Objects have bindings of other kinds under the same
+ * names; routing does not reach workflows. A configuration file beside the module may bind all of
+ * these under further names, which routing uses too, and may bind the module's files.
  */
 import { isObjectActor } from "../../core/durableObject/ObjectActor.ts";
 import { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";
@@ -35,7 +34,7 @@ export function bindEnv(
     const capitals = className.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toUpperCase();
     if (!(capitals in env)) Object.defineProperty(env, capitals, { value: namespace });
   }
-  // A variable of that name belongs to the user, whatever its value.
+  // A variable of the user takes precedence, whatever its value.
   const bind = (name: string, value: unknown): void => {
     if (!(name in env)) Object.defineProperty(env, name, { value });
   };

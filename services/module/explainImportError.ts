@@ -1,14 +1,13 @@
 /**
- * Turns the error of an import of a user's module into one message that names the place and the
- * remedy. Pure. The kinds are distinguished by error code and class. The text of esbuild's and
- * Node's messages is only carried over, except where the file appears nowhere else.
+ * Turns the error of importing a user's module into one message that names the place and the
+ * remedy. Pure. Kinds of errors are distinguished by code and class. The text of esbuild's and
+ * Node's messages is only passed on, unless it is the only place that names the file.
  */
 import { withoutLoadMark } from "../node/loadMark.ts";
 import { explainMissingImport } from "./missingImports.ts";
 
 export function explainImportError(error: unknown, file: string): string {
-  if (!(error instanceof Error))
-    return `${file}: threw ${JSON.stringify(error)} while it was loaded`;
+  if (!(error instanceof Error)) return `${file}: threw ${JSON.stringify(error)} while loading`;
   const message = withoutLoadMark(error.message);
   const code = (error as { readonly code?: unknown }).code;
   const missing = explainMissingImport({ message, stack: error.stack, code }, file);
@@ -24,10 +23,12 @@ export function explainImportError(error: unknown, file: string): string {
   if (code === "ERR_MODULE_NOT_FOUND" && message.startsWith("Cannot find package"))
     return `${file}: ${message}. Install it beside the module (npm install)`;
   if (code === "ERR_MODULE_NOT_FOUND") return `${file}: ${message}. Check the path of the import`;
-  return `${file}: failed while it was loaded\n${stackOf(error)}`;
+  return `${file}: failed while loading\n${stackOf(error)}`;
 }
 
-/** The error and the stack frames in the user's own files; all frames when there are none. */
+/**
+ * The error with the stack frames in the user's own files, or with all frames if there are none.
+ */
 function stackOf(error: Error): string {
   const lines = withoutLoadMark(error.stack ?? String(error)).split("\n");
   const heading = lines.filter((line) => !/^\s+at /.test(line));

@@ -1,6 +1,6 @@
 /**
- * What the gateway takes from a module: the routes, the classes that only webhooks may reach, and
- * the module's own routing, with its static files in front of it.
+ * The parts of a module that the gateway uses: the routes, the classes that only webhooks may
+ * reach, and the module's own routing, which its static files precede.
  */
 import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
@@ -26,7 +26,7 @@ export function gatewayModule(
   };
 }
 
-/** The module's `fetch`, else the default routing, behind the files of `assets`. */
+/** The module's `fetch`, or the default routing, after the files of `assets`. */
 function fetchOf({
   fetch,
   wrangler,

@@ -1,13 +1,16 @@
 /**
- * The switch by which an app keeps `agents` for the package of that name that it has installed, in
- * its `package.json`: `"turnkeep": { "agents": "installed" }`. The classes of the reference's own
- * package then run as Durable Objects. `moduleHooks` resolves `agents` by it.
+ * Reads the setting in `package.json` with which an app imports `agents` from the package of that
+ * name that it has installed: `"turnkeep": { "agents": "installed" }`. The classes of the
+ * reference's own package then run as Durable Objects. `moduleHooks` resolves `agents` accordingly.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ModuleError } from "./LoadedModule.ts";
 
-/** As the nearest `package.json` of the module says. Throws `ModuleError` for any other word. */
+/**
+ * Reads the setting in the module's nearest `package.json`. Throws `ModuleError` for any other
+ * value.
+ */
 export function usesInstalledAgents(module: string): boolean {
   const file = nearestManifest(dirname(module));
   if (file === undefined) return false;
@@ -20,7 +23,7 @@ export function usesInstalledAgents(module: string): boolean {
   });
 }
 
-/** The `package.json` that counts for a module in this folder; undefined without one. */
+/** The `package.json` that applies to a module in this folder, or undefined. */
 export function nearestManifest(folder: string): string | undefined {
   const file = join(folder, "package.json");
   if (existsSync(file)) return file;
@@ -33,7 +36,7 @@ function settingsOf(file: string): { readonly agents?: unknown } {
     const { turnkeep } = JSON.parse(readFileSync(file, "utf8")) as { readonly turnkeep?: object };
     return turnkeep ?? {};
   } catch {
-    // Node says what is wrong with it where that matters.
+    // Node reports the fault if it matters.
     return {};
   }
 }

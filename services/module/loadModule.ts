@@ -1,11 +1,11 @@
 /**
  * Imports a user's module (TypeScript or JavaScript) and reads it. A call after a change returns
- * fresh code for the module and its local imports. What an earlier load returned stays valid, and
- * stays in memory: reloading is meant for development, where a restart is never far.
+ * fresh code for the module and its local imports. The result of an earlier load stays valid and in
+ * memory: reloading is meant for development, where processes do not run for long.
  *
  * The shape is checked by `readModule`, specifiers are resolved by `moduleHooks`, and files are
  * watched by `watchModule`. tsx is loaded only for a module that Node can't read by itself: any
- * TypeScript before Node 22.18, and decorators, enums, JSX or paths of a tsconfig since.
+ * TypeScript before Node 22.18; from then on decorators, enums, JSX and paths of a tsconfig.
  */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, statSync } from "node:fs";
@@ -29,13 +29,13 @@ import { seedPlatform } from "../platform/bindPlatform.ts";
 import { readWrangler, WranglerUnreadable } from "../wrangler/readWrangler.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
-/** Enough to tell the versions of one module apart. */
+/** Enough to distinguish the versions of one module. */
 const VERSION_CHARS = 16;
 
 /**
- * `path` is absolute or relative to the working directory. `variables` are what the module's top
- * level reads as `env` of `cloudflare:workers`; without them it has those of the load before.
- * Rejects with `ModuleError`.
+ * `path` is absolute or relative to the working directory. The module's top level reads `variables`
+ * as `env` of `cloudflare:workers`; without them, it reads those of the previous load. Rejects with
+ * `ModuleError`.
  */
 export async function loadModule(
   path: string,
@@ -79,7 +79,9 @@ export async function loadModule(
   };
 }
 
-/** The same for the same code in another folder. A file that is gone by now counts by its name. */
+/**
+ * Equal for the same code in another folder. A file that no longer exists counts only by its name.
+ */
 function versionOf(files: ReadonlyArray<string>, folder: string): string {
   const hash = createHash("sha256");
   for (const file of files.toSorted()) {
@@ -106,7 +108,7 @@ function withClassNames(
   return { ...wrangler, bindings: new Map(bindings) };
 }
 
-/** Throws `ModuleError`: the file is part of what the module says of itself. */
+/** Throws `ModuleError`, since the file is a part of the module's configuration. */
 function wranglerOf(file: string): WranglerConfig | undefined {
   try {
     return readWrangler(dirname(file));
@@ -124,7 +126,7 @@ function wranglerOf(file: string): WranglerConfig | undefined {
 interface Imported {
   readonly exports: Readonly<Record<string, unknown>>;
   readonly files: ReadonlyArray<string>;
-  /** What the import threw; undefined when it succeeded. */
+  /** The import's error; undefined if it succeeded. */
   readonly error: unknown;
 }
 
@@ -132,7 +134,7 @@ interface Loader {
   readonly import: (file: string) => Promise<Imported>;
 }
 
-/** Module hooks belong to the process and can't be removed; hence one loader for its whole life. */
+/** Module hooks belong to the process and can't be removed, so that it has one loader. */
 let loader: Promise<Loader> | undefined;
 
 async function makeLoader(ownAgents: boolean): Promise<Loader> {
@@ -144,9 +146,9 @@ async function makeLoader(ownAgents: boolean): Promise<Loader> {
 async function addPlatformGlobals(): Promise<void> {
   const add = (name: string, value: unknown): unknown =>
     Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
-  // Node has it from 22 on. Its constants are read while the package is loaded.
+  // Node has it from version 22. The package reads its constants while it loads.
   if (!("WebSocket" in globalThis)) add("WebSocket", (await import("ws")).WebSocket);
-  // From 24 on. The routes of its MCP servers match paths by it.
+  // Node has it from version 24. The package's MCP servers match their routes with it.
   if (!("URLPattern" in globalThis))
     add("URLPattern", (await import("urlpattern-polyfill/urlpattern")).URLPattern);
 }
@@ -191,15 +193,15 @@ function startLoader(ownAgents: boolean): Loader {
   };
 }
 
-/** Whether Node by itself can read a file of this kind, as far as its name tells. */
+/** Whether Node itself can read a file with this name. */
 const nodeReads = (file: string): boolean =>
   /\.m?js$/.test(file) ||
   (/\.m?ts$/.test(file) &&
     Boolean((process.features as { readonly typescript?: unknown }).typescript));
 
 /**
- * Errors that precede the first line of the module's code, so that loading it again repeats
- * nothing: syntax that Node does not know, a name that only a type has, a file that tsx resolves.
+ * Errors before the first line of the module's code runs, so that loading it again repeats nothing:
+ * syntax that Node does not know, an import of a type as a value, a file that only tsx resolves.
  */
 const mayNeedTransform = (error: unknown): boolean =>
   error instanceof SyntaxError ||
@@ -215,7 +217,7 @@ const mayNeedTransform = (error: unknown): boolean =>
 interface Hooks {
   /** Resolves when every file of the load has been reported. */
   readonly reported: (load: number) => Promise<void>;
-  /** Removes them where Node can. Elsewhere they stay behind those that are used next. */
+  /** Removes the hooks if Node can. Otherwise they stay, after the hooks that are added next. */
   readonly end: () => void;
 }
 
@@ -256,8 +258,8 @@ function useHooks(
 }
 
 /**
- * Messages arrive in order: after the answer to this ping, every file of the load has been
- * reported.
+ * Messages arrive in order, so that every file of the load has been reported before the answer to
+ * this ping.
  */
 async function pong(
   port: MessagePort,

@@ -1,17 +1,17 @@
 /**
  * Finds the place of a syntax error in JavaScript files. Node prints the place only on stderr when
- * it exits, and not in the error that `import()` rejects with. The files are therefore checked by a
- * Node process of their own. Used only by `loadModule`, on its failure path. For TypeScript files
- * esbuild names the place.
+ * it exits, and does not include it in the error of `import()`. A separate Node process therefore
+ * checks the files. Used only by `loadModule` after a failure. For TypeScript files, esbuild names
+ * the place.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 const JAVASCRIPT = /\.m?js$/;
-/** Far more than parsing takes. A stuck child must not hold the message back for ever. */
+/** Much longer than parsing takes. A stuck child must not delay the message forever. */
 const CHECK_TIMEOUT_MS = 10_000;
 
-/** Returns `file:line: message` with the line itself, or undefined where every file parses. */
+/** Returns `file:line: message` with the source line, or undefined if every file parses. */
 export function locateSyntaxError(files: ReadonlyArray<string>): string | undefined {
   for (const file of files.filter((name) => JAVASCRIPT.test(name))) {
     const { status, stderr } = spawnSync(

@@ -1,6 +1,6 @@
 /**
- * What the mail process takes from a module: its `email` handler, or the resolver of its declared
- * routes.
+ * The parts of a module that the mail process uses: its `email` handler, or the resolver of its
+ * declared routes.
  */
 import { mayKnow, resolverOf } from "../../core/mail/EmailRoute.ts";
 import type { LoadedModule, ModuleEnv } from "./LoadedModule.ts";
@@ -14,6 +14,6 @@ export function mailModule({ email, emailRoutes }: LoadedModule, env: ModuleEnv)
   };
 }
 
-/** True where the module has a handler or a route for incoming mail. */
+/** Whether the module has a handler or a route for incoming mail. */
 export const handlesMail = ({ email, emailRoutes }: LoadedModule): boolean =>
   email !== undefined || emailRoutes.length > 0;

@@ -1,7 +1,7 @@
 /**
- * Builds the message for an import of this package that does not exist here: a name of one of our
- * entries, or a whole entry. Where the reference package has it, the message says so and names a
- * replacement. Pure.
+ * Builds the message for an import that this package does not have: a name in one of its entries,
+ * or a whole entry. If the reference package has it, the message says so and names a replacement.
+ * Pure.
  *
  * `explainImportError` passes the error; the data is in `missingNames`.
  */
@@ -26,8 +26,8 @@ const NO_PLATFORM_NAME =
   /^The requested module '(cloudflare:[^']+)' does not provide an export named '([^']+)'/;
 
 /**
- * Returns undefined where the error is about something else. `file` is named when the error names
- * no other.
+ * Returns undefined if the error is about something else. The message names `file` if the error
+ * names no other.
  */
 export function explainMissingImport(
   error: { readonly message: string; readonly stack?: string | undefined; readonly code?: unknown },
@@ -73,8 +73,8 @@ function insteadOf(entry: string): string | undefined {
 }
 
 /**
- * Node begins the stack of a link error with the importing file and line: a URL, or a path with
- * source maps.
+ * Node starts the stack of a link error with the importing file and line: as a URL, or with source
+ * maps as a path.
  */
 const placeOf = (stack: string | undefined): string | undefined => {
   const [, url, path, line] =

@@ -2,8 +2,8 @@
  * What a module written for the reference package may import: the reference's entries, the names
  * that exist at run time in the entries that both packages have, and replacements for those that
  * this package lacks. Data only, read by `explainMissingImport`. A test compares it with the
- * published package, so that it can't go stale unnoticed. A name that is added to this package
- * later needs no change here: only an import that failed is looked up.
+ * published package. A name that is added to this package later needs no change here, since only
+ * failed imports are looked up.
  */
 
 /** The published version that the lists were read from. */
@@ -58,8 +58,7 @@ export const REFERENCE_ENTRIES: ReadonlyArray<string> =
 const STREAMING = "a method marked @callable({ streaming: true }) and an AI library of your choice";
 
 /**
- * What to use here instead of a name or of an entry. For entries the longest matching prefix
- * applies.
+ * What to use here instead of a name or an entry. For entries, the longest matching prefix applies.
  */
 export const INSTEAD: Readonly<Record<string, string>> = {
   experimental_registerOpenTelemetry: 'subscribe(key, callback) from "agents/observability"',

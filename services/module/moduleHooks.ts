@@ -1,22 +1,22 @@
 /**
  * Node's module hooks for a user's module. `loadModule` registers them after tsx's hooks, so that
- * they run first. Where Node has synchronous hooks (22.15 and newer) tsx uses those, which run
- * before all hooks of the loader thread; ours are then synchronous too, in the main thread. On Node
- * 20 they run in the loader thread.
+ * they run first. If Node has synchronous hooks (from 22.15), tsx uses those, which run before all
+ * hooks of the loader thread; these hooks are then synchronous too, in the main thread. On Node 20
+ * they run in the loader thread.
  *
  * 1. `turnkeep`, `agents` and their entries resolve to the running copy of this package, whoever
- *    imports them: a lone file without `node_modules` works, and there is never a second `Agent`
- *    beside the engine's. An app may keep `agents` for what it has installed (`ownAgents`).
- * 2. Every local file of a load carries the load's number in its URL (`?agents-load=3`), so that
- *    the next load gets fresh code. `node_modules` are shared between loads.
+ *    imports them. A file without `node_modules` therefore works, and there is never a second
+ *    `Agent` class. An app may import `agents` from its installed package instead (`ownAgents`).
+ * 2. Every local file of a load has the load's number in its URL (`?agents-load=3`), so that the
+ *    next load gets fresh code. Loads share `node_modules`.
  * 3. Each such file is reported to the main thread: these are the files to watch.
- * 4. All of them are ES modules, whatever a `package.json` says or lacks. Node reads them by
- *    itself, or tsx transforms them: `loadModule` decides, once for the process.
+ * 4. All of them are ES modules, whatever a `package.json` says. Node reads them itself, or tsx
+ *    transforms them, as `loadModule` decides once for the process.
  * 5. `cloudflare:workers`, `cloudflare:workflows` and `cloudflare:email` are this package's own
- *    (`services/platform`); another module of that platform is an error that names it
+ *    (`services/platform`); any other module of that platform is an error that names it
  *    (`NO_PLATFORM_MODULE`).
- * 6. The optional peers (`PEER`) that this package's entries import are the ones that the module's
- *    own imports find: a server that the module makes is then of the class that the entry knows.
+ * 6. The optional peers (`PEER`) that this package's entries import resolve as in the user's
+ *    module, so that a server that the module creates has the class that the entry checks for.
  * 7. A text file (`TEXT`) is a module whose default export is its text.
  */
 import type {
@@ -42,9 +42,9 @@ export interface HookOptions {
   readonly selfUrl: string;
   /** Further specifiers and the URLs that they resolve to. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** Whether tsx reads the files, also those in JavaScript. */
+  /** Whether tsx transforms the files, including JavaScript. */
   readonly transforms: boolean;
-  /** `agents` is the package that importers have installed (`installedAgents`). */
+  /** Whether `agents` is the package that importers have installed (`installedAgents`). */
   readonly ownAgents: boolean;
 }
 
@@ -61,7 +61,7 @@ const TEXT = /\.(?:txt|html|svg|sql|md)$/;
 /** The error for importing a module of the reference's platform that does not exist here. */
 export const NO_PLATFORM_MODULE =
   /^There is no module '(cloudflare:[^']+)'(?: imported from (.+))?$/;
-/** What tsx appends to the URL of a file that it takes for CommonJS. */
+/** What tsx appends to the URL of a file that it treats as CommonJS. */
 const TSX_MARKS = /(?:%3Ftsx-[^?]*)?(?:\?.*)?$/;
 
 let options: HookOptions | undefined;
@@ -97,7 +97,7 @@ export const load: LoadHook = (url, context, next) => {
   return textModule(url) ?? next(url, context);
 };
 
-/** What `registerHooks` takes; the types of Node 20 don't declare it. */
+/** The argument of `registerHooks`, which the types of Node 20 don't declare. */
 export interface SynchronousHooks {
   readonly resolve: (
     specifier: string,
@@ -111,7 +111,7 @@ export interface SynchronousHooks {
   ) => LoadFnOutput;
 }
 
-/** In the main thread: the same hooks, for `registerHooks` of `node:module`. */
+/** The same hooks in the main thread, for `registerHooks` of `node:module`. */
 export function synchronousHooks(given: HookOptions, reported: typeof report): SynchronousHooks {
   options = given;
   report = reported;
@@ -138,22 +138,23 @@ interface Question {
   readonly context: ResolveHookContext;
   /** True for a file of this package. */
   readonly own: boolean;
-  /** Rule 6: asked from the module, and from this package where that finds none. */
+  /** Rule 6: resolved from the user's module, or from this package if that fails. */
   readonly isPeer?: boolean;
   /**
-   * The importer. It is read before the other hooks run, because Node writes what they receive into
-   * the context.
+   * The importer. Read before the other hooks run, because Node writes what they receive into the
+   * context.
    */
   readonly parentUrl: string | undefined;
 }
 
-/** The answer where these hooks decide, else what to ask the next hooks. */
+/** Returns the answer if these hooks decide, or else what to ask the next hooks. */
 function ask(
   specifier: string,
   context: ResolveHookContext,
 ): Question | { readonly answer: ResolveFnOutput } {
   const { parentURL: parentUrl } = context;
-  // From a file of this package: an older load's hooks would take it for one of the user's.
+  // A file of this package as the importer, since hooks of an older load would treat another one as
+  // the user's.
   const ownContext = { ...context, parentURL: options?.selfUrl ?? parentUrl };
   const alias = options?.aliases[specifier];
   if (alias !== undefined) return { specifier: alias, context: ownContext, own: true, parentUrl };
@@ -167,7 +168,7 @@ function ask(
     };
   if (PEER.test(specifier) && entryUrl !== undefined && isOwnFile(parentUrl))
     return { specifier, context: { ...context, parentURL: entryUrl }, own: true, isPeer: true, parentUrl }; // prettier-ignore
-  // The module itself: this very file, also where tsx would prefer a `.ts` beside a `.js`.
+  // The module itself is this very file, even if tsx would prefer a `.ts` beside a `.js`.
   const entry = LOAD.exec(specifier)?.[1];
   if (entry !== undefined) entryUrl = specifier.replace(TSX_MARKS, "");
   if (entry !== undefined) return { answer: { ...tagged(specifier, entry), shortCircuit: true } };
@@ -202,10 +203,7 @@ function textModule(url: string): LoadFnOutput | undefined {
   return { format: "module", source, shortCircuit: true };
 }
 
-/**
- * For a missing entry Node would name this package's file as the importer; the message should name
- * the user's.
- */
+/** Names the user's file as the importer of a missing entry; Node would name this package's. */
 function importedFrom(error: unknown, specifier: string, parentUrl: string | undefined): unknown {
   const code = (error as { readonly code?: unknown }).code;
   if (code !== "ERR_PACKAGE_PATH_NOT_EXPORTED" || !parentUrl?.startsWith("file:")) return error;

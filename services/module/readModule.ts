@@ -1,6 +1,6 @@
 /**
- * Checks the shape of a module's exports and names what is wrong with it. Pure: imports nothing of
- * the user's. `loadModule` calls it; tests call it with an object of classes and a default export.
+ * Checks a module's exports and names what is wrong with them. Pure: imports none of the user's
+ * code. Called by `loadModule`, and by tests with an object of classes and a default export.
  */
 import { isFieldPath } from "../../core/redaction/FieldRedaction.ts";
 import { readOrigin } from "../../core/http/origins.ts";
@@ -25,16 +25,16 @@ import {
   type LoadedModule,
 } from "./LoadedModule.ts";
 
-/** What this system reads of a default export. */
+/** Keys of the default export that this system reads. */
 const KEYS = ["webhooks", "fetch", "email", "allowedOrigins"];
-/** Handlers of the reference's platform, which a module may have for use there. */
+/** Handlers that only the reference's platform calls; a module may have them. */
 const KEYS_ELSEWHERE = ["scheduled", "queue", "tail", "trace", "test"];
 
 const EXAMPLE = `export class Counter extends Agent { … }  // import { Agent } from "agents"`;
 
 /**
- * Throws `ModuleError`. `files` default to the module alone. `objects`: exports that are classes of
- * Durable Objects even if they extend nothing, since a configuration file binds them.
+ * Throws `ModuleError`. `files` default to the module alone. `objects` are exports that a
+ * configuration file binds as Durable Objects, which may extend nothing.
  */
 export function readModule(
   exports: Readonly<Record<string, unknown>>,
@@ -72,8 +72,8 @@ export function readModule(
 type Refuse = (message: string) => never;
 
 /**
- * By class name. Classes that have no name, or share one as those of a factory do, have the name of
- * their export.
+ * The classes by name. A class without a name, or with the name of another, as those of a factory
+ * have, is named after its export.
  */
 function readAgents(
   exports: Readonly<Record<string, unknown>>,
@@ -104,8 +104,9 @@ function readAgents(
 }
 
 /**
- * The class behind an export: an agent class, or what runs a workflow class or hosts a class of
- * Durable Objects; else undefined. `isBound`: a configuration file binds it.
+ * The agent class of an export: itself, or the actor that runs a workflow class or a class of
+ * Durable Objects; undefined for any other export. `isBound` says whether a configuration file
+ * binds it.
  */
 export function agentClassOf(exported: unknown, isBound: boolean): AgentConstructor | undefined {
   if (isAgentClass(exported)) return exported;
@@ -114,13 +115,13 @@ export function agentClassOf(exported: unknown, isBound: boolean): AgentConstruc
   return isObject ? actorOf(exported as ObjectClass, objectActor) : undefined;
 }
 
-/** A class that extends nothing of this package, as old modules for the platform have them. */
+/** A class that extends nothing of this package, as in old modules for the platform. */
 const isPlainClass = (value: unknown): boolean =>
   typeof value === "function" &&
   /^class\b/.test(Function.prototype.toString.call(value)) &&
   !isEntrypointClass(value);
 
-/** A misspelt word must not pass for a setting that opens or closes something. */
+/** Refuses misspelt values, which could leave a class open or closed by mistake. */
 function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
   const options = (agent as { readonly options?: Readonly<Record<string, unknown>> }).options;
   const { http, history, redact = [] } = options ?? {};
@@ -170,7 +171,7 @@ function readDefault(value: unknown, refuse: Refuse): Readonly<Record<string, un
   return value as Readonly<Record<string, unknown>>;
 }
 
-/** A class as the default export: an instance answers one request, or takes one message. */
+/** For a class as the default export. Each instance handles one request or message. */
 function handlersOf(entrypoint: EntrypointClass): Readonly<Record<string, unknown>> {
   const names = ["fetch", "email"].filter((name) => name in entrypoint.prototype);
   const handle =
@@ -185,8 +186,8 @@ function handlersOf(entrypoint: EntrypointClass): Readonly<Record<string, unknow
 }
 
 /**
- * A misspelt key would be ignored without a word. Only of plain objects: an application of a
- * framework has keys of its own.
+ * Refuses a misspelt key, which would be ignored silently. Checks only plain objects, since a
+ * framework's application has keys of its own.
  */
 function checkKeys(value: object, refuse: Refuse): void {
   if (Object.getPrototypeOf(value) !== Object.prototype) return;

@@ -1,31 +1,31 @@
 /**
  * Reports when a module or one of its local imports has changed, so that `agents dev` can load it
- * again. Folders are watched instead of files: editors save by renaming a new file into place,
- * which ends a watch on the file itself. A folder that can't be watched (the system's number of
- * watches is used up, or the folder is gone) has its files looked at every second.
+ * again. Folders are watched instead of files, because editors save by renaming a new file into
+ * place, which ends a watch on the file itself. If a folder can't be watched (the system's watches
+ * are used up, or the folder is gone), its files are checked every second.
  */
 import { statSync, watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { TimeShape } from "../../core/time/Time.ts";
 
 /**
- * One save is several file events, and a checkout is many saves. A change is reported once they
- * have settled.
+ * A save causes several file events, and a checkout many saves. A change is reported once they have
+ * settled.
  */
 const SETTLE_MS = 80;
-/** A save is noticed within this where the system has no watch left. */
+/** How often files are checked when the system has no watch left. */
 const POLL_MS = 1_000;
 /** The stamp of a file that does not exist. */
 const NO_FILE = "";
 
 export interface ModuleWatch {
-  /** Replaces the watched files, after a load returned another list. */
+  /** Replaces the watched files after a load returned another list. */
   readonly follow: (files: ReadonlyArray<string>) => void;
   readonly close: () => void;
 }
 
 export interface WatchOptions {
-  /** Absolute paths. Files that do not exist yet are watched for. */
+  /** Absolute paths. Files that do not exist yet are watched too. */
   readonly files: ReadonlyArray<string>;
   /**
    * Milliseconds since the epoch. A file that changed later may have been read before the change,
@@ -87,7 +87,7 @@ export function watchModule(options: WatchOptions): ModuleWatch {
       watcher.on("change", (_kind, name) => {
         if (name === null || wanted.has(String(name))) later();
       });
-      // A removed folder ends its watch; the next load names what to follow then.
+      // Removing a folder ends its watch. The next load replaces the list.
       watcher.on("error", () => {
         watcher.close();
         poll();
@@ -96,7 +96,7 @@ export function watchModule(options: WatchOptions): ModuleWatch {
     }
     for (const watcher of folders.values()) watcher.close();
     folders = next;
-    // Catches what changed between the load and the watch.
+    // Detects changes between the load and the watch.
     later();
   };
 
@@ -112,7 +112,7 @@ export function watchModule(options: WatchOptions): ModuleWatch {
   };
 }
 
-/** Returns undefined where the folder does not exist. The watch does not keep the process alive. */
+/** Returns undefined if the folder can't be watched. The watch does not keep the process alive. */
 function openWatch(folder: string): FSWatcher | undefined {
   try {
     return watch(folder, { persistent: false });

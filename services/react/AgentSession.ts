@@ -1,13 +1,12 @@
 /**
  * One component's connection to one agent across renders and sockets: which client is live, what
- * replaces it, when it connects, and which listeners are notified. Independent of React. `useAgent`
- * calls it in this order: `make` while rendering, `commit` before any effects, `connect` and
- * `mounted` in effects.
+ * replaces it, when it connects, and whom it notifies. Independent of React. `useAgent` calls
+ * `make` while rendering, `commit` before any effects, and `connect` and `mounted` in effects.
  *
- * 1. Rendering has no effects: a client made while rendering is inert until `commit`.
- * 2. From `commit` on, every call goes to the new client. Work that waits at the old one moves or
+ * 1. Rendering has no effects: a client created while rendering is inert until `commit`.
+ * 2. From `commit` on, every call goes to the new client. Waiting work of the old one moves or
  *    rejects.
- * 3. An unmount followed at once by a mount (React's strict mode) keeps the connection.
+ * 3. An unmount that is followed at once by a mount (React's strict mode) keeps the connection.
  */
 import { createStubProxy, type AgentCall, type AgentStub } from "../client/index.ts";
 import { addressKey, cacheTtlMs, queryKey, type UseAgentOptions } from "./agentOptions.ts";
@@ -24,7 +23,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
   /** The same function across renders and sockets. */
   readonly call: AgentCall<AgentT>;
   readonly stub: AgentStub<AgentT>;
-  /** Key of the live client's async query; undefined without one. */
+  /** Key of the live client's async query, or undefined. */
   queryKey: string | undefined;
   readonly #queries: QueryCache;
   readonly #listeners = new Set<() => void>();
@@ -47,7 +46,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     this.stub = createStubProxy<AgentStub<AgentT>>(call);
   }
 
-  /** Calls `listener` after each visible change. Returns the function that ends this. */
+  /** Calls `listener` after each visible change. Returns a function that unsubscribes it. */
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -60,7 +59,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     return this.#live ?? or;
   }
 
-  /** Makes an inert client for a render (rule 1). */
+  /** Creates an inert client for a render (rule 1). */
   make(options: UseAgentOptions<State>): HookClient<AgentT, State> {
     const isAsync = typeof options.query === "function";
     const query = isAsync ? () => this.#nextQuery() : (options.query as Query | undefined);
@@ -100,7 +99,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     }
   }
 
-  /** Returns the function for the unmount. Rule 3. */
+  /** Returns the function to call on unmount. Rule 3. */
   mounted(): () => void {
     this.#mounted = true;
     return () => {
@@ -144,7 +143,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     }
   }
 
-  /** When the query's result expires: queries again, and reconnects if the result differs. */
+  /** When the query's result expires, queries again, and reconnects if the result differs. */
   #watchExpiry(source: QuerySource, entry: QueryEntry): void {
     clearTimeout(this.#expiry);
     const leftMs = Math.min(Math.max(entry.expiresAtMs - Date.now(), 0), TIMER_MS_MAX);

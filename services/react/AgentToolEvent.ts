@@ -1,9 +1,10 @@
 /**
  * The `agent-tool-event` frames by which an agent of the reference's package reports the runs of
- * sub-agents that it uses as tools, and what `useAgentToolEvents` makes of them. Types only.
+ * sub-agents that it uses as tools, and the run states that `useAgentToolEvents` derives from them.
+ * Types only.
  */
 
-/** Why a run was given up: short words of the reference's package, for example `no-progress`. */
+/** Why a run was given up, in the terms of the reference's package. */
 export type AgentToolInterruptedReason =
   | "no-progress"
   | "window-exceeded"
@@ -13,7 +14,7 @@ export type AgentToolInterruptedReason =
   | "recovery-deadline"
   | "budget-exceeded";
 
-/** How a run's tool is shown. */
+/** How to show a run's tool. */
 export type AgentToolDisplayMetadata = {
   readonly name?: string;
   readonly icon?: string;
@@ -42,22 +43,22 @@ export type AgentToolEvent =
       readonly childStillRunning?: boolean;
     };
 
-/** One frame. A frame that is sent again has the same run, tool call and sequence. */
+/** One frame. A repeated frame has the same run, tool call and sequence. */
 export interface AgentToolEventMessage {
   readonly type: "agent-tool-event";
   readonly parentToolCallId?: string;
   readonly sequence: number;
-  /** Set in frames that a connection receives of what happened before it. */
+  /** Set in frames about events from before the connection. */
   readonly replay?: true;
   readonly event: AgentToolEvent;
 }
 
-/** One part of a message. For its exact types: `UIMessage["parts"][number]` of the AI SDK. */
+/** One part of a message. The AI SDK has its exact types: `UIMessage["parts"][number]`. */
 export interface AgentToolRunPart {
   readonly type: string;
 }
 
-/** What a run last reported of its progress. */
+/** The last progress report of a run. */
 export interface AgentToolProgressSnapshot {
   /** 0 to 1. */
   readonly fraction?: number;
@@ -85,22 +86,22 @@ export interface AgentToolRunState<Part extends AgentToolRunPart = AgentToolRunP
   readonly runId: string;
   /** Class of the sub-agent. */
   readonly agentType: string;
-  /** The tool call that began it; absent for a run that code began. */
+  /** The tool call that started it; absent for a run that code started. */
   readonly parentToolCallId?: string | undefined;
   readonly inputPreview?: unknown;
   /** Its place among the runs of its tool call. */
   readonly order: number;
   readonly display?: AgentToolDisplayMetadata | undefined;
   readonly status: "running" | "completed" | "error" | "aborted" | "interrupted";
-  /** The parts of the message that it has written so far. */
+  /** The parts of its message so far. */
   readonly parts: ReadonlyArray<Part>;
-  /** What a completed run says of itself. */
+  /** The summary of a completed run. */
   readonly summary?: string;
   /** Why a run did not complete. */
   readonly error?: string | undefined;
   /** Why a run was interrupted, in a word. */
   readonly reason?: AgentToolInterruptedReason | undefined;
-  /** Whether the sub-agent of an interrupted run still worked when its parent gave it up. */
+  /** Whether the sub-agent of an interrupted run was still working when its parent gave it up. */
   readonly childStillRunning?: boolean | undefined;
   readonly progress?: AgentToolProgressSnapshot;
   /** In the order of their sequence. */

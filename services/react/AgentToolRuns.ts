@@ -2,9 +2,9 @@
  * The runs of sub-agents that one agent uses as tools, from its `agent-tool-event` frames.
  * Independent of React: `useAgentToolEvents` passes it the frames and renders its view.
  *
- * 1. A frame that came before is ignored: each connection receives again what has happened.
- * 2. A run that has ended does not begin again.
- * 3. A frame that is malformed, or of a run whose beginning is not known, changes nothing.
+ * 1. A repeated frame is ignored, since each connection receives earlier frames again.
+ * 2. A run that has ended does not start again.
+ * 3. A frame that is malformed, or belongs to a run whose start is unknown, changes nothing.
  */
 import type {
   AgentToolEvent,
@@ -16,15 +16,15 @@ import type {
 } from "./AgentToolEvent.ts";
 import { partsAfter, type Typed } from "./messageParts.ts";
 
-/** Kinds of chunks that are about the run, not parts of its message. */
+/** Types of chunks that describe the run instead of being parts of its message. */
 const PROGRESS = "data-agent-progress";
 const MILESTONE = "data-agent-milestone";
 
-/** The runs, in each order that a page needs. */
+/** The runs, grouped as pages need them. */
 export interface AgentToolRunsView<Part extends AgentToolRunPart = AgentToolRunPart> {
   readonly runsById: Readonly<Record<string, AgentToolRunState<Part>>>;
   readonly runsByToolCallId: Readonly<Record<string, ReadonlyArray<AgentToolRunState<Part>>>>;
-  /** Runs that no tool call began. */
+  /** Runs that no tool call started. */
   readonly unboundRuns: ReadonlyArray<AgentToolRunState<Part>>;
 }
 
@@ -37,7 +37,7 @@ export class AgentToolRuns<Part extends AgentToolRunPart> {
   readonly #runs = new Map<string, Run>();
   #view = viewOf<Part>([]);
 
-  /** Calls `listener` after each change. Returns the function that ends this. */
+  /** Calls `listener` after each change. Returns a function that unsubscribes it. */
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -60,7 +60,7 @@ export class AgentToolRuns<Part extends AgentToolRunPart> {
     this.#changed();
   }
 
-  /** Forgets the runs and which frames have come. */
+  /** Forgets the runs and the received frames. */
   reset(): void {
     this.#seen.clear();
     this.#runs.clear();
@@ -74,7 +74,7 @@ export class AgentToolRuns<Part extends AgentToolRunPart> {
 }
 
 function viewOf<Part extends AgentToolRunPart>(runs: ReadonlyArray<Run>): AgentToolRunsView<Part> {
-  // Parts are what the server sent; which types they have is what the page says of them.
+  // The parts are as the server sent them; the page declares their types.
   const typed = runs as ReadonlyArray<unknown> as ReadonlyArray<AgentToolRunState<Part>>;
   const inOrder = typed.toSorted((a, b) => a.order - b.order || a.runId.localeCompare(b.runId));
   const byToolCall = new Map<string, Array<AgentToolRunState<Part>>>();
@@ -89,7 +89,7 @@ function viewOf<Part extends AgentToolRunPart>(runs: ReadonlyArray<Run>): AgentT
   };
 }
 
-/** Undefined for what is no such frame (rule 3). */
+/** Undefined for anything else (rule 3). */
 function messageOf(data: unknown): AgentToolEventMessage | undefined {
   if (typeof data !== "string" || !data.includes("agent-tool-event")) return undefined;
   const message = parsed(data) as Partial<AgentToolEventMessage> | undefined;
@@ -98,7 +98,7 @@ function messageOf(data: unknown): AgentToolEventMessage | undefined {
   return message as AgentToolEventMessage;
 }
 
-/** The run after an event; undefined for one whose beginning is not known. */
+/** The run after an event; undefined for a run whose start is unknown. */
 function runAfter(
   run: Run | undefined,
   event: AgentToolEvent,
@@ -146,13 +146,13 @@ function afterChunk(run: Run, body: string): Run {
   const reached = run.milestones ?? [];
   if (reached.some(({ sequence }) => sequence === milestone.sequence)) return next;
   const milestones = [...reached, milestone].toSorted((a, b) => a.sequence - b.sequence);
-  // A late replay of a milestone keeps the progress that has been made.
+  // A late replay of a milestone does not replace newer progress.
   if (run.progress !== undefined && milestone.at < run.progress.at) return { ...next, milestones };
   const progress = { ...reported(data), milestone: milestone.name, at: milestone.at };
   return { ...next, milestones, progress };
 }
 
-/** The fields of a report that have their types. */
+/** The fields of a report that have the right types. */
 function reported(
   data: Readonly<Record<string, unknown>>,
 ): Pick<AgentToolProgressSnapshot, "fraction" | "message" | "phase"> {
@@ -167,7 +167,7 @@ function reported(
 const dataOf = ({ data }: Readonly<Record<string, unknown>>): { readonly data?: unknown } =>
   data === undefined ? {} : { data };
 
-/** Undefined for what is no JSON object. */
+/** Undefined if the text is not a JSON object. */
 function parsed(text: string): object | undefined {
   try {
     const value: unknown = JSON.parse(text);

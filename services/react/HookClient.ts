@@ -1,7 +1,7 @@
 /**
  * The client that `useAgent` returns: an `AgentClient` whose calls and states go through the
  * session's live client, so that an old reference still reaches the agent. Its callbacks are those
- * of the latest render. It is made inert; the session connects it.
+ * of the latest render. It is created inert; the session connects it.
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
 import { unplaced } from "../client/KeptPlace.ts";
@@ -72,8 +72,8 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
   }
 
   /**
-   * The socket's URL for `fetch`, with its query, which may contain a token. Without the query
-   * before an async query has resolved.
+   * The socket's URL for `fetch`, with its query, which may contain a token. An async query is
+   * missing until it has resolved.
    */
   readonly getHttpUrl = (): string => {
     const url = typeof this._url === "string" ? this._url : this.url || this.roomUrl;

@@ -1,16 +1,15 @@
 /**
  * Caches the results of async `query` functions by key, once per page. React discards everything
- * that a suspended first render made, so the promise that it waits for must live outside of the
+ * that a suspended first render created, so the promise that it waits for has to be outside of the
  * component.
  *
  * 1. Callers share a query that is running and a result that is fresh.
- * 2. A result is fresh for its time to live after it arrived, at least `RENDER_GRACE_MS`.
+ * 2. A result is fresh for its time to live, and for at least `RENDER_GRACE_MS`.
  * 3. A failed query is kept for `RENDER_GRACE_MS`: React renders once more before it reports an
  *    error, and must find the same failure instead of a new query.
  */
 
 /** Parameters of the socket's URL. */
-
 export type Query = Record<string, string | null | undefined>;
 
 /** One query and its result. */
@@ -29,7 +28,7 @@ export interface QuerySource {
   readonly ttlMs: number;
 }
 
-/** Milliseconds. A render that waited for a result must find it, whatever its time to live. */
+/** Milliseconds in which a render that waited for a result finds it, whatever its time to live. */
 const RENDER_GRACE_MS = 1_000;
 
 /** The cache of one page. */

@@ -51,8 +51,8 @@ export type UseAgentOptions<State = unknown> = Omit<
 > &
   AgentAddress & {
     /**
-     * Parameters of the URL; or a function that is called before each connection, for which the
-     * component suspends once.
+     * Parameters of the URL, or a function that is called before each connection. The component
+     * suspends for its first result.
      */
     readonly query?: Query | (() => Promise<Query>) | undefined;
     /** Dependencies of an async query: a change runs it again. */
@@ -67,7 +67,7 @@ export type UseAgentOptions<State = unknown> = Omit<
     readonly onMcpUpdate?: ((mcp: McpServersState) => void) | undefined;
     /** Called when a socket opens. */
     readonly onOpen?: ((event: Event) => void) | undefined;
-    /** Called with each message of the application, which is not of the protocol. */
+    /** Called with each message that is not a protocol frame. */
     readonly onMessage?: ((event: MessageEvent) => void) | undefined;
     /** Called when a socket closes. */
     readonly onClose?: ((event: CloseEvent) => void) | undefined;
@@ -90,12 +90,14 @@ const SOCKET_OPTIONS = [
   "reconnectionDelayGrowFactor",
   "debug",
 ] as const;
-/** Passed to the socket, but no reason for a new one: functions can't be compared by content. */
+/**
+ * Passed to the socket, but a change does not open a new one, since functions can't be compared.
+ */
 const CARRIED_OPTIONS = ["WebSocket", "debugLogger", "disableNameValidation"] as const;
 
-/** The host while rendering on a server, where nothing connects. */
+/** The host when rendering on a server, where nothing connects. */
 const NO_HOST = "server-side.invalid";
-/** Five minutes, the reference's value. */
+/** Five minutes, as in the reference. */
 const CACHE_TTL_MS_DEFAULT = 5 * 60 * 1000;
 
 /** Options of any state type: this file does not call the callbacks. */
@@ -112,8 +114,8 @@ export const addressKey = (options: Options): string =>
   JSON.stringify(pick(options, ADDRESS_OPTIONS));
 
 /**
- * Equal for options that share a socket. Of an async query only its key counts, as it runs per
- * connection.
+ * Equal for options that share a socket. Only the key of an async query counts, since it runs for
+ * each connection.
  */
 export function socketKey(options: Options): string {
   const query = typeof options.query === "function" ? queryKey(options) : options.query;

@@ -1,22 +1,22 @@
 /**
- * The parts of a message of the AI SDK's user interface, made of the chunks of its stream. Pure: a
- * part that a chunk changes is a new object, so that React sees the change.
+ * Builds the parts of one of the AI SDK's UI messages from the chunks of its stream. Pure: a part
+ * that a chunk changes becomes a new object, so that React sees the change.
  *
- * 1. A chunk that arrives late or again never moves a tool call back: each kind of chunk names the
- *    states that it may follow.
- * 2. A chunk of an unknown kind, or one without what it refers to, changes nothing.
+ * 1. A late or repeated chunk never moves a tool call back: each kind of chunk names the states
+ *    that it may follow.
+ * 2. A chunk of an unknown kind, or one that refers to a missing part, changes nothing.
  */
 
 type Fields = Readonly<Record<string, unknown>>;
-/** A part, or a chunk: both are JSON objects that say what they are. */
+/** A part or a chunk: a JSON object with a type. */
 export type Typed = Fields & { readonly type: string };
 
 interface ToolChunk {
   /** Rule 1: whether it changes a part in this state. */
   readonly follows: (state: unknown) => boolean;
-  /** Whether it makes the part of a call that has none. */
+  /** Whether it creates the part of a call that has none. */
   readonly begins?: true;
-  /** What the part has from it. */
+  /** The fields that it sets in the part. */
   readonly fields: (chunk: Typed) => Fields;
 }
 
@@ -91,7 +91,7 @@ const TOOL_CHUNKS: ReadonlyMap<string, ToolChunk> = new Map<string, ToolChunk>([
   ],
 ]);
 
-/** Parts that one chunk is, by what they take from it. */
+/** Types of parts that a single chunk makes, with the fields that they take from it. */
 const WHOLE_PARTS: ReadonlyMap<string, ReadonlyArray<string>> = new Map([
   ["file", ["mediaType", "url"]],
   ["source-url", ["sourceId", "url", "title", "providerMetadata"]],
@@ -130,7 +130,7 @@ function afterToolChunk(
   return follows(part["state"]) ? parts.with(at, { ...part, ...fields(chunk) }) : parts;
 }
 
-/** Text and reasoning. A delta without a start begins a part: a reader that came later. */
+/** Text and reasoning. A delta without a start creates a part, for a reader that joined later. */
 function afterText(
   parts: ReadonlyArray<Typed>,
   chunk: Typed,
@@ -148,7 +148,7 @@ function afterText(
   return parts.with(at, { ...part, text: `${String(part["text"])}${delta}`, ...metadata });
 }
 
-/** Data of the app. Data of the same type and id is replaced; transient data is no part. */
+/** The app's data. Data of the same type and id is replaced; transient data is not a part. */
 function afterData(parts: ReadonlyArray<Typed>, chunk: Typed): ReadonlyArray<Typed> {
   const { type, id, data, transient } = chunk;
   if (transient) return parts;
@@ -167,7 +167,7 @@ const called = ({ providerExecuted, providerMetadata }: Typed): Fields =>
   present({ providerExecuted, callProviderMetadata: providerMetadata });
 const titled = ({ title }: Typed): Fields => present({ title });
 
-/** An input that is no object, which providers refuse, is shown as an empty one. */
+/** An input that is not an object, which providers refuse, becomes an empty object. */
 function inputOf({ input }: Typed): Fields {
   if (isRecord(input)) return input;
   try {

@@ -1,7 +1,7 @@
 /**
  * `useAgent`: a component's live connection to an agent (`protocol.md` §4.2). Returns an
- * `AgentClient` and re-renders when its visible properties change. `AgentSession` holds what
- * outlives a render; this file decides when its methods run.
+ * `AgentClient` and re-renders when its visible properties change. `AgentSession` has what outlives
+ * a render; this file decides when its methods run.
  */
 import { use, useEffect, useInsertionEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { AgentClient, StateOf } from "../client/index.ts";
@@ -22,7 +22,7 @@ export type UseAgentResult<AgentT = unknown, State = StateOf<AgentT>> = Omit<
   readonly getHttpUrl: () => string;
 };
 
-/** One per page: `QueryCache` explains why a component can't hold it. */
+/** One for the page; `QueryCache` explains why it is not part of a component. */
 const queries = new QueryCache();
 
 /**
@@ -56,7 +56,7 @@ const SETTLED = Object.assign(Promise.resolve(), {
 
 /**
  * Suspends for the first query of this component only; later ones delay the socket, not the render.
- * `use` is called in any case: React warns about a component that suspended by `use` and later
+ * `use` is always called, because React warns about a component that suspended with `use` and later
  * renders without it.
  */
 function suspendForQuery<AgentT, State>(

@@ -1,6 +1,6 @@
 /**
- * `useAgentToolEvents`: the sub-agents that an agent uses as tools, for a page that shows what they
- * do. The frames are sent by agents of the reference's own package; `AgentToolRuns` reads them.
+ * `useAgentToolEvents`: follows the sub-agents that an agent uses as tools, for a page that shows
+ * their work. Agents of the reference's own package send the frames; `AgentToolRuns` reads them.
  */
 import { useCallback, useEffect, useState, useSyncExternalStore } from "react";
 import type { AgentToolRunPart, AgentToolRunState } from "./AgentToolEvent.ts";
@@ -14,19 +14,19 @@ export interface AgentToolEventSource {
   removeEventListener(type: "message", listener: (event: MessageEvent) => void): void;
 }
 
-/** The runs, and what a page does with them. */
+/** The runs, and functions for pages. */
 export interface AgentToolEvents<
   Part extends AgentToolRunPart = AgentToolRunPart,
 > extends AgentToolRunsView<Part> {
   /** The runs of one tool call, in order; empty for an unknown one. */
   readonly getRunsForToolCall: (toolCallId: string) => ReadonlyArray<AgentToolRunState<Part>>;
-  /** Forgets all runs. What the agent sends again is shown again. */
+  /** Forgets all runs. Frames that the agent repeats are shown again. */
   readonly resetLocalState: () => void;
 }
 
 /**
- * Follows the runs of `agent`, from its frames since the component was mounted and from those that
- * the agent repeats on each connection. Renders again with each change.
+ * Follows the runs of `agent`, from frames that arrive after the component was mounted and from
+ * those that the agent repeats on each connection. Re-renders on each change.
  */
 export function useAgentToolEvents<Part extends AgentToolRunPart = AgentToolRunPart>({
   agent,

@@ -1,12 +1,12 @@
 /**
  * Moves virtual time while a test waits for something: a webhook's answer, a call's result, or the
- * end of a span of time. One loop moves time, so two concurrent waits do not move it twice.
+ * end of a time span. A single loop moves time, so that two concurrent waits do not move it twice.
  *
- * 1. Before time moves, all promise work that can run does. A run therefore depends only on the
+ * 1. Before time moves, all promise work that can run has run. A run therefore depends only on the
  *    seed and on the test's steps and their order.
  * 2. Agent code may also wait for the real world (a file, a promise of the test). While a turn is
- *    open, each new piece of activity gives it `GRACE_MS` of the machine's time before virtual time
- *    moves. Work that needs no machine time does not wait. A turn in which nothing has happened for
+ *    open, each new activity grants it `GRACE_MS` of real time before virtual time moves. Work that
+ *    needs no real time does not wait. A turn in which nothing has happened for
  *    `LATE_GRACE_AFTER_MS` of virtual time gets `REAL_WORK_GRACE_MS`, once.
  * 3. A wait that does not end within `PATIENCE_MS` of virtual time rejects with an error that lists
  *    what is open.
@@ -14,21 +14,21 @@
 import { setImmediate as loopTurn, setTimeout as machineSleep } from "node:timers/promises";
 
 /**
- * Enough for a file or a local computation, and too short to notice in a test of a hundred waits.
+ * Enough to read a file or to compute something, and not noticeable in a test of a hundred waits.
  */
 const GRACE_MS = 10;
 const GRACE_STEP_MS = 1;
 /**
- * For work that is mostly real and outside of any turn, such as hashing and parsing. The wait ends
- * as soon as the work does.
+ * For work that takes real time outside of any turn, such as hashing and parsing. The wait ends as
+ * soon as the work does.
  */
 export const REAL_WORK_GRACE_MS = 2_000;
-/** Rule 2. Turns seldom sleep for so long, and have 15 minutes (`turnSeconds`). */
+/** Rule 2. Turns seldom sleep this long, and may take 15 minutes (`turnSeconds`). */
 const LATE_GRACE_AFTER_MS = 60_000;
-/** Longer than all attempts of an input take, and than any deadline of a call or a request. */
+/** Longer than all attempts of an input, and than any deadline of a call or request. */
 const PATIENCE_MS = 15 * 60_000;
 
-/** Virtual time, as the driver moves it. */
+/** The virtual time that the driver moves. */
 export interface MovableTime {
   readonly monotonicMs: () => number;
   readonly nextInMs: number | undefined;
@@ -38,15 +38,15 @@ export interface MovableTime {
 /** The installation, as the driver observes it. */
 export interface DriverHost {
   readonly time: MovableTime;
-  /** A count that grows with each turn that begins or ends and each use of the broker. */
+  /** A count that grows when a turn begins or ends, and with each use of the broker. */
   readonly activity: () => number;
-  /** Work in machine time that virtual time waits for without a limit. Each is returned once. */
+  /** Work in real time for which virtual time waits without a limit. Each is returned once. */
   readonly takeLoading?: () => Promise<unknown> | undefined;
-  /** Descriptions of the open work; empty when there is none. */
+  /** Descriptions of the open work; empty if there is none. */
   readonly open: () => ReadonlyArray<string>;
-  /** An agent is in a turn. */
+  /** Whether an agent is in a turn. */
   readonly isInTurn: () => boolean;
-  /** False when no host runs, so that open work stays open. */
+  /** False if no host runs, so that open work stays open. */
   readonly isAlive: () => boolean;
 }
 
@@ -62,7 +62,7 @@ interface Wait {
 export class Driver {
   private readonly host: DriverHost;
   private readonly waits = new Set<Wait>();
-  /** Spans of time that the test asked for, in order. `endMs` is set when a span begins. */
+  /** Time spans that the test asked for, in order. `endMs` is set when a span begins. */
   private readonly spans: Array<{ readonly ms: number; endMs?: number; resolve: () => void }> = [];
   private readonly alone: Array<() => Promise<void>> = [];
   private running = false;
@@ -92,15 +92,15 @@ export class Driver {
     return promise;
   }
 
-  /** Resolves when all work is done that does not wait for time. */
+  /** Resolves when all work that does not wait for time is done. */
   quiet(): Promise<void> {
     return this.until("quiet", () => true);
   }
 
-  /** Resolves when all inputs of agents are done, retries included; at once without a host. */
+  /** Resolves when all inputs of agents are done, including retries, or at once if no host runs. */
   settled(): Promise<void> {
     const { open, isAlive } = this.host;
-    return this.until("the end of what was begun", () => !isAlive() || open().length === 0);
+    return this.until("the end of all open work", () => !isAlive() || open().length === 0);
   }
 
   /** Runs `f` while nothing else moves time. */
@@ -159,7 +159,7 @@ export class Driver {
     this.graceAtMs = time.monotonicMs() + LATE_GRACE_AFTER_MS;
     const graceMs = Math.max(GRACE_MS, ...[...this.waits].map((wait) => wait.graceMs));
     for (let ms = 0; ms < graceMs; ms += GRACE_STEP_MS) {
-      // Turns of the event loop take less than a millisecond, and most work needs no more.
+      // Most work ends within a turn of the event loop, which takes less than a millisecond.
       await loopTurn();
       if (activity() !== this.seenActivity || this.someDone()) return;
       await machineSleep(GRACE_STEP_MS);
@@ -193,7 +193,7 @@ export class Driver {
     const graceAtMs = this.graceAtMs > nowMs ? this.graceAtMs : Infinity;
     if (span !== undefined) {
       span.endMs ??= nowMs + span.ms;
-      // In one step while nothing happens: a month has many timers and few events.
+      // Moves on while nothing happens, since a month has many timers but few events.
       const before = activity();
       await time.advance(
         Math.min(span.endMs, graceAtMs) - nowMs,
@@ -213,10 +213,7 @@ export class Driver {
     if (this.waits.size > 0) await time.advance(Math.min(nextMs, graceAtMs) - nowMs);
   }
 
-  /**
-   * For real work on a busy machine, also before waits are rejected. Returns whether anything
-   * happened.
-   */
+  /** Grants time to real work on a busy machine. Returns whether anything happened. */
   private async lateGrace(): Promise<boolean> {
     const before = this.host.activity();
     for (let ms = 0; ms < REAL_WORK_GRACE_MS; ms += GRACE_STEP_MS) {

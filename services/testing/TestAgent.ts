@@ -1,7 +1,7 @@
 /**
  * A handle on one agent under test: the methods and `fetch` of its stub, and functions that read
- * what is stored of it. These rebuild the agent from its journal, apart from the running one: what
- * they return would survive a crash.
+ * its stored data. These rebuild the agent from its journal, independently of the running one, so
+ * that they return what would survive a crash.
  */
 import { makeStub } from "../../core/namespace/makeStub.ts";
 import type { CallClientSource } from "../../core/namespace/stubTarget.ts";
@@ -26,39 +26,39 @@ import type { TestDeadLetter } from "./deadLetters.ts";
 import type { Driver } from "./Driver.ts";
 import type { Sent } from "./TestOutgoing.ts";
 
-/** What a test sees of an agent, beside the agent's own methods. */
+/** What a test can read of an agent, in addition to the agent's own methods. */
 export interface AgentLooks<State> {
-  /** The plain stub, for a method of the agent that has the name of one of these. */
+  /** The plain stub, for an agent's method that shares its name with a function here. */
   readonly stub: AgentStub<unknown>;
-  /** The stored state; undefined when it was never set. */
+  /** The stored state; undefined if it was never set. */
   readonly state: () => Promise<State | undefined>;
-  /** Returns the rows of a query that reads. Rejects for a query that writes. */
+  /** Returns the rows of a query. Rejects for a query that writes. */
   readonly sql: <Row = Record<string, SqlValue>>(
     query: string,
     ...params: ReadonlyArray<SqlValue | boolean>
   ) => Promise<ReadonlyArray<Row>>;
-  /** The journal, turn by turn: inputs and changes, the oldest first. */
+  /** The journal, turn by turn: inputs and changes, oldest first. */
   readonly events: () => Promise<ReadonlyArray<HistoryLine>>;
-  /** The stored schedules, the next first. */
+  /** The stored schedules, in the order in which they are due. */
   readonly schedules: () => Promise<ReadonlyArray<Schedule>>;
-  /** The waiting items, the next first. */
+  /** The waiting items, in the order in which they run. */
   readonly queue: () => Promise<ReadonlyArray<QueueItem>>;
-  /** Every attempt of an outgoing webhook, mail or `fetch` of the agent, the oldest first. */
+  /** Every attempt of an outgoing webhook, mail or `fetch` of the agent, oldest first. */
   readonly sends: () => ReadonlyArray<Sent>;
-  /** The agent's dead letters, the oldest first. */
+  /** The agent's dead letters, oldest first. */
   readonly deadLetters: () => Promise<ReadonlyArray<TestDeadLetter>>;
   /**
-   * Runs the webhooks of a recorded history on this agent, one after the other, with what their
-   * steps and requests returned then: nothing of them is asked again. Takes the lines of
-   * `agents history <class> <name> --json`. Resolves to a line for each step and request that the
-   * history does not have.
+   * Runs the webhooks of a recorded history on this agent, one after the other. Their steps and
+   * requests return the recorded results instead of being made again. Takes the lines of `agents
+   * history <class> <name> --json`. Resolves to a line for each step and request that is not in the
+   * history.
    */
   readonly replay: (history: ReadonlyArray<HistoryLine>) => Promise<ReadonlyArray<string>>;
   /** Whether the agent is in memory. False while it hibernates, and after a crash. */
   readonly isActive: () => boolean;
 }
 
-/** Methods of `A` whose names are those of `AgentLooks` are called through `stub`. */
+/** A method of `A` that has the name of a member of `AgentLooks` is called through `stub`. */
 export type TestAgent<A> = AgentLooks<StateOf<A>> & Omit<AgentStub<A>, keyof AgentLooks<unknown>>;
 
 /** The State of an `Agent<Env, State>`. */
@@ -72,7 +72,7 @@ export interface TestAgentParts {
   readonly sends: () => ReadonlyArray<Sent>;
   readonly deadLetters: () => Promise<ReadonlyArray<TestDeadLetter>>;
   readonly isActive: () => boolean;
-  /** By the keys of past inputs: what their steps returned. */
+  /** The recorded results of past inputs' steps, by the inputs' keys. */
   readonly recorded: Map<string, RecordedTurn>;
   /** Stores an input for the agent. */
   readonly publish: (input: InboxEnvelope) => void;
@@ -156,7 +156,7 @@ async function replay(
   return lines;
 }
 
-/** A stub whose calls move time while they wait. */
+/** Throws for a query that writes. */
 function readRows(
   database: Rebuilt["database"],
   query: string,
@@ -164,8 +164,6 @@ function readRows(
 ): ReadonlyArray<Record<string, SqlValue>> {
   const { columns, rows, wrote } = database.query(query, params);
   if (wrote)
-    throw new Error(
-      "This is a copy, for reading: only the agent's own code can write to its database",
-    );
+    throw new Error("sql() reads a copy: only the agent's own code can write to its database");
   return rows.map((row) => Object.fromEntries(columns.map((column, i) => [column, row[i]!])));
 }

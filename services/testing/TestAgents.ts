@@ -1,7 +1,7 @@
 /**
  * `testAgents(…)`: an installation for one test, in this process, in memory and in virtual time.
  * Requests, signed webhooks and connections pass through the gateway's own code, and agents run on
- * a host as in production. Time moves when the test says so (`advance`) or waits for an answer.
+ * a host as in production. Time moves when the test moves it (`advance`) or waits for an answer.
  *
  * One seed and one order of steps produce one run, including agents' ids, times and journals.
  */
@@ -27,7 +27,7 @@ import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
 import { TestClient } from "./TestClient.ts";
 import { TestOutgoing, type OutgoingHandler, type Sent } from "./TestOutgoing.ts";
 
-/** What a test installation is made of. */
+/** Options of `testAgents`. */
 export interface TestAgentsOptions {
   /** The agent classes. */
   readonly agents?: ReadonlyArray<AgentConstructor>;
@@ -48,8 +48,8 @@ export interface TestAgentsOptions {
   /** The gateway's public URL. Default `http://localhost`. */
   readonly url?: string;
   /**
-   * Answers the requests and mail that agents send. Default: webhooks and mail receive 200, a
-   * `fetch` fails.
+   * Answers the requests and mail that agents send. Default: answers webhooks and mail with 200,
+   * and fails a `fetch`.
    */
   readonly outgoing?: OutgoingHandler;
 }
@@ -70,9 +70,9 @@ export interface ConnectOptions {
 }
 
 const URL_DEFAULT = "http://localhost";
-/** How long a lost host's leases take to expire, as in production. */
+/** The time after which a lost host's leases expire in production. */
 const TAKE_OVER_MS = 5_000;
-/** Statuses without a body, for which `Response` refuses one. */
+/** Statuses with which `Response` refuses a body. */
 const BODILESS = new Set([101, 204, 205, 304]);
 
 /**
@@ -106,7 +106,7 @@ interface TestAgentsParts {
   readonly url: string;
 }
 
-/** A whole installation in the test's own process, in virtual time. Made by `testAgents`. */
+/** A whole installation in the test's own process, in virtual time. Created by `testAgents`. */
 export class TestAgents {
   /** The lines that the gateway and the host logged. */
   readonly logs: ReadonlyArray<LogLine>;
@@ -143,7 +143,7 @@ export class TestAgents {
   }
 
   /**
-   * Moves virtual time and runs everything that falls due in it: `advance("3 days")`. Rejects with
+   * Moves virtual time and runs everything that becomes due: `advance("3 days")`. Rejects with
    * `TypeError` for an invalid duration.
    */
   async advance(duration: Duration): Promise<void> {
@@ -151,8 +151,8 @@ export class TestAgents {
   }
 
   /**
-   * Resolves when all work that has begun is done: messages, webhooks and queue items, with all
-   * their retries.
+   * Resolves when all open work is done: messages, webhooks and queue items, with all their
+   * retries.
    */
   settled(): Promise<void> {
     return this.driver.settled();
@@ -161,9 +161,9 @@ export class TestAgents {
   // In
 
   /**
-   * Delivers a webhook:
-   * `await test.webhook("/webhooks/github", body, test.sign.github(body, secret))`. An object is
-   * sent as JSON; sign that same text. Resolves with the response that the provider receives.
+   * Delivers a webhook: `await test.webhook("/webhooks/github", body, test.sign.github(body,
+   * secret))`. An object is sent as JSON, which is also the text to sign. Resolves to the response
+   * that the provider receives.
    */
   webhook(
     path: string,
@@ -193,7 +193,7 @@ export class TestAgents {
 
   /**
    * Delivers a mail to the module's `email`: `await test.email({ from, to, subject, text })`, or
-   * `raw`. Resolves with the SMTP reply. Agents' answers are in `sends()` after `settled()`.
+   * `raw`. Resolves to the SMTP reply. Agents' answers are in `sends()` after `settled()`.
    */
   async email(given: TestEmail): Promise<EmailAnswer> {
     const { installation } = this.parts;
@@ -202,9 +202,7 @@ export class TestAgents {
     return answerOf(await this.driver.settle(what, installation.mail(message), REAL_WORK_GRACE_MS));
   }
 
-  /**
-   * Connects a client to an agent. Resolves after the agent's first frames; rejects when refused.
-   */
+  /** Connects a client to an agent. Resolves after the agent's first frames; rejects if refused. */
   async connect<A extends AgentConstructor>(
     agent: A,
     name: string,
@@ -236,7 +234,8 @@ export class TestAgents {
   // Looking
 
   /**
-   * A handle on an agent: its stub, and what is stored of it. The first input creates the agent.
+   * A handle on an agent: its stub, and functions that read its stored data. The first input
+   * creates the agent.
    */
   agent<A extends AgentConstructor>(agent: A, name: string): TestAgent<InstanceType<A>> {
     const { installation } = this.parts;
@@ -250,21 +249,18 @@ export class TestAgents {
       sends: () => this.sends(),
       recorded: this.parts.recorded,
       publish: ({ head, body }) => broker.inbox.publish(id, encodeEnvelope(head, body)),
-      deadLetters: async () => {
-        await this.driver.quiet();
-        return broker.deadLetters.all().map(readDeadLetter);
-      },
+      deadLetters: () => this.deadLetters(),
       isActive: () =>
         installation.agents().some((active) => addressKey(active.id) === addressKey(id)),
     });
   }
 
-  /** All requests and mail that agents sent, the oldest first. */
+  /** All requests and mail that agents sent, oldest first. */
   sends(): ReadonlyArray<Sent> {
     return [...this.parts.outgoing.sent];
   }
 
-  /** The dead letters of all agents, the oldest first. */
+  /** The dead letters of all agents, oldest first. */
   async deadLetters(): Promise<ReadonlyArray<TestDeadLetter>> {
     await this.driver.quiet();
     return this.parts.installation.broker.deadLetters.all().map(readDeadLetter);
@@ -276,8 +272,8 @@ export class TestAgents {
   }
 
   /**
-   * As `agents dead redrive`: the input runs again, with all its attempts. Resolves when it is
-   * done; rejects when there is no such dead letter.
+   * Runs the input of a dead letter again with new attempts, as `agents dead redrive` does.
+   * Resolves when it is done; rejects if there is no such dead letter.
    */
   async redrive(letter: Pick<TestDeadLetter, "id">): Promise<void> {
     const { broker } = this.parts.installation;
@@ -293,7 +289,7 @@ export class TestAgents {
   // Faults
 
   /**
-   * Loses the host at once, whatever its agents are doing: memory is lost, and what is stored
+   * Crashes the host at once, whatever its agents are doing. Its memory is lost, and stored data
    * stays. Until `revive`, webhooks are stored and clients wait.
    */
   async crash(): Promise<void> {
@@ -302,8 +298,8 @@ export class TestAgents {
   }
 
   /**
-   * Loses the host at the next commit, of one agent or of any: before its event is stored, or after
-   * it is stored and before any output of it is sent. Resolves when that has happened.
+   * Crashes the host at the next commit of one agent, or of any: before the event is stored, or
+   * after it is stored and before its outputs are sent. Resolves when that has happened.
    */
   crashAt(point: CrashPoint, agent?: { readonly name: string }, name?: string): Promise<void> {
     const key =
@@ -311,7 +307,7 @@ export class TestAgents {
     return this.parts.installation.crashAt(point, key);
   }
 
-  /** Another host takes over, after the time in which leases expire. Rejects while a host runs. */
+  /** Starts another host after the time in which leases expire. Rejects while a host runs. */
   async revive(): Promise<void> {
     const { installation } = this.parts;
     if (installation.alive) throw new Error("a host is running: nothing has crashed");
@@ -385,7 +381,7 @@ const streamOf = (begin: string | Uint8Array, rest: BodyReader): ReadableStream<
     cancel: (reason) => rest.cancel(reason),
   });
 
-/** Providers' signatures contain the time, so they are made at the test's time. */
+/** Signs at the test's time, because providers' signatures contain the time. */
 function signAt(time: { readonly nowMs: () => number; readonly id: () => string }): typeof sign {
   const at =
     (signer: Sign): Sign =>

@@ -1,6 +1,6 @@
 /**
- * A client of an agent under test: a WebSocket connection through the gateway, with the protocol's
- * frames by name. It keeps every frame that it received.
+ * A client of an agent under test: a WebSocket connection through the gateway, with methods for the
+ * protocol's frames. It keeps every frame that it received.
  */
 import { splitCallOptions } from "../client/callOptions.ts";
 import type { CallOptions, StreamOptions, UntypedCall } from "../client/clientTypes.ts";
@@ -72,19 +72,19 @@ export class TestClient<State = unknown> {
     return frame && { agent: String(frame["agent"]), name: String(frame["name"]) };
   }
 
-  /** Frames outside of the protocol: what the agent itself sent and broadcast. */
+  /** Frames outside of the protocol: those that the agent's code sent and broadcast. */
   get messages(): ReadonlyArray<unknown> {
     return this.frames.filter((frame) => !isProtocol(frame));
   }
 
-  /** Frames of the protocol of one type, e.g. `cf_agent_state_error`. */
+  /** Protocol frames of one type, e.g. `cf_agent_state_error`. */
   ofType(type: string): ReadonlyArray<Readonly<Record<string, unknown>>> {
     return this.frames.filter(isRecord).filter((frame) => frame["type"] === type);
   }
 
   /**
-   * Sends text and bytes as they are, anything else as JSON. `await test.settled()` waits for the
-   * effects.
+   * Sends text and bytes as they are, and anything else as JSON. `await test.settled()` waits for
+   * the effects.
    */
   send(data: unknown): void {
     const raw = typeof data === "string" || data instanceof Uint8Array;
@@ -92,7 +92,7 @@ export class TestClient<State = unknown> {
   }
 
   /**
-   * As a client's `setState`. Resolves when the agent has accepted the state; rejects when it
+   * As a client's `setState`. Resolves when the agent has accepted the state; rejects if it
    * refused.
    */
   async setState(state: State): Promise<void> {
@@ -104,10 +104,9 @@ export class TestClient<State = unknown> {
   }
 
   /**
-   * Calls a method: `call("method", [args], { stream: { onChunk, onDone, onError } })`. Resolves
-   * with its result, of a method that streams with its last chunk; rejects with the error's text.
-   * `key` as of a client's call. Time passes as far as the call needs it, so that `timeout` is not
-   * read.
+   * Calls a method: `call("method", [args], { stream: { onChunk, onDone, onError } })`. Resolves to
+   * its result, or to the last chunk of a method that streams; rejects with the error's text. `key`
+   * is as in a client's call; `timeout` is ignored, because time passes as the call needs it.
    */
   readonly call: UntypedCall = (async (
     method: string,
@@ -126,7 +125,7 @@ export class TestClient<State = unknown> {
     }
   }) as UntypedCall;
 
-  /** As `call`, for a method that streams: resolves with its chunks and its final result. */
+  /** As `call`, for a method that streams: resolves to its chunks and its final result. */
   async stream<A = unknown>(
     method: string,
     args: ReadonlyArray<unknown> = [],
@@ -152,7 +151,7 @@ export class TestClient<State = unknown> {
     return { chunks, result: reply.result as A };
   }
 
-  /** Resolves with the first frame that matches, including frames received before. */
+  /** Resolves to the first frame that matches, including frames received earlier. */
   async waitFor(matches: (frame: unknown) => boolean): Promise<unknown> {
     await this.driver.until("a frame that matches", () => this.frames.some(matches));
     return this.frames.find(matches);

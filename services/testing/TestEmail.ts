@@ -1,4 +1,5 @@
-/** A mail as a test writes it, and its SMTP reply. Used by `TestAgents`. */
+/** A mail that a test sends, and its SMTP reply. Used by `TestAgents`. */
+import { toBase64 } from "../../schemas/base64.ts";
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
 
 /** A message that a test sends to an agent. */
@@ -9,11 +10,11 @@ export interface TestEmail {
   readonly text?: string;
   /** Further headers, or replacements of the generated ones. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The whole message. Beside it only `from` and `to` are used, as the envelope. */
+  /** The whole message. Only `from` and `to` are used with it, as the envelope. */
   readonly raw?: string | Uint8Array;
 }
 
-/** What SMTP would answer. */
+/** The answer that SMTP would give. */
 export interface EmailAnswer {
   /** 250, 550 or 451. */
   readonly code: number;
@@ -54,9 +55,7 @@ export function messageOf(
 
 const encoder = new TextEncoder();
 
-/** Text past ASCII as an encoded word (RFC 2047). */
+/** Encodes text that is not ASCII as an encoded word (RFC 2047). */
 const encodeWord = (text: string): string =>
   // oxlint-disable-next-line no-control-regex
-  /^[\x00-\x7f]*$/.test(text)
-    ? text
-    : `=?UTF-8?B?${btoa(String.fromCharCode(...encoder.encode(text)))}?=`;
+  /^[\x00-\x7f]*$/.test(text) ? text : `=?UTF-8?B?${toBase64(encoder.encode(text))}?=`;

@@ -1,6 +1,6 @@
 /**
  * Records what agents under test send: webhooks (`this.sendWebhook`), mail and their own `fetch`.
- * Nothing leaves the process; the test's handler answers each.
+ * Nothing leaves the process, because the test's handler answers each request.
  */
 import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
@@ -10,7 +10,7 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 
-/** One request or mail that an agent sent; each attempt is one. */
+/** One attempt of a request or mail that an agent sent. */
 export interface Sent {
   readonly kind: "webhook" | "fetch" | "email";
   /** The agent that sent it. */
@@ -21,19 +21,19 @@ export interface Sent {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   /**
-   * For an email: what the relay receives. Its `url` begins with `mailto:`, and `json` is the same
-   * mail.
+   * For an email: the message that the relay receives. `url` then begins with `mailto:`, and `json`
+   * is the same mail.
    */
   readonly mail?: OutgoingMail;
   /** The body parsed as JSON; undefined if it is not JSON. */
   readonly json: unknown;
   /** Virtual time, milliseconds since the epoch. */
   readonly timeMs: number;
-  /** The status of the answer; undefined while it is pending, or when the handler threw. */
+  /** The status of the answer; undefined while it is pending, or if the handler threw. */
   status: number | undefined;
 }
 
-/** Plays the outside world. An error that it throws is a failed connection. */
+/** Answers for the outside world. If it throws, the connection fails. */
 export type OutgoingHandler = (request: Request) => Response | Promise<Response>;
 
 export class TestOutgoing {
@@ -55,7 +55,7 @@ export class TestOutgoing {
       if (message !== undefined) return { _tag: "Refused", message };
       const request = new Request(url, { method: "POST", headers, body });
       try {
-        // Most receivers accept a webhook, so that is the default.
+        // Accepted by default, as by most receivers.
         const response = await this.answer("webhook", request, () => new Response("OK"));
         return { _tag: "Answered", status: response.status };
       } catch (error) {

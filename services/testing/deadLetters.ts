@@ -6,7 +6,7 @@ import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
-/** A dead letter, as a test sees it. */
+/** A dead letter, as tests receive it. */
 export interface TestDeadLetter {
   /** Identifies the letter for `redrive`. */
   readonly id: number;

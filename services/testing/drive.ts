@@ -1,6 +1,6 @@
 /**
- * Joins an installation in memory (`joinMemory`) with its driver, which knows what is open, and
- * with the globals of its agents' code. Used by `TestAgents` and `rerunEvent`.
+ * Connects an installation in memory (`joinMemory`) with its driver, which it tells what work is
+ * open, and with the globals of its agents' code. Used by `TestAgents` and `rerunEvent`.
  */
 import { addressKey } from "../../schemas/Address.ts";
 import { Driver } from "./Driver.ts";

@@ -1,12 +1,12 @@
 /**
  * Joins a gateway and hosts with the in-memory adapters: a whole installation in the test's own
  * process, in virtual time, without a server or a socket. The parts are those of `agents dev`; only
- * the adapters differ. Driven by `TestAgents`.
+ * the adapters differ. Used by `TestAgents` and `rerunEvent`.
  *
- * 1. A crash loses a host's connection and everything in its memory at one instant. Its leases stay
- *    until they expire, and what the broker stores stays for good.
- * 2. Leases are long, so that days of virtual time are not spent renewing them. The leases of a
- *    lost host expire when the next host starts.
+ * 1. A crash loses a host's connection and its whole memory at once. Its leases stay until they
+ *    expire, and the broker keeps what it has stored.
+ * 2. Leases are long, so that days of virtual time do not consist of renewals. The leases of a lost
+ *    host expire when the next host starts.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -58,7 +58,7 @@ import { gatedCalls } from "../node/gatedCalls.ts";
 import { genericObservability } from "../observability/index.ts";
 import { openSqliteDatabases, sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 
-/** One is enough, because shards only divide agents among hosts. */
+/** One suffices, because shards only divide agents among hosts. */
 const SHARDS = 1;
 /** Rule 2. */
 const LEASE_TTL_MS = 86_400_000;
@@ -71,7 +71,7 @@ const DRAIN_TIMEOUT_MS = 1_000;
 const READER = "test";
 const GATEWAY = "gateway";
 
-/** Where in a commit the host is lost: before its event is stored, or right after. */
+/** Where in a commit the host crashes: before its event is stored, or right after. */
 export type CrashPoint = "before commit" | "after commit";
 
 export interface JoinOptions {
@@ -81,9 +81,9 @@ export interface JoinOptions {
   readonly startMs: number | undefined;
   readonly publicUrl: string;
   readonly log: LogShape;
-  /** As `HostModule`. */
+  /** As in `HostModule`. */
   readonly recorded?: RecordedSteps;
-  /** `query` has answers. Default: it is refused. */
+  /** Whether `query` is answered. Default: it is refused. */
   readonly answersQueries?: boolean;
   /** Receives webhooks and mail. */
   readonly outgoing: (time: VirtualTime) => {
@@ -96,7 +96,7 @@ interface RunningHost {
   readonly id: string;
   readonly connection: MemoryConnection;
   readonly scope: Scope.Closeable;
-  /** Agents that were ever in its memory; some have left it. */
+  /** Agents that are or were in its memory. */
   readonly agents: Set<ActiveAgent>;
   alive: boolean;
 }
@@ -117,10 +117,10 @@ export async function joinMemory(options: JoinOptions) {
   let activity = 0;
   let loading: Promise<unknown> | undefined;
   const mcp = makeMcpClients({
-    // Nothing leaves a test, because its handler plays every server.
+    // Allowed because the test's handler answers for every server.
     allowLoopback: true,
     log: options.log,
-    // Read at each request: within an agent's turn it is the test's.
+    // Read at each request, because within an agent's turn it is the test's.
     fetch: (url, init) => globalThis.fetch(url, init),
     onLoad: (begun) => (loading = begun),
   });
@@ -128,9 +128,9 @@ export async function joinMemory(options: JoinOptions) {
   let host: RunningHost | undefined;
   const dead = new WeakSet<ActiveAgent>();
   broker.intercept = ({ kind, connection }) => {
-    // Renewals of leases and the test's own reads are no activity.
+    // Lease renewals and the test's own reads do not count as activity.
     if (kind === "renew" || connection === READER) return;
-    // Requests of a lost host are no activity either.
+    // Requests of a lost host do not count either.
     if (connection === GATEWAY || (host?.alive !== false && connection === host?.id)) activity++;
   };
 
@@ -174,7 +174,7 @@ export async function joinMemory(options: JoinOptions) {
       gatewayId: GATEWAY,
       subjects,
       shards: SHARDS,
-      // No socket is opened, so a test may use any host name.
+      // With this address, the gateway answers to every host name. No socket is opened.
       hostname: "0.0.0.0",
       port: 0,
       publicUrl,
@@ -249,7 +249,7 @@ export async function joinMemory(options: JoinOptions) {
       agent.discard();
     }
     own.agents.clear();
-    // The rest of it ends by itself, without a connection.
+    // The rest of the host ends by itself, without a connection.
     void closeScope(own.scope);
   };
 
@@ -298,7 +298,7 @@ export async function joinMemory(options: JoinOptions) {
       return [...host!.agents];
     },
     request: (...args: Parameters<MemoryHttpServer["request"]>) => http.request(...args),
-    /** Delivers a message without SMTP. Resolves with the answer that SMTP would carry. */
+    /** Delivers a message without SMTP. Resolves to the answer that SMTP would give. */
     mail: async (message: IncomingMessage): Promise<MailAnswer> => {
       const handlers = mailModule(module, gateway.env);
       const unknown = message.to.find((address) => !handlers.mayKnow(address));
@@ -313,7 +313,7 @@ export async function joinMemory(options: JoinOptions) {
         : ({ _tag: "Refused", response: result } as const);
     },
     crash,
-    /** Crashes at the next commit of the agent, or of any. Resolves when it has. */
+    /** Crashes at the next commit of the agent, or of any. Resolves when it has crashed. */
     crashAt: (point: CrashPoint, key: string | undefined): Promise<void> =>
       new Promise((resolve) => {
         const before = broker.intercept;
@@ -334,12 +334,12 @@ export async function joinMemory(options: JoinOptions) {
             return before?.(operation);
           };
       }),
-    /** Expires the lost host's leases and starts the next host. Moves time as far as that takes. */
+    /** Expires the lost host's leases and starts the next host. Moves time as needed. */
     revive: async (): Promise<void> => {
       broker.leases.expire(host!.id);
       await startHost();
     },
-    /** Stops the gateway, then the host. Moves time as far as that takes. */
+    /** Stops the gateway, then the host. Moves time as needed. */
     close: async (): Promise<void> => {
       let closed = false;
       const all = (async () => {

@@ -1,13 +1,14 @@
 /**
- * Runs a past event again on other code, in an in-memory installation of its own (`joinMemory`), at
- * the event's original time.
+ * Runs a past event again on other code, in its own in-memory installation (`joinMemory`), at the
+ * event's original time.
  *
- * 1. The agent starts as it was: from the snapshot, and the event before, with which the new
- *    journal begins. Sequences are those of the new journal.
- * 2. Time moves until everything is done, retries included. The result is the agent at the event
- *    that ended its last input; what it queued and scheduled may have run since.
- * 3. Nothing leaves the process: what the agent sends is recorded and returned, and steps have the
- *    results of then (`RecordedSteps`). An input's attempts go on from those that had failed.
+ * 1. The agent starts as it was then: from the snapshot, and from the preceding event, with which
+ *    the new journal begins. Sequences are those of the new journal.
+ * 2. Time moves until everything is done, including retries. The result is the agent at the event
+ *    that ended its last input; later events of what it queued or scheduled do not count.
+ * 3. Nothing leaves the process: what the agent sends is recorded and returned, and steps return
+ *    their recorded results (`RecordedSteps`). An input's attempts count on from those that had
+ *    failed.
  */
 import type { PastEvent, Rerun } from "../../core/history/Rerun.ts";
 import { RecordedTurn } from "../../core/step/RecordedSteps.ts";
@@ -37,7 +38,7 @@ const SILENT: LogShape = {
   error: () => undefined,
 };
 
-/** Rejects when an input does not end, and as `joinMemory` does. */
+/** Rejects if an input does not end, and as `joinMemory` does. */
 export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): Promise<Rerun> {
   const { id, inputs } = past;
   const [first] = inputs;
@@ -50,7 +51,7 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
     startMs: first?.head.time,
     publicUrl: first?.head.url === undefined ? "http://localhost" : new URL(first.head.url).origin,
     log: SILENT,
-    // Rule 3: what the inputs queued has no results, and does not reach the world either.
+    // Rule 3. Items that the inputs queued have no results, but must not reach the world either.
     recorded: { of: (input) => recorded.get(input) ?? new RecordedTurn([]) },
     outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined)),
   });
@@ -105,7 +106,7 @@ async function endOf(
 ): Promise<{ readonly seq: Sequence; readonly errors: ReadonlyArray<string> }> {
   const left = new Set(inputs.map(({ head }) => head.key));
   const errors = new Map<string, string>();
-  // Not what is told in the event that the journal begins with.
+  // Skips the event that the new journal begins with.
   const fromSeq = (before === undefined ? FIRST : FIRST + 1) as Sequence;
   for await (const { seq, data } of journal.read(id, { fromSeq }))
     for (const { cause, done = [], dead, error } of decodeEvent(data).head.turns) {

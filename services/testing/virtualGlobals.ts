@@ -1,11 +1,11 @@
 /**
- * Virtual globals for the code of agents under test, and for no other code. In agents' turns
- * `Date`, `setTimeout`, `setInterval`, `Math.random`, `crypto.randomUUID` and `fetch` are the
- * test's. The test itself, its runner and everything else in the process keep the machine's.
- * SQLite's clock follows, because it reads `Date`.
+ * Virtual globals for the code of agents under test only. In agents' turns `Date`, `setTimeout`,
+ * `setInterval`, `Math.random`, `crypto.randomUUID` and `fetch` are the test's. The test itself,
+ * its runner and everything else in the process keep the real ones. SQLite's clock follows, because
+ * it reads `Date`.
  *
- * 1. The ambient context identifies whose code runs. Outside of a turn each global works as before.
- * 2. Installed once, while any harness is open; the last harness to close removes them.
+ * 1. The ambient context identifies whose code runs. Outside of a turn, each global works as usual.
+ * 2. They are installed while any harness is open; the last harness to close removes them.
  *
  * Not covered: code that bypasses the globals (`node:timers`, `performance.now`,
  * `crypto.getRandomValues`, SQLite's `random()`).
@@ -19,7 +19,7 @@ import { asyncAmbient } from "../node/AsyncAmbient.ts";
 /** What a harness provides to the code of its agents. */
 export interface World {
   readonly time: TimeShape;
-  /** The agent's host has crashed: its timers do not fire. */
+  /** Whether the agent's host has crashed; its timers then do not fire. */
   readonly isDead: (agent: ActiveAgent) => boolean;
   readonly fetch: (request: Request) => Promise<Response>;
 }
@@ -27,7 +27,7 @@ export interface World {
 const worlds = new Map<TimeShape, World>();
 let restore: (() => void) | undefined;
 
-/** Adds a harness, until the returned function is called. */
+/** Adds a harness until the returned function is called. */
 export function joinWorld(world: World): () => void {
   restore ??= install();
   worlds.set(world.time, world);
@@ -73,7 +73,7 @@ function replace<T extends object, K extends keyof T>(
 ): () => void {
   const before = Object.getOwnPropertyDescriptor(on, key);
   const plain = on[key];
-  const value = make(typeof plain === "function" ? plain : plain);
+  const value = make(plain);
   Object.defineProperty(on, key, { value, writable: true, configurable: true, enumerable: true });
   return () => {
     if (on[key] !== value) return;
@@ -132,7 +132,7 @@ interface TimerParts {
   readonly repeats: boolean;
 }
 
-/** Takes the place of Node's `Timeout`. */
+/** Replaces Node's `Timeout`. */
 class VirtualTimer {
   private readonly world: World;
   private readonly agent: ActiveAgent;

@@ -119,7 +119,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
   it("an error while it runs shows where", async () => {
     const file = put("server.ts", `const x: number = 1;\n\nthrow new RangeError("boom " + x);\n`);
     const { error } = await loader.load(file);
-    expect(error!.message).toMatch(/failed while it was loaded\n {2}RangeError: boom 1\n/);
+    expect(error!.message).toMatch(/failed while loading\n {2}RangeError: boom 1\n/);
     expect(error!.message).toContain(`${file}:3:`);
     expect(error!.message).not.toContain("agents-load");
   });

@@ -38,7 +38,7 @@ export function firstReason(reason: string): string {
   const known =
     /there is no "[^"]+"|"[^"]+" has no \S+|Cannot find (?:package|module) '[^']+'/.exec(reason);
   const [line = ""] = (
-    known?.[0] ?? reason.replace(/^\S+: failed while it was loaded\n +/, "")
+    known?.[0] ?? reason.replace(/^\S+: failed while loading\n +/, "")
   ).split("\n");
   return line.slice(0, REASON_CHARS).replaceAll("|", "\\|");
 }
