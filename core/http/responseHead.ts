@@ -7,9 +7,13 @@
 import type { HttpResponse } from "./HttpServer.ts";
 
 /** A short answer of the server itself. */
-export const textResponse = (status: number, body: string): HttpResponse => ({
+export const textResponse = (
+  status: number,
+  body: string,
+  headers: HttpResponse["headers"] = [],
+): HttpResponse => ({
   status,
-  headers: [["content-type", "text/plain;charset=UTF-8"]],
+  headers: [["content-type", "text/plain;charset=UTF-8"], ...headers],
   body,
 });
 

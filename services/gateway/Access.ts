@@ -12,6 +12,7 @@
  * 3. **Origin.** Pages of other origins reach no signed class. In `agents dev`, and if origins are
  *    listed, they reach no class at all. A request without `Origin` does not come from a page.
  */
+import { textResponse } from "../../core/http/responseHead.ts";
 import { matchAgentPath, routeAgentRequest } from "../../core/namespace/routeAgentRequest.ts";
 import { isUpgrade, readonlyUpgrade } from "../../core/socket/upgradeRequest.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
@@ -19,16 +20,15 @@ import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
 import { servesHost, type ServedHosts } from "../../core/http/servedHosts.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { namesSubAgent, parseSubAgentPath } from "../../core/namespace/subAgentPaths.ts";
-import { plain } from "./requests.ts";
 
-const MISDIRECTED = plain(
+const MISDIRECTED = textResponse(
   421,
   "Misdirected request: this server does not serve the request's host. Add the host with --public-url or --allowed-hosts (docs/guides/access.md).\n",
 );
 const FOREIGN_ORIGIN =
   "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/guides/access.md).\n";
 const closedText = (className: string): string =>
-  `Forbidden: ${className} takes signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/guides/access.md).\n`;
+  `Forbidden: ${className} receives signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/guides/access.md).\n`;
 
 /** For browsers, `*` does not include the `authorization` header. */
 const CORS_HEADERS = "*, authorization";
@@ -40,7 +40,7 @@ export interface AccessConfig {
    * own.
    */
   readonly publicUrl?: string;
-  /** Values of `Host` that are answered. Undefined: any. */
+  /** Values of `Host` that are answered. Undefined: all. */
   readonly hosts?: ServedHosts;
   /** Rule 3 protects all classes, not only signed ones (`agents dev`). */
   readonly sameOrigin?: boolean;
@@ -51,7 +51,10 @@ export interface AccessConfig {
 export interface AccessModule {
   /** Bindings (agent namespaces by class name) and secrets. */
   readonly env: Readonly<Record<string, unknown>>;
-  /** Classes that the default routing closes to all but verified webhooks and readonly sockets. */
+  /**
+   * Classes that the default routing closes to everything except verified webhooks and readonly
+   * sockets.
+   */
   readonly signed: ReadonlySet<string>;
   /** Origins whose pages reach agents by the default routing. Undefined: `AccessConfig` decides. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;
@@ -83,17 +86,17 @@ export class Access {
   refuseHost({ headers }: HttpRequest): HttpResponse | undefined {
     const { hosts } = this.config;
     if (hosts === undefined) return undefined;
-    // At most one, and nothing but a host: the server has checked that (`namesResource`).
+    // At most one, and a valid host, as the server has checked (`namesResource`).
     const [host] = headers["host"] ?? [];
-    if (host === "") return plain(400, "Invalid request");
+    if (host === "") return textResponse(400, "Invalid request");
     if (servesHost(hosts, host)) return undefined;
     this.warnOnce("host", "a request's host is not served", { host });
     return MISDIRECTED;
   }
 
   /**
-   * Applies rules 2 and 3, then routes as core's `routeAgentRequest`. Resolves with null if the
-   * path names no agent. Rejects with what that function rejects with.
+   * Applies rules 2 and 3, then routes as core's `routeAgentRequest` does. Resolves to null if the
+   * path names no agent. Rejects as that function does.
    */
   async routeAgentRequest(request: Request): Promise<Response | null> {
     const { env, signed } = this.module();

@@ -1,14 +1,14 @@
 /**
- * Serves the links of approvals (`core/approval/approvalLink`): shows a page that asks, and passes
- * the answer to the agent. `Gateway` calls it for `APPROVAL_PATH` before the module's routes.
+ * Serves the links of approvals (`core/approval/approvalLink`): shows a page with the question, and
+ * passes the answer to the agent. `Gateway` calls it for `APPROVAL_PATH` before the module's
+ * routes.
  *
- * 1. Only a token that was signed here reaches an agent. Any other is refused, the same way
- *    whatever is wrong with it.
- * 2. Only POST decides. Previews of links, scanners of mail and prefetching browsers send GET or
- *    HEAD.
+ * 1. Only a token that this installation signed reaches an agent. All others are refused in the
+ *    same way, whatever is wrong with them.
+ * 2. Only POST decides. Link previews, mail scanners and prefetching browsers send GET or HEAD.
  * 3. The agent decides once (`Approvals`, rule 1), so a call may be repeated on another host.
- * 4. The page has text of strangers, and runs no script; it can't be framed, is not kept, and tells
- *    no other site its address.
+ * 4. The page shows untrusted text, so it runs no script, can't be framed, is not cached, and sends
+ *    its address to no other site.
  */
 import type { Approval, ApprovalDecision } from "../../core/approval/Approval.ts";
 import {
@@ -24,7 +24,7 @@ import { agentId } from "../../schemas/Address.ts";
 import { answerPage, questionPage, textPage, type Shown } from "./approvalPage.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
-/** An answer and its reason; three bytes a character, percent-encoded. */
+/** Enough for an answer and its reason, percent-encoded. */
 export const APPROVAL_BODY_BYTES_MAX = 32 * 1024;
 /** The content type of the page's form. */
 const FORM = "application/x-www-form-urlencoded";
@@ -34,7 +34,7 @@ type ApprovalServices = Pick<
   "calls" | "config" | "hmacSha256" | "log" | "module" | "time"
 >;
 
-/** Asked of each request: the first comparison is all that others cost. */
+/** Called for each request; a request for anything else costs only the first comparison. */
 export const isApprovalLink = ({ target }: HttpRequest): boolean =>
   target.startsWith(APPROVAL_PATH) && pathOf(target) === APPROVAL_PATH;
 

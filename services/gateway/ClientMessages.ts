@@ -1,7 +1,7 @@
 /**
  * The messages of one client on their way to its agent: numbered as they arrive, pipelined while
- * the host takes them, and sent one at a time while it does not. `SocketTable`, which owns the
- * socket, feeds them; `handleCall` on the host receives them.
+ * the host accepts them, and sent one at a time while it does not. `SocketTable`, which owns the
+ * socket, pushes them; `handleCall` on the host receives them.
  *
  * 1. **Order.** An agent takes a message only if its number is the next one, so nothing on the way
  *    (the bus, a slow start, a change of owner) can reorder messages or leave one out.
@@ -9,14 +9,16 @@
  *    a later one, once their writes are stored. The close is sent after the last message.
  * 3. **No repetition.** A message known to be taken is not sent again. If an answer is missing
  *    (after `ANSWER_TIMEOUT_MS`) or not `taken`, nothing is sent until each message in flight is
- *    answered or given up; then the first not known to be taken is sent alone. An agent that has
- *    taken it answers so and does not run it again. Only if no answer came before its host was
- *    lost, or left in order, does the next owner run messages again, `IN_FLIGHT_MAX` at most.
+ *    answered or given up; then the first message that is not known to be taken is sent alone. An
+ *    agent that has already taken it says so and does not run it again. Only if no answer came
+ *    before its host was lost, or left in order, does the next owner run messages again,
+ *    `IN_FLIGHT_MAX` at most.
  * 4. **Bounds.** At most `IN_FLIGHT_MAX` messages and about `IN_FLIGHT_BYTES_MAX` are in flight;
  *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here.
  * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only
  *    (`CallClient`, rule 6), and not if its client has gone. If the next host is lost too, the
- *    socket is closed. What is given up takes those behind it along; the agent receives the close.
+ *    socket is closed. When a message is given up, those after it are dropped too; the agent
+ *    receives the close.
  * 6. **Errors are final.** If the agent cannot start, or aborts, the socket is closed and nothing
  *    is sent again. If that answer is lost, the host repeats it (`EndedSockets`).
  */
@@ -29,15 +31,15 @@ import { ANSWER_TIMEOUT_MS, askHost } from "./askHost.ts";
 /** Enough to keep a round trip of a few milliseconds busy. */
 const IN_FLIGHT_MAX = 64;
 /**
- * Bounds what a slow host makes a gateway and the broker hold for one socket. One message may be
- * larger.
+ * Bounds the memory that a slow host makes a gateway and the broker use for one socket. A single
+ * message may be larger.
  */
 const IN_FLIGHT_BYTES_MAX = 1024 * 1024;
 /** The HTTP server's port cannot slow a socket down, so its messages queue here. */
 const QUEUED_MAX = 1000;
 /**
- * Bounds what one client can make a gateway hold while its agent is away: two seconds at the rate
- * of `SocketRates`.
+ * Bounds the memory that one client can use on a gateway while its agent is unavailable: two
+ * seconds at the rate of `SocketRates`.
  */
 const QUEUED_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -60,7 +62,7 @@ export interface SocketOwner<S extends ClientSocket> {
   readonly calls: CallClient;
   readonly gatewayId: string;
   readonly has: (socket: S) => boolean;
-  /** Everything that a host must know about a socket that it does not have. */
+  /** Everything that a host needs in order to add the socket. */
   readonly infoOf: (socket: S) => SocketInfo;
   /** The agent has received the socket's close. */
   readonly onCloseDelivered: (socket: S) => void;
@@ -92,12 +94,13 @@ export class ClientMessages<S extends ClientSocket> {
   private unanswered = 0;
   private lastNumber = 0;
   /**
-   * The last answer came from an agent that keeps the order, so more may be sent before the next.
+   * The last answer came from an agent that keeps the order, so that further messages may be sent
+   * before the next answer.
    */
   private pipelining = false;
   /** `sendOneByOne` runs. */
   private sendingAlone = false;
-  /** Rule 5: a message was given up. Those behind it, and new ones, are dropped. */
+  /** Rule 5: a message was given up. Later ones are dropped. */
   private gaveUp = false;
 
   constructor(socket: S, owner: SocketOwner<S>) {
@@ -153,7 +156,7 @@ export class ClientMessages<S extends ClientSocket> {
       this.inFlightBytes < IN_FLIGHT_BYTES_MAX &&
       // Rule 5.
       !message.tries.isOut &&
-      // A message that goes by the blob store is sent alone.
+      // A message that is sent by the blob store is sent alone.
       this.owner.calls.fits(message.data)
     );
   }
@@ -224,7 +227,7 @@ export class ClientMessages<S extends ClientSocket> {
     owner.onCloseDelivered(socket);
   }
 
-  /** Like `ask`, but also resolves with undefined if the message is given up (rule 5). */
+  /** Like `ask`, but also resolves to undefined if the message is given up (rule 5). */
   private async sendAlone(message: Message): Promise<CallReply | undefined> {
     const { data: body, tries } = message;
     const beforeRepeat = (): void => {
@@ -244,8 +247,9 @@ export class ClientMessages<S extends ClientSocket> {
   }
 
   /**
-   * Asks until the host takes the call. Resolves with undefined if the socket is closed meanwhile,
-   * because its agent no longer has it. Rejects with `AgentUnreachable` for an error of the agent.
+   * Repeats the call until the host accepts it. Resolves to undefined if the socket is closed
+   * meanwhile, because its agent no longer has it. Rejects with `AgentUnreachable` for an error of
+   * the agent.
    */
   private async ask(
     call: Call,

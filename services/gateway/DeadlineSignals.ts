@@ -1,15 +1,15 @@
 /**
- * Abort signals for the deadlines of webhooks. Deadlines of one length that fall into one slice of
- * time share a signal. A hot path: a signal of its own for each webhook would cost more than the
- * check of the webhook's signature.
+ * Abort signals for the deadlines of webhooks. Deadlines of the same length that fall into one time
+ * slice share a signal. This is a hot path: a separate signal for each webhook would cost more than
+ * checking its signature.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 
-/** Deadlines are seconds: any provider is patient enough for this much more. */
+/** Deadlines are in seconds, and every provider waits this much longer. */
 const SLICE_MS = 25;
 
-/** The reason of all signals: an error for each slice would take a trace of the stack each time. */
+/** The reason of all signals. An error for each slice would capture the stack each time. */
 const PASSED = new DOMException("The deadline has passed", "TimeoutError");
 
 interface Shared {
@@ -20,7 +20,7 @@ interface Shared {
 export class DeadlineSignals {
   private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly timeouts: TimeoutQueue;
-  /** The latest of each length. */
+  /** The latest signal of each length. */
   private readonly latest = new Map<number, Shared>();
 
   constructor(time: Pick<TimeShape, "monotonicMs">, timeouts: TimeoutQueue) {

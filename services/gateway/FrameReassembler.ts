@@ -1,18 +1,18 @@
 /**
  * Reassembles messages of hosts that are larger than the broker's payload limit and therefore
  * arrive in parts. A host sends the parts of a message without a pause and the broker keeps their
- * order, so a message is complete when its last part arrives. Fed by `SocketTable`.
+ * order, so a message is complete when its last part arrives. Used by `SocketTable`.
  */
 import type { GatewayMessage } from "../../schemas/Call.ts";
 import { joinBytes } from "../../schemas/joinBytes.ts";
 
-/** Incomplete messages that are kept: each host sends one at a time, and a dead host leaves one. */
+/** The most incomplete messages. Each host sends one at a time, and a dead host leaves one. */
 const INCOMPLETE_MAX = 64;
 
 export class FrameReassembler {
   private readonly incomplete = new Map<string, Uint8Array[]>();
 
-  /** Returns the whole message with its last part, undefined before. */
+  /** Returns the whole message for its last part, else undefined. */
   add(head: GatewayMessage & { readonly op: "part" }, body: Uint8Array): Uint8Array | undefined {
     const parts = this.incomplete.get(head.id) ?? [];
     parts.push(body);

@@ -5,6 +5,7 @@
  *
  * 1. When a shard changes owner, the calls that wait for its old owner end.
  */
+import { textResponse } from "../../core/http/responseHead.ts";
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type {
@@ -22,7 +23,7 @@ import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import { answerApproval, APPROVAL_BODY_BYTES_MAX, isApprovalLink } from "./ApprovalEndpoint.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
-import { plain, toRequest, urlOf } from "./requests.ts";
+import { toRequest, urlOf } from "./requests.ts";
 import { RequestLines } from "./RequestLines.ts";
 import { answerRequest } from "./routeRequest.ts";
 import type { SocketTable } from "./SocketTable.ts";
@@ -116,8 +117,8 @@ export class Gateway {
       const wait = this.secondsToWait(exchange.request);
       if (wait > 0) return this.refuse(exchange, tooMany(wait), OVER_RATE);
       const match = this.routeOf(exchange.request);
-      // A signature proves more than a host name, and a tunnel may deliver webhooks for its own
-      // name.
+      // Skipped for signed webhooks: a signature proves more than a host name, and a tunnel may
+      // deliver them under its own name.
       if (match === undefined || match.route.verifier.unsigned === true) {
         const refusal = this.services.access.refuseHost(exchange.request);
         if (refusal !== undefined) return this.refuse(exchange, refusal, OTHER_HOST);
@@ -182,9 +183,13 @@ export class Gateway {
         exchange.aborted,
       );
     } catch {
-      return this.refuse(exchange, plain(400, "Invalid request"), "it is not a valid request");
+      return this.refuse(
+        exchange,
+        textResponse(400, "Invalid request"),
+        "it is not a valid request",
+      );
     }
-    // For the agent that the module sends it to.
+    // For the agent that the module passes the request to.
     if (span !== undefined) request.headers.set("traceparent", span.traceparent);
     const response = await answerRequest(this.services, request);
     span?.set({ "http.response.status_code": response.status });

@@ -1,6 +1,6 @@
 /**
- * What a gateway is told at its start: its name, the installation, and its bounds. `runGateway`
- * makes it of the command line's options and these defaults.
+ * The configuration of a gateway: its name, the installation, and its bounds. `runGateway` builds
+ * it from the command line's options and these defaults.
  */
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";

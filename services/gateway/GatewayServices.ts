@@ -44,7 +44,7 @@ export interface GatewayServices {
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
   readonly metrics: Pick<AgentMetrics, "webhooks">;
-  /** Absent: no request has a line. */
+  /** Absent: no request is logged. */
   readonly requests?: RequestLog;
   /** Absent: deliveries are not recorded. */
   readonly deliveries?: DeliveryLogShape;
@@ -60,7 +60,7 @@ export interface GatewayServices {
   readonly log: LogShape;
 }
 
-/** Adds the ports of the context to what the process decides itself. */
+/** Adds the ports of the context to the given services. */
 export const gatewayServices = (
   own: Pick<GatewayServices, "config" | "module" | "calls" | "metrics">,
 ) =>

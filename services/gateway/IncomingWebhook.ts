@@ -1,8 +1,8 @@
 /**
  * One request to a webhook route, from its arrival to its answer: the route, the request as the
- * route's verifier reads it, and the way to answer. `WebhookEndpoint` creates it and passes it
- * through all its steps; `PendingWebhook` takes over the part after verification. Its answer is
- * also what the metrics, the request line and the delivery's record are made of.
+ * route's verifier reads it, and the function that answers it. `WebhookEndpoint` creates it and
+ * passes it through all its steps; `PendingWebhook` handles the part after verification. The
+ * metrics, the request line and the delivery's record are written when it is answered.
  */
 import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
@@ -30,7 +30,7 @@ export class IncomingWebhook {
   readonly request: WebhookRequest;
   /** The delivery's id (`newDeliveryId`). */
   readonly id: string;
-  /** Undefined: it is not traced. */
+  /** Undefined if it is not traced. */
   readonly span: Span | undefined;
   /** Set once an agent is found. */
   input: DeliveredInput | undefined;
@@ -63,14 +63,14 @@ export class IncomingWebhook {
     this.span = services.tracing && this.begin(services.tracing, http);
   }
 
-  /** The caller's, as the outermost trusted proxy saw it. */
+  /** The caller's address, as the outermost trusted proxy saw it. */
   private get address(): string {
     const { trustedProxies } = this.services.config;
     const { request } = this.exchange;
     return trustedProxies === 0 ? request.remoteAddress : addressOf(request, trustedProxies);
   }
 
-  /** The headers as they are stored: without credentials and forged internal headers. */
+  /** The headers to store: without credentials and forged internal headers. */
   headers(): Record<string, string> {
     return headerRecord(this.exchange.request, this.route.redaction);
   }
@@ -80,8 +80,8 @@ export class IncomingWebhook {
     const { metrics, time } = this.services;
     const ms = time.monotonicMs() - this.startMs;
     metrics.webhooks(this.route, response.status, ms / 1000);
-    // The address is unknown once the answer is sent, and reading it is a call into the server, so
-    // verified requests skip it.
+    // Read before the answer is sent, after which it is unknown. Verified requests skip it, since
+    // it costs a call into the server.
     const from = this.input === undefined ? this.address : undefined;
     this.exchange.respond(response);
     if (this.span !== undefined) this.end(this.span, response.status, end);
@@ -124,8 +124,8 @@ export class IncomingWebhook {
 }
 
 /**
- * Throws for undefined: the answer of a verdict or an entity that is not an answer, which is a
- * defect of the caller.
+ * Throws for undefined, which a caller passes only by mistake: the answer of a verdict or entity
+ * that has none.
  */
 export function toHttp(answer: PlainAnswer | undefined): HttpResponse {
   if (answer === undefined) throw new Error("there is no answer yet");

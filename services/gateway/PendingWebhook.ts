@@ -24,8 +24,8 @@ import { messageHeaders } from "./requests.ts";
 
 /**
  * How long a host may have an input before the input is also stored. Nearly every turn takes less,
- * on a busy machine too: a needless store costs most when the load is highest. With a deadline
- * below twice this, half of the deadline.
+ * even on a busy machine, where a needless store costs most. If the deadline is shorter than twice
+ * this time, it is half of the deadline.
  */
 const PATIENCE_MS = 1_000;
 
@@ -81,7 +81,7 @@ export class PendingWebhook {
   /** Handles an answer that arrived at the reply subject. */
   onAnswer(answer: Answer, body: Uint8Array): void {
     const send = (): void => this.answer(answer, body);
-    // The host has just run the forwarded input, and the answer to that is on its way.
+    // The host has just run the forwarded input, whose own answer is on its way.
     if (this.forwarded && answer.duplicateOf !== undefined) this.fallback = send;
     else send();
   }
@@ -131,8 +131,8 @@ export class PendingWebhook {
   }
 
   /**
-   * Sends an agent's answer. Hosts check what they answer (`takeResponse`), but a frame is not
-   * trusted to contain only that: an answer that cannot be sent becomes a 502.
+   * Sends an agent's answer. Hosts check their answers (`takeResponse`), but the frame is not
+   * trusted: an answer that cannot be sent becomes a 502.
    */
   private answer(answer: Answer, body: Body): void {
     const { services, id } = this.options;

@@ -7,9 +7,9 @@
  * A bucket is one number: the time at which it is full again. Full buckets are not kept, so memory
  * is bounded by the requests of the last few seconds and by `KEYS_MAX`.
  */
+import { textResponse } from "../../core/http/responseHead.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { plain } from "./requests.ts";
 
 export interface Rate {
   /** Tokens added each second. Above 0. */
@@ -19,7 +19,8 @@ export interface Rate {
 }
 
 /**
- * About 10 MB. Past it the oldest buckets are dropped, and their callers start with a full bucket.
+ * About 10 MB. Past this number, the oldest buckets are dropped, and their callers start with full
+ * ones.
  */
 const KEYS_MAX = 100_000;
 
@@ -44,7 +45,7 @@ export class RateLimit {
     this.burst = rate.burst;
   }
 
-  /** Takes a token of `key`. Returns 0, or the whole seconds after which there is a token again. */
+  /** Takes a token of `key`. Returns 0, or the whole seconds until the next token. */
   take(key: string): number {
     const now = this.time.monotonicMs();
     const bucket = this.buckets.get(key) ?? new Bucket();
@@ -56,8 +57,8 @@ export class RateLimit {
   }
 
   /**
-   * Takes `cost` tokens of a bucket. Returns 0, or the milliseconds after which the bucket holds as
-   * many. A cost above the burst needs a full bucket only.
+   * Takes `cost` tokens of a bucket. Returns 0, or the milliseconds until the bucket has enough. A
+   * cost above the burst needs only a full bucket.
    */
   spend(bucket: Bucket, nowMs: number, cost: number): number {
     const waitMs = this.waitMs(bucket, nowMs, Math.min(cost, this.burst));
@@ -67,8 +68,8 @@ export class RateLimit {
 
   /**
    * Takes the given number of tokens of each key, or none of any. Returns 0 if each key had at
-   * least one token, else whole seconds as `take` does. A bucket may go into debt: otherwise a
-   * batch of more events than a burst would never pass.
+   * least one token, else whole seconds as `take` does. A bucket may go into debt, because
+   * otherwise a batch of more events than a burst would never pass.
    */
   takeAll(counts: Iterable<readonly [key: string, count: number]>): number {
     const now = this.time.monotonicMs();
@@ -106,12 +107,12 @@ export class RateLimit {
 
 /** The 429 of a caller that is over its limit. */
 export const tooMany = (seconds: number): HttpResponse =>
-  plain(429, "Too many requests", [["retry-after", String(seconds)]]);
+  textResponse(429, "Too many requests", [["retry-after", String(seconds)]]);
 
 /**
- * Returns the caller's address as a key. Behind `trustedProxies` proxies it is what the outermost
- * of them saw: the n-th entry of `X-Forwarded-For` from its end. Entries before that can be forged.
- * The key of an IPv6 caller is its /64 network.
+ * Returns the caller's address as a key. Behind `trustedProxies` proxies it is the address that the
+ * outermost of them saw: the n-th entry of `X-Forwarded-For` from its end. Earlier entries can be
+ * forged. The key of an IPv6 caller is its /64 network.
  */
 export function addressOf(request: HttpRequest, trustedProxies: number): string {
   const forwarded = (request.headers["x-forwarded-for"] ?? []).flatMap((line) => line.split(","));

@@ -1,6 +1,6 @@
 /**
- * The log lines of plain requests and sockets. `Gateway` calls it. No socket is measured for lines
- * that nobody wants.
+ * Writes the log lines of plain requests and sockets for `Gateway`. A socket is only measured if
+ * its lines are wanted.
  */
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
@@ -18,9 +18,12 @@ export class RequestLines {
     this.time = time;
   }
 
-  /** A request was answered, `ms` after its head was in. `why`: the gateway refused it. */
+  /**
+   * Called when a request was answered, `ms` after its head arrived. `why` is set if the gateway
+   * refused it.
+   */
   onAnswer(request: Head, status: number, why?: string, ms?: number): void {
-    // What an agent or the module answers 4xx is their business and no failure of the system.
+    // A 4xx of an agent or the module is not a failure of the system.
     const severity = why === undefined && status < 500 ? "info" : severityOf(status);
     const { method, target } = request;
     this.requests?.write(severity, () => ({
@@ -37,14 +40,17 @@ export class RequestLines {
     return (status) => this.onAnswer(request, status, undefined, this.time.monotonicMs() - startMs);
   }
 
-  /** The decision as it is, with a line when the socket opens and one when it closes. */
+  /**
+   * Adds a line when the socket opens and one when it closes. Returns the decision otherwise
+   * unchanged.
+   */
   onUpgrade({ target }: Head, decision: UpgradeDecision): UpgradeDecision {
     const { requests, time } = this;
     const what = `socket ${pathOf(target)}`;
     if (decision._tag === "Refuse") {
       const { status } = decision.response;
       const severity = status >= 500 ? "error" : "info";
-      requests?.write(severity, () => ({ what, status, why: "it is refused" }));
+      requests?.write(severity, () => ({ what, status, why: "it was refused" }));
       return decision;
     }
     if (requests?.wants("info") !== true) return decision;

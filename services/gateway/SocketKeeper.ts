@@ -1,5 +1,5 @@
 /**
- * Keeps the sockets of one process: `SocketTable` under a name that hosts know. A gateway has one
+ * Keeps the sockets of one process: a `SocketTable` that hosts can reach by name. A gateway has one
  * for its clients; a process without a gateway has one for the sockets that its code opens with a
  * stub's `fetch`.
  *
@@ -42,8 +42,8 @@ export class SocketKeeper implements StubSockets {
       log,
       key: `gateway.${config.gatewayId}`,
       value: config.gatewayId,
-      // Rule 1. Hosts that started while there was no lease have not asked for these sockets. Not
-      // awaited: hosts may take long, and the lease would expire meanwhile.
+      // Rule 1. Hosts that started without the lease have not asked for these sockets. Not awaited,
+      // because hosts may take long, and the lease would expire meanwhile.
       onClaimed: () => void this.table.resumeAll(),
     });
   }
@@ -70,14 +70,18 @@ export class SocketKeeper implements StubSockets {
         const { head } = decodeMessage<CensusRequest>(data);
         bus.publish(reply, encodeMessage(table.census(head)));
       }),
-      // Frames sent meanwhile are lost. Each agent is notified of its sockets and sends its state.
+      // Frames sent while the broker was away are lost. Each agent is notified of its sockets and
+      // sends its state.
       bus.onReconnected(() => void table.resumeAll()),
     );
     await this.ownLease.renew();
     this.renewLater();
   }
 
-  /** Of a watch of the leases. Rule 1, at once: hosts are notified of the lease's end, too. */
+  /**
+   * Called by the watch of the leases. Applies rule 1 at once, since hosts also learn that the
+   * lease has ended.
+   */
   leaseChanged({ key, value }: LeaseChange): void {
     if (value === undefined && key === this.ownLease.key) void this.ownLease.renew();
   }
@@ -88,7 +92,7 @@ export class SocketKeeper implements StubSockets {
     return connectSocket(this.services, this.table, id, upgrade);
   }
 
-  /** Code of no agent: it is there as long as the process. */
+  /** The holder of sockets of code outside of agents, which lives as long as the process. */
   holder(): SocketHolder {
     const { log, time } = this.services;
     return {
@@ -118,7 +122,7 @@ export class SocketKeeper implements StubSockets {
   }
 }
 
-/** The keeper of a process without a gateway, until the scope closes. */
+/** The keeper of a process without a gateway; runs until the scope closes. */
 export const ownSockets = (
   config: Pick<SocketServices["config"], "gatewayId" | "shards" | "subjects">,
   calls: CallClient,
@@ -132,7 +136,7 @@ export const ownSockets = (
     );
   });
 
-/** Sockets of code that is there before the keeper of its process. */
+/** Sockets for code that is loaded before the keeper of its process exists. */
 export class LateSockets implements StubSockets {
   private keeper: SocketKeeper | undefined;
   private readonly made: Promise<SocketKeeper>;
@@ -149,7 +153,7 @@ export class LateSockets implements StubSockets {
     return (await this.made).connect(id, upgrade);
   }
 
-  /** Only of code whose `connect` has resolved. */
+  /** Called only after a `connect` has resolved. */
   holder(): SocketHolder {
     return this.keeper!.holder();
   }

@@ -15,7 +15,7 @@ export interface SocketRateLimits {
   readonly bytes?: Rate;
 }
 
-/** A client that sends what has queued while its connection was down is not an attacker. */
+/** Lets a client send what it queued while it was disconnected. */
 const BURST_SECONDS = 2;
 
 export const socketRate = (perSecond: number): Rate => ({
@@ -39,7 +39,7 @@ const ADDRESS_FACTOR = 4;
 
 interface Limit {
   readonly rate: RateLimit;
-  /** Sent in the close frame: 123 bytes at most. */
+  /** Sent in the close frame, so at most 123 bytes. */
   readonly reason: string;
 }
 

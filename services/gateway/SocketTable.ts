@@ -1,17 +1,18 @@
 /**
  * The sockets of one gateway: the agent of each, what a host needs to know about it, and the frames
- * in both directions. Sockets live here, so they survive hibernation, the loss of hosts and an
- * outage of the broker.
+ * in both directions. Sockets are kept here, so that they survive hibernation, the loss of hosts
+ * and an outage of the broker.
  *
  * 1. A client's messages reach its agent in order (`ClientMessages`). While no host owns the agent
  *    they queue up to a bound; past it, the socket is closed with 1013.
- * 2. A host that takes over a shard asks for the shard's sockets (`census`). A host that took this
- *    gateway for dead is notified of its sockets (`resumeAll`).
- * 3. Frames for a socket whose upgrade is not finished are buffered, so the client receives them in
- *    order. A socket receives casts from its agent's `begin` on, so none precedes its identity
- *    frame. Past `socketBufferBytesMax` buffered bytes, the socket is closed with 1013 as it opens.
- * 4. A client that exceeds its rate (`SocketRates`) is closed with 1013. With 1008, clients would
- *    not reconnect, and a client that shares its address may have caused nothing.
+ * 2. A host that takes over a shard asks for the shard's sockets (`census`). A host that considered
+ *    this gateway dead is notified of its sockets (`resumeAll`).
+ * 3. Frames for a socket whose upgrade is not finished are buffered, so that the client receives
+ *    them in order. A socket receives casts only after its agent's `begin`, so that none precedes
+ *    its identity frame. Past `socketBufferBytesMax` buffered bytes, the socket is closed with 1013
+ *    as it opens.
+ * 4. The socket of a client that exceeds its rate (`SocketRates`) is closed with 1013. After 1008
+ *    it would not reconnect, although another client at its address may have caused the excess.
  */
 import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
@@ -41,12 +42,12 @@ const RESUMES_AT_ONCE = 32;
 /** Sockets in one census reply: well under any payload limit. */
 const CENSUS_PAGE = 200;
 
-/** Overhead of a buffered frame beside its bytes. */
+/** Overhead of a buffered frame in addition to its bytes. */
 const EARLY_FRAME_BYTES = 200;
 
 const encoder = new TextEncoder();
 
-/** What the sockets of one process are kept with. */
+/** The dependencies of a `SocketTable`. */
 export interface SocketServices {
   readonly config: Pick<
     GatewayConfig,
@@ -59,7 +60,7 @@ export interface SocketServices {
   >;
   readonly bus: BusShape;
   readonly calls: CallClient;
-  /** As `GatewayServices`. */
+  /** As in `GatewayServices`. */
   readonly entityLimit?: RateLimit | undefined;
   readonly leases: LeasesShape;
   readonly log: LogShape;
@@ -146,8 +147,8 @@ export class SocketTable {
     entry.socket = socket;
     for (const frame of entry.early) frame(socket);
     forgetEarly(entry);
-    // The host may have created the socket before it took this gateway for dead, and then dropped
-    // it.
+    // The host may have created the socket and then dropped it when it considered this gateway
+    // dead.
     if (entry.round !== this.round) void this.resume(entry);
     const meter = this.rates.open(address);
     // Rule 4.
@@ -224,8 +225,8 @@ export class SocketTable {
   }
 
   /**
-   * Notifies hosts of every socket again, after they may have taken this gateway for dead (rule 2).
-   * Never rejects. A call supersedes the one before, which then ends early.
+   * Notifies hosts of every socket again, after they may have considered this gateway dead (rule
+   * 2). Never rejects. A call supersedes the previous one, which then ends early.
    */
   async resumeAll(): Promise<void> {
     const round = ++this.round;
@@ -242,8 +243,8 @@ export class SocketTable {
   }
 
   /**
-   * Never rejects: if no host could be notified, the socket's next message or the next owner's
-   * census does it.
+   * Never rejects. If no host could be notified, the socket's next message or the next owner's
+   * census does so.
    */
   private async resume(entry: Entry): Promise<void> {
     const call = { kind: "resume", socket: infoOf(entry) } as const;
@@ -262,7 +263,9 @@ export class SocketTable {
     }
   }
 
-  /** Text stays bytes until it is sent: a frame for ten sockets is not encoded ten times. */
+  /**
+   * Text stays in bytes until it is sent, so that a frame for ten sockets is not encoded ten times.
+   */
   private sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
     const { socket } = entry;
     if (socket === undefined)
@@ -314,7 +317,7 @@ export class SocketTable {
   }
 }
 
-/** It has a place in the kept broadcasts. */
+/** Whether the socket has a place in the kept broadcasts. */
 const isCounting = (url: string): boolean => sinceOf(url) !== undefined;
 
 const infoOf = ({ info, attachment, messages }: Entry): SocketInfo =>

@@ -13,6 +13,7 @@
  * 4. While the broker elects a leader or a shard moves, the request is held and retried within its
  *    deadline.
  */
+import { FAILED } from "../../core/http/responseHead.ts";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import type { Exchange, HttpRequest } from "../../core/http/HttpServer.ts";
 import { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
@@ -40,12 +41,11 @@ import { IncomingWebhook } from "./IncomingWebhook.ts";
 import { listen } from "./listen.ts";
 import { PendingWebhook } from "./PendingWebhook.ts";
 import { tooMany } from "./RateLimit.ts";
-import { plain } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead, type FoundAgent } from "./webhookInput.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
 
-/** Deadlines are seconds: this much more is not noticed. */
+/** Deadlines are in seconds, so that this delay does not matter. */
 const DEADLINE_SLACK_MS = 25;
 
 type Verified = Verdict & { readonly _tag: "Verified" };
@@ -59,8 +59,8 @@ export class WebhookEndpoint {
   private readonly pending = new NumberedTable<PendingWebhook>();
   private readonly unsubscribe: () => void;
   /**
-   * Prefix of reply ids. No other endpoint has the same, in this process or an earlier one, so an
-   * answer to one of theirs is never taken for an answer to one of ours.
+   * Prefix of reply ids, unique among all endpoints of this and earlier processes, so that an
+   * answer for one of them is never mistaken for an answer for this one.
    */
   private readonly replyIdPrefix: string;
   private readonly newDelivery: (timeMs: number) => string;
@@ -90,7 +90,7 @@ export class WebhookEndpoint {
     this.guard(webhook, () => this.receive(webhook));
   }
 
-  /** The server has answered 413: the body was not read. */
+  /** The server has answered 413 without reading the body. */
   onTooLarge(request: HttpRequest, match: RouteMatch): void {
     const unread = { request, body: NO_BODY, respond: () => undefined } as const;
     const webhook = new IncomingWebhook(this.services, unread, match, this.newDelivery);
@@ -110,7 +110,7 @@ export class WebhookEndpoint {
         delivery: webhook.id,
         error: stackOf(error),
       });
-      webhook.respond(plain(500, "Internal Server Error"), {
+      webhook.respond(FAILED, {
         status: "unavailable",
         why: "it could not be handled",
       });
@@ -156,7 +156,7 @@ export class WebhookEndpoint {
     this.forward(webhook, verdict, found);
   }
 
-  /** As a span of its own where the request is traced. */
+  /** Verifies the request, in a span of its own if the request is traced. */
   private verdictOf({ route, request, span }: IncomingWebhook): Verdict {
     if (span === undefined) return route.verifier.verify(request);
     const { tracing } = this.services;
@@ -292,7 +292,7 @@ function endOfVerdict(verdict: Exclude<Verdict, Verified>): DeliveryEnd {
   }
 }
 
-/** Ids of one process's deliveries. `seed`: its random text. */
+/** Returns a generator of delivery ids for this process; `seed` is random text. */
 function deliveryIds(seed: string): (timeMs: number) => string {
   const process = seed
     .toLowerCase()
@@ -302,5 +302,5 @@ function deliveryIds(seed: string): (timeMs: number) => string {
   return (timeMs) => newDeliveryId(timeMs, process, count++);
 }
 
-/** With the time of each id, enough to tell a million processes apart. */
+/** Together with the time in each id, enough to distinguish a million processes. */
 const ID_SEED_LENGTH = 6;

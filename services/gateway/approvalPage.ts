@@ -1,6 +1,6 @@
 /**
- * The pages of an approval's link, as HTML without scripts: the question with its two buttons, what
- * was decided, and short texts. Pure. `ApprovalEndpoint` sends them.
+ * The pages of an approval's link, as HTML without scripts: the question with its two buttons, the
+ * decision, and short texts. Pure. `ApprovalEndpoint` sends them.
  */
 import type { Approval } from "../../core/approval/Approval.ts";
 import { REASON_CHARS_MAX } from "../../core/approval/checkAnswer.ts";

@@ -1,9 +1,9 @@
 /**
  * Sends an idempotent call (a socket's message, its close, its details) to an agent's host and
  * repeats it until there is an answer. Core NATS may drop a request or its answer while gateway and
- * host are alive, and only a repetition detects that. `ClientMessages` and `SocketTable` use it.
- * Within each try, `CallClient` waits while the agent has no owner and when its owner changes. The
- * hosts that may have been lost to the call are counted over all tries.
+ * host are alive, which only a repetition detects. `ClientMessages` and `SocketTable` use it.
+ * Within each try, `CallClient` waits while the agent has no owner and when its owner changes.
+ * Hosts that the call may have crashed are counted over all tries.
  */
 import {
   AgentUnreachable,

@@ -1,11 +1,12 @@
 /**
  * Connects a socket to an agent: the agent runs its connect sequence, and accepts the socket or
  * answers something else. The socket is then pending, and its frames wait, until its other end is
- * there: a client's, once its 101 is sent (`upgrade`), or that of code in this process, which
+ * connected: that of a client, once the 101 is sent (`upgrade`), or of code in this process that
  * called a stub's `fetch` (`StubLink`).
  *
  * 1. No message reaches the agent before its connect sequence has ended (`protocol.md` §2.3).
- * 2. A socket that is still pending after `PENDING_MS_MAX` is closed: code has dropped it.
+ * 2. A socket that is still pending after `PENDING_MS_MAX` is closed, since the code has dropped
+ *    it.
  */
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
 import { closedSocket, type PendingSocket } from "../../core/socket/PendingSocket.ts";
@@ -19,7 +20,9 @@ import type { Entry, SocketServices, SocketTable } from "./SocketTable.ts";
 
 /** As long as a stub's call may take. */
 const PENDING_MS_MAX = 60_000;
-/** Code of this process has no address; a private one has no limit of its own (`SocketRates`). */
+/**
+ * Stands for code of this process. Private addresses have no limit of their own (`SocketRates`).
+ */
 const OWN_ADDRESS = "127.0.0.1";
 
 /** Rejects with `AgentUnreachable`, and with the reason of `abort`. */
@@ -41,8 +44,8 @@ export async function connectSocket(
     url,
     headers,
   };
-  // Only the connect sequence reads the headers: a host that takes over the agent does not need
-  // them.
+  // Only the connect sequence reads the headers, so that a host that takes over the agent does not
+  // need them.
   const entry = sockets.add(id, { ...info, headers: [] });
   try {
     const { reply, body } = await calls.call(
@@ -70,7 +73,10 @@ export async function connectSocket(
   }
 }
 
-/** `close`: how the agent closed it in its connect sequence, after the frames that it sent. */
+/**
+ * `close` is set if the agent closed the socket in its connect sequence, after the frames that it
+ * sent.
+ */
 function pending(
   { time }: SocketServices,
   sockets: SocketTable,
@@ -96,13 +102,13 @@ function pending(
       // The agent never had this socket, so it receives nothing more about it.
       sockets.remove(entry);
       socket.close(close.code, close.reason);
-      return DEAF;
+      return IGNORING;
     },
   };
 }
 
 const VANISHED = { code: CLOSE_VANISHED, reason: "", wasClean: false };
-const DEAF: SocketHandlers = { onMessage: () => undefined, onClose: () => undefined };
+const IGNORING: SocketHandlers = { onMessage: () => undefined, onClose: () => undefined };
 
 /** The agent could not start: the client receives an error frame and 1011, as in the reference. */
 const SETUP_FAILED = closedSocket(

@@ -1,6 +1,6 @@
 /**
- * The record of a delivery and its line in the log, both made when the gateway answers. A path of
- * every webhook: no line is built that is not written.
+ * The record of a delivery and its line in the log, both created when the gateway answers. Every
+ * webhook passes here, so that a line is only built if it is written.
  */
 import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";
 import { traceIdOf, type Span } from "../../core/telemetry/Tracing.ts";
@@ -9,14 +9,14 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { DeliveryRecord, DeliveryStatus } from "../../schemas/DeliveryRecord.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
-/** What the gateway knows of a delivery when it answers. */
+/** What the gateway knows about a delivery when it answers. */
 export interface DeliveryEnd {
   readonly status: DeliveryStatus;
   readonly why?: string | undefined;
   readonly seq?: number | undefined;
   readonly duplicateOf?: number | undefined;
   readonly parts?: number | undefined;
-  /** The host has written the line of this end. */
+  /** Whether the host has written the log line. */
   readonly reported?: boolean | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface DeliveredInput {
   readonly type: string | undefined;
 }
 
-/** `IncomingWebhook`, as its record needs it. */
+/** The part of `IncomingWebhook` that the record needs. */
 interface Delivered {
   readonly id: string;
   readonly route: WebhookRoute;
@@ -44,7 +44,7 @@ export function deliveryRecord(
   { id, route, request, input, span }: Delivered,
   end: Answered & { readonly from: string | undefined },
 ): DeliveryRecord {
-  // Field by field, and no spreads: a hot path.
+  // Set field by field, without spreads, because this is a hot path.
   const record: Mutable<DeliveryRecord> = {
     id,
     at: request.nowMs + end.ms,

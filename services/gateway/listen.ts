@@ -1,7 +1,7 @@
 /**
  * Subscribes a gateway to messages of hosts, on subjects that contain the gateway's id. A message
- * that cannot be read, or that no host of this release sends, is dropped and logged: a handler that
- * throws must not end the process and with it every socket.
+ * that cannot be read, or that no host of this release sends, is dropped and logged. A handler that
+ * throws must not end the process and all of its sockets.
  */
 import type { BusMessage, BusShape } from "../../core/bus/Bus.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";

@@ -64,8 +64,8 @@ export function headerRecord(request: HttpRequest, redaction: Redaction): Record
 }
 
 /**
- * Makes a web `Request`. `abort` fires when the caller has gone. Throws `TypeError`
- * for a URL or a header that a `Request` cannot have.
+ * Creates a web `Request`. `abort` fires when the caller disconnects. Throws `TypeError` for a URL
+ * or a header that a `Request` cannot have.
  */
 export const toRequest = (
   request: HttpRequest,
@@ -77,11 +77,11 @@ export const toRequest = (
   return makeRequest(request.method, url, { headers, body, abort });
 };
 
-/** `rest`: reads the remainder of a streamed body. Absent: `body` is the whole. */
+/** `rest` reads the remainder of a streamed body. Absent if `body` is all of it. */
 export type GatewayAnswer = HttpResponse & { readonly rest?: BodyReader };
 
 /**
- * Converts what a module's `fetch` returned. Rejects if it cannot be sent, and with the error of
+ * Converts the response of a module's `fetch`. Rejects if it cannot be sent, and with the error of
  * its body if the first read fails.
  */
 export async function toHttpResponse(response: Response): Promise<GatewayAnswer> {
@@ -105,10 +105,3 @@ export const messageHeaders = (headers: HeaderPairs): HeaderPairs =>
   headers.some(([name]) => HOP_BY_HOP.has(name))
     ? headers.filter(([name]) => !HOP_BY_HOP.has(name))
     : headers;
-
-/** A response of plain text. */
-export const plain = (status: number, body: string, headers: HeaderPairs = []): HttpResponse => ({
-  status,
-  headers: [["content-type", "text/plain;charset=UTF-8"], ...headers],
-  body,
-});

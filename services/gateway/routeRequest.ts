@@ -1,25 +1,25 @@
 /**
  * Routes upgrades and requests that no webhook route matches: to the module's `fetch` if it has
- * one, else by the default routing (`Access`), else 404. Checks what the module returns before
- * anything is sent: a response that cannot be sent is an error of the module like one that it
- * throws, and only an upgrade request is answered with an upgrade. `Gateway` and `upgrade` call it.
+ * one, else by the default routing (`Access`), else 404. Checks the module's response before
+ * anything is sent: a response that cannot be sent counts as an error of the module, and only an
+ * upgrade request is answered with an upgrade. `Gateway` and `upgrade` call it.
  */
 import type { PendingSocket } from "../../core/socket/PendingSocket.ts";
 import { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import { socketOf, takePending } from "../../core/socket/socketResponse.ts";
 import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
-import { FAILED } from "../../core/http/responseHead.ts";
+import { FAILED, textResponse } from "../../core/http/responseHead.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
-import { plain, toHttpResponse, type GatewayAnswer } from "./requests.ts";
+import { toHttpResponse, type GatewayAnswer } from "./requests.ts";
 import { messageOf, stackOf } from "../../core/errors/thrown.ts";
 
 /**
- * The answer to a request that may have run, or that may itself end hosts. The gateway does not
+ * The answer to a request that may have run, or may have crashed its hosts. The gateway does not
  * repeat it, and callers should not either.
  */
 export const HOST_LOST =
-  "The agent's host was lost, or did not answer, while it had this request. It may have been done.";
+  "The agent's host was lost, or did not answer, while it had this request. It may have been carried out.";
 
 /** The result of routing an upgrade. */
 export type Routed =
@@ -37,7 +37,7 @@ export async function answerRequest(
   const socket = socketOf(response);
   if (socket === undefined) return answerWith(services, request, response);
   ObjectSocket.internals.take(socket)?.drop();
-  // The module made an upgrade of the request: the caller itself did not ask for a socket.
+  // The module turned the request into an upgrade, although the caller did not ask for a socket.
   services.log.warn(
     "the module's fetch answered a plain request with an upgrade",
     whereOf(request),
@@ -59,7 +59,10 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
   }
 }
 
-const UPGRADE_REQUIRED = plain(426, "Upgrade Required: connect with a WebSocket handshake (GET)\n");
+const UPGRADE_REQUIRED = textResponse(
+  426,
+  "Upgrade Required: connect with a WebSocket handshake (GET)\n",
+);
 
 /**
  * Never rejects. Responds 500 for an error of the module, 400 for an invalid agent name, 503 for an
@@ -84,9 +87,9 @@ async function routed(services: GatewayServices, request: Request): Promise<Resp
     if (response instanceof Response) return response;
     throw new TypeError(`the module's fetch returned ${typeof response}, not a Response`);
   } catch (error) {
-    // The caller chose the name, so the answer says what is wrong with it.
+    // The caller chose the name, so it is told what is wrong with it.
     if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
-    // The caller has gone, so nobody reads the answer.
+    // The caller has disconnected, so nobody reads the answer.
     if (request.signal.aborted && error === request.signal.reason) return unavailable();
     if (error instanceof AgentUnreachable) {
       log.warn("an agent can't be reached", { ...whereOf(request), error: error.message });

@@ -1,6 +1,6 @@
 /**
- * Runs a gateway in a scope: it listens and serves until the scope closes. `agents gateway`,
- * `agents dev` and tests use it with different layers.
+ * Runs a gateway, which listens and serves until the scope closes. `agents gateway`, `agents dev`
+ * and tests use it with different layers.
  */
 import * as Effect from "effect/Effect";
 import type { CallClient } from "../../core/call/CallClient.ts";
@@ -29,7 +29,8 @@ export const HTTP_BOUNDS_DEFAULT = {
 /** Access settings of the command line (`docs/guides/access.md`). */
 export interface GatewayAccess {
   /**
-   * `agents dev`: hosts and origins are checked on any address and for every class. Default false.
+   * Whether hosts and origins are checked on any address and for every class, as in `agents dev`.
+   * Default false.
    */
   readonly dev?: boolean | undefined;
   /** Values of `Host` that are answered in addition to the server's own. */
@@ -48,16 +49,18 @@ export interface RunGatewayOptions {
   readonly access?: GatewayAccess;
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
-  /** Gets its sockets before it listens. */
+  /** Receives the gateway's sockets before the gateway listens. */
   readonly sockets?: LateSockets;
   readonly metrics: AgentMetrics;
   readonly http?: Partial<HttpServerOptions>;
   readonly bounds?: Partial<typeof GATEWAY_BOUNDS_DEFAULT>;
-  /** As `GatewayConfig`. */
+  /** As in `GatewayConfig`. */
   readonly requestLines?: RequestLines | undefined;
 }
 
-/** Undefined if no setting names the served hosts: a proxy or a load balancer may be in front. */
+/**
+ * Undefined if no setting names the served hosts, since a proxy or a load balancer may be in front.
+ */
 function servedHosts(
   hostname: string,
   publicUrl: string | undefined,

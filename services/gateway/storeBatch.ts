@@ -1,14 +1,14 @@
 /**
- * Stores a webhook that contains several events, or goes to several agents. Each event becomes an
- * input of its own for each target that takes it, for the agent that the target finds in its part
+ * Stores a webhook that contains several events, or goes to several agents. Each event becomes a
+ * separate input for each target that accepts it, for the agent that the target finds in its part
  * of the body. `WebhookEndpoint` answers the webhook afterwards.
  *
  * 1. The batch succeeds only if every event is stored. Otherwise the provider sends it again, and
  *    the events that were stored are recognized by their ids.
  * 2. Events of one agent are stored in the batch's order.
- * 3. An event that names no agent is skipped and logged. Refusing the batch for it would lose the
- *    other events, at each repetition. If no event names an agent, the batch is refused.
- * 4. An event that no target takes is left out. If none is left, nothing is stored.
+ * 3. An event that names no agent is skipped and logged, because refusing the batch would lose the
+ *    other events on every repetition. If no event names an agent, the batch is refused.
+ * 4. An event that no target accepts is left out. If none is left, nothing is stored.
  * 5. Each event takes a token of its agent. If an agent has none left, the whole batch is refused
  *    before anything is stored, because an answer for a part would lose the rest.
  */
@@ -29,8 +29,8 @@ import type { RateLimit } from "./RateLimit.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
 
 /**
- * SendGrid's 768 KB contain about a thousand events, Meta's batches at most 1,000. Each is stored
- * as one message.
+ * SendGrid's 768 KB contain about a thousand events, and Meta's batches at most 1,000. Each event
+ * is stored as one message.
  */
 export const BATCH_ITEMS_MAX = 20_000;
 /** Agents whose events are stored concurrently: enough to keep the broker busy. */
@@ -40,7 +40,7 @@ export interface Batch {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
   readonly items: ReadonlyArray<BatchItem>;
-  /** The only item is the request as it came. Default: each is a part of its body. */
+  /** Whether the only item is the whole request. Default: each item is a part of its body. */
   readonly isWhole?: boolean;
   /** The id of the whole request, if the provider sends one. */
   readonly replayId: string | undefined;
@@ -55,7 +55,7 @@ export interface Batch {
 export interface BatchPorts {
   readonly inbox: Pick<InboxShape, "publish">;
   readonly log: LogShape;
-  /** Makes a key for an event that has no id. */
+  /** Creates the key of an event that has no id. */
   readonly id: () => string;
   /** Ends attempts to store. */
   readonly signal: AbortSignal;
@@ -70,7 +70,8 @@ interface AgentEvents {
 }
 
 /**
- * Resolves with the answer to the whole batch. An unavailable broker is an answer, not a rejection.
+ * Resolves to the answer to the whole batch. If the broker is unavailable, that is an answer, not a
+ * rejection.
  */
 export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<PlainAnswer> {
   const { agents, refusals } = eventsByAgent(batch, ports.id);
@@ -140,7 +141,7 @@ const tooManyEvents = (seconds: number): PlainAnswer => ({
 });
 
 /**
- * Stores the events of agents until the queue is empty. Resolves with false at the first event that
+ * Stores the events of agents until the queue is empty. Resolves to false at the first event that
  * is not known to be stored.
  */
 async function storeFrom(

@@ -1,6 +1,7 @@
 /**
- * Turns a verified webhook into an input: finds its agent and makes the head of its envelope. Pure.
- * `WebhookEndpoint` calls it for a request with one event, `storeBatch` for each event of a batch.
+ * Turns a verified webhook into an input: finds its agent and creates the head of its envelope.
+ * Pure. `WebhookEndpoint` calls it for a request with one event, `storeBatch` for each event of a
+ * batch.
  */
 import { answerOfEntity } from "../../core/webhook/answers.ts";
 import type {
@@ -16,14 +17,14 @@ import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 export interface FoundAgent {
   readonly _tag: "Agent";
   readonly id: TopLevelId;
-  /** The original that `slug` made the agent's name of. Undefined without `slug`. */
+  /** The original value from which `slug` derived the agent's name. Undefined without `slug`. */
   readonly entity: string | undefined;
 }
 export type AgentOf = FoundAgent | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
 
 /**
- * Returns the agent that the target's entity source names, or the answer that says why there is
- * none.
+ * Returns the agent that the target's entity source names, or the answer that says why none was
+ * found.
  */
 export function agentOf(route: WebhookTarget, request: WebhookRequest): AgentOf {
   const entity = route.entity.resolve(request);
@@ -51,7 +52,7 @@ export interface InputParts {
   readonly headers: Readonly<Record<string, string>>;
   /** As in `FoundAgent`. */
   readonly entity: string | undefined;
-  /** The provider's id of the event. Undefined: `id` makes a unique one. */
+  /** The provider's id of the event. Undefined: `id` creates a unique one. */
   readonly dedupId: string | undefined;
   readonly id: () => string;
   /** The provider's id of the delivery, which also identifies a repetition. */
@@ -61,11 +62,11 @@ export interface InputParts {
   readonly delivery: string;
   /** The request's span. Undefined: it is not traced. */
   readonly traceparent?: string | undefined;
-  /** Where the gateway waits for the agent's answer. Undefined: nowhere. */
+  /** Where the gateway waits for the agent's answer, if it does. */
   readonly reply?: InboxHead["reply"];
 }
 
-/** Makes the head of the envelope that the input is stored in. URL and headers are redacted. */
+/** Creates the head of the envelope in which the input is stored. URL and headers are redacted. */
 export function webhookHead({ route, request, headers, ...parts }: InputParts): InboxHead {
   const { provider, unsigned } = route.verifier;
   return {

@@ -112,7 +112,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
       body: "{}",
     });
     expect(response.status).toBe(403);
-    expect(await response.text()).toMatch(/RepoAgent takes signed webhooks.*http: "open".*fetch/);
+    expect(await response.text()).toMatch(/RepoAgent receives signed webhooks.*http: "open".*fetch/);
     expect(reached).toEqual(["RepoAgent POST"]);
   });
 

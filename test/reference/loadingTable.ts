@@ -37,8 +37,8 @@ export const shownName = (name: string): string =>
 export function firstReason(reason: string): string {
   const known =
     /there is no "[^"]+"|"[^"]+" has no \S+|Cannot find (?:package|module) '[^']+'/.exec(reason);
-  const [line = ""] = (
-    known?.[0] ?? reason.replace(/^\S+: failed while loading\n +/, "")
-  ).split("\n");
+  const [line = ""] = (known?.[0] ?? reason.replace(/^\S+: failed while loading\n +/, "")).split(
+    "\n",
+  );
   return line.slice(0, REASON_CHARS).replaceAll("|", "\\|");
 }

@@ -431,8 +431,8 @@ describe("replay", () => {
   it("is refused with uncommitted writes, frozen ones too, and in a transaction", () => {
     db.query("CREATE TABLE t (a)", []);
     const refused = () => {
-      expect(() => db.apply(new Uint8Array(0))).toThrow("not with uncommitted writes");
-      expect(() => db.restore(new Uint8Array(0))).toThrow("not with uncommitted writes");
+      expect(() => db.apply(new Uint8Array(0))).toThrow("or with uncommitted writes");
+      expect(() => db.restore(new Uint8Array(0))).toThrow("or with uncommitted writes");
     };
     refused();
     db.freeze();
