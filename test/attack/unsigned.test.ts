@@ -112,7 +112,9 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
       body: "{}",
     });
     expect(response.status).toBe(403);
-    expect(await response.text()).toMatch(/RepoAgent receives signed webhooks.*http: "open".*fetch/);
+    expect(await response.text()).toMatch(
+      /RepoAgent receives signed webhooks.*http: "open".*fetch/,
+    );
     expect(reached).toEqual(["RepoAgent POST"]);
   });
 
