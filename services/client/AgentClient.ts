@@ -179,8 +179,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   }
 
   /**
-   * For subclasses: closes as if the connection were lost, until `reconnect()`. Buffered calls
-   * wait.
+   * For subclasses: disconnects as on a lost connection until `reconnect()`; buffered calls wait.
    */
   protected pause(): void {
     this.#pausing = true;
@@ -297,10 +296,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.dispatchEvent(event as never);
   }
 
-  /**
-   * Puts the place into the next connection's URL. A URL that is a function gets it when it is
-   * called.
-   */
+  /** Puts the place into the next connection's URL. A URL function does so when it is called. */
   #placeUrl(): void {
     if (typeof this._url === "string") this._url = placed(this._url, this.#place);
   }

@@ -1,7 +1,6 @@
 /**
- * The messages of one client on their way to its agent: numbered as they arrive, pipelined while
- * the host accepts them, and sent one at a time while it does not. `SocketTable`, which owns the
- * socket, pushes them; `handleCall` on the host receives them.
+ * The messages of one client on their way to its agent: pipelined while the host accepts them, else
+ * sent one at a time. `SocketTable` pushes them; `handleCall` on the host receives them.
  *
  * 1. **Order.** An agent takes a message only if its number is the next one, so nothing on the way
  *    (the bus, a slow start, a change of owner) can reorder messages or leave one out.
@@ -9,16 +8,14 @@
  *    a later one, once their writes are stored. The close is sent after the last message.
  * 3. **No repetition.** A message known to be taken is not sent again. If an answer is missing
  *    (after `ANSWER_TIMEOUT_MS`) or not `taken`, nothing is sent until each message in flight is
- *    answered or given up; then the first message that is not known to be taken is sent alone. An
- *    agent that has already taken it says so and does not run it again. Only if no answer came
- *    before its host was lost, or left in order, does the next owner run messages again,
- *    `IN_FLIGHT_MAX` at most.
+ *    answered or given up; then the first one not known to be taken is sent alone. An agent that
+ *    has taken it says so and does not run it again. Only if no answer came before its host was
+ *    lost, or left in order, does the next owner run messages again, `IN_FLIGHT_MAX` at most.
  * 4. **Bounds.** At most `IN_FLIGHT_MAX` messages and about `IN_FLIGHT_BYTES_MAX` are in flight;
  *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here.
  * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only
  *    (`CallClient`, rule 6), and not if its client has gone. If the next host is lost too, the
- *    socket is closed. When a message is given up, those after it are dropped too; the agent
- *    receives the close.
+ *    socket is closed. Messages behind one given up are dropped; the agent gets the close.
  * 6. **Errors are final.** If the agent cannot start, or aborts, the socket is closed and nothing
  *    is sent again. If that answer is lost, the host repeats it (`EndedSockets`).
  */
