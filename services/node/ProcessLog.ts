@@ -1,8 +1,10 @@
 /**
- * The log of a process: one JSON object per line, or a readable line on a terminal (`logLine`).
- * Written to standard error, so that a command's own output stays clean for scripts.
+ * The log of a process: one JSON object per line, or a readable line on a terminal (`logLine`),
+ * without repetitions (`repeatedLines`). Written to standard error, so that a command's own output
+ * stays clean for scripts.
  */
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
+import { repeatedLines } from "../../core/telemetry/RepeatedLines.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { logLine, type LogLevel } from "./logLine.ts";
 import { machineTime } from "./MachineTime.ts";
@@ -31,13 +33,25 @@ export function processLog(options: ProcessLogOptions = {}): LogShape {
     write = (line: string) => void process.stderr.write(line),
     time = machineTime,
   } = options;
-  const from = LEVELS.indexOf(level);
   const at =
-    (name: LogLevel, rank: number) =>
+    (name: LogLevel) =>
     (message: string, own: LogFields = {}): void => {
-      if (rank < from) return;
       const fields = { ...always, ...own };
       write(logLine(format, { level: name, message, fields, timeMs: time.nowMs() }));
     };
-  return { debug: at("debug", 0), info: at("info", 1), warn: at("warn", 2), error: at("error", 3) };
+  const log = repeatedLines(
+    { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") },
+    // A command does not wait for it.
+    (ms, f) => void setTimeout(f, ms).unref(),
+  );
+  if (options.write === undefined) process.once("exit", log.flush);
+  const from = LEVELS.indexOf(level);
+  const shown = (name: LogLevel): LogShape["info"] =>
+    LEVELS.indexOf(name) < from ? () => undefined : log[name];
+  return {
+    debug: shown("debug"),
+    info: shown("info"),
+    warn: shown("warn"),
+    error: shown("error"),
+  };
 }
