@@ -29,7 +29,7 @@ export const DELIVERY_STATUSES = [
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
 export const DeliveryRecord = Schema.Struct({
-  /** `newDeliveryId`; with `.<n>` for one of the inputs of a request that has several. */
+  /** One of `deliveryIds`; with `.<n>` for one of the inputs of a request that has several. */
   id: Schema.String,
   /** When the record was written, milliseconds since the epoch. */
   at: Schema.Number,
@@ -99,13 +99,21 @@ export function decodeRecords(bytes: Uint8Array): RecordBatch {
 /** The shortest digits that are letters and numbers of one case. */
 const RADIX = 36;
 
+/** Together with the time in each id, enough to distinguish a million processes. */
+const ID_SEED_LENGTH = 6;
+
 /**
- * The id of a request that arrived at `timeMs`. It begins with the time, so that its record is
- * found without reading the whole log. `process` is a random text of the process, and `number`
- * counts its requests.
+ * Returns a generator of ids for the requests that arrive at one process. An id starts with the
+ * time, so that its record is found without reading the whole log. `seed` is random text.
  */
-export const newDeliveryId = (timeMs: number, process: string, number: number): string =>
-  `${Math.floor(timeMs).toString(RADIX)}-${process}${number.toString(RADIX)}`;
+export function deliveryIds(seed: string): (timeMs: number) => string {
+  const process = seed
+    .toLowerCase()
+    .replace(/[^0-9a-z]/g, "")
+    .slice(0, ID_SEED_LENGTH);
+  let count = 0;
+  return (timeMs) => `${Math.floor(timeMs).toString(RADIX)}-${process}${(count++).toString(RADIX)}`;
+}
 
 /** When the request of an id arrived; undefined for a text that is no delivery's id. */
 export function timeOfDelivery(id: string): number | undefined {

@@ -16,7 +16,7 @@ export interface CommandLine {
   readonly run: (args: ReadonlyArray<string>) => Promise<void>;
 }
 
-/** `link`: of a worker. */
+/** `link` is set in a worker. */
 export function commandLine({
   link,
   startWorker,

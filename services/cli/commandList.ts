@@ -1,6 +1,7 @@
 /**
- * The commands by group, in the order of the help. A command's file is imported when its command is
- * given: the list of commands, and commands that only read, do not load the adapters of the others.
+ * The commands by group, in the order of the help. A command's file is only imported when the
+ * command runs, so that the list of commands, and commands that only read, do not load the adapters
+ * of others.
  */
 import type { AddCommand, ListedCommand } from "./options/CommandContext.ts";
 
@@ -85,7 +86,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
   ],
 ]; // prettier-ignore
 
-/** All of them, in the order of the help. */
+/** All commands, in the order of the help. */
 export const COMMANDS: ReadonlyArray<ListedCommand> = COMMAND_GROUPS.flatMap(
   ([, commands]) => commands,
 );

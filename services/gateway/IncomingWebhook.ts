@@ -28,7 +28,7 @@ type IncomingExchange = Pick<Exchange, "request" | "body" | "respond">;
 export class IncomingWebhook {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
-  /** The delivery's id (`newDeliveryId`). */
+  /** The delivery's id (`deliveryIds`). */
   readonly id: string;
   /** Undefined if it is not traced. */
   readonly span: Span | undefined;

@@ -33,7 +33,7 @@ import {
 } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
-import { newDeliveryId } from "../../schemas/DeliveryRecord.ts";
+import { deliveryIds } from "../../schemas/DeliveryRecord.ts";
 import { DeadlineSignals } from "./DeadlineSignals.ts";
 import type { DeliveryEnd } from "./deliveryRecord.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
@@ -291,16 +291,3 @@ function endOfVerdict(verdict: Exclude<Verdict, Verified>): DeliveryEnd {
       return { status: "unavailable", why: verdict.message };
   }
 }
-
-/** Returns a generator of delivery ids for this process; `seed` is random text. */
-function deliveryIds(seed: string): (timeMs: number) => string {
-  const process = seed
-    .toLowerCase()
-    .replace(/[^0-9a-z]/g, "")
-    .slice(0, ID_SEED_LENGTH);
-  let count = 0;
-  return (timeMs) => newDeliveryId(timeMs, process, count++);
-}
-
-/** Together with the time in each id, enough to distinguish a million processes. */
-const ID_SEED_LENGTH = 6;

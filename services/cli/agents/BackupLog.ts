@@ -1,11 +1,11 @@
 /**
- * The progress of an unfinished backup: `unfinished.jsonl` in its folder. The first line says what
- * is being saved; each further line lists the complete files of one piece. A piece without a line
- * is written again. When all pieces are complete, the manifest replaces the log.
+ * The progress of an unfinished backup: `unfinished.jsonl` in its folder. The first line is the
+ * plan; each further line lists the complete files of one piece. A piece without a line is written
+ * again. When all pieces are complete, the manifest replaces the log.
  *
- * 1. A line is written when its files are on the disk.
- * 2. A line that is cut off or damaged ends the log: the pieces after it are written again. So are
- *    pieces whose files have changed.
+ * 1. A line is written once its files are on the disk.
+ * 2. A truncated or damaged line ends the log: later pieces are written again, and so are pieces
+ *    whose files have changed.
  */
 import { appendFile, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { isAsWritten, MANIFEST, PRIVATE_FILE } from "./backupFolder.ts";
 export const LOG = "unfinished.jsonl";
 /** The lock file of the process that works on the folder. */
 export const LOCK = "unfinished.lock";
-/** Raised when a release can't continue what another one began. */
+/** Increased when a release can't continue the backups of earlier ones. */
 const VERSION = 1;
 
 /** Fixed when a backup begins, and used by every run that continues it. */
@@ -26,15 +26,15 @@ export interface BackupPlan {
   /** ISO 8601. */
   readonly time: string;
   readonly namespace: string;
-  /** Where the journals' streams ended then. */
+  /** The ends of the journals' streams when the backup began. */
   readonly streams: ReadonlyArray<JournalStream>;
   readonly shares: number;
-  /** How many sequences one piece of a stream has at most. */
+  /** The most sequences that one piece of a stream has. */
   readonly rangeEvents: number;
   readonly since?: BackupManifest["since"];
 }
 
-/** `edges`: of a range of events, whose they are (`backupEvents`). */
+/** `edges` is set for a range of events: the file with its agents' edges (`backupEvents`). */
 export interface Piece {
   readonly piece: string;
   readonly files: ReadonlyArray<BackupFile>;
@@ -82,13 +82,13 @@ export class BackupLog {
     await written;
   }
 
-  /** These are written again. */
+  /** Removes pieces, which are then written again. */
   async forget(isWanted: (piece: string) => boolean): Promise<void> {
     for (const piece of this.pieces.keys()) if (isWanted(piece)) this.pieces.delete(piece);
     await this.rewrite();
   }
 
-  /** When the manifest is written: only the files that it names stay, and it. */
+  /** Called after the manifest is written. Removes all files that it does not name. */
   async finish(files: ReadonlyArray<BackupFile>): Promise<void> {
     const stay = new Set(files.map(({ name }) => name));
     for (const name of await readdir(this.folder))
@@ -99,7 +99,7 @@ export class BackupLog {
     const text = await readFile(join(this.folder, LOG), "utf8").catch(() => "");
     const lines = text.split("\n").slice(0, -1);
     const plan = parse<BackupPlan>(lines[0]);
-    // Before anything else is written, so that the next run knows the folder for an unfinished one.
+    // Written first, so that the next run recognizes the folder as an unfinished backup.
     if (plan === undefined) return writeFile(join(this.folder, LOG), "", { mode: PRIVATE_FILE });
     if (plan.v !== VERSION)
       throw failed(

@@ -1,7 +1,7 @@
 /**
  * Converts events of many agents to lines, turn by turn, as they arrive
- * (`core/journal/historyLines`). An event may contain only a change of the state; a state that is
- * not known is rebuilt. For `agents tail` and `agents export --follow`.
+ * (`core/journal/historyLines`). An event may contain only a change of the state, and an unknown
+ * state is rebuilt. For `agents tail` and `agents export --follow`.
  */
 import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";

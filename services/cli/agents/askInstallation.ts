@@ -9,17 +9,17 @@ import type { AgentsAnswer, AgentsQuestion } from "../../../schemas/AgentsQuesti
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { failed, notFound } from "../terminal/CliError.ts";
 
-/** Start of the keys of shards' leases. */
+/** Prefix of the keys of shards' leases. */
 const SHARDS = "shard.";
 /**
- * A host that was killed holds its leases for some seconds, and a login may not be allowed to ask:
- * neither is answered. A host that is too busy to answer in time only makes the question slower.
+ * There is no answer if the host was killed and its leases have not expired yet, or if the login
+ * may not ask. If a host is just too busy to answer in time, the question only takes longer.
  */
 const PROBE_MS = 1_000;
 
 /**
- * Undefined: no host answers. Rejects with `CliError` where the question is refused or gets no
- * answer, and as the broker does.
+ * Resolves to undefined if no host answers. Rejects with `CliError` if the question is refused or
+ * gets no answer, and as the broker does.
  */
 export async function askInstallation(
   { calls, leases }: Pick<ReadPorts, "calls" | "leases">,

@@ -1,6 +1,6 @@
 /**
  * Waits until an event that a caller has seen is stored, for `agents query --after`. A view that is
- * brought up to date afterwards includes it.
+ * updated afterwards includes it.
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { agentId } from "../../../schemas/Address.ts";
@@ -10,7 +10,7 @@ import { existingClass } from "./findAgent.ts";
 
 /** The caller has seen the event stored, so only a slow clock or copy can delay it. */
 const WAIT_MS = 30_000;
-/** The ends of the streams are cheap to ask for. */
+/** Asking for the ends of the streams is cheap. */
 const AGAIN_MS = 100;
 
 /** `after`: `<class>/<name>@<seq>`; names of agents may contain slashes and `@`. */

@@ -1,15 +1,16 @@
 /**
  * Completes the events of a backup (`backupEvents`): finds where journals were trimmed before they
- * were read, and saves what stands for the rest.
+ * were read, and saves the bases of those agents.
  *
- * 1. Where an agent's event names one before it that was not read, that one was trimmed. The
- *    agent's base is saved as an event, which stands before all its others.
+ * 1. If an agent's event names a predecessor that was not read, the predecessor was trimmed. The
+ *    agent's base is saved as an event before all its others.
  * 2. All events of an agent may be trimmed before they are read, once it has a later event. The
- *    events that arrived during the backup are therefore searched for such agents, again and again,
- *    until two searches together take less time than every event is kept (`KEPT_MS_MIN`).
- * 3. For an agent that was erased meanwhile, its end is saved: a restore does not create it.
- * 4. If a base can't be read, the events after it lack their predecessor: the agent does not start
- *    where it is restored, as it would not here.
+ *    events that arrived during the backup are therefore searched for such agents repeatedly, until
+ *    two searches together take less time than every event is kept (`KEPT_MS_MIN`).
+ * 3. For an agent that was erased meanwhile, its end is saved, so that a restore does not create
+ *    it.
+ * 4. If a base can't be read, the events after it lack their predecessor: the restored agent does
+ *    not start, just as the original would not.
  */
 import { findBase } from "../../../core/journal/Beginnings.ts";
 import { bareEnd } from "../../../core/journal/endLife.ts";
@@ -21,7 +22,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { baseAsEvent } from "./baseAsEvent.ts";
 import { Edges, readEdges, type Edge } from "./backupEvents.ts";
 
-/** Bases that are read at once. Each may be as large as an agent. */
+/** The most bases that are read at once. Each may be as large as an agent. */
 const BASES_AT_ONCE = 8;
 
 /** The missing part of an agent: everything up to its event `after`, or all of an erased one. */
@@ -29,7 +30,10 @@ type Missing =
   | { readonly id: AgentId; readonly after: number; readonly restarts: boolean }
   | { readonly id: AgentId; readonly end: BackupEntry };
 
-/** By share. Keeps a number for each agent. Rejects with `BrokerUnavailable`. */
+/**
+ * Returns what is missing, by share. Needs memory for one number per agent. Rejects with
+ * `BrokerUnavailable`.
+ */
 export async function findMissing(
   { changes }: Pick<ReadPorts, "changes">,
   folder: string,

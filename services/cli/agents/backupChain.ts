@@ -1,10 +1,10 @@
 /**
- * A backup and the ones that it builds on (`agents backup --since`), read as one: events of all of
- * them in order, share by share; inputs and dead letters of the last. Used by `agents restore` and
+ * Reads a backup and those that it builds on (`agents backup --since`) as one: the events of all in
+ * order, share by share, and the inputs and dead letters of the last. Used by `agents restore` and
  * `agents verify`, which work on several shares at once.
  *
- * 1. An agent's event that is not after its last one is void (`schemas/BackupFile`): it is in the
- *    base that was read before it.
+ * 1. An agent's event that is not after its last one is void (`schemas/BackupFile`), because the
+ *    base that was read before it includes it.
  * 2. An agent that was erased in between has its end in a later backup. Its events in earlier ones
  *    are left out, so that a restore does not bring it back.
  */
@@ -31,9 +31,9 @@ export interface BackupLink {
 }
 
 export interface BackupChain {
-  /** The oldest first. */
+  /** Oldest first. */
   readonly links: ReadonlyArray<BackupLink>;
-  /** Among how many their agents are divided. */
+  /** The number of shares among which the agents are divided. */
   readonly shares: number;
 }
 
@@ -45,8 +45,8 @@ export interface CheckedShare {
 }
 
 /**
- * The backup and those that it builds on. Throws `CliError` where one is missing, `CorruptFrame` or
- * `UnknownVersion`.
+ * Returns the backup and those that it builds on. Throws `CliError` if one is missing,
+ * `CorruptFrame` or `UnknownVersion`.
  */
 export async function readChain(path: string): Promise<BackupChain> {
   const links: BackupLink[] = [{ path, manifest: await readManifest(path) }];
@@ -72,8 +72,8 @@ export async function readChain(path: string): Promise<BackupChain> {
 }
 
 /**
- * Reads the events of a share whole. Throws `CorruptFrame` where a file is not as it was written,
- * and the file's error.
+ * Reads all events of a share. Throws `CorruptFrame` if a file is not as it was written, and the
+ * file's error.
  */
 export async function checkShare(chain: BackupChain, share: number): Promise<CheckedShare> {
   const ends = new Map<string, { readonly link: number; readonly seq: number }>();
@@ -89,14 +89,16 @@ export async function checkShare(chain: BackupChain, share: number): Promise<Che
   return { agents: agents.size, events, ends };
 }
 
-/** The same for inputs and dead letters. */
+/** `checkShare` for inputs and dead letters. */
 export async function checkOthers({ links }: BackupChain): Promise<void> {
   for (const { path, manifest } of links)
     for (const file of filesOf(manifest))
       if (file.kind !== "events") for await (const _ of readEntries(path, file));
 }
 
-/** Those that are not void, each agent's in order. `ends`: of `checkShare`. */
+/**
+ * The events of a share that are not void, each agent's in order. `ends` are those of `checkShare`.
+ */
 export async function* shareEvents(
   chain: BackupChain,
   share: number,

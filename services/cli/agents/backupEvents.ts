@@ -1,7 +1,7 @@
 /**
- * Saves the events of one range of a journal's stream for `agents backup`. Ranges are read in
- * parallel, so none knows what the others have found. Each also writes its edges: where the events
- * of every agent begin and end. `backupBases` uses them to find what was trimmed.
+ * Saves the events of one range of a journal's stream for `agents backup`. Ranges are read
+ * independently in parallel. Each also writes its edges: where the events of every agent begin and
+ * end. `backupBases` finds from them what was trimmed.
  */
 import { join } from "node:path";
 import { afterOf } from "../../../core/journal/Beginnings.ts";
@@ -11,7 +11,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { BackupPlan, Piece } from "./BackupLog.ts";
 import { LinesFile, unzippedLines, writeFiles } from "./backupFolder.ts";
 
-/** Sequences of one stream group, both included. */
+/** Sequences of one stream group; both ends are included. */
 export interface EventRange {
   readonly group: number;
   readonly fromSeq: number;
@@ -22,14 +22,16 @@ export interface EventRange {
 export interface Edge {
   readonly id: AgentId;
   /**
-   * The event before the first one, as that names it; the one before a gap, where there is one. 0:
-   * none is named.
+   * The predecessor that the first event names, or the predecessor before a gap if there is one. 0
+   * if none is named.
    */
   readonly after: number;
   readonly last: number;
 }
 
-/** The events after `from`, the ends of the backup that this one builds on, in order. */
+/**
+ * The ranges of all events after `from`, the ends of the backup that this one builds on, in order.
+ */
 export function rangesOf(
   { streams, rangeEvents }: Pick<BackupPlan, "streams" | "rangeEvents">,
   from: ReadonlyArray<number>,

@@ -2,8 +2,8 @@
  * Reads and writes the files of a backup (`schemas/BackupFile`), each as a stream, so that an
  * installation of any size needs little memory. Used by all commands that write or read backups.
  *
- * A file is a row of gzip members of some hundred kilobytes: several files are written side by
- * side, and each needs no more memory than one member.
+ * A file is a sequence of gzip members of a few hundred kilobytes. Several files are written
+ * concurrently, and each needs only the memory of one member.
  */
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -28,15 +28,15 @@ import { readLines } from "./readLines.ts";
 import { failed } from "../terminal/CliError.ts";
 
 /**
- * The files contain everything that agents store and what their callers sent: only their owner may
- * read them.
+ * Only the owner may read the files, which contain everything that agents store and their callers
+ * sent.
  */
 const PRIVATE_FOLDER = 0o700;
 export const PRIVATE_FILE = 0o600;
 export const MANIFEST = "manifest.json";
 /** Characters of a gzip member. Larger members compress no better. */
 const MEMBER_CHARS = 256 * 1024;
-/** The level at which a processor compresses about as fast as it makes the lines. */
+/** The level at which compressing is about as fast as encoding the lines. */
 const GZIP_LEVEL = 3;
 const gzipped = promisify(gzip);
 
@@ -55,12 +55,12 @@ export class LinesFile {
     this.file = file;
   }
 
-  /** Replaces one of the name. */
+  /** Replaces an existing file. */
   static async create(path: string): Promise<LinesFile> {
     return new LinesFile(await open(path, "w", PRIVATE_FILE));
   }
 
-  /** Returns a promise to await before the next line; undefined if there is none. */
+  /** Returns a promise to await before the next line, or undefined. */
   add(line: string): Promise<void> | undefined {
     this.lines++;
     this.waiting.push(`${line}\n`);
@@ -68,7 +68,7 @@ export class LinesFile {
     return this.chars < MEMBER_CHARS ? undefined : this.write();
   }
 
-  /** Resolves to the file's SHA-256 in hex, when it is on the disk. */
+  /** Resolves to the file's SHA-256 in hex once the file is on the disk. */
   async finish(): Promise<string> {
     await this.write();
     await this.file.sync();
@@ -124,7 +124,7 @@ export async function writeFiles(
   }
 }
 
-/** Written last: a folder without a manifest is not a backup. */
+/** Written last, because a folder without a manifest is not a backup. */
 export async function writeManifest(
   folder: string,
   manifest: Parameters<typeof encodeManifest>[0],
@@ -161,7 +161,7 @@ export async function* readEntries(
       yield decodeEntry(line);
     }
   } catch (error) {
-    // The file system's errors name the file.
+    // Errors of the file system already name the file.
     if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error;
     throw new CorruptFrame({
       message: `${path} is damaged or cut off, in line ${count}: ${(error as Error).message}`,
@@ -173,7 +173,7 @@ export async function* readEntries(
     throw new CorruptFrame({ message: `${path}: ${lines} lines were saved, and it has ${count}` });
 }
 
-/** Lines of a gzipped file. Its bytes are also given to `hash`. */
+/** Yields the lines of a gzipped file. Its bytes are also passed to `hash`. */
 export async function* unzippedLines(
   path: string,
   hash?: Hash,
@@ -200,7 +200,7 @@ export async function isAsWritten(
   try {
     await pipeline(createReadStream(join(folder, name)), hash);
   } catch {
-    return false; // it is gone, or can't be read: it is written again
+    return false; // a missing or unreadable file is written again
   }
   return hash.digest("hex") === sum;
 }

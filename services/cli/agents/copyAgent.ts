@@ -1,5 +1,5 @@
 /**
- * Makes a new agent of another's journal, up to an event: in the same installation for `agents
+ * Creates a new agent from another's journal, up to an event: in the same installation for `agents
  * fork`, in a dev server for `agents dev --from`. Only the new agent's journal is written. As after
  * `agents import`, its schedules are armed and its queued items run.
  */
@@ -17,17 +17,17 @@ export interface Copy {
   readonly to: AgentId;
   /** The last event to copy. */
   readonly toSeq: Sequence;
-  /** What to do where an agent of the new name exists. */
+  /** What to do if an agent of the new name exists. */
   readonly advice: string;
 }
 
-/** How many of each there are. */
+/** The numbers of copied events and armed timers. */
 export interface Copied {
   readonly events: number;
   readonly timers: number;
 }
 
-/** Throws `CliError` where an agent of the new name exists, and as `readFromBase` does. */
+/** Throws `CliError` if an agent of the new name exists, and as `readFromBase` does. */
 export async function copyAgent(
   source: Pick<ReadPorts, "journal" | "snapshots">,
   target: ReadPorts,

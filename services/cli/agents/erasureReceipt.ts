@@ -1,6 +1,6 @@
 /**
  * Writes and reads the receipt of an erasure (`schemas/ErasureReceipt`), and finds the backups that
- * still hold erased agents. `verifyErasure` checks a receipt again.
+ * still contain erased agents. `verifyErasure` checks a receipt again.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -16,11 +16,8 @@ import {
 } from "../../../schemas/ErasureReceipt.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { failed } from "../terminal/CliError.ts";
-import { MANIFEST, readEntries, readManifest } from "./backupFolder.ts";
+import { MANIFEST, PRIVATE_FILE, readEntries, readManifest } from "./backupFolder.ts";
 import { LOG } from "./BackupLog.ts";
-
-/** Only the owner can read it: names, too, say who sent what to whom. */
-const PRIVATE_FILE = 0o600;
 
 export const sha256 = (content: string | Uint8Array): string =>
   createHash("sha256").update(content).digest("hex");
@@ -53,8 +50,8 @@ export async function readReceipt(path: string): Promise<ErasureReceipt> {
 }
 
 /**
- * Folders of backups: each of `folders` that is one, and those that lie in it. Throws `CliError`
- * for one without any, and where one is not finished: it can't be looked through.
+ * Returns the folders of backups: each of `folders` that is one, and those inside it. Throws
+ * `CliError` for a folder without any, and for an unfinished backup, which can't be searched.
  */
 export async function backupsIn(folders: ReadonlyArray<string>): Promise<ReadonlyArray<string>> {
   const found: string[] = [];
@@ -76,7 +73,10 @@ export async function backupsIn(folders: ReadonlyArray<string>): Promise<Readonl
   return found;
 }
 
-/** Undefined: it contains nothing of the agents. Throws `CliError` if it can't be read. */
+/**
+ * Returns undefined if the backup contains nothing of the agents. Throws `CliError` if it can't be
+ * read.
+ */
 export async function holding(
   folder: string,
   ids: ReadonlyArray<AgentId>,

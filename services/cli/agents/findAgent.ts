@@ -1,7 +1,7 @@
 /**
  * Resolves what people type (`repo-agent octo-demo`) to an agent that has a journal. A class may be
- * given by its name or in kebab case, as in URLs. Kebab case has no unique inverse, so it is
- * matched against the classes that exist.
+ * given by name or in kebab case, as in URLs. Kebab case has no unique inverse, so that it is
+ * matched against the existing classes.
  */
 import { nearest } from "../../../core/errors/nearest.ts";
 import type { JournalShape } from "../../../core/journal/Journal.ts";
@@ -33,8 +33,8 @@ export async function findAgent(
 }
 
 /**
- * The class that was most likely meant by the name of a class without agents. Undefined: none is
- * similar.
+ * The class that was most likely meant by the name of a class without agents, or undefined if none
+ * is similar.
  */
 async function nearestClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const classes = new Set<string>();
@@ -42,7 +42,7 @@ async function nearestClass(journal: JournalShape, className: string): Promise<s
   return nearest(className, classes);
 }
 
-/** Returns the class as stored, or undefined when no agent of it exists. */
+/** Returns the class as stored, or undefined if it has no agents. */
 async function findClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const guessed = await guessClass(journal, className);
   if (guessed !== undefined) return guessed;
@@ -67,8 +67,8 @@ export async function guessClass(
 }
 
 /**
- * Returns the class as stored. Where no agent of it exists yet, returns the class name that the
- * text stands for. Throws `CliError`.
+ * Returns the class as stored, or the class name that the text stands for if it has no agents yet.
+ * Throws `CliError`.
  */
 export async function resolveClass(journal: JournalShape, className: string): Promise<string> {
   const meant = (await findClass(journal, className)) ?? pascalCase(className);

@@ -1,7 +1,7 @@
 /**
- * `agents export --follow`: prints each turn of all agents as a line of JSON, from a position on
- * and then as turns are stored (`core/changes/changes`). For other systems, which keep the position
- * of the last line that they have processed.
+ * `agents export --follow`: prints each turn of all agents as a line of JSON, starting at a
+ * position, and then as turns are stored (`core/changes/changes`). For other systems, which store
+ * the position of the last line that they have processed.
  *
  * 1. The lines of one event are printed together. Only the last has the position after the event;
  *    `event` and `turn` identify a repeated line.
@@ -36,7 +36,7 @@ export interface FollowOptions {
   readonly name: string | undefined;
   /** A line's position, or `end`. Undefined: from the beginning. */
   readonly from?: string | undefined;
-  /** End after this many lines. Undefined: at a signal. */
+  /** Ends after this many lines. Undefined: ends at a signal. */
   readonly limit?: number | undefined;
 }
 

@@ -1,9 +1,6 @@
-/** Works on several items of a list at once, in its order: for long commands and benches. */
+/** Processes several items of a list at once, in order, for long commands and benches. */
 
-/**
- * Resolves when all are done. Rejects with the first failure, once all work that had begun has
- * ended.
- */
+/** Resolves when all are done. Rejects with the first failure, once all started work has ended. */
 export async function inParallel<A>(
   items: Iterable<A>,
   atOnce: number,

@@ -31,8 +31,8 @@ export async function listQuarantined(
 }
 
 /**
- * Whether a typed class is the agent's. A quarantined agent may have no journal, if its first input
- * ended the process.
+ * Whether a typed class is the agent's. Does not look for stored agents: a quarantined agent has no
+ * journal if its first input ended the process.
  */
 export const isOfClass = (id: AgentId, className: string): boolean =>
   id.class === className || camelCaseToKebabCase(id.class) === className;

@@ -1,6 +1,6 @@
 /**
- * Writes a new agent's journal event by event, for `import` and `fork`. Each event expects the one
- * before it, so that an existing agent is never overwritten.
+ * Writes a new agent's journal event by event, for `import` and `fork`. Each append expects the
+ * previous event, so that an existing agent is never overwritten.
  */
 import { bareEnd } from "../../../core/journal/endLife.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
@@ -15,7 +15,7 @@ export interface FreePlace {
   readonly epoch: Epoch;
 }
 
-/** Throws `CliError` where the agent exists. `advice` says what to do then. */
+/** Throws `CliError` if the agent exists; `advice` then says what to do. */
 export async function freePlace(
   { journal }: ReadPorts,
   id: AgentId,

@@ -1,7 +1,7 @@
 /**
- * `agents restore <class> <name> --at …`: shows what would change, and with `--yes` has the agent's
- * host put it back (`services/host/restoreAgent`). The point is rebuilt here, since it may lie in
- * an archive that hosts do not read.
+ * `agents restore <class> <name> --at …`: shows what would change, and with `--yes` asks the
+ * agent's host to put it back (`services/host/restoreAgent`). The command rebuilds the point, which
+ * may be in an archive that hosts do not read.
  */
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { compareAgents } from "../../../core/history/compareAgents.ts";
@@ -15,9 +15,9 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { wakeAgent } from "./wakeAgent.ts";
 import { withAgentAt } from "./withAgentAt.ts";
 
-/** Longer than turns may take to end. A host that has died meanwhile does not answer. */
+/** Longer than the time that turns have to end. */
 const TRY_MS = 15_000;
-/** Together longer than a host takes to die, another to take over, and turns to end there. */
+/** Together long enough for a host to die, another to take over, and turns to end there. */
 const TRIES = 3;
 
 export interface PutBackOptions {
@@ -33,7 +33,7 @@ interface Planned {
   readonly id: AgentId;
   readonly seq: number;
   readonly time: string;
-  /** The agent now. */
+  /** The agent's current sequence. */
   readonly nowSeq: number;
   readonly life: number;
   /** A snapshot of the point. */
@@ -42,9 +42,9 @@ interface Planned {
 }
 
 /**
- * Throws `CliError` without `yes`, where there is no such agent or point, and where no host put it
- * back. `--json` prints `{class, name, at: {seq, time}, differences, restored}`, the last null
- * without `yes`, else the event's sequence.
+ * Throws `CliError` without `yes`, if there is no such agent or point, and if no host put it back.
+ * `--json` prints `{class, name, at: {seq, time}, differences, restored}`, the last null without
+ * `yes`, else the event's sequence.
  */
 export async function putBack(
   ports: ReadPorts,
@@ -107,7 +107,7 @@ async function planOf(ports: ReadPorts, options: PutBackOptions): Promise<Planne
   });
 }
 
-/** There was nothing before: everything that both have is compared. */
+/** An empty database as the starting point, so that everything is compared. */
 const EMPTY = { query: () => ({ columns: [], rows: [], wrote: false, rowsWritten: 0 }) };
 
 /** Returns the event's sequence. Throws `CliError`. */
@@ -125,7 +125,7 @@ async function restore(
       throw failed(`${addressKey(id)} was not restored: ${why}. Its host's log has details.`);
     } catch (error) {
       if (!(error instanceof AgentUnreachable)) throw error;
-      // A host that has done it before answers a repetition with the same result.
+      // Repeating is safe: a host that has already restored it answers with the same result.
       if (tries < TRIES) continue;
       throw failed(
         `${error.message}. A host restores it: start one (agents host). "agents history" shows whether it was restored.`,

@@ -1,11 +1,11 @@
 /**
- * The lines of a stream of text, without their ends (LF or CRLF). Unlike in `node:readline`, a
- * failure of the stream always fails the iteration; there, a failure before the first line ends the
+ * Yields the lines of a text stream, without their line ends (LF or CRLF). A failure of the stream
+ * always fails the iteration; with `node:readline`, a failure before the first line ends the
  * process.
  */
 import type { Readable } from "node:stream";
 
-/** Ends the stream when it is left early. Rejects with the stream's error. */
+/** Closes the stream if the iteration ends early. Rejects with the stream's error. */
 export async function* readLines(stream: Readable): AsyncGenerator<string, void, void> {
   /** The pieces of an incomplete line. */
   let begun: string[] = [];

@@ -1,11 +1,13 @@
 /**
- * `agents restore <folder>`: makes a backup's agents in an installation that is provisioned, empty
- * and without hosts. Its shards, stream groups and namespace may differ from those of the backup.
+ * `agents restore <folder>`: creates a backup's agents in an installation that is provisioned,
+ * empty and without hosts. Its shards, stream groups and namespace may differ from those of the
+ * backup.
  *
- * 1. The backup is read whole before anything is written: one that is damaged or cut off changes
- *    nothing.
- * 2. Journals are written first, each agent's in order, then dead letters, then waiting inputs: no
- *    host can run an input before its agent is complete. Hosts are refused for the same reason.
+ * 1. The whole backup is read before anything is written, so that a damaged or truncated one
+ *    changes nothing.
+ * 2. Journals are written first, each agent's in order, then dead letters, then waiting inputs, so
+ *    that no input can run before its agent is complete. Running hosts are refused for the same
+ *    reason.
  * 3. The timers of the agents' schedules are armed, and agents with schedules or queue items are
  *    activated.
  */
@@ -33,8 +35,8 @@ import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 /**
- * Lines read ahead. Different agents' events are written concurrently; this many hide the round
- * trip.
+ * Lines that are read ahead. Different agents' events are written concurrently, and this many hide
+ * the round trip.
  */
 const BATCH_LINES = 256;
 /** One task reads while the others write. */
@@ -47,7 +49,7 @@ export interface RestoreBackupOptions {
 }
 
 /**
- * Throws `CliError` where the backup is damaged, the installation has agents or a host, or a write
+ * Throws `CliError` if the backup is damaged, the installation has agents or a host, or a write
  * fails.
  */
 export async function restoreBackup(
@@ -123,7 +125,7 @@ async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> 
 
 interface Stored {
   readonly agents: number;
-  /** Agents that have had schedules or queue items. */
+  /** Agents that have or had schedules or queue items. */
   readonly busy: ReadonlyMap<string, AgentId>;
   readonly damaged: number;
   readonly events: number;
@@ -170,8 +172,8 @@ async function storeEvents(
 }
 
 /**
- * Returns undefined for a damaged event: it is stored unchanged, and its agent is quarantined here
- * as it was before.
+ * Returns undefined for a damaged event. It is stored unchanged, and its agent is quarantined as
+ * before.
  */
 function readEvent(id: AgentId, data: Uint8Array): { data: Uint8Array; busy: boolean } | undefined {
   try {

@@ -4,21 +4,13 @@
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
-import { newDeliveryId } from "../../../schemas/DeliveryRecord.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
 
-/** Returns a function that makes an id with each call. */
-export function deliveryIds(time: Pick<TimeShape, "id" | "nowMs">): () => string {
-  const seed = time.id().toLowerCase().replace(/[^0-9a-z]/g, "").slice(0, 6); // prettier-ignore
-  let count = 0;
-  return () => newDeliveryId(time.nowMs(), seed, count++);
-}
-
 export interface DeliveryAgain {
-  /** Of `deliveryIds`. */
+  /** One of `deliveryIds`. */
   readonly id: string;
-  /** The original delivery, where it is known. */
+  /** The original delivery, if known. */
   readonly of: string | undefined;
   readonly to: AgentId;
   /** The input's dedup key. */
@@ -26,7 +18,7 @@ export interface DeliveryAgain {
   readonly envelope: InboxEnvelope;
 }
 
-/** Returns why it could not be stored. */
+/** Returns the reason if it could not be stored. */
 export async function storeDelivery(
   { inbox, deliveries }: Pick<ReadPorts, "inbox" | "deliveries">,
   nowMs: number,

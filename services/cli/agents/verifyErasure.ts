@@ -3,7 +3,7 @@
  * letters and inputs of the installation, in the archive, and in the backups that the receipt
  * names.
  *
- * An agent of the same name may exist again. Data stored since its end belongs to that one.
+ * An agent of the same name may exist again. Data stored after the end belongs to that one.
  */
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
@@ -23,8 +23,8 @@ interface Erasure {
 }
 
 /**
- * Prints the findings. Throws `CliError` if data remains, or the receipt is of
- * another namespace; else as ports do.
+ * Prints the findings. Throws `CliError` if data remains or the receipt belongs to another
+ * namespace, and as the ports do.
  */
 export async function tellErasure(
   ports: ReadPorts,
@@ -82,7 +82,7 @@ async function lookInJournal(
   let events = 0;
   for await (const _event of journal.read(id, { fromSeq: 1 as Sequence, toSeq: end as Sequence }))
     events++;
-  // The last is the end itself, unless a later life was trimmed.
+  // The last one is the end itself, unless a later life was trimmed.
   if (end > 0 && events > 1) say(`${events - 1} events from before the erasure are in the journal`);
   const isOld = (bytes: Uint8Array | undefined): boolean =>
     bytes !== undefined && seqOf(bytes) <= end;
@@ -92,7 +92,7 @@ async function lookInJournal(
   if (copies.some(isOld)) say(`a base from before the erasure is at the broker`);
 }
 
-/** -1 if it can't be read: it does not belong to a later life. */
+/** -1 if it can't be read, since it then does not belong to a later life. */
 function seqOf(snapshot: Uint8Array): number {
   try {
     return decodeSnapshot(snapshot).head.seq;
@@ -116,7 +116,7 @@ async function lookInArchive(
   if (old > 0) say(`${old} parts of it are in the archive`);
 }
 
-/** Dead letters, and inputs that wait. Both are listed once for all agents. */
+/** Searches dead letters and waiting inputs. Both are listed once for all agents. */
 async function lookForMessages(
   ports: ReadPorts,
   { agents, time }: ErasureReceipt,
@@ -132,7 +132,7 @@ async function lookForMessages(
       say(`${addressKey(id)}: an input from before the erasure waits`);
 }
 
-/** 0 for what can't be read. */
+/** 0 if it can't be read. */
 function timeOf(letter: Uint8Array): number {
   try {
     return decodeDeadLetter(letter).head.time;

@@ -1,7 +1,7 @@
 /**
  * Arms the timers of an agent whose journal was written by a command instead of its host, and wakes
- * it. An activation assumes that the broker's timers are armed, and nothing else activates an agent
- * that has items in its queue. Used by `import`, `fork` and `restore`.
+ * it. An activation assumes that the broker's timers are armed, and nothing else would activate an
+ * agent that has queue items. Used by `import`, `fork` and `restore`.
  */
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { timerOf } from "../../../core/schedule/BrokerTimers.ts";
@@ -49,7 +49,7 @@ export async function wakeAgent(
   time: Pick<TimeShape, "id" | "nowMs">,
   id: AgentId,
 ): Promise<void> {
-  // A trigger for a queue item that does not exist: it is dropped once the agent has started.
+  // A trigger for a queue item that does not exist, which is dropped once the agent has started.
   const input = encodeEnvelope({ key: `queue:${time.id()}`, kind: "queue", time: time.nowMs() });
   const stored = await inbox.publish(id, input, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
   if (stored._tag !== "Stored")

@@ -1,6 +1,6 @@
 /**
  * Rebuilds an agent at a point of its history for a command that reads it, and closes the copy
- * afterwards. The copy belongs to the command. The running agent is not involved.
+ * afterwards. The running agent is not involved.
  */
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
@@ -15,13 +15,13 @@ export interface AgentAt {
   readonly name: string;
   /** `--at`; undefined: now. */
   readonly at?: string | undefined;
-  /** The option that `at` is of, for errors. Default: `--at`. */
+  /** The option that `at` was given with, for errors. Default: `--at`. */
   readonly option?: string;
-  /** A point before its first event is valid: the agent is empty, at sequence 0. */
+  /** Accepts a point before the first event: the agent is then empty, at sequence 0. */
   readonly orNone?: boolean;
 }
 
-/** Throws `CliError` where there is no such agent, or where it had no event at that point. */
+/** Throws `CliError` if there is no such agent, or it had no event at that point. */
 export async function withAgentAt<A>(
   ports: ReadPorts,
   wanted: AgentAt,

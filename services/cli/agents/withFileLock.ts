@@ -17,7 +17,7 @@ export interface LockOptions {
   readonly busy: (holder: string) => string;
 }
 
-/** Rejects with `CliError` when another process holds it for too long, and as `use` does. */
+/** Rejects with `CliError` if another process holds it for too long, and as `use` does. */
 export async function withFileLock<A>(
   { path, waitMs, busy }: LockOptions,
   time: Pick<TimeShape, "after" | "monotonicMs">,

@@ -1,6 +1,6 @@
 /**
- * Opens the view of all agents (`core/query/View`) in the data folder, brings it up to date, and
- * lets a command query it: if no host runs, or the command keeps its own view.
+ * Opens the view of all agents (`core/query/View`) in the data folder, updates it, and lets a
+ * command query it. Used if no host runs, or the command keeps its own view.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -11,11 +11,11 @@ import { failed } from "../terminal/CliError.ts";
 import type { Progress } from "../terminal/Progress.ts";
 import { withFileLock, type LockOptions } from "./withFileLock.ts";
 
-/** SQLite's code for a database that holds its maximum of pages. */
+/** SQLite's code for a database that has its maximum number of pages. */
 const RESULT_FULL = 13;
 /** Longer than rebuilding a view of 100,000 agents takes. */
 const WAIT_MS_MAX = 120_000;
-/** With room for one more batch: pages past it are written before the save. */
+/** Leaves room for one more batch. Further pages are written before the save. */
 const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
 export interface ViewOptions {
@@ -47,7 +47,8 @@ export async function withView<A>(
       if (rebuild) view.forget();
       const catchUp = async (): Promise<void> => {
         await view.catchUp(sources);
-        // Before the statement, which may be wrong: reading the journals can take minutes.
+        // Saved before the statement, which may be wrong, since reading the journals can take
+        // minutes.
         view.save();
       };
       const result = await view.ask(catchUp, () => use(view));
@@ -77,7 +78,7 @@ function lockOf(folder: string): LockOptions {
   };
 }
 
-/** What SQLite says where the view is larger than a database may be. */
+/** SQLite's error if the view is larger than a database may be. */
 const isFull = (error: unknown): boolean =>
   error instanceof Error &&
   "resultCode" in error &&

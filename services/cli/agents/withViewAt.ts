@@ -1,7 +1,7 @@
 /**
- * Makes a view of all agents as of an earlier time (`core/query/View`, 8) in memory, and lets a
+ * Builds a view of all agents as of an earlier time (`core/query/View`, 8) in memory, and lets a
  * command query it. It reads the journals from their beginnings, and snapshots, bases and the
- * archive where they are trimmed.
+ * archive if they are trimmed.
  */
 import { View } from "../../../core/query/View.ts";
 import { addressKey } from "../../../schemas/Address.ts";

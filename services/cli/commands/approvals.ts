@@ -1,7 +1,7 @@
 /**
- * `agents approvals <class> [name] [--at …] [--all]`: prints what people are asked, the oldest
- * first, from copies of the agents that are rebuilt from their journals. It decides nothing: a
- * link, or a method of the agent, does.
+ * `agents approvals <class> [name] [--at …] [--all]`: prints approvals, oldest first, from copies
+ * of the agents that are rebuilt from their journals. Deciding them is left to links and to methods
+ * of the agent.
  */
 import type { Command } from "commander";
 import { listApprovals } from "../../../core/approval/Approvals.ts";
@@ -22,7 +22,7 @@ export interface ApprovalsOptions {
   /** Undefined: all agents of the class. */
   readonly name: string | undefined;
   readonly at?: string | undefined;
-  /** Includes those that are decided or over. */
+  /** Include those that are decided or over. */
   readonly all?: boolean | undefined;
   readonly json?: boolean | undefined;
 }

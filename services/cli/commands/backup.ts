@@ -4,11 +4,12 @@
  *
  * 1. Inputs are saved first, then journals. An input that was stored before the backup began is
  *    then waiting in the backup, done in it, or both; in the last case its key identifies it. Dead
- *    letters are saved last: a letter exists before the journal says that its input is dead.
+ *    letters are saved last, because a letter exists before the journal says that its input is
+ *    dead.
  * 2. Each agent is saved as of some commit after the beginning. Two agents may be saved as of
  *    different moments.
- * 3. What can be rebuilt is not saved: snapshots, local images, timers, leases.
- * 4. Journals are read in ranges (`agents/backupEvents`), several at once. Where one was trimmed,
+ * 3. Data that can be rebuilt is not saved: snapshots, local images, timers, leases.
+ * 4. Journals are read in ranges (`agents/backupEvents`), several at once. If one was trimmed,
  *    before the backup or meanwhile, its base is saved as an event (`agents/backupBases`).
  * 5. An interrupted backup continues when the command is run again (`agents/BackupLog`). It ends
  *    where the journals ended when it began.
@@ -33,28 +34,28 @@ import { failed } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** How a backup is divided. Tests have smaller ones. */
+/** How a backup is divided. Tests use smaller sizes. */
 const SIZES = {
-  /** Sequences of a range: some seconds of work, which an interrupted backup repeats. */
+  /** Sequences of a range: a few seconds of work, which an interrupted backup repeats. */
   rangeEventsMin: 50_000,
-  /** Average number in a file of a range. Fewer would only make more files. */
+  /** Average number of events in a file of a range. Fewer would only mean more files. */
   fileEventsMin: 4_000,
-  /** `verify` and `restore` hold the agents of a share at once. Most agents have more events. */
+  /** `verify` and `restore` have the agents of a share in memory together. */
   shareEvents: 50_000,
   /** Each range writes as many files at once as there are shares. */
   sharesMax: 64,
 };
-/** One waits for the broker, one compresses, one encodes; a fourth fills the gaps. */
+/** One waits for the broker, one compresses, one encodes, and a fourth fills the gaps. */
 const RANGES_AT_ONCE = 4;
 
 const BASES = "bases";
 
 export interface BackupOptions {
   readonly folder: string;
-  /** An earlier backup: only newer data is saved. Undefined: everything is. */
+  /** An earlier backup, after which data is saved. Undefined: everything is saved. */
   readonly since?: string | undefined;
   readonly json?: boolean | undefined;
-  /** Sizes of a backup that begins. Default `SIZES`. */
+  /** Sizes of a new backup. Default `SIZES`. */
   readonly sizes?: typeof SIZES;
 }
 
@@ -89,7 +90,7 @@ Examples:
 }
 
 /**
- * Throws `CliError` where the folder has something else, another process works on it, or the
+ * Throws `CliError` if the folder contains anything else, another process works on it, or the
  * earlier backup is not of this installation. `--json` prints `{folder, time, inputs, events,
  * letters, since?}`, with numbers of lines.
  */
@@ -150,7 +151,7 @@ interface Earlier {
   readonly shares: number;
 }
 
-/** Throws `CliError` for a backup that this installation's can't build on. */
+/** Throws `CliError` for a backup that backups of this installation can't build on. */
 async function earlierOf(ports: ReadPorts, path: string): Promise<Earlier> {
   const { manifest } = (await readChain(path)).links.at(-1)!;
   const { id, streams } = manifest;
@@ -179,8 +180,8 @@ async function isOurs(
 }
 
 /**
- * The plan of an interrupted backup (rule 5), or a new one. Inputs are saved before
- * the plan is made (rule 1).
+ * Returns the plan of an interrupted backup (rule 5), or a new one. Saves the inputs before it
+ * makes the plan (rule 1).
  */
 async function begin(
   ports: ReadPorts,
@@ -231,7 +232,9 @@ async function begin(
   );
 }
 
-/** What to read, and after which sequence of each stream: the end of an earlier backup, or 0. */
+/**
+ * What to read, starting after sequence `from` of each stream: the end of an earlier backup, or 0.
+ */
 interface Saving {
   readonly plan: BackupPlan;
   readonly from: ReadonlyArray<number>;
@@ -253,8 +256,7 @@ async function save(
   const missing = ranges.filter((range) => !log.pieces.has(pieceOf(range)));
   for (const range of ranges) if (log.pieces.has(pieceOf(range))) done += sizeOf(range);
   progress.from(done);
-  // Bases were looked for when all ranges were complete; a range that is read again may need
-  // others.
+  // The search for bases requires all ranges, and a range that is read again may need other bases.
   if (missing.length > 0) await log.forget((piece) => piece.startsWith(BASES));
   await inParallel(missing, RANGES_AT_ONCE, async (range) => {
     let at = range.fromSeq - 1;
@@ -275,7 +277,7 @@ async function save(
   return [inputs, ...bases, ...events, { files: letters }].flatMap(({ files }) => files);
 }
 
-/** A base stands before its agent's events, so these files come before those. */
+/** A base precedes its agent's events, and so do these files. */
 async function saveBases(
   ports: ReadPorts,
   path: string,

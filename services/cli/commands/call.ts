@@ -66,8 +66,8 @@ Examples:
 }
 
 /**
- * Prints the result as JSON. Throws `CliError` for arguments that are not JSON, where no host
- * answers in time, and with the error that the method throws.
+ * Prints the result as JSON. Throws `CliError` for arguments that are not JSON, if no host answers
+ * in time, and with the error that the method throws.
  */
 export async function call(
   ports: ReadPorts,

@@ -9,9 +9,9 @@ import type { CommandContext } from "../options/CommandContext.ts";
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];
 
-/** What may follow a command line so far: `agents dead`, `agents dead list`. */
+/** The words that may follow `path`, such as those after `agents dead`. */
 interface Level {
-  /** Words after the program's name, with blanks between. */
+  /** Words after the program's name, separated by blanks. */
   readonly path: string;
   readonly words: ReadonlyArray<{ readonly word: string; readonly about: string }>;
 }
@@ -54,7 +54,7 @@ async function levelsOf(context: CommandContext): Promise<ReadonlyArray<Level>> 
   return levels;
 }
 
-/** In single quotes of any of the shells. */
+/** Text that can stand in single quotes in all three shells. */
 const plain = (text: string): string => text.replaceAll("'", "’").replaceAll(":", " –").replace(/\s+/g, " "); // prettier-ignore
 const wordsOf = ({ words }: Level): string => words.map(({ word }) => word).join(" ");
 

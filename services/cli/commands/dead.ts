@@ -1,7 +1,8 @@
 /**
- * `agents dead list|show|redrive|drop`: dead letters, the inputs that exhausted their attempts, for
- * an operator to decide on. A redrive stores the input in the inbox again and removes the letter
- * only after that. If it fails in between, the operator repeats it, and the input still runs once.
+ * `agents dead list|show|redrive|drop`: lists, shows, redrives and drops dead letters, the inputs
+ * that exhausted their attempts. A redrive stores the input in the inbox again and removes the
+ * letter only after that. If it fails in between, the operator repeats it, and the input still runs
+ * once.
  */
 import { InvalidArgumentError, type Command } from "commander";
 import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
@@ -93,9 +94,7 @@ function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArra
   return [...before, option.readWhole(text, 1, Number.MAX_SAFE_INTEGER)];
 }
 
-/**
- * Prints the dead letters of one class, or of all where `className` is undefined, the oldest first.
- */
+/** Prints the dead letters of one class, or of all if `className` is undefined, oldest first. */
 export async function deadList(
   { deadLetters, journal }: ReadPorts,
   terminal: Terminal,
@@ -115,7 +114,7 @@ export async function deadList(
   terminal.err(count === 0 ? "No dead letters." : some);
 }
 
-/** Prints letters with headers and body. Throws `CliError` where one does not exist. */
+/** Prints letters with headers and body. Throws `CliError` if one does not exist. */
 export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async (letter) => {
     const line = read(letter);
@@ -130,8 +129,8 @@ export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
   });
 
 /**
- * Stores the inputs in the inbox again and removes their letters. Throws `CliError` where a letter
- * does not exist, can't be read, or its input can't be stored.
+ * Stores the inputs in the inbox again and removes their letters. Throws `CliError` if a letter
+ * does not exist or can't be read, or its input can't be stored.
  */
 export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async (letter) => {
@@ -153,7 +152,7 @@ export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadO
     else terminal.out(`${seq}  ${id.class} ${id.name}: in the inbox again`);
   });
 
-/** Removes letters for good. Throws `CliError` where one does not exist. */
+/** Removes letters for good. Throws `CliError` if one does not exist. */
 export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async ({ seq, id }) => {
     await ports.deadLetters.remove(seq);
@@ -163,8 +162,8 @@ export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
   });
 
 /**
- * Calls `use` for each letter that exists. Throws after the last one where any could not be found
- * or failed.
+ * Calls `use` for each letter that exists. Throws after the last one if any was not found or
+ * failed.
  */
 async function each(
   { deadLetters }: ReadPorts,

@@ -1,6 +1,6 @@
 /**
- * `agents deliveries`: the requests to webhook routes and what became of each, from the delivery
- * log; `agents deliveries show <id>`: all that is known of one, with its bytes from the journal.
+ * `agents deliveries`: the requests to webhook routes and their outcomes, from the delivery log;
+ * `agents deliveries show <id>`: everything known about one, with its bytes from the journal.
  */
 import { Option, type Command } from "commander";
 import {
@@ -29,7 +29,7 @@ import { notFound, usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** What fits on a screen or two. */
+/** Fits on one or two screens. */
 const LIMIT_DEFAULT = 50;
 
 /** The values that commander parses for the options that choose deliveries. */
@@ -120,7 +120,7 @@ export async function filterOf(
   };
 }
 
-/** What the console lists. Throws `CliError`. */
+/** The list for the console. Throws `CliError`. */
 export async function listDeliveries(
   ports: ReadPorts,
   terminal: Terminal,
@@ -181,7 +181,7 @@ async function follow(
   }
 }
 
-/** Throws `CliError` where the log has no such delivery. */
+/** Throws `CliError` if the log has no such delivery. */
 export async function showDelivery(
   ports: ReadPorts,
   terminal: Terminal,

@@ -22,7 +22,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 export interface DiffOptions {
   readonly className: string;
   readonly name: string;
-  /** A sequence or a time, as `--at` takes it. */
+  /** A sequence or a time, as for `--at`. */
   readonly from: string;
   /** Undefined: now. */
   readonly to: string | undefined;
@@ -41,12 +41,15 @@ export interface AgentDiff {
 
 /** Time as ISO 8601. */
 interface Moment {
-  /** 0: before its first event, with the time of none. */
+  /** 0 before the first event; there is then no time. */
   readonly seq: number;
   readonly time?: string;
 }
 
-/** Rows of one table that are compared, some 100 MB; of a larger one only the number is. */
+/**
+ * The most rows of one table that are compared, about 100 MB. Of a larger table, only the number of
+ * rows is compared.
+ */
 const ROWS_MAX = 100_000;
 
 /** The values that commander parses. */

@@ -8,13 +8,14 @@
  *    (`endLife`).
  * 3. A nats-server that is unreachable while messages are removed may keep their bytes for good,
  *    and no later command reaches them. The command therefore checks for such servers first.
- * 4. An agent that receives further inputs lives again at once. The removal is repeated a few
+ * 4. An agent that receives further inputs is created again at once. The removal is repeated a few
  *    times, and then reported as incomplete.
  * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
  *    exists.
- * 6. The receipt says what was removed, and which of the named backups still hold it.
- * 7. Trimmed history in an archive is erased, too. Where that can't be done (none is named, it is
- *    away, damaged or another one) nothing is removed: afterwards nothing would refer to it.
+ * 6. The receipt says what was removed, and which of the named backups still contain it.
+ * 7. Trimmed history in an archive is erased too. If that is impossible (no archive is named, or it
+ *    is unreachable, damaged or another one), nothing is removed, because nothing would refer to
+ *    that history afterwards.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -44,7 +45,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 
 /** Longer than a host takes to die and another to take over. */
 const END_TIMEOUT_MS = 30_000;
-/** The first round also removes an input that was on its way. Later rounds see only new ones. */
+/** The first round also removes an input that was in flight. Later rounds see only new ones. */
 const ROUNDS_MAX = 3;
 const BEFORE_ALL = 0 as Sequence;
 
@@ -52,12 +53,12 @@ export interface EraseOptions {
   readonly className: string;
   readonly name: string;
   readonly yes: boolean;
-  /** Rules 3 and 7: erase although a server is unreachable, or the archive is incomplete. */
+  /** Rules 3 and 7: erase even if a server is unreachable or the archive is incomplete. */
   readonly whileAway: boolean;
   /** A new file for the receipt. */
   readonly receipt?: string | undefined;
   readonly archiveUrl?: string | undefined;
-  /** Backups, or folders of them, to look through. */
+  /** Backups, or folders of backups, to search. */
   readonly backups?: ReadonlyArray<string>;
   readonly json: boolean;
 }
@@ -145,8 +146,8 @@ Examples:
 }
 
 /**
- * Throws `CliError` without `yes`, where there is nothing of the agent, where a server with copies
- * is away (rule 3), and where the agent lives again (rule 4).
+ * Throws `CliError` without `yes`, if nothing is stored about the agent, if a server with copies is
+ * unreachable (rule 3), and if the agent was created again (rule 4).
  */
 export async function erase(
   ports: ReadPorts,
@@ -289,7 +290,7 @@ async function eraseOne(
   return { lives, erased, away };
 }
 
-/** Rule 7. Nothing is removed where its history in the archive could not be. */
+/** Rule 7. Throws `CliError` if its history in the archive can't be erased. */
 async function checkArchive(
   { snapshots, archive }: ReadPorts,
   id: AgentId,

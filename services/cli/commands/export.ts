@@ -1,9 +1,9 @@
 /**
- * `agents export --follow`: all changes as JSON lines (`agents/followChanges`).
- * `agents export <class> <name>`: prints an agent's whole journal as JSON lines
- * (`schemas/AgentFile`), for `agents import`. Everything else of the agent is rebuilt from it:
- * state, SQL, schedules, queue, history. The running agent is not involved. Where the journal was
- * trimmed, the first line is its base (`core/journal/eventOfBase`).
+ * `agents export --follow`: all changes as JSON lines (`agents/followChanges`). `agents export
+ * <class> <name>`: prints an agent's whole journal as JSON lines (`schemas/AgentFile`), for `agents
+ * import`. Everything else is rebuilt from it: state, SQL, schedules, queue, history. The running
+ * agent is not involved. If the journal was trimmed, the first line is its base
+ * (`core/journal/eventOfBase`).
  */
 import type { Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
@@ -87,7 +87,7 @@ async function exportAgent(
   try {
     for await (const read of readFromBase(id, ports)) {
       const event = read._tag === "Event" ? read.event : baseAsEvent(read);
-      decodeEvent(event.data); // fails now instead of at the import where the event is damaged
+      decodeEvent(event.data); // a damaged event fails the export rather than the import
       terminal.out(agentFileEvent(event));
       events++;
     }

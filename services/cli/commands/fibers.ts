@@ -56,7 +56,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` where there is no such agent at that point. */
+/** Throws `CliError` if the agent did not exist at that point. */
 export const fibers = (
   ports: ReadPorts,
   terminal: Terminal,

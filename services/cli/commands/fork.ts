@@ -1,13 +1,13 @@
 /**
- * `agents fork <class> <name> <new name> [--at]`: makes a second agent from a point of an agent's
- * history. The two are independent from there on. Only the new agent's journal is written; the
- * first agent is not involved.
+ * `agents fork <class> <name> <new name> [--at]`: creates a second agent from a point of an agent's
+ * history. The two are independent from then on. Only the new agent's journal is written; the first
+ * agent is not involved.
  *
- * 1. The part of the journal is read whole before the first event is written: a damaged one changes
- *    nothing.
+ * 1. The whole part of the journal is read before the first event is written, so that a damaged one
+ *    changes nothing.
  * 2. An existing agent of the new name is never overwritten.
- * 3. As after `agents import`, the schedules are armed again and queued items run: both agents run
- *    them.
+ * 3. As after `agents import`, the schedules are armed and queued items run, so that both agents
+ *    run them.
  */
 import type { Command } from "commander";
 import { readFromBase, trimmedBefore } from "../../../core/journal/Beginnings.ts";
@@ -68,7 +68,7 @@ Examples:
 }
 
 /**
- * Throws `CliError` where the first agent had no event at the point, its journal is damaged, or an
+ * Throws `CliError` if the first agent had no event at the point, its journal is damaged, or an
  * agent of the new name exists.
  */
 export async function fork(

@@ -35,7 +35,7 @@ import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface TurnLine extends HistoryLine {
-  /** Rows that the event changed, with its last turn; where they were asked for. */
+  /** Rows that the event changed, if they were asked for; in the line of the event's last turn. */
   readonly rows?: ReadonlyArray<Difference>;
 }
 
@@ -45,7 +45,7 @@ export interface HistoryOptions {
   readonly json?: boolean | undefined;
   /** Print only this many lines, the last ones. */
   readonly limit?: number | undefined;
-  /** With `limit`: also the other turns of the event that it would cut. */
+  /** With `limit`: also print the other turns of an event that it would split. */
   readonly wholeEvents?: boolean;
   /** Print only events from this sequence on. */
   readonly fromSeq?: number | undefined;
@@ -54,7 +54,7 @@ export interface HistoryOptions {
   readonly filter?: HistoryFilter;
   /** Print also the rows that each event changed, with their values. */
   readonly rows?: boolean;
-  /** Go on with turns that come, until a signal. */
+  /** Continue with new turns until a signal. */
   readonly follow?: { readonly time: Pick<TimeShape, "monotonicMs"> } | undefined;
 }
 
@@ -73,7 +73,7 @@ interface Given extends GivenTarget {
   readonly follow?: boolean;
 }
 
-/** What `--kind` takes. */
+/** Values of `--kind`. */
 const KINDS = [...Cause.fields.kind.literals, "claimed", "destroyed"];
 
 export function addHistory(program: Command, context: CommandContext): void {
@@ -142,8 +142,8 @@ function filterOf({ since, until, follow, ...given }: Given, nowMs: number): His
 }
 
 /**
- * Prints turns, the oldest first. With `follow`, resolves at a signal. Throws `CliError` where
- * the agent does not exist.
+ * Prints turns, oldest first. With `follow`, resolves at a signal. Throws `CliError` if the agent
+ * does not exist.
  */
 export async function history(
   ports: ReadPorts,
@@ -156,7 +156,7 @@ export async function history(
   const turns = new Turns(options);
   const past = async (): Promise<void> => {
     const kept: HistoryLine[] = [];
-    // Kept where only the last are wanted, and where their rows are looked up together.
+    // Lines are kept if only the last ones are wanted, or their rows are looked up together.
     const keeps = options.limit !== undefined || options.rows === true;
     const toSeq = options.toSeq as Sequence | undefined;
     const reads = (await readTail(id, ports, options)) ?? readFromBase(id, ports, toSeq);
@@ -187,7 +187,7 @@ export async function history(
   });
 }
 
-/** How many of the first lines are past the limit. */
+/** The number of lines at the beginning that exceed the limit. */
 function excess(
   lines: ReadonlyArray<HistoryLine>,
   { limit = Infinity, wholeEvents = false }: Pick<HistoryOptions, "limit" | "wholeEvents">,
@@ -197,12 +197,12 @@ function excess(
   return count;
 }
 
-/** Events that are searched for one with its whole state. Reading all costs more. */
+/** The most events that are searched for one with a complete state, before all events are read. */
 const PEEKED_MAX = 1_000;
 
 /**
- * The events from `fromSeq` on, if they can be shown without earlier ones: states are stored as
- * changes of the previous one, and causes once. Undefined: they can't, and all have to be read.
+ * The events from `fromSeq` on, if they can be shown without earlier ones; otherwise undefined, and
+ * all have to be read. States are stored as changes of the previous one, and causes once.
  */
 async function readTail(
   id: AgentId,
@@ -246,7 +246,7 @@ class Turns {
     this.wanted = wanted;
   }
 
-  /** The agent as it was when its history was trimmed. */
+  /** Starts with the agent as it was when its history was trimmed. */
   begin(head: SnapshotHead): void {
     this.seq = head.seq;
     this.state = "state" in head ? JSON.stringify(head.state) : undefined;
@@ -264,7 +264,7 @@ class Turns {
   }
 }
 
-/** `lines`, each event's last with the rows that the event changed. */
+/** Adds the rows that each event changed to the event's last line. */
 async function withRows(
   ports: ReadPorts,
   id: AgentId,
@@ -351,7 +351,7 @@ export function describeLine(line: TurnLine): string {
   ].join("\n");
 }
 
-/** `seq` is absent in a journal that the event was carried into. */
+/** `seq` is absent in a journal into which the event was copied. */
 const restoredNote = ({ seq, time }: NonNullable<HistoryLine["restored"]>): string =>
   `    put back to ${seq === undefined ? "what it was" : `event ${seq}`} of ${new Date(time).toISOString()}`;
 

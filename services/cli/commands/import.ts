@@ -1,12 +1,12 @@
 /**
- * `agents import <file> [--as <name>]`: makes the agent of a file of `agents export` in this
- * installation. Only its journal is written; state, SQL, queue, schedules and history follow from
- * it by replay.
+ * `agents import <file> [--as <name>]`: creates the agent of a file of `agents export` in this
+ * installation. Only its journal is written; state, SQL, queue, schedules and history follow by
+ * replay.
  *
- * 1. The file is read whole before the first event is written: one that is damaged or cut off
+ * 1. The whole file is read before the first event is written, so that a damaged or truncated one
  *    changes nothing.
- * 2. Each event expects the one before it, so that an existing agent is never overwritten. An agent
- *    that was erased may come back.
+ * 2. Each append expects the previous event, so that an existing agent is never overwritten. An
+ *    erased agent can be imported again.
  * 3. The timers of its schedules are armed in the broker, and one input activates it, so that
  *    queued items run.
  */
@@ -71,7 +71,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` where the file can't be read or is damaged, or the agent exists. */
+/** Throws `CliError` if the file can't be read or is damaged, or the agent exists. */
 async function importAgent(
   ports: ReadPorts,
   terminal: Terminal,

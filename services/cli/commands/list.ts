@@ -1,6 +1,6 @@
 /**
- * `agents list [class]`: prints which agents exist, the length of their journals, and which hosts
- * run them. The list is streamed: an installation may have a million agents.
+ * `agents list [class]`: prints the agents that exist, the length of their journals, and the hosts
+ * that run them. The list is streamed, because an installation may have a million agents.
  */
 import type { Command } from "commander";
 import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
@@ -74,8 +74,8 @@ Examples:
 }
 
 /**
- * Prints the agents of one class, or of all where `className` is undefined. No agents is not an
- * error, unless another class has nearly that name: throws `CliError`.
+ * Prints the agents of one class, or of all if `className` is undefined. Throws `CliError` if there
+ * are none and another class has a similar name.
  */
 export async function list(
   ports: ReadPorts,
@@ -107,7 +107,7 @@ async function* entriesOf(
     if (entry.id.name.startsWith(prefix)) yield entry;
 }
 
-/** What is listed of each entry, in their order. */
+/** Yields the line of each entry, in order. */
 export async function* listed(
   ports: ReadPorts,
   entries: AsyncIterable<JournalEntry> | Iterable<JournalEntry>,
@@ -126,7 +126,7 @@ export async function* listed(
   }
 }
 
-/** Returns undefined when the journal was removed after it was listed. */
+/** Returns undefined if the journal was removed after it was listed. */
 async function describe(
   ports: ReadPorts,
   { id, events }: JournalEntry,

@@ -1,9 +1,9 @@
 /**
  * `agents query "<sql>"`: one SELECT over all agents. A host answers, from a view that it keeps
- * (`core/query/askHosts`). Where none runs, and with `--local`, the command reads a view in the
- * data folder (`core/query/View`). Either is brought up to date first: the answer has everything
- * that was stored before the command began. As of an earlier time the command makes a view for it.
- * No agent is woken.
+ * (`core/query/askHosts`). If none runs, and with `--local`, the command reads a view in the data
+ * folder (`core/query/View`). Either is updated first, so that the answer includes everything that
+ * was stored before the command began. For an earlier time, the command builds a separate view. No
+ * agent is activated.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -31,17 +31,17 @@ import { printRows } from "../terminal/printRows.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** Without SQL: which classes there are. */
+/** The query without SQL: a summary by class. */
 const CLASSES_SQL =
   "SELECT class, count(*) AS agents, max(time) AS time, count(error) AS failing, count(fault) AS damaged FROM agents GROUP BY class";
-/** Of an answer that only this process has in memory, a few times. */
+/** For an answer that only this process has in memory, in a few copies. */
 const LOCAL_BYTES_MAX = 256 * 2 ** 20;
 
 /** Connects, calls `use`, and closes the connection. */
 type OpenPorts = <A>(options: ReaderOptions, use: (ports: ReadPorts) => Promise<A>) => Promise<A>;
 
 export interface QueryOptions {
-  /** Empty: which classes there are. */
+  /** Empty: a summary by class. */
   readonly sql: string;
   readonly json: boolean;
   /** Absolute. */
@@ -49,11 +49,11 @@ export interface QueryOptions {
   readonly rebuild: boolean;
   /** Asks no host. */
   readonly local: boolean;
-  /** The longest that the statement may run. */
+  /** The longest time that the statement may run. */
   readonly seconds: number;
-  /** A time, as people type it; undefined: now. */
+  /** A time as typed; undefined: now. */
   readonly at: string | undefined;
-  /** An event that the answer must have, `<class>/<name>@<seq>`. */
+  /** An event that the answer must include, `<class>/<name>@<seq>`. */
   readonly after: string | undefined;
 }
 
@@ -157,7 +157,7 @@ export async function query(
 }
 
 /**
- * The answer of a host, whose view is kept for the next question; undefined: none runs. Throws
+ * The answer of a host, whose view is kept for the next question, or undefined if none runs. Throws
  * `CliError` as `query` does.
  */
 export async function askHost(

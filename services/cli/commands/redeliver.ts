@@ -1,7 +1,7 @@
 /**
  * `agents redeliver <id…>` and `--range`: delivers past webhooks to their agents again, under new
- * ids, with the bytes as they came and the verification as it was recorded. The agent runs each
- * like a new webhook; its answer is dropped.
+ * ids, with the original bytes and the recorded verification. The agent runs each like a new
+ * webhook; its answer is dropped.
  */
 import { Option, type Command } from "commander";
 import {
@@ -12,9 +12,9 @@ import {
 import { findInput } from "../../../core/delivery/findInput.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { agentId } from "../../../schemas/Address.ts";
-import type { DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
+import { deliveryIds, type DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
-import { deliveryIds, storeDelivery } from "../agents/storeDelivery.ts";
+import { storeDelivery } from "../agents/storeDelivery.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
@@ -35,7 +35,7 @@ interface Given extends GivenTarget, Omit<GivenFilter, "since"> {
   readonly dryRun?: boolean;
 }
 
-/** More than people send by hand. A larger range is narrowed. */
+/** More than people redeliver by hand. */
 const RANGE_MAX = 10_000;
 
 export function addRedeliver(program: Command, context: CommandContext): void {
@@ -84,7 +84,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` for an id that the log does not have, and where one could not be sent. */
+/** Throws `CliError` for an id that the log does not have, and if one could not be sent. */
 export async function redeliverNamed(
   ports: ReadPorts,
   terminal: Terminal,
@@ -102,7 +102,7 @@ async function named(
 ): Promise<ReadonlyArray<DeliveryRecord>> {
   const found: DeliveryRecord[] = [];
   for (const id of ids) {
-    // A request with several inputs is sent again input by input.
+    // A request with several inputs is redelivered input by input.
     const records = (await findDelivery(deliveries, id)).filter((record) => record.of !== id);
     const parts = records.filter(({ agent }) => agent !== undefined);
     if (records.length === 0)
@@ -134,7 +134,7 @@ async function inRange(
   return found.filter(({ agent }) => agent !== undefined);
 }
 
-/** Throws `CliError` after the last one where any could not be sent. */
+/** Throws `CliError` after the last one if any could not be sent. */
 async function redeliver(
   ports: ReadPorts,
   terminal: Terminal,
@@ -142,7 +142,7 @@ async function redeliver(
   records: ReadonlyArray<DeliveryRecord>,
   given: Pick<Given, "to" | "json" | "dryRun">,
 ): Promise<void> {
-  const nextId = deliveryIds(time);
+  const nextId = deliveryIds(time.id());
   const wrong: string[] = [];
   const progress = new Progress(terminal, time, "deliveries");
   for (const [n, record] of records.entries()) {
@@ -152,7 +152,7 @@ async function redeliver(
       wrong.push(`${record.id}: ${whyNot(record)}`);
       continue;
     }
-    const id = nextId();
+    const id = nextId(time.nowMs());
     const to = given.to === undefined ? input.id : agentId(input.id.class, given.to);
     const where = `${to.class} ${oneLine(to.name)}`;
     if (given.dryRun === true) {

@@ -1,6 +1,6 @@
 /**
- * `agents release <class> <name>`: ends the quarantine of an agent, which then runs what waits for
- * it. The owner of its shard does it; if no host runs, the mark is changed here.
+ * `agents release <class> <name>`: ends the quarantine of an agent, which then runs its waiting
+ * inputs. The owner of its shard does that; if no host runs, this command changes the mark.
  */
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
@@ -47,7 +47,7 @@ Examples:
 }
 
 /**
- * Throws `CliError` for an agent that does not exist or is not quarantined, and without an answer.
+ * Throws `CliError` for an agent that does not exist or is not quarantined, and if no host answers.
  */
 export async function release(
   ports: ReadPorts,

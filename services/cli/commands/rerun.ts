@@ -1,12 +1,13 @@
 /**
- * `agents rerun <class> <name> [module]`: runs the webhooks of an agent's past on other code and
- * reports what differs. Each webhook runs by itself in memory, on the agent as it was then, and the
- * result is compared with the recorded one.
+ * `agents rerun <class> <name> [module]`: runs an agent's past webhooks on other code and reports
+ * what differs. Each webhook runs by itself in memory, on the agent as it was then, and its result
+ * is compared with the recorded one.
  *
- * 1. Each event stands alone. Where the code's result differs once, the next event still begins
- *    from the recorded state.
+ * 1. Events are independent. If the result of one differs, the next still starts from the recorded
+ *    state.
  * 2. Events that can't be run again are listed with the reason (`pastWebhooks`).
- * 3. The running agent is not involved. The exit code is 1 when any result differs, for pipelines.
+ * 3. The running agent is not involved. The exit code says whether any result differs, for
+ *    pipelines.
  */
 import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
@@ -40,9 +41,9 @@ export interface RerunOptions {
   /** Sequences, both included. Undefined: the first, and the last. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
-  /** At most this many events with webhooks, the latest. */
+  /** At most this many events with webhooks, the last ones. */
   readonly last: number;
-  /** Only webhooks that failed, are dead or were tried again. */
+  /** Only webhooks that failed, were retried, or became dead letters. */
   readonly failed?: boolean | undefined;
   readonly json?: boolean | undefined;
 }
@@ -61,7 +62,7 @@ export interface Told {
   readonly sends?: Rerun["sends"];
 }
 
-/** Each takes some tens of milliseconds, and a person waits for all of them. */
+/** Each takes tens of milliseconds, and a person waits for all of them. */
 const RERUN_LAST_DEFAULT = 100;
 
 export function addRerun(program: Command, context: CommandContext): void {

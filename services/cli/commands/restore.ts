@@ -1,7 +1,7 @@
 /**
- * `agents restore <folder>` makes all agents of a backup (`agents/restoreBackup`); `agents restore
- * <class> <name> --at …` puts one agent back to an earlier point (`agents/putBack`). The number of
- * arguments says which is meant, and `--at` belongs to the second only.
+ * `agents restore <folder>` restores all agents of a backup (`agents/restoreBackup`); `agents
+ * restore <class> <name> --at …` puts one agent back to an earlier point (`agents/putBack`). The
+ * number of arguments decides which is meant; only the second accepts `--at`.
  */
 import type { Command } from "commander";
 import { putBack } from "../agents/putBack.ts";

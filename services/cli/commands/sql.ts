@@ -23,17 +23,17 @@ import { messageOf } from "../../../core/errors/thrown.ts";
 export interface SqlOptions extends AgentAt {
   readonly query: string;
   readonly json?: boolean | undefined;
-  /** The longest that the statement may run. */
+  /** The longest time that the statement may run. */
   readonly seconds: number;
 }
 
-/** A statement that is meant takes less than a second. */
+/** A sensible statement takes less than a second. */
 const SECONDS_DEFAULT = 10;
 /** All rows are in memory at once. */
 const ROWS_MAX = 100_000;
 const BYTES_MAX = 64 * 2 ** 20;
 
-/** The statement was ended past its time. */
+/** The statement was ended at its time limit. */
 export class StatementTooLong extends CliError {}
 
 type Given = GivenTarget & Pick<SqlOptions, "at" | "seconds">;

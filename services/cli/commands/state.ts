@@ -1,7 +1,7 @@
 /**
  * `agents state <class> <name> [--at …]`: prints an agent's state, now or at any point of its
- * history, rebuilt from its journal. For people it prints the state alone, with `--json` an object
- * around it.
+ * history, rebuilt from its journal. Without `--json` it prints the state alone, with `--json` an
+ * object that contains it.
  */
 import type { Command } from "commander";
 import type { ReadPorts } from "../../wiring/Joins.ts";
@@ -39,9 +39,7 @@ Examples:
     );
 }
 
-/**
- * `--json` prints `{class, name, seq, time, state}`; `state` is also null when it was never set.
- */
+/** `--json` prints `{class, name, seq, time, state}`; `state` is also null if it was never set. */
 export const state = (ports: ReadPorts, terminal: Terminal, options: StateOptions): Promise<void> =>
   withAgentAt(ports, options, (id, agent) => {
     const time = new Date(agent.time).toISOString();

@@ -1,9 +1,9 @@
 /**
  * `agents tail [class] [name]`: prints turns as they are committed, until Ctrl-C. It follows the
- * journal itself, so that what it prints is stored, in order and complete.
+ * journal, so that every printed turn is stored, and the output is complete and in order.
  *
- * An event stores its state as a change of the previous one. The last state is therefore remembered
- * for each agent. For an agent first seen in the middle of its life it is rebuilt from the journal.
+ * An event stores its state as a change of the previous one, so that the last state of each agent
+ * is kept. For an agent that was not seen from its start, it is rebuilt from the journal.
  */
 import type { Command } from "commander";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
@@ -56,7 +56,7 @@ Examples:
     );
 }
 
-/** Resolves at a signal or after `limit` lines. Rejects when the feed fails. */
+/** Resolves at a signal or after `limit` lines. Rejects if the feed fails. */
 export async function tail(
   ports: ReadPorts,
   terminal: Terminal,

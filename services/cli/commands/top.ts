@@ -14,35 +14,38 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** A host that does not answer in this time is shown as away. */
+/** The shards of a host that does not answer in this time are shown as away. */
 const ANSWER_MS = 2_000;
 const MS_PER_SECOND = 1000;
 /** Long enough to even out bursts, short enough to watch. */
 const INTERVAL_SECONDS_DEFAULT = 2;
-/** An hour. It guards against milliseconds. */
+/** An hour. Refuses a number meant as milliseconds. */
 const INTERVAL_SECONDS_MAX = 3_600;
 /** Agents that fit on a screen. */
 const AGENTS_SHOWN = 20;
 
-/** Rates, each a second, and what is counted. */
+/** Rates per second, and totals. */
 export interface Row {
   readonly class: string;
-  /** Absent: of the whole class. */
+  /** Absent for a whole class. */
   readonly name?: string;
   readonly turns: number;
-  /** Milliseconds in turns: 1000 is one turn all the time. */
+  /** Milliseconds spent in turns; 1000 is one turn running all the time. */
   readonly turnMs: number;
   readonly commits: number;
   readonly bytes: number;
-  /** Times that it held the thread of its process: since its host started, or the agent woke. */
+  /**
+   * Times that it blocked the thread of its process, since its host started or the agent was
+   * activated.
+   */
   readonly stalls: number;
-  /** Seconds of these. */
+  /** Seconds of these stalls. */
   readonly stalledSeconds: number;
-  /** Inputs of an agent that wait now. */
+  /** Inputs of an agent that are waiting. */
   readonly waiting?: number;
 }
 
-/** What `--json` prints. */
+/** The object that `--json` prints. */
 export interface Top {
   readonly seconds: number;
   readonly hosts: number;
@@ -108,7 +111,7 @@ Examples:
     );
 }
 
-/** Resolves when it is printed; on a terminal never. */
+/** Resolves when the table is printed; on a terminal, never. */
 export async function top(
   ports: Pick<ReadPorts, "calls" | "shards">,
   terminal: Terminal,
@@ -130,7 +133,10 @@ export async function top(
   }
 }
 
-/** A call goes to a shard by the name of an agent: one name for each. It need not exist. */
+/**
+ * Returns one agent for each shard, since calls reach a shard by an agent's name. The agents need
+ * not exist.
+ */
 function oneOfEachShard(shards: number): ReadonlyArray<AgentId> {
   const ids = new Map<number, AgentId>();
   for (let n = 0; ids.size < shards; n++) {
@@ -188,7 +194,7 @@ const isOfClass = (name: string, given: string): boolean =>
 
 type Counted = Cost & { readonly class: string; readonly name?: string; readonly waiting?: number };
 
-/** Each host reports its classes once, whichever of its shards is asked. */
+/** Counts the classes of each host once, although each of its shards reports them. */
 function sums(reading: Reading) {
   const hosts = new Set<string>();
   const classes = new Map<string, Counted>();
@@ -209,7 +215,10 @@ function sums(reading: Reading) {
   return { hosts, classes, agents, budgets };
 }
 
-/** A smaller value than before started again from 0: an agent woke, or a host started. */
+/**
+ * A value that has become smaller restarted from 0, because an agent was activated or a host
+ * started.
+ */
 function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
   const from = before === undefined || before.turns > now.turns ? undefined : before;
   const per = (of: keyof Cost): number =>
@@ -229,7 +238,7 @@ function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
 }
 
 const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "stalls", "stalled s", "waiting"] as const; // prettier-ignore
-/** For bytes of a hundred MiB a second. */
+/** Wide enough for a hundred MiB a second in bytes. */
 const NUMBER_WIDTH = 11;
 
 function lines(found: Top): ReadonlyArray<string> {

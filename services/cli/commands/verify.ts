@@ -1,13 +1,14 @@
 /**
- * `agents verify <backup>`: reads a backup, and those that it builds on, whole, and rebuilds every
- * agent from it as a restore would.
+ * `agents verify <backup>`: reads all of a backup and of those that it builds on, and rebuilds
+ * every agent as a restore would. It checks that:
  *
- * 1. Files are as they were written: numbers of lines, checksums of files and of each frame.
- * 2. No event of an agent is missing: each names the one before it.
- * 3. The databases that the events make are whole (`PRAGMA quick_check`).
+ * 1. Files are as they were written, by their numbers of lines and the checksums of files and
+ *    frames.
+ * 2. No event of an agent is missing, since each names its predecessor.
+ * 3. The rebuilt databases are intact (`PRAGMA quick_check`).
  *
- * Shares are divided among processes of this command, since it is processor time that it takes. In
- * each of them, agents of one share are rebuilt in rounds, so that only so many are in memory.
+ * Shares are divided among several processes, because the work is limited by processor time. Each
+ * process rebuilds the agents of a share in rounds, which bounds the agents in memory.
  */
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
@@ -32,9 +33,11 @@ import * as option from "../options/options.ts";
 import { CliError, failed, usage } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
 
-/** Agents of one round: a few kilobytes each, and what their databases hold. */
+/** Agents of one round, each a few kilobytes plus its database. */
 const ROUND_AGENTS = 1_000;
-/** So many slices for each process: the progress moves, and none waits long for the last one. */
+/**
+ * Slices for each process, so that progress is visible and no process waits long for the last one.
+ */
 const SLICES_EACH = 4;
 /** More than any machine that reads backups has processors. */
 const JOBS_MAX = 256;
@@ -114,7 +117,7 @@ interface VerifyOptions {
   readonly slice: Slice | undefined;
 }
 
-/** Throws `CliError` where the backup, or an agent in it, is damaged. */
+/** Throws `CliError` if the backup, or an agent in it, is damaged. */
 async function verify(
   context: Pick<CommandContext, "joins" | "terminal">,
   { path, json, jobs, slice }: VerifyOptions,
@@ -161,7 +164,7 @@ async function verifySlices(
   let done = 0;
   await inParallel(Array(slices).keys(), jobs, async (n) => {
     const ran = await joins.runSelf(["verify", path, "--json", "--slice", `${n}/${slices}`], {});
-    // Without a result it could not read the files, and has said why.
+    // Without a result, it could not read the files and has printed the reason.
     if (ran.out === "") throw failed(ran.err.trim());
     const { agents, events, damaged } = JSON.parse(ran.out) as Found;
     found.agents += agents;
@@ -186,7 +189,8 @@ async function verifyShares(
       found.events += checked.events;
       const rounds = Math.ceil(checked.agents / ROUND_AGENTS);
       for (let round = 0; round < rounds; round++) {
-        // Other bits than those by which the agents of a share were chosen.
+        // Hashed differently than for shares, so that the agents of a share are spread over the
+        // rounds.
         const isOfRound = (id: AgentId): boolean =>
           fnv1a32(`${addressKey(id)} in a round`) % rounds === round;
         const part = { share, ends: checked.ends, isOfRound };

@@ -2,10 +2,9 @@
  * `agents why <class> <name> <path>`: prints the turns that wrote a field of an agent's state, or a
  * row of one of its tables, from its journal alone (`core/history/fieldHistory`).
  *
- * A path is as `agents diff`, `agents rerun` and the console print it. `state.…` is the state's,
- * and `table:events[42]` a row of that table. Without either, a path that begins like a row of a
- * table that the agent has is a row, and any other path is the state's; one that could be both is
- * refused.
+ * A path has the form that `agents diff`, `agents rerun` and the console print. `state.…` is in the
+ * state, and `table:events[42]` is a row of that table. Any other path is a row if it starts like a
+ * row of one of the agent's tables, and else in the state; a path that could be both is refused.
  */
 import type { Command } from "commander";
 import { differenceLine } from "../../../core/history/agentDifferences.ts";
@@ -26,7 +25,7 @@ export interface WhyOptions {
   readonly className: string;
   readonly name: string;
   readonly path: string;
-  /** The maximum number of writes, the last ones. Undefined: all. */
+  /** Only this many writes, the last ones. Undefined: all. */
   readonly limit?: number | undefined;
   readonly json?: boolean | undefined;
 }

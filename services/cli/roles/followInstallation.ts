@@ -11,6 +11,7 @@
  *    is kept, and receives the webhook as it is.
  * 4. Webhooks keep their dedup keys: what the copied journal has done is not done again.
  */
+import { deliveryIds } from "../../../schemas/DeliveryRecord.ts";
 import { envelopeOf } from "../../../core/history/pastWebhooks.ts";
 import { WebhookTurns, type PastTurn } from "../../../core/history/pastTurns.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
@@ -20,7 +21,7 @@ import type { OpenBroker, ReadPorts } from "../../wiring/Joins.ts";
 import type { Recording } from "../../workers/Recordings.ts";
 import { withoutSecrets } from "../terminal/commandLineSecrets.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
-import { deliveryIds, storeDelivery } from "../agents/storeDelivery.ts";
+import { storeDelivery } from "../agents/storeDelivery.ts";
 import { filterOf, type GivenFilter } from "../commands/deliveries.ts";
 import { loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -93,7 +94,7 @@ interface Parts extends Pick<CommandContext, "terminal"> {
 
 class Follower {
   private readonly parts: Parts;
-  private readonly nextId: () => string;
+  private readonly nextId: (timeMs: number) => string;
   /** By agent: only those with a turn that has not ended. */
   private readonly open = new Map<string, WebhookTurns>();
   /** By agent: whether it is here, or can't be. */
@@ -101,7 +102,7 @@ class Follower {
 
   constructor(parts: Parts) {
     this.parts = parts;
-    this.nextId = deliveryIds(parts.time);
+    this.nextId = deliveryIds(parts.time.id());
   }
 
   /** Takes an agent's next event. */
@@ -137,8 +138,9 @@ class Follower {
     const key = cause.id!;
     tell({ key, steps });
     const envelope = envelopeOf(cause, head);
-    const again = { id: this.nextId(), of: cause.delivery, to: id, key, envelope };
-    const refused = await storeDelivery(here, time.nowMs(), again);
+    const nowMs = time.nowMs();
+    const again = { id: this.nextId(nowMs), of: cause.delivery, to: id, key, envelope };
+    const refused = await storeDelivery(here, nowMs, again);
     if (refused !== undefined) throw failed(refused);
     const what = [cause.route ?? cause.url, cause.type].filter((part) => part !== undefined);
     terminal.out(oneLine(`${what.join(" ")} → ${addressKey(id)}  from the installation`));
