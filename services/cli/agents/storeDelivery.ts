@@ -2,7 +2,6 @@
  * Stores a past webhook in an agent's inbox, and its delivery in the log: for `agents redeliver`,
  * and for `agents dev --from`, whose past webhooks are another installation's.
  */
-import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
