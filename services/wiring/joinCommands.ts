@@ -65,7 +65,10 @@ export function commandJoins({
   };
 }
 
-/** The text for people: the message of an expected failure, the stack of a defect. */
+/**
+ * The text for people: the message of an expected failure, of a file that can't be used, and of
+ * what the machine is short of; the stack of a defect.
+ */
 export function explain(error: unknown): string {
   if (error instanceof Error && "_tag" in error)
     // By its tag: the port is not imported for a message.
@@ -73,9 +76,13 @@ export function explain(error: unknown): string {
       ? `The broker can't be reached: ${error.message}`
       : error.message;
   if (!(error instanceof Error)) return String(error);
-  const remedy = REMEDIES[(error as NodeJS.ErrnoException).code ?? ""];
+  const { code = "", path } = error as NodeJS.ErrnoException;
+  const remedy = REMEDIES[code] ?? (path === undefined ? undefined : PATH_REMEDY);
   return remedy === undefined ? (error.stack ?? String(error)) : `${error.message}. ${remedy}`;
 }
+
+/** For a file or folder that can't be used: its path is in the message. */
+const PATH_REMEDY = "Use another path, or change what is there";
 
 /** For what the machine is short of: a stack would only say who asked for it last. */
 const REMEDIES: Readonly<Record<string, string>> = {

@@ -4,6 +4,8 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
 import { oneLine, printable } from "../../core/telemetry/printable.ts";
 import { processTerminal } from "../../services/cli/terminal/Terminal.ts";
@@ -94,6 +96,24 @@ describe("what a failed command says", () => {
     const short = Object.assign(new Error("EMFILE: too many open files, open 'a'"), { code: "EMFILE" }); // prettier-ignore
     expect(explain(short)).toMatch(/^EMFILE: too many open files, open 'a'\. Allow more .* again$/);
     expect(explain(new Error("a defect"))).toMatch(/^Error: a defect\n +at /);
+  });
+
+  it("the path of a file or folder that can't be used, without a stack", async () => {
+    const file = fileURLToPath(import.meta.url);
+    const tried = await mkdir(file, { recursive: true }).catch(explain);
+    expect(tried).toBe(
+      `EEXIST: file already exists, mkdir '${file}'. Use another path, or change what is there`,
+    );
+  });
+
+  it("which option names a login's file that can't be read, not that the broker is away", async () => {
+    const cli = new CliFixture();
+    for (const flag of ["--nats-creds", "--nats-nkey", "--nats-ca", "--nats-cert", "--nats-key"])
+      expect(await cli.run(["list", "--nats", "nats://x", flag, "missing"])).toMatchObject({
+        code: 2,
+        err: expect.stringContaining(`${flag} missing can't be read: ENOENT`) as string,
+      });
+    expect(cli.opened).toBe(0);
   });
 });
 

@@ -158,8 +158,12 @@ describe("agents state", () => {
       cli.run(["state", "RepoAgent", "octo-demo", "--at", point, ...NATS]);
     expect(await run("2020-01-01T00:00:00Z")).toMatchObject({ code: 3, out: "" });
     expect((await run("2020-01-01T00:00:00Z")).err).toContain("had no event at 2020-01-01");
-    expect(await run("yesterday")).toMatchObject({ code: 2 });
-    expect((await run("yesterday")).err).toContain("--at yesterday: use a journal sequence");
+    for (const point of ["yesterday", "2026-02-30", "2025-02-29T10:00:00Z", "2026-04-31"])
+      expect(await run(point)).toMatchObject({
+        code: 2,
+        err: expect.stringContaining(`--at ${point}: use a journal sequence`) as string,
+      });
+    expect(await run("2024-02-29")).toMatchObject({ code: 3 });
   });
 });
 

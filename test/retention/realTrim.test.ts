@@ -216,6 +216,10 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   );
   expect(unreadable).toMatchObject({ code: 1 });
   expect(unreadable.err).toContain("is not a backup and contains none");
+  const nowhere = ["--receipt", installation.pathOf("missing/receipt.json")];
+  const unwritable = await agents("erase", "keeper", "old", "--yes", "--archive", archiveUrl, ...nowhere); // prettier-ignore
+  expect(unwritable).toMatchObject({ code: 1 });
+  expect(unwritable.err).toMatch(/receipt can't be written: ENOENT.*Nothing was removed/);
   const erased = await agents("erase", "keeper", "old", ...given, saved);
   expect(erased).toMatchObject({ code: 0 });
   expect(erased.err).toMatch(/The backup \S+\/saved of \S+ contains [1-9]\d* lines of it/);

@@ -3,9 +3,10 @@
  * still contain erased agents. `verifyErasure` checks a receipt again.
  */
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { messageOf } from "../../../core/errors/thrown.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { filesOf } from "../../../schemas/BackupFile.ts";
 import {
@@ -19,21 +20,40 @@ import { failed } from "../terminal/CliError.ts";
 import { MANIFEST, PRIVATE_FILE, readEntries, readManifest } from "./backupFolder.ts";
 import { LOG } from "./BackupLog.ts";
 
+/** Of a file that must not exist yet. */
+const NEW_FILE = { mode: PRIVATE_FILE, flag: "wx" };
+
 export const sha256 = (content: string | Uint8Array): string =>
   createHash("sha256").update(content).digest("hex");
 
-/** Throws `CliError` if the file exists. Called before anything is erased. */
-export function refuseReceipt(path: string): void {
+/**
+ * Throws `CliError` if the file exists or can't be made. Called before anything is erased: what is
+ * gone can't be read again for a second receipt.
+ */
+export function checkReceipt(path: string): void {
   if (existsSync(path))
     throw failed(`${path} exists already. Nothing was removed. Use a new file for each receipt.`);
+  try {
+    writeFileSync(path, "", NEW_FILE);
+    rmSync(path);
+  } catch (error) {
+    throw failed(
+      `The receipt can't be written: ${messageOf(error)}. Nothing was removed. Use another file.`,
+    );
+  }
 }
 
-export const writeReceipt = (path: string, receipt: ErasureReceipt): Promise<void> =>
-  writeFile(path, `${encodeReceipt(receipt, sha256)}\n`, {
-    mode: PRIVATE_FILE,
-    flag: "wx",
-    flush: true,
-  });
+/** Throws `CliError` with the receipt itself, if the file can't be written. */
+export async function writeReceipt(path: string, receipt: ErasureReceipt): Promise<void> {
+  const text = encodeReceipt(receipt, sha256);
+  try {
+    await writeFile(path, `${text}\n`, { ...NEW_FILE, flush: true });
+  } catch (error) {
+    throw failed(
+      `The receipt could not be written: ${messageOf(error)}. Put this into a file, which is then the receipt:\n${text}`,
+    );
+  }
+}
 
 /** Throws `CliError`. */
 export async function readReceipt(path: string): Promise<ErasureReceipt> {

@@ -33,7 +33,7 @@ import {
   backupsIn,
   holding,
   readReceipt,
-  refuseReceipt,
+  checkReceipt,
   writeReceipt,
 } from "../agents/erasureReceipt.ts";
 import { address, existingClass } from "../agents/findAgent.ts";
@@ -167,7 +167,7 @@ export async function erase(
     throw failed(
       `${awayBefore.join(", ")} has copies, but is unreachable or behind. What is erased now could stay in its files, so nothing was removed. Bring it back and run this again; or add --while-away, and empty its store folder before it returns.`,
     );
-  if (receipt !== undefined) refuseReceipt(receipt);
+  if (receipt !== undefined) checkReceipt(receipt);
   const held = await heldBy(await backupsIn(backups), [id, ...below]);
   for (const each of [id, ...below]) await checkArchive(ports, each, whileAway);
   const living: AgentId[] = [];

@@ -3,9 +3,12 @@
  * credentials, an nkey's seed, certificates. The environment variables have the names that NATS's
  * own command-line tool reads.
  */
+import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
+import { messageOf } from "../../../core/errors/thrown.ts";
 import type { BrokerLogin } from "../../wiring/Joins.ts";
+import { usage } from "../terminal/CliError.ts";
 
 /** The values that commander parses for these options. */
 export interface GivenLogin {
@@ -30,20 +33,34 @@ export const addLoginOptions = (command: Command): Command =>
     .addOption(file("--nats-cert <file>", "client certificate", "NATS_CERT"))
     .addOption(file("--nats-key <file>", "key of the client certificate", "NATS_KEY"));
 
-/** Returns absolute paths, or undefined where no option is given. */
+/** Each file, with the option that names it. */
+export const LOGIN_OPTIONS: ReadonlyArray<
+  readonly [keyof BrokerLogin, keyof GivenLogin, flag: string]
+> = [
+  ["credentialsFile", "natsCreds", "--nats-creds"],
+  ["nkeyFile", "natsNkey", "--nats-nkey"],
+  ["caFile", "natsCa", "--nats-ca"],
+  ["certFile", "natsCert", "--nats-cert"],
+  ["keyFile", "natsKey", "--nats-key"],
+];
+
+/**
+ * Returns absolute paths, or undefined where no option is given. Throws `CliError` for a file that
+ * can't be read: later it would look as if the broker did not answer.
+ */
 export function loginOf(given: GivenLogin, cwd: string): BrokerLogin | undefined {
-  const { natsCreds, natsNkey, natsCa, natsCert, natsKey } = given;
-  const files = {
-    credentialsFile: natsCreds,
-    nkeyFile: natsNkey,
-    caFile: natsCa,
-    certFile: natsCert,
-    keyFile: natsKey,
-  };
-  const found = Object.entries(files)
-    .filter(([, path]) => path !== undefined && path !== "")
-    .map(([name, path]) => [name, resolve(cwd, path!)]);
-  return found.length === 0 ? undefined : (Object.fromEntries(found) as BrokerLogin);
+  const login: { -readonly [name in keyof BrokerLogin]: string } = {};
+  for (const [name, option, flag] of LOGIN_OPTIONS) {
+    const path = given[option];
+    if (path === undefined || path === "") continue;
+    login[name] = resolve(cwd, path);
+    try {
+      readFileSync(login[name]);
+    } catch (error) {
+      throw usage(`${flag} ${path} can't be read: ${messageOf(error)}`);
+    }
+  }
+  return Object.keys(login).length === 0 ? undefined : login;
 }
 
 const file = (flags: string, description: string, variable: string): Option =>

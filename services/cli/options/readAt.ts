@@ -3,6 +3,7 @@
  * journal sequence. Anything else is a time, in the format that `history` and `state` print.
  */
 import { usage } from "../terminal/CliError.ts";
+import { timeOf } from "./readTime.ts";
 
 export type Point = { readonly atSeq?: number; readonly atTimeMs?: number };
 
@@ -13,8 +14,8 @@ export type Point = { readonly atSeq?: number; readonly atTimeMs?: number };
 export function readAt(text: string | undefined, option = "--at"): Point {
   if (text === undefined) return {};
   if (/^\d+$/.test(text)) return { atSeq: Number(text) };
-  const atTimeMs = /^\d{4}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(atTimeMs))
+  const atTimeMs = timeOf(text);
+  if (atTimeMs === undefined)
     throw usage(
       `${option} ${text}: use a journal sequence (${option} 42) or a time (${option} 2026-03-01T09:30:00Z)`,
     );

@@ -14,7 +14,20 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 export function readTime(text: string, option: string, nowMs: number): number {
   const ago = /^(\d+)([smhd])$/.exec(text);
   if (ago !== null) return nowMs - Number(ago[1]) * UNITS_MS[ago[2]!]!;
-  const timeMs = /^\d{4}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
-  if (!Number.isNaN(timeMs)) return timeMs;
+  const timeMs = timeOf(text);
+  if (timeMs !== undefined) return timeMs;
   throw usage(`${option} ${text}: use how long ago (15m, 2h, 7d) or a time (2026-03-01T09:30:00Z)`);
+}
+
+const DATE = /^(\d{4})-(\d{2})(?:-(\d{2}))?/;
+
+/**
+ * Milliseconds since the epoch of a time (ISO 8601). Undefined for any other text, and for a day
+ * that its month does not have: `Date.parse` takes 30 February for 2 March.
+ */
+export function timeOf(text: string): number | undefined {
+  const [date, year, month, day = "1"] = DATE.exec(text) ?? [];
+  const timeMs = date === undefined ? Number.NaN : Date.parse(text);
+  const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate();
+  return Number.isNaN(timeMs) || Number(day) > daysOfMonth ? undefined : timeMs;
 }
