@@ -4,9 +4,16 @@
  * time; others wait for their turn.
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
-import { LOGIN_OPTIONS } from "../options/brokerLogin.ts";
 import { EXIT_DIFFERS, EXIT_NOT_FOUND, EXIT_OK } from "../terminal/CliError.ts";
-import type { Joins, Target } from "../../wiring/Joins.ts";
+import type { BrokerLogin, Joins, Target } from "../../wiring/Joins.ts";
+
+const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
+  ["credentialsFile", "--nats-creds"],
+  ["nkeyFile", "--nats-nkey"],
+  ["caFile", "--nats-ca"],
+  ["certFile", "--nats-cert"],
+  ["keyFile", "--nats-key"],
+];
 
 /** Each takes a processor and some 100 MB. */
 const RUNNING_MAX = 3;
@@ -49,7 +56,7 @@ const runner =
       "--namespace",
       namespace,
       ...(archive === undefined ? [] : ["--archive", archive]),
-      ...LOGIN_OPTIONS.flatMap(([name, , option]) =>
+      ...LOGIN_OPTIONS.flatMap(([name, option]) =>
         login?.[name] === undefined ? [] : [option, login[name]],
       ),
     ];

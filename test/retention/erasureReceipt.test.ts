@@ -1,4 +1,4 @@
-/** The file of an erasure's receipt: checked before anything is erased, and never lost after that. */
+/** An erasure's receipt: its file is checked before anything is erased, and it is never lost. */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
