@@ -34,9 +34,7 @@ export const addLoginOptions = (command: Command): Command =>
     .addOption(file("--nats-key <file>", "key of the client certificate", "NATS_KEY"));
 
 /** Each file, with the option that names it. */
-const LOGIN_OPTIONS: ReadonlyArray<
-  readonly [keyof BrokerLogin, keyof GivenLogin, flag: string]
-> = [
+const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, keyof GivenLogin, flag: string]> = [
   ["credentialsFile", "natsCreds", "--nats-creds"],
   ["nkeyFile", "natsNkey", "--nats-nkey"],
   ["caFile", "natsCa", "--nats-ca"],
