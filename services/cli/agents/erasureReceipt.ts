@@ -20,7 +20,7 @@ import { failed } from "../terminal/CliError.ts";
 import { MANIFEST, PRIVATE_FILE, readEntries, readManifest } from "./backupFolder.ts";
 import { LOG } from "./BackupLog.ts";
 
-/** Of a file that must not exist yet. */
+/** Options of a file that must not exist yet. */
 const NEW_FILE = { mode: PRIVATE_FILE, flag: "wx" };
 
 export const sha256 = (content: string | Uint8Array): string =>
