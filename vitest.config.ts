@@ -24,7 +24,7 @@ const LONG = [
   "test/queue/crashes.test.ts",
   "test/deploy/{backup,logins,diskFull,streamGroups}.test.ts",
   "test/nats/{natsGroups,natsStreamGroups}.test.ts",
-  "test/cli/{installation,backupRestore,backupChain,backupResume,exportImport}.test.ts",
+  "test/cli/{installation,backupRestore,backupChain,backupResume,exportImport,rerun/onFork}.test.ts",
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
   "test/watchdog/{holds,ends}.test.ts",

@@ -12,7 +12,7 @@ import { build } from "esbuild";
 
 /** What runs a module, or finds its own files by where they lie. Relative to `dist/services`. */
 const EXTERNAL =
-  /^(?:cli\/commands\/(?:init|dev|rerun|console|completion)|cli\/roles\/(?:gateway|host|mail|retention)|wiring\/join(?:Broker|Console|Leases|Process|Rerun))\.js$/;
+  /^(?:cli\/commands\/(?:init|dev|rerun|console|completion)|cli\/roles\/(?:gateway|host|mail|retention)|cli\/serving\/loadForRuns|wiring\/join(?:Broker|Console|Leases|Process|Rerun))\.js$/;
 
 const changedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 

@@ -115,10 +115,23 @@ export interface ConsoleSource {
   /** What is known of one request: its records, each with its input where a journal has it. */
   readonly delivery: (id: string) => Promise<unknown>;
   readonly redeliver: (id: string, to: string | undefined) => Promise<unknown>;
+  /** As `redriveOnFork`, for a delivery. */
+  readonly redeliverOnFork: (wanted: {
+    readonly id: string;
+    readonly module: string;
+  }) => Promise<unknown>;
   /** The oldest `limit` dead letters after the number `after`. */
   readonly dead: (wanted: { readonly after: number; readonly limit: number }) => Promise<unknown>;
   readonly letter: (id: number) => Promise<unknown>;
   readonly redrive: (id: number) => Promise<unknown>;
+  /**
+   * What dead letters come to on forks in memory, as `agents dead redrive --on-fork --json` prints
+   * it. `module`: as `overview` lists it.
+   */
+  readonly redriveOnFork: (wanted: {
+    readonly ids: ReadonlyArray<number>;
+    readonly module: string;
+  }) => Promise<unknown>;
   readonly drop: (id: number) => Promise<unknown>;
   /** Quarantined agents, as `agents list --quarantined --json` has them. */
   readonly quarantined: () => Promise<unknown>;

@@ -1,9 +1,10 @@
 /**
- * The port by which a past event runs again on other code. It receives what the agent was before
- * the event, its inputs, and the results of its steps, and returns what the code makes of them.
- * Nothing is stored, and nothing leaves the process.
+ * The port by which inputs run in memory on other code: a past event again, or inputs on a fork of
+ * the agent as it is now. It receives what the agent was before them, the inputs, and the results
+ * of their steps, and returns what the code makes of them. Nothing is stored, and nothing leaves
+ * the process.
  *
- * Used by `agents rerun`; the adapter is `services/testing/rerunEvent`.
+ * Used by `agents rerun` and `--on-fork`; the adapter is `services/testing/rerunEvent`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -19,6 +20,8 @@ export interface PastEvent {
   readonly before: { readonly event: Uint8Array; readonly snapshot: Uint8Array } | undefined;
   /** The inputs, in order. */
   readonly inputs: ReadonlyArray<PastInput>;
+  /** What the clock shows when they begin. Absent: the time of the first input. */
+  readonly startMs?: number;
 }
 
 /** A step of a past turn: done, or failed. */
@@ -39,9 +42,18 @@ export interface RerunSend {
   readonly url: string;
 }
 
+/** For people. */
+export const sendLine = ({ kind, method, url }: RerunSend): string =>
+  `would send: ${kind === "email" ? url : `${method} ${url}`}`;
+
 export interface Rerun {
-  /** The agent when the last input was done, before anything that it queued or scheduled ran. */
+  /**
+   * The agent when the last input was done, before anything that it queued or scheduled ran. The
+   * last input may be a redrive of a job: when that job was done.
+   */
   readonly after: ComparedAgent;
+  /** The agent once everything that it queued had run, too, to begin other inputs with. */
+  readonly rest: () => Promise<Pick<PastEvent, "before"> & { readonly agent: ComparedAgent }>;
   /** Steps and requests that the past turns did not have (`RecordedTurn.differences`). */
   readonly steps: ReadonlyArray<string>;
   /** The error of each input's last attempt, as the journal would record it. */

@@ -16,6 +16,8 @@ export interface PastTurn {
   /** Attempts that had failed before. */
   readonly attempts: number;
   readonly steps: ReadonlyArray<RecordedStep>;
+  /** Keys of the steps that another attempt would run again. */
+  readonly again: ReadonlySet<string>;
 }
 
 /** An event in which turns of webhooks ended. */
@@ -35,6 +37,7 @@ interface Open {
   /** As in the first event of a run; later ones only name it. */
   cause: Cause;
   readonly steps: Map<string, RecordedStep>;
+  again: ReadonlySet<string>;
   /** Undefined: its present run has not written. */
   from: number | undefined;
   /** Other turns that wrote since then: their kinds, by key. */
@@ -88,9 +91,9 @@ export class WebhookTurns {
       open.delete(key);
       failed ||=
         record.dead === true || record.error !== undefined || (record.cause.attempt ?? 1) > 1;
-      const { from = seq, cause, steps } = turn;
+      const { from = seq, cause, steps, again } = turn;
       const attempts = (record.cause.attempt ?? 1) - 1;
-      ended.set(key, { cause, from, attempts, steps: [...steps.values()] });
+      ended.set(key, { cause, from, attempts, steps: [...steps.values()], again });
       for (const other of turn.others) others.set(...other);
     }
     if (ended.size === 0) return undefined;
@@ -113,12 +116,14 @@ function noteWriters(open: ReadonlyMap<string, Open>, head: PastRecords["head"])
 const newTurn = (cause: Cause): Open => ({
   cause,
   steps: new Map(),
+  again: new Set(),
   from: undefined,
   others: new Map(),
 });
 
 function follow(turn: Open, seq: number, head: PastRecords["head"], record: TurnRecord): void {
   const { cause, steps = [], again = [], error, undone } = record;
+  turn.again = new Set(again.map(({ key }) => key));
   if (cause.time !== undefined) turn.cause = cause;
   for (const step of steps) turn.steps.set(step.key, step);
   if (undone === true) {

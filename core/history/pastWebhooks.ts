@@ -23,7 +23,12 @@ import {
   type JournalHead,
 } from "../../schemas/JournalEvent.ts";
 import { isOver, isWebhook, type PastEnd, type PastTurn } from "./pastTurns.ts";
-import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
+import {
+  rebuildAgent,
+  replayEvent,
+  type Rebuilt,
+  type RebuildSources,
+} from "../journal/rebuildAgent.ts";
 
 export interface Moment {
   /** Undefined: unset. */
@@ -95,6 +100,15 @@ export async function* pastWebhooks(
   } finally {
     database.close();
   }
+}
+
+/** An agent as inputs begin with it (`PastEvent.before`). */
+export async function beginningOf(
+  journal: JournalShape,
+  { image, database }: Pick<Rebuilt, "image" | "database">,
+): Promise<PastEvent["before"]> {
+  const event = await eventAt(journal, image);
+  return event && { event, snapshot: image.encode(database.image()) };
 }
 
 /** The event that a copied journal has to end with; undefined: the agent did not exist then. */

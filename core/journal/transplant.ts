@@ -31,8 +31,8 @@ export function transplant(data: Uint8Array, { id, epoch }: NewPlace): Uint8Arra
   return encodeEvent({ ...kept, agent: [id.class, id.name], epoch, turns }, delta);
 }
 
-/** The done key of an input that died, by its sequence (`Mailbox`). */
-const BY_SEQUENCE = /^dead:\d+$/;
+/** Whether a done key is that of an input that died, by its sequence (`deadInputs`). Rule 3. */
+export const isBySequence = (key: string): boolean => /^dead:\d+$/.test(key);
 
 function withoutInbox({ cause, done, restored, ...turn }: TurnRecord): TurnRecord {
   const { seq: _elsewhere, ...kept } = cause;
@@ -40,6 +40,6 @@ function withoutInbox({ cause, done, restored, ...turn }: TurnRecord): TurnRecor
     ...turn,
     cause: kept,
     ...(restored === undefined ? {} : { restored: { time: restored.time } }),
-    ...(done === undefined ? {} : { done: done.filter((key) => !BY_SEQUENCE.test(key)) }),
+    ...(done === undefined ? {} : { done: done.filter((key) => !isBySequence(key)) }),
   };
 }

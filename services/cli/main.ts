@@ -28,7 +28,10 @@ const link =
 /** As `package/reading` has them: commands whose process runs a module, or that are not bundled. */
 const NOT_BUNDLED = new Set(["init", "dev", "gateway", "host", "mail", "retention", "rerun", "console", "completion", WORKER]); // prettier-ignore
 const bundle = new URL("../../reading/commandLine.js", import.meta.url);
-const isBundled = !NOT_BUNDLED.has(args[0] === "help" ? (args[1] ?? "") : (args[0] ?? ""));
+const isBundled =
+  !NOT_BUNDLED.has(args[0] === "help" ? (args[1] ?? "") : (args[0] ?? "")) &&
+  // A fork runs a module's code.
+  !args.includes("--on-fork");
 const { commandLine } = (
   isBundled && existsSync(bundle) ? await import(bundle.href) : await import("./commandLine.ts")
 ) as typeof import("./commandLine.ts");

@@ -166,6 +166,15 @@ export class Console {
     if (what === "deliveries" && path.length === 2) return get(() => source.delivery(one));
     if (what === "deliveries" && path.length === 3 && two === "redeliver")
       return post(() => source.redeliver(one, given("to")));
+    if (what === "deliveries" && path.length === 3 && two === "on-fork")
+      return post(() => source.redeliverOnFork({ id: one, module: given("module") ?? "" }));
+    if (what === "dead" && path.length === 3 && two === "on-fork") {
+      const ids = one.split(",").flatMap((id) => wholeNumber(id) ?? []);
+      const module = given("module") ?? "";
+      return ids.length < one.split(",").length
+        ? undefined
+        : post(() => source.redriveOnFork({ ids, module }));
+    }
     const letter = what === "dead" ? wholeNumber(one) : undefined;
     if (letter !== undefined) {
       if (path.length === 2) return get(() => source.letter(letter));

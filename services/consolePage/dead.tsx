@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { act, ask } from "./api.ts";
 import { useAsk, useNewsCount } from "./hooks.ts";
+import { OnFork } from "./onFork.tsx";
 import { Act, AgentLink, Answer, Heading, Link, Table, Time, Value } from "./parts.tsx";
 import type { DeadLetterLine as Letter } from "../cli/commands/dead.ts";
 
@@ -48,6 +49,15 @@ export const DeadLetters = () => {
                     act={() => each("drop")}
                   />
                 </div>
+              )}
+              {letters.length > 0 && (
+                <OnFork
+                  path={`dead/${ids.join(",")}`}
+                  count={ids.length}
+                  label="Redrive"
+                  one={(id) => act(`dead/${id}/redrive`)}
+                  onDone={found.again}
+                />
               )}
               <LetterTable letters={letters} chosen={chosen} choose={setChosen} />
               {letters.length >= PAGE && (
@@ -136,6 +146,14 @@ export const LetterView = ({ id }: { readonly id: string }) => {
                 }}
               />
             </div>
+            {letter.unreadable === undefined && (
+              <OnFork
+                path={`dead/${number}`}
+                count={1}
+                label="Redrive"
+                one={() => act(`dead/${number}/redrive`)}
+              />
+            )}
             <h2>Input</h2>
             <Value value={letter.cause} />
           </>

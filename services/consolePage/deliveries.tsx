@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { act, withQuery } from "./api.ts";
 import { goQuietly, useAsk, useNewsCount, useRested, type Place } from "./hooks.ts";
+import { OnFork } from "./onFork.tsx";
 import {
   Act,
   AgentLink,
@@ -199,6 +200,15 @@ const OneDelivery = ({
             }}
           />
         </div>
+      )}
+      {record.input !== undefined && (
+        <OnFork
+          path={`deliveries/${encodeURIComponent(record.id)}`}
+          count={1}
+          label="Redeliver"
+          one={(id) => act(`deliveries/${encodeURIComponent(id)}/redeliver`)}
+          onDone={onDone}
+        />
       )}
     </article>
   );

@@ -40,11 +40,7 @@ export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?
         {seq === undefined ? "The last 100 webhooks, each" : "The webhooks of this turn,"} on the
         agent as it was then and on the code as it is now. Nothing is stored or sent.
       </p>
-      {overview.value !== undefined && modules.length === 0 && (
-        <p className="quiet">
-          The console was started without a module: agents console --rerun src/server.ts.
-        </p>
-      )}
+      {overview.value !== undefined && modules.length === 0 && <NoModule />}
       <div className="row">
         {modules.map((module) => (
           <span key={module} className="row">
@@ -70,6 +66,12 @@ export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?
   );
 };
 
+export const NoModule = () => (
+  <p className="quiet">
+    The console was started without a module: agents console --rerun src/server.ts.
+  </p>
+);
+
 const OneOutcome = ({ agent, one }: { readonly agent: AgentName; readonly one: Outcome }) => (
   <article>
     <p>
@@ -77,17 +79,26 @@ const OneOutcome = ({ agent, one }: { readonly agent: AgentName; readonly one: O
       {one.inputs.join(", ")}
       {one.why !== undefined && <>: {one.why}</>}
     </p>
-    <ul>
-      {one.differences?.map((text, n) => (
-        <li key={n}>
-          <code>{text}</code>
-        </li>
-      ))}
-      {one.sends?.map(({ kind, method, url }, n) => (
-        <li key={`send ${n}`}>
-          would send: <code>{kind === "email" ? url : `${method} ${url}`}</code>
-        </li>
-      ))}
-    </ul>
+    <Changes of={one} />
   </article>
+);
+
+/** What differs, and what would be sent, once for all attempts. */
+export const Changes = ({ of }: { readonly of: Pick<Outcome, "differences" | "sends"> }) => (
+  <ul>
+    {of.differences?.map((text, n) => (
+      <li key={n}>
+        <code>{text}</code>
+      </li>
+    ))}
+    {[
+      ...new Set(
+        of.sends?.map(({ kind, method, url }) => (kind === "email" ? url : `${method} ${url}`)),
+      ),
+    ].map((text) => (
+      <li key={`send ${text}`}>
+        would send: <code>{text}</code>
+      </li>
+    ))}
+  </ul>
 );

@@ -1,10 +1,12 @@
 /**
- * Seals a process for `agents dev --from`: agents that are copies of an installation's must not act
- * on the world a second time. Webhooks and mail that they send are logged and count as sent.
+ * Seals a process whose agents are copies of an installation's, because they must not act on the
+ * world a second time: for `agents dev --from`, and while `agents rerun` and `--on-fork` run code.
  *
  * 1. A connection to anywhere but the process's own broker fails before anything is sent, whatever
  *    opens it: `fetch`, node:http, a database's driver. So do datagrams.
- * 2. Sealed for as long as the process lives, and before a module's code is loaded.
+ * 2. `sealProcess` seals for as long as the process lives, and before a module's code is loaded.
+ *    `sealedWhile` seals for one run of agents' code.
+ * 3. Webhooks and mail that agents send are logged and count as sent.
  *
  * Programs, worker threads and native code that an agent starts are not held back.
  */
@@ -18,8 +20,8 @@ import { nodeOutgoing } from "./NodeOutgoing.ts";
 /** Rule 1. */
 export class NothingLeaves extends Error {
   override readonly name = "NothingLeaves";
-  constructor(to: string) {
-    super(`${to} was not called: with "agents dev --from", nothing is sent from this process`);
+  constructor(to: string, why: string) {
+    super(`${to} was not called: ${why}`);
   }
 }
 
@@ -34,23 +36,11 @@ interface Destination {
 export function sealProcess(broker: Promise<string>): void {
   let allowed: ReadonlySet<string> = new Set();
   broker.then(
-    (url) => (allowed = new Set(url.split(",").map((one) => new URL(one).host))),
+    (url) => (allowed = hostsOf(url)),
     () => undefined, // whoever awaits the broker reports it
   );
-  const connect = Socket.prototype.connect as (this: Socket, ...args: unknown[]) => Socket;
-  Socket.prototype.connect = function (this: Socket, ...args: unknown[]): Socket {
-    const to = nameOf(destinationOf(args));
-    if (allowed.has(to)) return connect.apply(this, args);
-    // As a connection fails: what is written waits for it, and the error comes later.
-    setImmediate(() => this.destroy(new NothingLeaves(to)));
-    return Object.assign(this, { connecting: true });
-  } as typeof Socket.prototype.connect;
-  DatagramSocket.prototype.send = function (this: DatagramSocket, ...args: unknown[]): void {
-    const error = new NothingLeaves("a datagram's receiver");
-    const callback = args.at(-1);
-    if (typeof callback === "function") process.nextTick(callback, error);
-    else process.nextTick(() => this.emit("error", error));
-  } as typeof DatagramSocket.prototype.send;
+  const why = 'with "agents dev --from", nothing is sent from this process';
+  holdBack((to) => allowed.has(to), why);
   const plain = globalThis.fetch;
   globalThis.fetch = async (...args) => {
     try {
@@ -59,6 +49,43 @@ export function sealProcess(broker: Promise<string>): void {
       // Node's own error says "fetch failed".
       throw error instanceof Error && error.cause instanceof NothingLeaves ? error.cause : error;
     }
+  };
+}
+
+/** Seals the process until `f` has settled. `broker`: the URL that stays reachable. */
+export async function sealedWhile<A>(broker: string, f: () => Promise<A>): Promise<A> {
+  const allowed = hostsOf(broker);
+  const open = holdBack((to) => allowed.has(to), "a run in memory sends nothing");
+  try {
+    return await f();
+  } finally {
+    open();
+  }
+}
+
+const hostsOf = (urls: string): ReadonlySet<string> =>
+  new Set(urls.split(",").map((url) => new URL(url).host));
+
+/** Rule 1. Returns what ends it. */
+function holdBack(isAllowed: (to: string) => boolean, why: string): () => void {
+  const { connect } = Socket.prototype;
+  const { send } = DatagramSocket.prototype;
+  Socket.prototype.connect = function (this: Socket, ...args: unknown[]): Socket {
+    const to = nameOf(destinationOf(args));
+    if (isAllowed(to)) return (connect as (...given: unknown[]) => Socket).apply(this, args);
+    // As a connection fails: what is written waits for it, and the error comes later.
+    setImmediate(() => this.destroy(new NothingLeaves(to, why)));
+    return Object.assign(this, { connecting: true });
+  } as typeof connect;
+  DatagramSocket.prototype.send = function (this: DatagramSocket, ...args: unknown[]): void {
+    const error = new NothingLeaves("a datagram's receiver", why);
+    const callback = args.at(-1);
+    if (typeof callback === "function") process.nextTick(callback, error);
+    else process.nextTick(() => this.emit("error", error));
+  } as typeof send;
+  return () => {
+    Socket.prototype.connect = connect;
+    DatagramSocket.prototype.send = send;
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * Runs a past event again on other code, in its own in-memory installation (`joinMemory`), at the
- * event's original time.
+ * Runs inputs on an agent in its own in-memory installation (`joinMemory`): a past event on other
+ * code at its original time, or inputs on a fork of the agent as it is now.
  *
  * 1. The agent starts as it was then: from the snapshot, and from the preceding event, with which
  *    the new journal begins. Sequences are those of the new journal.
@@ -12,12 +12,15 @@
  */
 import type { PastEvent, Rerun } from "../../core/history/Rerun.ts";
 import { RecordedTurn } from "../../core/step/RecordedSteps.ts";
-import { transplant } from "../../core/journal/transplant.ts";
+import { beginningOf } from "../../core/history/pastWebhooks.ts";
+import { isBySequence, transplant } from "../../core/journal/transplant.ts";
+import { isOver } from "../../core/history/pastTurns.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
-import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
+import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import { decodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot, encodeSnapshot } from "../../schemas/Snapshot.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { drive } from "./drive.ts";
@@ -44,15 +47,20 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
   const [first] = inputs;
   let outgoing: TestOutgoing | undefined;
   const recorded = new Map(inputs.map(({ head, steps }) => [head.key, new RecordedTurn(steps)]));
+  // Rule 3. Items that the inputs queued have no results, but must not reach the world either.
+  const recordedOf = (input: string): RecordedTurn => {
+    const known = recorded.get(input) ?? new RecordedTurn([]);
+    recorded.set(input, known);
+    return known;
+  };
   const installation = await joinMemory({
     module,
     env,
     seed: 1,
-    startMs: first?.head.time,
+    startMs: past.startMs ?? first?.head.time,
     publicUrl: first?.head.url === undefined ? "http://localhost" : new URL(first.head.url).origin,
     log: SILENT,
-    // Rule 3. Items that the inputs queued have no results, but must not reach the world either.
-    recorded: { of: (input) => recorded.get(input) ?? new RecordedTurn([]) },
+    recorded: { of: recordedOf },
     outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined)),
   });
   const sent = outgoing!;
@@ -63,16 +71,26 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
       installation.broker.inbox.publish(id, encodeEnvelope(head, body));
       await driver.settled();
     }
-    const { seq, errors } = await endOf(installation, past);
+    const { seq, ends } = await endOf(installation, past);
     const { journal, snapshots, databases } = installation;
-    const rebuilt = await rebuildAgent(id, { journal, snapshots, databases, atSeq: seq });
+    const opened: Rebuilt[] = [];
+    const rebuild = async (atSeq?: Sequence): Promise<Rebuilt> => {
+      const sources = { journal, snapshots, databases, ...(atSeq !== undefined && { atSeq }) };
+      const rebuilt = await rebuildAgent(id, sources);
+      opened.push(rebuilt);
+      return rebuilt;
+    };
     return {
-      after: rebuilt,
-      errors,
-      steps: [...recorded.values()].flatMap(({ differences }) => differences),
+      after: await rebuild(seq),
+      rest: async () => {
+        const agent = await rebuild();
+        return { agent, before: await beginningOf(journal, agent) };
+      },
+      errors: ends.flatMap(({ error }) => error ?? []),
+      steps: ends.flatMap(({ cause }) => recordedOf(cause.id!).differences),
       sends: sent.sent.map(({ kind, method, url }) => ({ kind, method, url })),
       close: async () => {
-        rebuilt.database.close();
+        for (const { database } of opened) database.close();
         await close();
       },
     };
@@ -92,30 +110,62 @@ async function plant(
   if (seq === undefined) throw new Error("a journal that is empty refused an event");
   const { head, image } = decodeSnapshot(before.snapshot);
   const { life: _elsewhere, steps: _results, parts: _open, ...kept } = head;
-  const done = head.done.map(([key, timeMs]) => [key, timeMs, seq] as const);
+  const done = head.done.flatMap(([key, timeMs]) =>
+    isBySequence(key) ? [] : [[key, timeMs, seq] as const],
+  );
   const begun = inputs
     .filter(({ attempts }) => attempts > 0)
     .map(({ head: { key }, attempts }) => [key, attempts, 0] as const);
   await snapshots.put(id, encodeSnapshot({ ...kept, seq, epoch: 0, done, begun }, image));
 }
 
-/** Rule 2. */
+/** Rule 2. Returns the turns that ended the inputs, and the sequence of the last one's event. */
 async function endOf(
   { journal }: MemoryInstallation,
   { id, before, inputs }: PastEvent,
-): Promise<{ readonly seq: Sequence; readonly errors: ReadonlyArray<string> }> {
-  const left = new Set(inputs.map(({ head }) => head.key));
-  const errors = new Map<string, string>();
+): Promise<{ readonly seq: Sequence; readonly ends: ReadonlyArray<TurnRecord> }> {
+  const left = new Map(inputs.map(({ head }) => [head.key, head]));
+  const jobs: Job[] = [];
+  const ends: TurnRecord[] = [];
   // Skips the event that the new journal begins with.
   const fromSeq = (before === undefined ? FIRST : FIRST + 1) as Sequence;
-  for await (const { seq, data } of journal.read(id, { fromSeq }))
-    for (const { cause, done = [], dead, error } of decodeEvent(data).head.turns) {
-      const key = cause.id;
-      if (key === undefined || !left.has(key)) continue;
-      if (error !== undefined) errors.set(key, error);
-      if (!done.includes(key) && dead !== true) continue;
-      left.delete(key);
-      if (left.size === 0) return { seq, errors: [...errors.values()] };
+  for await (const { seq, data } of journal.read(id, { fromSeq })) {
+    const { head } = decodeEvent(data);
+    for (const turn of head.turns) {
+      const { cause, dead } = turn;
+      const input = left.get(cause.id ?? "");
+      const job = jobs.findIndex((one) => isEndOf(one, turn, head));
+      if (job >= 0) jobs.splice(job, 1);
+      else if (input === undefined || !isOver(turn)) continue;
+      else left.delete(input.key);
+      const redriven = dead === true ? undefined : jobOf(input, head);
+      if (redriven === undefined) ends.push(turn);
+      else jobs.push(redriven);
+      if (left.size + jobs.length === 0) return { seq, ends };
     }
-  throw new Error(`${addressKey(id)} did not finish ${[...left].join(", ")}`);
+  }
+  const waiting = [...left.keys(), ...jobs.map(({ callback }) => callback)];
+  throw new Error(`${addressKey(id)} did not finish ${waiting.join(", ")}`);
 }
+
+/** A job that a redrive has put back: an item of a queue, or a schedule. */
+interface Job {
+  readonly kind: "queue" | "schedule";
+  readonly callback: string;
+  readonly id: string;
+}
+
+/** Undefined: the input is no redrive. `head`: of the event with which it was done. */
+function jobOf(input: InboxHead | undefined, { queue, schedules }: JournalHead): Job | undefined {
+  if (input?.job === undefined) return undefined;
+  const { kind } = input.job;
+  const rows = (kind === "queue" ? queue : schedules)?.put as ReadonlyArray<Omit<Job, "kind">>;
+  const row = rows?.find(({ callback }) => callback === input.type);
+  return row && { kind, callback: row.callback, id: row.id };
+}
+
+/** An item leaves its queue with its last turn; a schedule's turns have its id in their key. */
+const isEndOf = ({ kind, id }: Job, turn: TurnRecord, { queue }: JournalHead): boolean =>
+  isOver(turn) &&
+  turn.cause.kind === kind &&
+  (kind === "queue" ? queue?.del?.includes(id) : turn.cause.id?.includes(`:${id}:`)) === true;

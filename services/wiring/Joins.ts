@@ -356,11 +356,17 @@ export interface Joins {
     args: ReadonlyArray<string>,
     env: Readonly<Record<string, string>>,
   ) => Promise<RanSelf>;
-  /** Resolves to a function that runs past events again on a module's code. */
-  readonly rerunOn: (code: {
-    readonly module: LoadedModule;
-    readonly env: Readonly<Record<string, unknown>>;
-  }) => Promise<RerunEvent>;
+  /**
+   * Resolves to a function that runs inputs on a module's code. `broker`: the URL of the one place
+   * that the process may connect to meanwhile.
+   */
+  readonly rerunOn: (
+    code: {
+      readonly module: LoadedModule;
+      readonly env: Readonly<Record<string, unknown>>;
+    },
+    broker: string,
+  ) => Promise<RerunEvent>;
   /** For a control process. Rejects as `begin` does. */
   readonly openBroker: (settings: BrokerSettings) => Promise<OpenBroker>;
   /** For a control process: the leases of an installation that exists. */

@@ -37,7 +37,7 @@ export function commandJoins({
         kept ?? { folder: undefined },
       ),
     runSelf: async (args, env) => (await import("../node/runSelf.ts")).runSelf(args, env),
-    rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
+    rerunOn: async (code, broker) => (await import("./joinRerun.ts")).rerunOn(code, broker),
     openBroker,
     openLeases: async (settings) => (await import("./joinLeases.ts")).openLeases(settings),
     begin: async (settings): Promise<Begun> => {

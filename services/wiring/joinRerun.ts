@@ -1,11 +1,12 @@
 /**
- * Joins `agents rerun` with the harness for tests of agents, which runs a past event on a module's
- * code. Imported when the command needs it.
+ * Joins `agents rerun` and `--on-fork` with the harness for tests of agents, which runs inputs on a
+ * module's code. No connection but the broker's opens meanwhile. Imported when a command needs it.
  */
 import type { RerunEvent } from "../../core/history/Rerun.ts";
+import { sealedWhile } from "../node/sealProcess.ts";
 import { rerunEvent, type RerunCode } from "../testing/rerunEvent.ts";
 
 export const rerunOn =
-  (code: RerunCode): RerunEvent =>
+  (code: RerunCode, broker: string): RerunEvent =>
   (event) =>
-    rerunEvent(code, event);
+    sealedWhile(broker, () => rerunEvent(code, event));

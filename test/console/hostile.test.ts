@@ -59,6 +59,28 @@ it("answers twenty tabs at once, and others when those that asked are gone", asy
   expect(await ask(sql)).toMatchObject({ status: 200, text: answers[0]!.text });
 });
 
+it("shows names, states and rows of attackers as text", async () => {
+  const name = "<img src=x onerror=hacked=1>";
+  await call(name, "write", "</script><script>hacked=1</script>", "<svg onload=hacked=1>");
+  const { page, broken } = await open("agents?text=img");
+  await page.getByRole("link", { name: `NoteAgent/${name}` }).click();
+  const path = `agents/NoteAgent/${encodeURIComponent(name)}`;
+  await page.getByRole("region", { name: "Turns" }).waitFor();
+  await page.goto(`${served.url}/#/${path}/state`);
+  await page.getByText("</script><script>hacked=1</script>").first().waitFor();
+  const query = encodeURIComponent(
+    "SELECT text, '<img src=x onerror=hacked=1>' AS \"<b>\" FROM notes",
+  );
+  await page.goto(`${served.url}/#/${path}/tables?query=${query}`);
+  await page.getByRole("columnheader", { name: "<b>" }).waitFor();
+  await page.goto(`${served.url}/#/${path}/why?path=${encodeURIComponent("state.<img src=x onerror=hacked=1>")}`); // prettier-ignore
+  await page.getByText("it has never existed").waitFor();
+  expect(await page.evaluate("typeof hacked")).toBe("undefined");
+  expect(await page.locator("main img, main svg, main script").count()).toBe(0);
+  expect(broken).toEqual([]);
+  await page.close();
+});
+
 it("shows names that break lines, turn directions or are very long, within their cells", async () => {
   const names = ["two\nlines", "\u202egnp.exe", "long ".repeat(200)];
   for (const name of names) await call(name, "write", "x", "ann");

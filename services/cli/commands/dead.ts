@@ -2,9 +2,9 @@
  * `agents dead list|show|redrive|drop`: lists, shows, redrives and drops dead letters, the inputs
  * that exhausted their attempts. A redrive stores the input in the inbox again and removes the
  * letter only after that. If it fails in between, the operator repeats it, and the input still runs
- * once.
+ * once. With `--on-fork`, inputs run on forks first (`agents/onFork`).
  */
-import { InvalidArgumentError, type Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
 import { inputAgain } from "../../../core/dead/redrive.ts";
 import { causeOfEnvelope } from "../../../core/journal/causeOf.ts";
@@ -16,10 +16,26 @@ import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
 import { existingClass } from "../agents/findAgent.ts";
+import {
+  addForkOptions,
+  checkForkCount,
+  failedOnForks,
+  isOnFork,
+  ON_FORK_HELP,
+  runOnForks,
+  type ForkInput,
+  type GivenFork,
+  type OnForkParts,
+} from "../agents/onFork.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
-import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../terminal/CliError.ts";
+import {
+  addTargetOptions,
+  withoutSql,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { CliError, EXIT_NOT_FOUND, failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 /** One line of `--json`. */
@@ -51,7 +67,7 @@ export interface DeadOptions {
 }
 
 export function addDead(program: Command, context: CommandContext): void {
-  const { terminal } = context;
+  const { joins, terminal } = context;
   const dead = program
     .command("dead")
     .description(
@@ -63,30 +79,63 @@ export function addDead(program: Command, context: CommandContext): void {
 Examples:
   agents dead list
   agents dead show 7
+  agents dead redrive 7 --on-fork
   agents dead redrive 7
-  agents dead list repo-agent --json | jq .id | xargs agents dead redrive`,
+  agents dead redrive --all repo-agent --on-fork --module src/fixed.ts --yes`,
     );
-  const part = (name: string, summary: string, example: string, ...agent: "[class]"[]): Command =>
+  const part = (name: string, summary: string, examples: string, ...agent: "[class]"[]): Command =>
     addTargetOptions(dead.command(name).summary(summary), ...agent)
       .description(summary[0]!.toUpperCase() + summary.slice(1) + ".")
-      .addHelpText("after", `\nExample:\n  agents dead ${example}`);
+      .addHelpText("after", examples);
+  const example = (text: string): string => `\nExample:\n  agents dead ${text}`;
+  const numbers = "numbers, as shown by agents dead list";
   const eachOf = (name: string, summary: string, run: typeof deadDrop): void => {
-    part(name, summary, `${name} 7`)
-      .argument("<id...>", "numbers, as shown by agents dead list", readIds)
+    part(name, summary, example(`${name} 7`))
+      .argument("<id...>", numbers, readIds)
       .action((ids: ReadonlyArray<number>, given: GivenTarget) =>
         withoutSql(context, given, (ports) => run(ports, terminal, { ids, json: given.json })),
       );
   };
 
-  part("list", "list dead letters, oldest first", "list repo-agent", "[class]").action(
+  part("list", "list dead letters, oldest first", example("list repo-agent"), "[class]").action(
     (className: string | undefined, given: GivenTarget) =>
       withoutSql(context, given, (ports) =>
         deadList(ports, terminal, { className, json: given.json }),
       ),
   );
   eachOf("show", "show a dead letter: the input and the error", deadShow);
-  eachOf("redrive", "run an input again, with all its attempts", deadRedrive);
+  addForkOptions(part("redrive", "run inputs again, with all their attempts", REDRIVE_HELP))
+    .argument("[id...]", numbers, readIds)
+    .addOption(new Option("--all [class]", "all dead letters, or all of one class"))
+    .action((ids: ReadonlyArray<number> | undefined, given: GivenRedrive) => {
+      const wanted = { ids: ids ?? [], all: given.all, json: given.json };
+      if (!isOnFork(given))
+        return withoutSql(context, given, (ports) => redriveWanted(ports, terminal, wanted));
+      return withPorts(context, given, (ports, target) =>
+        deadOnFork({ ports, target, terminal, joins }, { ...given, ...wanted }),
+      );
+    });
   eachOf("drop", "remove a dead letter for good", deadDrop);
+}
+
+const REDRIVE_HELP = `${ON_FORK_HELP}
+
+--json prints one object a line: {id, class, name, redriven: true}; with --on-fork before these
+  {id, class, name, seq, outcome: "done"|"fails", why?, differences, sends}
+
+Examples:
+  agents dead redrive 7 9
+  agents dead redrive 7 --on-fork --module src/fixed.ts
+  agents dead redrive --all repo-agent --on-fork --yes`;
+
+/** The values that commander parses. */
+interface GivenRedrive extends GivenTarget, GivenFork {
+  readonly all?: string | true;
+}
+
+interface Wanted extends DeadOptions {
+  /** True: of all classes. */
+  readonly all: string | true | undefined;
 }
 
 function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArray<number> {
@@ -135,13 +184,7 @@ export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
 export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async (letter) => {
     const { seq, id } = letter;
-    let input: Uint8Array;
-    try {
-      input = inputAgain(letter);
-    } catch (error) {
-      if (!isUnreadable(error)) throw error;
-      throw failed(`Dead letter ${seq} can't be read (${error.message}). It can only be dropped.`);
-    }
+    const input = readAgain(letter);
     const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
     const stored = await ports.inbox.publish(id, input, { signal });
     if (stored._tag !== "Stored")
@@ -151,6 +194,68 @@ export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadO
     if (options.json) terminal.out(JSON.stringify({ ...done, redriven: true }));
     else terminal.out(`${seq}  ${id.class} ${id.name}: in the inbox again`);
   });
+
+/** As `deadRedrive`. Throws `CliError` also for numbers together with `all`, or for neither. */
+async function redriveWanted(ports: ReadPorts, terminal: Terminal, wanted: Wanted): Promise<void> {
+  const ids = await idsOf(ports, wanted);
+  await deadRedrive(ports, terminal, { ids, json: wanted.json });
+  if (ids.length === 0 && wanted.json !== true) terminal.err("No dead letters.");
+}
+
+/** Those that exist now: a letter whose input dies once more is another one. */
+async function idsOf(
+  { journal, deadLetters }: ReadPorts,
+  { ids, all }: Wanted,
+): Promise<ReadonlyArray<number>> {
+  if (ids.length > 0 === (all !== undefined))
+    throw usage('Specify numbers of dead letters, or --all. "agents dead list" lists them.');
+  if (all === undefined) return [...new Set(ids)];
+  const className = all === true ? undefined : await existingClass(journal, all);
+  const found: number[] = [];
+  for await (const { seq } of deadLetters.list(className)) found.push(seq);
+  return found;
+}
+
+/**
+ * Runs the inputs on forks and, with `yes`, redrives those that did not fail. Throws `CliError` as
+ * `deadRedrive`, and if any failed.
+ */
+async function deadOnFork(parts: OnForkParts, wanted: Wanted & GivenFork): Promise<void> {
+  const { ports, terminal } = parts;
+  const { module, yes, json = false } = wanted;
+  const ids = await idsOf(ports, wanted);
+  checkForkCount(ids.length);
+  const inputs: ForkInput[] = [];
+  const wrong = await each(ports, { ids }, async (letter) => {
+    const envelope = decodeEnvelope(readAgain(letter));
+    const { key, job } = envelope.head;
+    inputs.push({ label: letter.seq, id: letter.id, envelope, ranAs: job?.key ?? key });
+  }).catch((error: unknown) => {
+    if (error instanceof CliError) return error;
+    throw error;
+  });
+  const done = await runOnForks(parts, { module, json }, inputs);
+  const good = ids.filter((id) => done.has(id));
+  const fails = inputs.length - good.length;
+  if (yes === true) await deadRedrive(ports, terminal, { ids: good, json });
+  else if (!json && good.length > 0)
+    terminal.err("On forks only: nothing was redriven. Add --yes to redrive what did not fail.");
+  if (ids.length === 0 && !json) terminal.err("No dead letters.");
+  if (wrong !== undefined) throw wrong;
+  if (fails > 0) throw failedOnForks(fails, inputs.length, "not redriven");
+}
+
+/** The input as the inbox takes it. Throws `CliError` for one that can't be read. */
+function readAgain(letter: StoredDeadLetter): Uint8Array {
+  try {
+    return inputAgain(letter);
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    throw failed(
+      `Dead letter ${letter.seq} can't be read (${error.message}). It can only be dropped.`,
+    );
+  }
+}
 
 /** Removes letters for good. Throws `CliError` if one does not exist. */
 export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>

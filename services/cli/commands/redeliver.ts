@@ -14,7 +14,17 @@ import { oneLine } from "../../../core/telemetry/printable.ts";
 import { agentId } from "../../../schemas/Address.ts";
 import { deliveryIds, type DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
-import { storeDelivery } from "../agents/storeDelivery.ts";
+import {
+  addForkOptions,
+  checkForkCount,
+  failedOnForks,
+  isOnFork,
+  ON_FORK_HELP,
+  runOnForks,
+  type ForkInput,
+  type GivenFork,
+} from "../agents/onFork.ts";
+import { storeDelivery, type DeliveryAgain } from "../agents/storeDelivery.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
@@ -29,7 +39,7 @@ import {
   type GivenFilter,
 } from "./deliveries.ts";
 
-interface Given extends GivenTarget, Omit<GivenFilter, "since"> {
+interface Given extends GivenTarget, GivenFork, Omit<GivenFilter, "since"> {
   readonly range?: string;
   readonly to?: string;
   readonly dryRun?: boolean;
@@ -40,7 +50,7 @@ const RANGE_MAX = 10_000;
 
 export function addRedeliver(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("redeliver"))
+  addForkOptions(addTargetOptions(program.command("redeliver")))
     .description(
       "Delivers accepted webhooks to their agents again: the same bytes under new ids, so that each takes effect again. The bytes of refused requests are not kept, so these can't be delivered again.",
     )
@@ -60,17 +70,22 @@ export function addRedeliver(program: Command, context: CommandContext): void {
     .addOption(new Option("--dry-run", "show what would be delivered, and deliver nothing"))
     .addHelpText(
       "after",
-      `
-On a fork first:
+      `${ON_FORK_HELP}
+
+To a fork that stays, on the hosts' code and with real calls:
   agents fork repo-agent acme~site acme~site-try
   agents redeliver mwvbsxl7-70lqa00 --to acme~site-try
 
 Examples:
   agents redeliver mwvbsxl7-70lqa00
+  agents redeliver mwvbsxl7-70lqa00 --on-fork --module src/fixed.ts
   agents redeliver --range 2h.. --route /webhooks/github --status dead --dry-run`,
     )
     .action((ids: ReadonlyArray<string>, given: Given) =>
-      withPorts(context, given, async (ports) => {
+      withPorts(context, given, async (ports, target) => {
+        const onFork = isOnFork(given);
+        if (onFork && given.dryRun === true)
+          throw usage("--on-fork delivers nothing without --yes: leave out --dry-run.");
         if (ids.length > 0 === (given.range !== undefined))
           throw usage(
             'Specify ids, or --range <from..to>. "agents redeliver --help" has examples.',
@@ -79,20 +94,33 @@ Examples:
           given.range === undefined
             ? await named(ports, ids)
             : await inRange(ports, given, given.range, joins.time.nowMs());
-        await redeliver(ports, terminal, joins.time, records, given);
+        if (onFork) checkForkCount(records.length);
+        const { module, json = false } = given;
+        await redeliver(
+          { ports, terminal, time: joins.time },
+          records,
+          given,
+          onFork
+            ? (inputs) => runOnForks({ ports, target, terminal, joins }, { module, json }, inputs)
+            : undefined,
+        );
       }),
     );
 }
 
 /** Throws `CliError` for an id that the log does not have, and if one could not be sent. */
 export async function redeliverNamed(
-  ports: ReadPorts,
-  terminal: Terminal,
-  time: Joins["time"],
+  parts: RedeliverParts,
   ids: ReadonlyArray<string>,
   given: Pick<Given, "to" | "json">,
 ): Promise<void> {
-  await redeliver(ports, terminal, time, await named(ports, ids), given);
+  await redeliver(parts, await named(parts.ports, ids), given, undefined);
+}
+
+interface RedeliverParts {
+  readonly ports: ReadPorts;
+  readonly terminal: Terminal;
+  readonly time: Joins["time"];
 }
 
 /** Throws `CliError` for an id that the log does not have. */
@@ -134,16 +162,55 @@ async function inRange(
   return found.filter(({ agent }) => agent !== undefined);
 }
 
-/** Throws `CliError` after the last one if any could not be sent. */
+/** An input that is to be delivered again. */
+interface Again extends DeliveryAgain {
+  readonly of: string;
+  /** Sequence of the event that has it. */
+  readonly seq: number;
+}
+
+/**
+ * `onForks`: runs inputs on forks first, and returns which did not fail. Throws `CliError` after
+ * the last one if any could not be sent or failed on its fork.
+ */
 async function redeliver(
-  ports: ReadPorts,
-  terminal: Terminal,
-  time: Joins["time"],
+  parts: RedeliverParts,
   records: ReadonlyArray<DeliveryRecord>,
-  given: Pick<Given, "to" | "json" | "dryRun">,
+  given: Pick<Given, "to" | "json" | "dryRun" | "yes">,
+  onForks: ((inputs: ReadonlyArray<ForkInput>) => Promise<ReadonlySet<unknown>>) | undefined,
 ): Promise<void> {
-  const nextId = deliveryIds(time.id());
+  const { ports, terminal, time } = parts;
   const wrong: string[] = [];
+  let fails = 0;
+  let chosen: AsyncIterable<Again> | ReadonlyArray<Again> = findInputs(parts, records, given.to, wrong); // prettier-ignore
+  if (onForks !== undefined) {
+    const found: Again[] = [];
+    for await (const again of chosen) found.push(again);
+    const done = await onForks(found.map((again) => forkInputOf(again, time.nowMs())));
+    const good = found.filter(({ of }) => done.has(of));
+    fails = found.length - good.length;
+    if (given.yes !== true && given.json !== true && good.length > 0)
+      terminal.err("On forks only: nothing was delivered. Add --yes to deliver what did not fail.");
+    chosen = given.yes === true ? good : [];
+  }
+  for await (const again of chosen) {
+    const refused = await deliver(parts, again, given);
+    if (refused !== undefined) wrong.push(`${again.of}: ${refused}`);
+  }
+  await ports.deliveries.flush();
+  if (wrong.length > 0) throw failed(wrong.join("\n"));
+  if (records.length === 0 && given.json !== true) terminal.err("No deliveries.");
+  if (fails > 0) throw failedOnForks(fails, records.length, "not delivered");
+}
+
+/** Adds to `wrong` why a record has no input. */
+async function* findInputs(
+  { ports, terminal, time }: RedeliverParts,
+  records: ReadonlyArray<DeliveryRecord>,
+  to: string | undefined,
+  wrong: string[],
+): AsyncGenerator<Again> {
+  const nextId = deliveryIds(time.id());
   const progress = new Progress(terminal, time, "deliveries");
   for (const [n, record] of records.entries()) {
     progress.tell(n, records.length);
@@ -153,28 +220,35 @@ async function redeliver(
       continue;
     }
     const id = nextId(time.nowMs());
-    const to = given.to === undefined ? input.id : agentId(input.id.class, given.to);
-    const where = `${to.class} ${oneLine(to.name)}`;
-    if (given.dryRun === true) {
-      terminal.out(`${record.id}  ${where}  seq ${input.seq}: would be delivered`);
-      continue;
-    }
-    const refused = await storeDelivery(ports, time.nowMs(), {
-      id,
-      of: record.id,
-      to,
-      key: `redelivery:${id}`,
-      envelope: input.envelope,
-    });
-    if (refused !== undefined) wrong.push(`${record.id}: ${refused}`);
-    else if (given.json === true)
-      terminal.out(JSON.stringify({ id, of: record.id, class: to.class, name: to.name }));
-    else terminal.out(`${record.id}  ${where}: delivered again as ${id}`);
+    const { envelope, seq } = input;
+    const agent = to === undefined ? input.id : agentId(input.id.class, to);
+    yield { id, of: record.id, to: agent, key: `redelivery:${id}`, envelope, seq };
   }
-  await ports.deliveries.flush();
   progress.end();
-  if (wrong.length > 0) throw failed(wrong.join("\n"));
-  if (records.length === 0 && given.json !== true) terminal.err("No deliveries.");
+}
+
+function forkInputOf({ of, to, key, envelope }: Again, nowMs: number): ForkInput {
+  const { head, body } = envelope;
+  return { label: of, id: to, envelope: { head: { ...head, key, time: nowMs }, body }, ranAs: head.key }; // prettier-ignore
+}
+
+/** Returns why it could not be delivered. */
+async function deliver(
+  { ports, terminal, time }: RedeliverParts,
+  again: Again,
+  { json, dryRun }: Pick<Given, "json" | "dryRun">,
+): Promise<string | undefined> {
+  const { id, of, to, seq } = again;
+  const where = `${to.class} ${oneLine(to.name)}`;
+  if (dryRun === true) {
+    terminal.out(`${of}  ${where}  seq ${seq}: would be delivered`);
+    return undefined;
+  }
+  const refused = await storeDelivery(ports, time.nowMs(), again);
+  if (refused !== undefined) return refused;
+  if (json === true) terminal.out(JSON.stringify({ id, of, class: to.class, name: to.name }));
+  else terminal.out(`${of}  ${where}: delivered again as ${id}`);
+  return undefined;
 }
 
 const whyNot = ({ status, agent }: DeliveryRecord): string =>

@@ -19,19 +19,23 @@ import {
   type PastRecords,
 } from "../../../core/history/pastTurns.ts";
 import { pastWebhooks, type PastWebhooks } from "../../../core/history/pastWebhooks.ts";
-import type { PastEvent, Rerun, RerunEvent } from "../../../core/history/Rerun.ts";
+import {
+  sendLine,
+  type PastEvent,
+  type Rerun,
+  type RerunEvent,
+} from "../../../core/history/Rerun.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
-import type { LoadedModule } from "../../module/LoadedModule.ts";
-import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
+import type { Joins, ReadPorts, Target } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { findModule, loadWithEnv } from "../serving/prepare.ts";
-import { differs, failed } from "../terminal/CliError.ts";
+import { loadForRuns } from "../serving/loadForRuns.ts";
+import { differs } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
-import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
 
 export interface RerunOptions {
@@ -102,8 +106,8 @@ Examples:
   agents rerun RepoAgent octocat~hello-world src/fixed.ts --failed`,
     )
     .action((className: string, name: string, module: string | undefined, given: Given) =>
-      withPorts(context, given, (ports) =>
-        rerun(ports, terminal, joins, { ...given, className, name, module }),
+      withPorts(context, given, (ports, target) =>
+        rerun({ ports, target }, terminal, joins, { ...given, className, name, module }),
       ),
     );
 }
@@ -113,16 +117,14 @@ Examples:
  * differs or fails.
  */
 export async function rerun(
-  ports: ReadPorts,
+  { ports, target }: { readonly ports: ReadPorts; readonly target: Pick<Target, "natsUrl"> },
   terminal: Terminal,
   joins: Pick<Joins, "rerunOn" | "time">,
   options: RerunOptions,
 ): Promise<void> {
   const id = await findAgent(ports.journal, options.className, options.name);
-  const file = await findModule(terminal, options.module);
-  const { module, loaded } = await loadWithEnv(terminal, file);
-  checkHasClass(module, id, shownPath(terminal.cwd, file));
-  const run = await joins.rerunOn({ module, env: loaded.env });
+  const code = await loadForRuns(terminal, options.module, new Set([id.class]));
+  const run = await joins.rerunOn(code, target.natsUrl);
   const ends = await webhooksOf(ports, id, options);
   const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };
   const progress = new Progress(terminal, joins.time, "events run again");
@@ -138,14 +140,6 @@ export async function rerun(
   const all = `${counts.same} the same, ${counts.differs} different, ${counts.fails} failed, ${counts.skipped} skipped`;
   if (counts.differs + counts.fails > 0) throw differs(`${addressKey(id)}: ${all}.`);
   if (!options.json) terminal.out(`${addressKey(id)}: ${all}.`);
-}
-
-function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
-  if (module.agents.has(id.class)) return;
-  const classes = [...module.agents.keys()].join(", ");
-  throw failed(
-    `${file} does not export an agent class ${id.class}; its classes: ${classes || "none"}`,
-  );
 }
 
 /** The events that end turns of webhooks. */
@@ -243,6 +237,5 @@ function* linesOf({
 }: Told): Generator<string> {
   yield `${seq}  ${inputs.join(", ")}  ${outcome}${why === undefined ? "" : `: ${why}`}`;
   for (const difference of differences) yield `    ${difference}`;
-  for (const { kind, method, url } of sends)
-    yield `    would send: ${kind === "email" ? url : `${method} ${url}`}`;
+  for (const send of sends) yield `    ${sendLine(send)}`;
 }

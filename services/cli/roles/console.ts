@@ -75,7 +75,7 @@ export function addConsole(program: Command, context: CommandContext): void {
     .addOption(
       new Option(
         "--rerun <module...>",
-        "modules on which the page may rerun an agent's past; their code runs in separate processes",
+        "modules on which the page may rerun an agent's past and run inputs on forks; their code runs in separate processes",
       ),
     )
     .addOption(option.noWorkers("the console is one process"))
@@ -96,9 +96,9 @@ The API needs "Authorization: Bearer <token>". GET returns what the reading comm
   GET  /api/quarantined
   POST /api/agents/<class>/<name>/release, …/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
   GET  /api/deliveries?status=&route=&agent=&since=&limit=, /api/deliveries/<id>
-  POST /api/deliveries/<id>/redeliver?to=
+  POST /api/deliveries/<id>/redeliver?to=, …/on-fork?module=
   GET  /api/dead?after=&limit=, /api/dead/<id>
-  POST /api/dead/<id>/redrive|drop
+  POST /api/dead/<id>/redrive|drop, /api/dead/<id>,<id>…/on-fork?module=
   GET  /api/news?class=&name=      lines of JSON, as things happen
 
 Examples:

@@ -80,6 +80,14 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
   };
   const connectionsOf: ConsoleSource["connections"] = (wanted) =>
     first((capture) => connections(ports, capture, { ...wanted, json }));
+  const checkModule = (module: string): void => {
+    if (modules.includes(module)) return;
+    throw new ConsoleRefusal(400, `module=${module}: the console was started without it (--rerun ${module})`); // prettier-ignore
+  };
+  const onFork = async (command: string, module: string, ids: ReadonlyArray<string>) => {
+    checkModule(module);
+    return parts.own(command, ["--on-fork", "--json", "--module", module, "--", ...ids]);
+  };
   const standing = async () => ({ hosts: await hosts(), dead: await ports.deadLetters.count() });
   return {
     hosts,
@@ -171,7 +179,10 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     delivery: (id) => lines((capture) => showDelivery(ports, capture, id, json)),
     redeliver: (id, to) =>
       lines((capture) =>
-        redeliverNamed(ports, capture, time, [id], { json, ...(to !== undefined && { to }) }),
+        redeliverNamed({ ports, terminal: capture, time }, [id], {
+          json,
+          ...(to !== undefined && { to }),
+        }),
       ),
     dead: async ({ after, limit }) => {
       const found = await lines((capture) =>
@@ -181,6 +192,8 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     },
     letter: (id) => first((capture) => deadShow(ports, capture, { ids: [id], json })),
     redrive: (id) => lines((capture) => deadRedrive(ports, capture, { ids: [id], json })),
+    redriveOnFork: ({ ids, module }) => onFork("dead redrive", module, ids.map(String)),
+    redeliverOnFork: ({ id, module }) => onFork("redeliver", module, [id]),
     drop: (id) => lines((capture) => deadDrop(ports, capture, { ids: [id], json })),
     quarantined: () =>
       lines((capture) => listQuarantined(ports, capture, time, { className: undefined, json })),
@@ -188,8 +201,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     top: () => first((capture) => top(ports, capture, { className: undefined, json, time })),
     fork: (wanted) => first((capture) => fork(ports, capture, time, { ...wanted, json })),
     rerun: async ({ className, name, module, from, to, last, failed }) => {
-      if (!modules.includes(module))
-        throw new ConsoleRefusal(400, `module=${module}: the console was started without it (--rerun ${module})`); // prettier-ignore
+      checkModule(module);
       const id = await findAgent(ports.journal, className, name).catch((error: unknown) => {
         throw refusalOf(error);
       });

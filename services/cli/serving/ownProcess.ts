@@ -20,7 +20,10 @@ const RUNNING_MAX = 3;
 /** Longer than people wait for a page. */
 const WAITING_MAX = 64;
 
-/** Runs a command. Resolves to its lines of JSON; rejects with `ConsoleRefusal`. */
+/**
+ * Runs a command, such as `sql` or `dead redrive`. Resolves to its lines of JSON; rejects with
+ * `ConsoleRefusal`.
+ */
 export type OwnProcess = (
   command: string,
   args: ReadonlyArray<string>,
@@ -61,7 +64,7 @@ const runner =
       ),
     ];
     // The URL may have a password in it, and a command line is seen by all users of the machine.
-    const ran = await runSelf([command, ...target, ...args], { NATS_URL: natsUrl });
+    const ran = await runSelf([...command.split(" "), ...target, ...args], { NATS_URL: natsUrl });
     if (ran.tooLarge === true)
       throw new ConsoleRefusal(400, `The answer of agents ${command} is too large: ask for less.`);
     if (ran.signal !== undefined)

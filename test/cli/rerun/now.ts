@@ -6,7 +6,7 @@ export interface Tally {
   readonly last: string;
 }
 
-export class RepoAgent extends Agent<{ STEP?: string }, Tally> {
+export class RepoAgent extends Agent<{ STEP?: string; API?: string }, Tally> {
   static override options = { retry: { maxAttempts: 1 } };
   override initialState: Tally = { count: 0, last: "" };
 
@@ -21,7 +21,7 @@ export class RepoAgent extends Agent<{ STEP?: string }, Tally> {
   }
 
   async take(ref: string): Promise<void> {
-    if (ref === "broken") throw new Error("this ref can't be read");
+    if (ref === "broken" || ref === "direct") throw new Error("this ref can't be read");
     this.sql`INSERT INTO pushes (ref, at) VALUES (${ref}, ${new Date().getUTCFullYear()})`;
     this.setState({ count: this.state.count + Number(this.env.STEP ?? 1), last: ref });
     if (ref === "notified") await this.sendWebhook("https://hooks.example.com/all", { ref });
@@ -30,6 +30,18 @@ export class RepoAgent extends Agent<{ STEP?: string }, Tally> {
 
   remind(): void {
     this.setState({ ...this.state, last: "reminded" });
+  }
+
+  async enqueue(ref: string): Promise<void> {
+    await this.queue("pick", ref);
+  }
+
+  async plan(ref: string): Promise<void> {
+    await this.schedule(0, "pick", ref);
+  }
+
+  pick(ref: string): void | Promise<void> {
+    throw new Error(`nobody picks ${ref}`);
   }
 }
 

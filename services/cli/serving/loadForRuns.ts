@@ -1,0 +1,29 @@
+/**
+ * Loads a module for commands that run inputs in memory on its code (`agents rerun`, `--on-fork`):
+ * with the environment that a host would give it, and only if it has the agents' classes.
+ */
+import type { LoadedModule } from "../../module/LoadedModule.ts";
+import { failed } from "../terminal/CliError.ts";
+import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+import { findModule, loadWithEnv } from "./prepare.ts";
+
+/**
+ * `file`: as given on the command line. Rejects with `CliError`, also if a class is missing, and as
+ * `loadWithEnv` does.
+ */
+export async function loadForRuns(
+  terminal: Terminal,
+  file: string | undefined,
+  classes: ReadonlySet<string>,
+): Promise<{ readonly module: LoadedModule; readonly env: Readonly<Record<string, string>> }> {
+  const path = await findModule(terminal, file);
+  const { module, loaded } = await loadWithEnv(terminal, path);
+  for (const className of classes) {
+    if (module.agents.has(className)) continue;
+    const known = [...module.agents.keys()].join(", ");
+    throw failed(
+      `${shownPath(terminal.cwd, path)} does not export an agent class ${className}; its classes: ${known || "none"}`,
+    );
+  }
+  return { module, env: loaded.env };
+}
