@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../../schemas/Address.ts";
-import { newDeliveryId } from "../../../schemas/DeliveryRecord.ts";
+import { deliveryIds } from "../../../schemas/DeliveryRecord.ts";
 import type { Tried } from "../../../services/cli/agents/onFork.ts";
 import { Installation } from "../../kit/Installation.ts";
 import { pollUntil } from "../../kit/poll.ts";
@@ -154,7 +154,7 @@ test("with --yes, what did not fail on its fork is redriven, and the rest stays"
 
 test("a delivery runs on a fork first, too", async () => {
   const at = Date.now();
-  const id = newDeliveryId(at, "tester", 1);
+  const id = deliveryIds("tester")(at);
   const record = { id, at, time: at, status: "dead", agent: [REPO.class, REPO.name], key: "hook:again" } as const; // prettier-ignore
   ports.deliveries.record(record);
   await ports.deliveries.flush();
