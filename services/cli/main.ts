@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
  * `agents`: joins the command line with the adapters and runs it. A command that runs agents starts
- * its first worker before anything else is imported: the two then import beside each other. A
- * worker is this program again, which receives its command line over its channel (`workerLink`).
+ * its first worker before it imports anything else, so that the two import in parallel. A worker is
+ * this program again, which receives its command line over its channel (`workerLink`).
  *
- * A command that runs no module comes from the bundle that `package/reading` makes: most of the
- * time of such a command was the reading of files.
+ * A command that runs no module is loaded from the bundle that `package/reading` builds, because
+ * such commands would spend most of their time reading files.
  */
 import { existsSync } from "node:fs";
 import { forkWorker, WORKER } from "../workers/forkWorker.ts";
@@ -15,7 +15,7 @@ const args = process.argv.slice(2);
 const script = process.argv[1]!;
 
 /**
- * Whether the command line starts workers. A guess: a wrong one costs a process that ends again.
+ * Guesses whether the command line starts workers. A wrong guess costs a process that ends again.
  */
 const startsWorkers = (): boolean =>
   (args[0] === "dev" || args[0] === "host") &&
@@ -25,7 +25,7 @@ let early = startsWorkers() ? forkWorker(script) : undefined;
 const link =
   args[0] === WORKER ? (await import("../workers/workerLink.ts")).workerLink() : undefined;
 
-/** As `package/reading` has them: commands whose process runs a module, or that are not bundled. */
+/** As in `package/reading`: commands whose process runs a module, or that are not bundled. */
 const NOT_BUNDLED = new Set(["init", "dev", "gateway", "host", "mail", "retention", "rerun", "console", "completion", WORKER]); // prettier-ignore
 const bundle = new URL("../../reading/commandLine.js", import.meta.url);
 const isBundled =
@@ -37,8 +37,8 @@ const { commandLine } = (
 ) as typeof import("./commandLine.ts");
 
 /**
- * For output that is still on its way when a command has ended: the last lines, a server's last
- * messages.
+ * Time for output that is still being written when a command has ended: its last lines, a server's
+ * last messages.
  */
 const LAST_WORDS_MS = 500;
 
@@ -58,8 +58,8 @@ else {
   const first = await Promise.race([link.begin, link.stopped]);
   if (typeof first !== "string") await run(first.args);
 }
-// A worker that no command has used.
+// The command did not use the worker.
 early?.kill();
-// Needed only where something else keeps the process: a timer of an agent's code, a turn that
+// Needed only if something else keeps the process alive: a timer of an agent's code, or a turn that
 // outlasted the stop.
 setTimeout(() => process.exit(), LAST_WORDS_MS).unref();

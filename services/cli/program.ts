@@ -1,7 +1,7 @@
 /**
- * The command line: parses one and runs it. `commandList` has the commands by group; each one's
- * options, help and body are in `commands/`, and only the one that is given is imported. What
- * commands need from the system is passed as `Joins`.
+ * Parses a command line and runs it. `commandList` has the commands by group. Each one's options,
+ * help and body are in a file of its own, which is imported only when the command is used. Commands
+ * receive what they need from the system as `Joins`.
  */
 import { Command, CommanderError, Help } from "commander";
 import type { Joins } from "../wiring/Joins.ts";
@@ -24,7 +24,7 @@ Many options can also be set by an environment variable, shown in their help.
 
 /**
  * Runs one command line, without `node` and the script, and returns its exit code: 0, or 2 for a
- * command line that can't be parsed. Rejects with what the command rejects with.
+ * command line that can't be parsed. Rejects as the command does.
  */
 export async function runProgram(
   args: ReadonlyArray<string>,
@@ -57,7 +57,7 @@ export async function runProgram(
   }
 }
 
-/** Adds the command that is given, and of the others what the list of commands shows. */
+/** Adds the given command, and the others with only what the list of commands shows. */
 async function addCommands(program: Command, context: CommandContext): Promise<void> {
   const { args } = context;
   const given = args[0] === "help" ? args[1] : args[0];

@@ -9,7 +9,7 @@ export interface PackageManifest {
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 
-/** Version `0.0.0` where the manifest is not found. */
+/** Returns version `0.0.0` if the manifest is not found. */
 export function packageManifest(): PackageManifest {
   // It is three folders up in the sources, and four up in dist.
   for (const path of ["../../../package.json", "../../../../package.json"])

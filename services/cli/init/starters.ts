@@ -1,7 +1,7 @@
 /**
  * The starting points of `init`: one row for each kind of sender whose webhooks a new project can
  * receive. A row says what the agent stands for, how requests are verified and how the event names
- * its entity. `projectFiles` makes the files from it.
+ * its entity. `projectFiles` generates the files from it.
  */
 
 export interface Starter {
@@ -19,7 +19,7 @@ export interface Starter {
   readonly entity: string;
   readonly entityImports: ReadonlyArray<string>;
   readonly path: string;
-  /** Where the sender's settings take the URL and show the secret. */
+  /** Where to enter the URL and find the secret in the sender's settings. */
   readonly settings: string;
   /** An event for the test, and the name of the agent that receives it. */
   readonly sample: { readonly body: object; readonly event: string; readonly agentName: string };

@@ -1,4 +1,4 @@
-/** What every command's `add…` function receives from `program`, beside the program itself. */
+/** The second argument of every command's `add…` function, after the program itself. */
 import type { Command } from "commander";
 import type { Joins } from "../../wiring/Joins.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -6,9 +6,9 @@ import type { Terminal } from "../terminal/Terminal.ts";
 export interface CommandContext {
   readonly joins: Joins;
   readonly terminal: Terminal;
-  /** The whole command line without `node` and the script: workers are started with it. */
+  /** The whole command line without `node` and the script, with which workers are started. */
   readonly args: ReadonlyArray<string>;
-  /** All that there are, in the order of the help. */
+  /** All commands, in the order of the help. */
   readonly commands: ReadonlyArray<ListedCommand>;
 }
 
@@ -17,7 +17,7 @@ export type AddCommand = (program: Command, context: CommandContext) => void;
 /** A command before its file is imported. */
 export interface ListedCommand {
   readonly name: string;
-  /** What it takes, as its own help has it. */
+  /** Its arguments, as in its own help. */
   readonly takes: string;
   /** One line in the list of commands. */
   readonly summary: string;

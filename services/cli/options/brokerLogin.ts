@@ -1,7 +1,7 @@
 /**
- * The options that authenticate a command to the broker, beside the URL of `--nats`: files with
- * credentials, an nkey's seed, certificates. The environment variables have the names that NATS's
- * own command-line tool reads.
+ * The options that authenticate a command to the broker, in addition to the URL of `--nats`: files
+ * with credentials, an nkey's seed, or certificates. The environment variables have the names that
+ * NATS's own command-line tool reads.
  */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -43,8 +43,8 @@ const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, keyof GivenLogin
 ];
 
 /**
- * Returns absolute paths, or undefined where no option is given. Throws `CliError` for a file that
- * can't be read: later it would look as if the broker did not answer.
+ * Returns absolute paths, or undefined if no option is given. Throws `CliError` for a file that
+ * can't be read, which would later look as if the broker did not answer.
  */
 export function loginOf(given: GivenLogin, cwd: string): BrokerLogin | undefined {
   const login: { -readonly [name in keyof BrokerLogin]: string } = {};

@@ -6,7 +6,7 @@ import { InvalidArgumentError, Option } from "commander";
 import { CEILINGS, type CeilingName, type CeilingOptions } from "../../../core/turn/Ceilings.ts";
 
 const NAMES = Object.keys(CEILINGS) as CeilingName[];
-/** Far above what one agent can hold. */
+/** Far more than one agent can have. */
 const MOST = 1_000_000_000;
 
 /** The values that commander parses for them. */

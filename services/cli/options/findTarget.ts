@@ -21,7 +21,7 @@ export interface TargetOptions {
 
 export const NAMESPACE_FALLBACK = "agents";
 
-/** Throws `CliError` where no broker is named and no dev server runs. */
+/** Throws `CliError` if no broker is named and no dev server runs. */
 export function findTarget(options: TargetOptions): Target {
   if (options.nats !== undefined)
     return {

@@ -1,6 +1,6 @@
 /**
  * Declares the options about history: how much of it is kept, and where the rest goes. For the
- * serving commands that trim, and, as to the archive, for all that read.
+ * serving commands that trim; the archive's option also for all commands that read.
  */
 import { InvalidArgumentError, Option } from "commander";
 import { archiveFault, NO_ARCHIVE } from "../../../core/retention/archiveUrl.ts";

@@ -1,6 +1,5 @@
 /**
- * Reads and checks the options of mail: PEM files, the relay's URL, credentials that belong
- * together.
+ * Reads and checks the options of mail: PEM files, the relay's URL, and pairs of credentials.
  */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -23,8 +22,8 @@ export interface MailOptions {
 const BYTES_PER_MIB = 1024 * 1024;
 
 /**
- * Throws `CliError` for half of a pair, a file that can't be read, or a relay's URL that is not
- * valid.
+ * Throws `CliError` for an incomplete pair, a file that can't be read, or an invalid URL of a
+ * relay.
  */
 export function mailSettings(
   given: MailOptions,

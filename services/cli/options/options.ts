@@ -95,7 +95,7 @@ export const smtpOptions = (): ReadonlyArray<Option> => [
     .argParser((text: string) => readWhole(text, 1, 1_000_000)),
 ];
 
-/** A message is held in memory while it is received. */
+/** A message is kept in memory while it is received. */
 const SMTP_SIZE_MIB_MAX = 150;
 
 export const hostname = (fallback: string): Option =>
@@ -172,7 +172,7 @@ export const groupCommit = (): Option =>
     .choices(["auto", "on", "off"])
     .default("auto");
 
-/** With less, no memory is left for agents beside the process itself. */
+/** With less, the process itself leaves no memory for agents. */
 const MEMORY_MIB_MIN = 64;
 /** A terabyte. It guards against bytes given as MiB. */
 const MEMORY_MIB_MAX = 1_048_576;
@@ -187,7 +187,9 @@ export const memory = (): Option =>
 
 /** Longer than any turn should hold a thread that others wait for. */
 const CPU_SECONDS_MAX = 3_600;
-/** Far above what JSON, SQL and cryptography of a webhook take, and short enough to wait for. */
+/**
+ * Much more than the JSON, SQL and cryptography of a webhook take, and short enough to wait for.
+ */
 export const CPU_SECONDS = 5;
 
 export const cpuSeconds = (): Option =>
@@ -198,7 +200,7 @@ export const cpuSeconds = (): Option =>
     .env("AGENTS_CPU_SECONDS")
     .argParser((text: string) => readWhole(text, 0, CPU_SECONDS_MAX));
 
-/** A day: what takes longer is a workflow's. */
+/** A day. Longer work belongs in a workflow. */
 const TURN_SECONDS_MAX = 86_400;
 
 export const turnSeconds = (): Option =>
@@ -209,7 +211,7 @@ export const turnSeconds = (): Option =>
     .env("AGENTS_TURN_SECONDS")
     .argParser((text: string) => readWhole(text, 0, TURN_SECONDS_MAX));
 
-/** A smaller limit would refuse what the runtime itself stores. */
+/** A smaller limit would refuse the runtime's own data. */
 const WRITE_BYTES_MIN = 1024;
 /** A terabyte. */
 const WRITE_BYTES_MAX = 2 ** 40;
@@ -261,7 +263,7 @@ export const workers = (): Option =>
       text === "auto" ? availableParallelism() : readWhole(text, 1, WORKERS_MAX, "auto, or "),
     );
 
-/** The parent passes it to each of its workers. It is not for users. */
+/** The parent passes it to each worker; it is not for users. */
 export const worker = (): Option =>
   new Option("--worker <number>", "number of this worker")
     .hideHelp()

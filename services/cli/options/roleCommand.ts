@@ -1,7 +1,7 @@
 /**
- * What `gateway`, `host`, `mail` and `retention` have in common: the options that each of them
- * takes, and the decision between one process and a control process with workers. Each command adds
- * its own options to what `roleCommand` returns.
+ * What `gateway`, `host`, `mail` and `retention` have in common: their shared options, and the
+ * choice between one process and a control process with workers. Each command adds its own options
+ * to the command that `roleCommand` returns.
  */
 import type { Command } from "commander";
 import type { Role } from "../../wiring/Joins.ts";
@@ -45,8 +45,8 @@ export function roleCommand(
         );
       const serving = servingOptions(role, module, given, context);
       const count = given.workers ?? 1;
-      // A gateway, the mail listener and the trimming of journals run no agent: there is nothing to
-      // keep apart from them.
+      // A gateway, the mail listener and the trimming of journals run no agents that a control
+      // process would have to survive.
       const isWhole =
         role === "mail" || role === "retention" || (role === "gateway" && count === 1);
       if (isWhole || given.worker !== undefined) await serveRole(joins, terminal, serving);

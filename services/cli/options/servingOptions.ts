@@ -89,7 +89,7 @@ export function servingOptions(
     ...(isolated && { isolated }),
   };
   const mail = mailSettings(given, terminal);
-  // `dev` ignores the login: in development there is no certificate to protect a password with.
+  // `dev` ignores the login, because in development no certificate protects a password.
   if (role === "mail") requireTlsForLogin(mail);
   const format = given.logFormat ?? (terminal.interactive ? "text" : "json");
   return {
@@ -148,7 +148,7 @@ export function servingOptions(
     adminPort: given.adminPort,
     worker,
     isIsolated: isolated,
-    // The one worker of `dev` has its port for itself.
+    // The only worker of `dev` does not share its port.
     portShared: role === "gateway" && worker !== undefined,
     log: joins.log({
       level: given.logLevel,
@@ -159,6 +159,6 @@ export function servingOptions(
   };
 }
 
-/** `all` are lines of `info`: a log that leaves those out has only what failed. */
+/** `all` has lines of level `info`; a log without those has only failures. */
 const linesAt = (level: LogOptions["level"], lines: RequestLines): RequestLines =>
   lines === "all" && (level === "warn" || level === "error") ? "failed" : lines;

@@ -25,7 +25,7 @@ export interface GivenTarget extends GivenLogin {
   readonly archive?: string;
 }
 
-/** `agent`: the command's first arguments, where it is about an agent or a class. */
+/** `agent` are the first arguments of a command that is about an agent or a class. */
 export const addTargetOptions = (
   command: Command,
   ...agent: ReadonlyArray<"<class>" | "[class]" | "<name>" | "[name]">
@@ -45,8 +45,8 @@ export const addTargetOptions = (
 
 /**
  * Connects to the installation that the options select, calls `use`, and closes the connection when
- * `use` has settled. Rejects with `CliError` where no installation is found, with what
- * `Joins.openReader` rejects with, or as `use` does.
+ * `use` has settled. Rejects with `CliError` if no installation is found, and as `Joins.openReader`
+ * and `use` do.
  */
 export async function withPorts<A>(
   { joins, terminal }: CommandContext,
@@ -74,7 +74,7 @@ export async function withPorts<A>(
   }
 }
 
-/** As `withPorts`, for commands that query no database: SQLite is not loaded. */
+/** As `withPorts`, without SQLite, for commands that query no database. */
 export const withoutSql = (
   context: CommandContext,
   given: GivenTarget,

@@ -18,22 +18,22 @@ import { usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** Bytes of a generated token: too many to guess. */
+/** Bytes of a generated token, which is too long to guess. */
 const TOKEN_BYTES = 24;
-/** Least characters of a token that the operator sets. */
+/** The fewest characters of a token that the operator sets. */
 const TOKEN_MIN = 16;
 
 export interface ConsoleOptions {
   readonly hostname: string;
   readonly port: number;
-  /** The host name that callers use where a proxy is in front of the console. */
+  /** The host name that callers use if a proxy is in front of the console. */
   readonly publicHost: string | undefined;
   /** Undefined: a token is generated for this run. */
   readonly token: string | undefined;
   readonly log: LogShape;
-  /** Files that the page may run an agent's past on. */
+  /** Modules on which the page may rerun an agent's past. */
   readonly modules: ReadonlyArray<string>;
-  /** Absolute: where the view of all agents is kept. */
+  /** The absolute path of the folder with the view of all agents. */
   readonly dataFolder: string;
 }
 
@@ -153,8 +153,8 @@ export async function console(
 }
 
 /**
- * Returns the token from the environment or from a file, or undefined where neither is set. No
- * option takes the token itself, because every user of a machine can read the command lines of its
+ * Returns the token from the environment or from a file, or undefined if neither is set. No option
+ * takes the token itself, because every user of a machine can read the command lines of its
  * processes. Throws `CliError`.
  */
 function givenToken(
@@ -165,7 +165,7 @@ function givenToken(
     throw usage(
       "--token does not exist, because every user of this machine could read it in the process list. Put the token in a file (--token-file <file>) or in the environment (AGENTS_CONSOLE_TOKEN). Without either, one is generated and printed.",
     );
-  // An empty variable counts as unset: a compose file sets variables that its .env leaves out to
+  // An empty variable counts as unset, because a compose file sets variables that its .env omits to
   // nothing.
   const value = env["AGENTS_CONSOLE_TOKEN"] || undefined;
   const file = options.tokenFile || undefined;
