@@ -1,4 +1,4 @@
-/** What a process tells of itself. */
+/** The metrics of a process about itself. */
 import { expect, it } from "vitest";
 import { measureProcess } from "../../services/admin/processMetrics.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
@@ -25,7 +25,7 @@ it("processor time, memory, heap and collections are this process's, and grow wi
     expect(before.get("nodejs_heap_size_used_bytes")).toBeLessThan(used.heapTotal * 2);
     expect(before.get("process_start_time_seconds")).toBeLessThan(Date.now() / 1000);
     expect(before.get("process_open_fds")).toBeGreaterThan(2);
-    // What it does: garbage, and a while in which its event loop waits.
+    // Produces garbage, and blocks the event loop for a while.
     const grown = await pollUntil("a collection and a delay", async () => {
       let sum = 0;
       for (let n = 0; n < 200_000; n++) sum += JSON.stringify({ n }).length;

@@ -1,6 +1,6 @@
 /**
- * `destroy()`: the end of an agent's life, stored as one event. What is gone, who is told, and what
- * comes next: a fresh agent of the same name, also when hosts die in between.
+ * `destroy()`: the end of an agent's life, stored as one event. What it removes, whom it notifies,
+ * and that a new agent of the same name follows, even when hosts die in between.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Agent, callable, getAgentByName, type AgentNamespace } from "agents";
@@ -261,7 +261,8 @@ describe("its sockets", () => {
   test("left open by a host that died right after the event are closed when they are met", async () => {
     const socket = await open("orphaned");
     await (await mortal("orphaned")).fill();
-    // The host goes in order; what the next one finds is an event that a dying host stored last.
+    // The host stops in order. The next one finds an event that a dying host would have stored
+    // last.
     await host.stop();
     const events = await journalOf(options, "MortalAgent", "orphaned");
     const inspector = await openInspector(options);

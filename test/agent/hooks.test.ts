@@ -1,6 +1,6 @@
 /**
- * Hooks, errors and options of an agent class: what `onError` suppresses and what not, the
- * deprecated name of `onStateChanged`, and what keeps an agent in memory.
+ * Hooks, errors and options of an agent class: what `onError` suppresses, the deprecated name of
+ * `onStateChanged`, and what keeps an agent in memory.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
@@ -34,7 +34,8 @@ type State = { readonly n: number };
 class HookAgent extends Agent<Env, State> {
   static override options = {
     retry: { maxAttempts: 2, baseDelayMs: 1, maxDelayMs: 2 },
-    // One that is woken late, by the close of a test's socket, is not to be counted for long.
+    // Short, so that an agent that is activated late, by the close of a test's socket, does not
+    // count for long.
     hibernateAfterSeconds: 1,
   };
   override validateStateChange(next: State, source: StateSource) {
@@ -289,7 +290,7 @@ describe("keepAlive", () => {
     await (await getAgentByName(env().KeptAgent, "leaving")).hold();
     const second = await startTestHost(options, "host-b");
     await host.stop();
-    // What a host says when it has waited for turns in vain.
+    // A host logs this when turns did not end in time.
     expect(host.log.lines.filter(({ message }) => message.includes("did not end in time"))).toEqual(
       [],
     );
@@ -304,7 +305,7 @@ describe("keepAlive", () => {
     latches.get("work")!.open();
     await isResting();
   });
-  /** Agents of other tests are not to be counted. */
+  /** Agents of other tests must not count. */
   async function recycleAll() {
     await host.host.recycle();
     await isResting();

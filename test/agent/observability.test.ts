@@ -1,5 +1,5 @@
 /**
- * What watchers are told (`protocol.md` §10): which events, with what, in which order, on which
+ * Observability events (`protocol.md` §10): which ones, with which fields, in which order, on which
  * channel.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -93,7 +93,7 @@ class OwnAgent extends WatchedAgent {
 
 const systems = useSystems();
 const log: string[] = [];
-/** Events by channel, as they came; each is told in `log` too. */
+/** Events by channel, in order; each is also in `log`. */
 const seen: Array<{ readonly channel: string; readonly event: ObservabilityEvent }> = [];
 const stops: Array<() => void> = [];
 let system: System;

@@ -119,7 +119,7 @@ class CountAgent extends BaseAgent<{ readonly n: number }> {
   counted(response: StreamingResponse<number>) {
     response.end();
   }
-  /** Asks another agent, and says what the context is on both sides and after. */
+  /** Calls another agent, and returns the context on both sides and afterwards. */
   async ask(name: string) {
     const before = getCurrentAgent();
     const there = await (await getAgentByName(this.env.OtherAgent, name)).where();
@@ -142,7 +142,7 @@ class CountAgent extends BaseAgent<{ readonly n: number }> {
     }
     return "no error";
   }
-  /** Writes, and tells another agent, which looks at the journal's state of this one. */
+  /** Writes, and then calls another agent, which reads this one's state from the journal. */
   async writeAndTell() {
     this.setState({ n: 41 });
     return this.env.OtherAgent.getByName("witness").lookAt(this.name);

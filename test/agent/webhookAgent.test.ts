@@ -110,7 +110,7 @@ class RepoAgent extends Agent<Env, { readonly events: number }> {
 async function route(request: Request, env: Env): Promise<Response> {
   const { pathname } = new URL(request.url);
   if (pathname.startsWith("/webhooks/") && request.method === "POST") {
-    // Read from a clone: the original goes on to the agent whole.
+    // Read from a clone, so that the agent receives the original.
     const payload = (await request
       .clone()
       .json()
@@ -201,7 +201,7 @@ describe("an agent that checks its webhooks by itself", () => {
     expect(await post(of("Acme/Twice", "other", { title: "two" }))).toEqual([200, "OK"]);
     const agent = await repo("acme-twice");
     expect((await agent.listByType("push")).map(({ title }) => title)).toEqual(["two", "once"]);
-    // Clients hear of what a webhook changed: one state for each event, none for the duplicate.
+    // Clients receive a webhook's change: one state for each event, none for the duplicate.
     await socket.until("both changes", () => socket.frames.length === 5);
     expect(
       socket.frames.slice(3).map((frame) => JSON.parse(String(frame)) as object),

@@ -1,11 +1,11 @@
 /**
  * Chats of the reference's `AIChatAgent` as processes: a nats-server, a gateway, two hosts, and the
  * model, which this process plays word by word. Hosts are killed (SIGKILL) while an answer is
- * written, and what the chat is afterwards is checked.
+ * written, and the chat is checked afterwards.
  *
- * 1. The answer is the model's whole text, no word lost or doubled: the agent goes on by itself
- *    from what it had stored.
- * 2. The model is asked to go on only from the beginning of its own text.
+ * 1. The answer is the model's whole text, with no word lost or repeated: the agent continues by
+ *    itself from what it had stored.
+ * 2. The model is only asked to continue a beginning of its own text.
  * 3. The chat has each question and each answer once, and a next question is answered.
  */
 import { once } from "node:events";
@@ -20,12 +20,12 @@ import { installApp } from "./installApp.ts";
 
 /** A busy machine stalls its hosts for a second or two. */
 const LEASE_TTL_MS = 3_000;
-/** A take-over, the agent's own pause before it goes on, and a busy machine. */
+/** A take-over, the agent's own pause before it continues, and a busy machine. */
 const ANSWER_TIMEOUT_MS = 120_000;
 const WORD_MS = 10;
 const WORDS = 40;
 
-/** At which words of an answer the host that has it is killed. */
+/** The words of an answer at which its host is killed. */
 export const POINTS: Readonly<Record<string, ReadonlyArray<number>>> = {
   "before the first word": [0],
   "after words that are not stored yet": [3],
@@ -175,7 +175,7 @@ export class ChatRig {
   }
 }
 
-/** What the model says to a question: each word can be told from every other. */
+/** The model's answer to a question, in which all words differ. */
 const answerTo = (question: string): ReadonlyArray<string> =>
   Array.from({ length: WORDS }, (_, n) => `${question.split(" ", 1)[0]}-${n} `);
 

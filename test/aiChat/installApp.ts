@@ -1,6 +1,6 @@
 /**
- * The folder of the app: `server.mjs`, with the reference's own packages from npm beside it, in
- * releases that are named here.
+ * The folder of the app: `server.mjs`, with the reference's own packages from npm, in the releases
+ * named here.
  */
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";

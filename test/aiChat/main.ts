@@ -1,7 +1,7 @@
 /**
  * `npm run chat-kills [-- --times <n>]`: chats of the reference's `@cloudflare/ai-chat`, run with
- * its own package, while the host that writes an answer is killed at each point so many times (1).
- * It runs `dist/`: build first. The packages come from npm. Exit code 1 when something did not
+ * its own package, while the host that writes an answer is killed this many times (1) at each
+ * point. It runs `dist/`: build first. The packages come from npm. Exits with 1 if a rule did not
  * hold.
  */
 import { parseArgs } from "node:util";

@@ -18,7 +18,7 @@ export default {
     (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 }),
 };
 
-/** A model that asks `MODEL_URL` for its words; it is told how far its answer had come. */
+/** A model that requests its words from `MODEL_URL`, with how far its answer had come. */
 const modelOf = (chat) => ({
   specificationVersion: "v3",
   provider: "test",

@@ -1,7 +1,7 @@
 /**
- * Approvals in workflows and in fibers: what is asked is decided once, with who and when, and a
- * timeout, a crash or a restart of who asks leaves nothing half decided. In virtual time, over a
- * broker in memory.
+ * Approvals in workflows and in fibers: each is decided once, with who and when, and a timeout, a
+ * crash or a restart of the asking code leaves nothing half decided. In virtual time, over a broker
+ * in memory.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";

@@ -1,13 +1,13 @@
 /**
- * Agents that ask people before they pay: a workflow, and a fiber that goes on after a crash. What
- * they were told, and the links that they sent, is in `office`.
+ * Agents that ask people before they pay: a workflow, and a fiber that continues after a crash.
+ * `office` has their answers and the links that they sent.
  */
 import { Agent, type ApprovalQuestion, type FiberRecoveryContext } from "agents";
 import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
 
 export const ORIGIN = "http://localhost";
 
-/** What happened outside; one test at a time looks at it. */
+/** What happened outside of the agents. Used by one test at a time. */
 export const office = {
   log: [] as string[],
   links: [] as string[],

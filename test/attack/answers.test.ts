@@ -1,7 +1,7 @@
 /**
- * Requests and answers that are none: offers to upgrade in every form, and everything that an agent
- * or a module can return in place of a response. Each gets an answer, on both HTTP servers, and the
- * gateway goes on.
+ * Invalid requests and answers: offers to upgrade in every form, and everything that an agent or a
+ * module can return instead of a response. Each gets an answer, on both HTTP servers, and the
+ * gateway keeps running.
  */
 import { connect as connectNats } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -32,7 +32,7 @@ const streaming = (piece: unknown): Response =>
     }),
   );
 
-/** What no answer can be, by name. */
+/** Values that can't be an answer, by name. */
 const ODD: Readonly<Record<string, () => unknown>> = {
   "Response.error()": () => Response.error(),
   "status 0": () => says(0),

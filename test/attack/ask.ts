@@ -1,4 +1,6 @@
-/** One request as it stands, over a socket of its own: for what no HTTP client would send. */
+/**
+ * Sends raw bytes as one request, over a new socket, for requests that no HTTP client would send.
+ */
 import { connect } from "node:net";
 
 export interface Answer {

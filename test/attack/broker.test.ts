@@ -1,7 +1,7 @@
 /**
- * A broker login that has fallen into the wrong hands: what was acknowledged stays, whatever
- * headers and subjects the users of gateways and mail publish with. Which subjects each user may
- * use at all is `test/deploy/permissions`.
+ * A stolen broker login: acknowledged data stays, whatever headers and subjects the users of
+ * gateways and mail publish with. Which subjects each user may use at all is
+ * `test/deploy/permissions`.
  */
 import { headers as newHeaders } from "@nats-io/nats-core";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
@@ -20,7 +20,7 @@ import { deployNats, passwordOf, type Deployed, type User } from "../deploy/Depl
 import { pollUntil } from "../kit/poll.ts";
 
 const SHARDS = 4;
-/** Of no shard, so that nobody consumes it. */
+/** Belongs to no shard, so that nobody consumes it. */
 const INPUT = "agents.inbox.99.Ledger.victim";
 const VICTIM_BODY = "inbox/Ledger/victim/1";
 const BYTES = 300_000;

@@ -1,7 +1,7 @@
 /**
- * One request, message or call whose agent ends its process, again each time that it runs: at most
- * two workers end, its caller gets an error, and everybody else goes on. No host ends: its control
- * process starts the worker again, and logs each death.
+ * One request, message or call whose agent ends its process each time that it runs: at most two
+ * workers end, the caller gets an error, and everyone else is served. No host ends: its control
+ * process restarts the worker, and logs each death.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -19,7 +19,7 @@ const TOLD_MS_MAX = 30_000;
 /** A call that is repeated is so a quarter of a second after its agent has an owner. */
 const QUIET_MS = 1_500;
 const TEST_TIMEOUT_MS = 90_000;
-/** What nobody takes for a passing condition. */
+/** An answer that no caller treats as transient. */
 const LOST = /host was lost/;
 
 let installation: Installation;
@@ -27,7 +27,7 @@ let hosts: AgentsProcess[] = [];
 let deathsBefore = 0;
 let names = 0;
 
-/** Of workers, and of processes in which an agent runs alone. */
+/** Deaths of workers, and of processes in which an agent runs alone. */
 const ENDS: ReadonlySet<unknown> = new Set([
   "worker ended",
   "an isolated agent has ended its process",
@@ -55,10 +55,7 @@ const get = async (url: string, signal?: AbortSignal) => {
   return { status: response.status, text: await response.text() };
 };
 
-/**
- * All hosts are there, their agents answer, and go on answering: nobody repeats what killed the
- * others.
- */
+/** All hosts run, and their agents keep answering: nobody repeats what killed the others. */
 async function allIsQuiet(url: string): Promise<void> {
   await installation.shared(HOSTS, TOLD_MS_MAX);
   expect(hosts.every(({ exitCode }) => exitCode === undefined)).toBe(true);

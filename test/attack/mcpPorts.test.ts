@@ -11,7 +11,7 @@ import { TestSocket, useSystems } from "../system/kit.ts";
 
 const systems = useSystems();
 const servers: Server[] = [];
-/** By what is behind them. */
+/** Ports, by the server behind them. */
 const ports: Record<string, number> = {};
 let connections = 0;
 
@@ -39,7 +39,8 @@ afterAll(() => {
 });
 
 /**
- * What the client is told for each port, by its error and by the frame about the agent's servers.
+ * What the client learns about each port, from its error and from the frame about the agent's
+ * servers.
  */
 async function scan(mcpAllowLoopback: boolean): Promise<ReadonlyArray<string>> {
   const { url } = await systems.start({ agents: { ToolAgent } }, { mcpAllowLoopback });

@@ -119,7 +119,7 @@ describe.each(adapters)("over $name", (adapter) => {
     await until("the callers to be gone", () => held.every(({ aborted }) => aborted.fired));
     expect(held.length).toBeLessThanOrEqual(16);
     for (const exchange of held) exchange.respond(ok());
-    // None is open any more: a server that stops waits for those.
+    // None is still open, for which a stopping server would wait.
     const startMs = performance.now();
     await server.stop();
     expect(performance.now() - startMs).toBeLessThan(60_000);

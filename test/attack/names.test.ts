@@ -1,7 +1,7 @@
 /**
- * Names from outside are names and never paths: whatever way a stranger has to say a name, it
- * reaches no sub-agent but by its documented URL, past its parent's `onBeforeSubAgent`. Over real
- * sockets, on both HTTP servers and by SMTP.
+ * Names from outside are never paths: however a caller passes a name, it reaches a sub-agent only
+ * by the documented URL, through its parent's `onBeforeSubAgent`. Over real sockets, on both HTTP
+ * servers and by SMTP.
  */
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -31,7 +31,7 @@ import { journalOf, read, TestSocket, useSystems, type System } from "../system/
 
 const META = "the app's secret";
 const REPLIES = "the secret of signed replies";
-/** The sub-agent that strangers are after, by its stored name, and one that nobody has made. */
+/** The sub-agent that attackers want to reach, by its stored name, and one that does not exist. */
 const CASE = "/Vault/p/c";
 const NEW_CASE = "/Vault/p/new";
 

@@ -16,7 +16,7 @@ describe("the rates of sockets", () => {
       { frames: { perSecond: 10, burst: 20 }, bytes: { perSecond: 1_000, burst: 2_000 } },
       clock,
     );
-  /** How many of so many are taken. */
+  /** Returns how many of `count` are accepted. */
   const taken = (meter: SocketMeter, count: number, bytes = 1): number =>
     Array.from({ length: count }, () => meter.take(bytes)).filter((why) => why === undefined)
       .length;
@@ -134,7 +134,7 @@ describe.each(adapters)("over $name", ({ name }) => {
     await socket.until("its answer", () => socket.frames.includes("hello"));
     await socket.close(1000);
 
-    // What an agent sends to a socket that is not open yet is bounded, too.
+    // Frames that an agent sends to a socket that is not open yet are bounded too.
     const loud = await TestSocket.open(`${system.url}/agents/loud/a`);
     await loud.until("it is closed", () => loud.closed !== undefined);
     expect(loud.closed).toEqual({ code: 1013, reason: "Too slow to receive" });

@@ -144,7 +144,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     );
     expect(first).toEqual({ url, cookie: `session=${MARK}` });
     await socket.close();
-    // What goes wrong is logged with its URL.
+    // A failure is logged with its URL.
     expect(await read(await fetch(`${system.url}/broken${query}`))).toMatchObject({ status: 500 });
   });
 
@@ -174,7 +174,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
   });
 });
 
-/** Every message that lies in a stream: subject, headers and data. */
+/** Every message in a stream: subject, headers and data. */
 async function storedMessages(nats: string): Promise<string> {
   const client = await connect({ servers: nats.replace("nats://", "") });
   try {

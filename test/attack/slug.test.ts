@@ -1,7 +1,7 @@
 /**
- * Strangers whose names `slug` makes one: the agent belongs to the entity that reached it first,
- * and the webhooks of others are refused, told and counted, whatever way they come and wherever the
- * agent lives since. Both HTTP servers, real processes.
+ * Entities whose names `slug` maps to one: the agent belongs to the entity that reached it first,
+ * and the webhooks of others are refused, logged and counted, however they arrive and wherever the
+ * agent runs. Both HTTP servers, real processes.
  */
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
@@ -96,7 +96,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await send("/slug", "AC-Me/Site")).toMatchObject({ status: 200 });
     expect(await seen("ac-me-site")).toEqual(["ac-me/site", "AC-Me/Site"]);
     expect(await conflicts()).toBe(before + 2);
-    // The stranger learns no name, the operator both.
+    // The caller learns neither name, the operator both.
     expect((await send("/slug", "ac/me-site")).text).not.toContain("ac-me/site");
     expect(system.host.log.lines).toContainEqual(
       expect.objectContaining({

@@ -1,6 +1,6 @@
 /**
- * Strangers who fill an installation: names that nobody has used, states too large, a client that
- * writes without pause.
+ * Callers who fill an installation: unused names, states that are too large, a client that writes
+ * without pause.
  */
 import { readdirSync } from "node:fs";
 import { jetstreamManager } from "@nats-io/jetstream";
@@ -16,7 +16,7 @@ import { journalOf, postGithub, read, SECRET, TestSocket, useSystems } from "../
 
 const HIBERNATE = { hibernateAfterSeconds: 0.1 };
 
-/** What most agents are: a state, tables, and callers who mostly read. */
+/** Like most agents: a state, tables, and callers who mostly read. */
 class CommonAgent extends Agent<unknown, { readonly n: number }> {
   static override options = HIBERNATE;
   override initialState = { n: 0 };
@@ -163,7 +163,7 @@ describe.each(["uws", "node"] as const)("over the %s adapter", (http) => {
     }
     expect(statuses).toEqual(new Set([200, 500]));
     await pollUntil("they have left memory", () => system.host.host.agentsActive === 0);
-    // Those who come back are told the same.
+    // Repeated requests get the same answer.
     expect(await (await fetch(at(3))).json()).toEqual({ state: { n: 0 } });
     await system.stop();
     const counts = await stored(system.options);
@@ -212,12 +212,12 @@ describe.each(["uws", "node"] as const)("over the %s adapter", (http) => {
     expect((await postGithub(`${system.url}/webhooks/github`, { name: "flooded" })).status).toBe(
       200,
     );
-    // A neighbour has its own.
+    // A neighbour has its own rate.
     const neighbour = await fetch(`${at}-not`, { method: "POST", body: "y" });
     expect(neighbour.status).toBe(200);
     const minutes = (performance.now() - startMs) / 60_000;
     const events = await journalOf(system.options, "LimitedAgent", "flooded");
-    // As text they are longer. All that was sent would be three times as much.
+    // As text they are longer. Everything that was sent would be three times as much.
     const most = 2 * JOURNAL_BYTES_PER_MINUTE * (1 + minutes);
     expect(JSON.stringify(events).length).toBeLessThan(most);
     await socket.close();

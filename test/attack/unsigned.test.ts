@@ -1,7 +1,7 @@
 /**
- * Attacks on agents that believe their webhooks, over real sockets and both HTTP servers: nothing
- * that was not signed reaches `onRequest` or the state of a signed class by the default routing.
- * What is open stays open.
+ * Attacks on agents that trust their webhooks, over real sockets and both HTTP servers: by the
+ * default routing, nothing unsigned reaches `onRequest` or the state of a signed class. Open
+ * classes stay open.
  */
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -21,7 +21,7 @@ interface Seen {
   readonly count: number;
 }
 
-/** What `getCurrentAgent().webhook` was in each piece of code, by where that ran. */
+/** The values of `getCurrentAgent().webhook`, by where the code ran. */
 const webhooks: Array<readonly [where: string, webhook: unknown]> = [];
 const note = (where: string): void => void webhooks.push([where, getCurrentAgent().webhook]);
 /** Requests that reached code of an agent: class, method. */

@@ -1,6 +1,6 @@
 /**
  * Leases that the broker wipes under a gateway and two hosts: real processes, a real nats-server,
- * and a client of it that stores over leases what the server stores when it is late with an expiry
+ * and a client that overwrites leases with what the server stores when it is late with an expiry
  * marker. Each shard has an owner again, under a later epoch, and webhooks are done once.
  */
 import { headers } from "@nats-io/nats-core";
@@ -33,7 +33,7 @@ afterAll(async () => {
   await installation?.stop();
 });
 
-/** As `handleRemovalOrSdm` of nats-server has it: the rollup takes what is there. */
+/** As in nats-server's `handleRemovalOrSdm`: the rollup removes what is there. */
 async function wipe(key: string): Promise<void> {
   const marker = headers();
   marker.set("Nats-Rollup", "sub");

@@ -1,5 +1,5 @@
 /**
- * What a bench is, and what it gives: rows of numbers that stand beside what they are compared
+ * The interface of a bench and its result: rows of numbers with the ones that they are compared
  * with.
  */
 
@@ -37,7 +37,7 @@ export interface BenchResult {
   readonly rows: ReadonlyArray<BenchRow>;
   /** Every single measurement, for the JSON. */
   readonly raw: unknown;
-  /** What the reader must know to read the numbers right. */
+  /** What the reader has to know to interpret the numbers. */
   readonly notes: ReadonlyArray<string>;
 }
 

@@ -1,7 +1,8 @@
 /**
  * How long a cold agent takes to be ready for its next turn: rebuilt, constructed, `onStart` run
- * (it opens the database). From a clean local file, from a snapshot, and from 1,000 events of
- * journal, beside one direct get: what any system must at least ask the broker.
+ * (it opens the database). From a clean local file, from a snapshot, and from 1,000 events of the
+ * journal, compared with one direct get, which is the least that any system has to request from the
+ * broker.
  */
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
@@ -9,7 +10,7 @@ import type { Bench, BenchRow } from "./Bench.ts";
 import { agentNamed, durabilityOf, openBenchHost } from "./rig/BenchHost.ts";
 import { median, percentile } from "./rig/statistics.ts";
 
-/** In each agent's journal: what the snapshot policy lets grow to at most. */
+/** Events in each agent's journal: the most that the snapshot policy allows. */
 const EVENTS = 1000;
 /** Agents that take turns: no way finds its own last agent still warm in some cache. */
 const AGENTS = 24;

@@ -1,7 +1,7 @@
 /**
- * A whole installation saved, verified and restored (`agents backup`, `verify`, `restore`), with
- * what an hour carries. Agents are copies of one that has done real turns, so that events have the
- * size and the page deltas that a small webhook makes.
+ * Saves, verifies and restores a whole installation (`agents backup`, `verify`, `restore`) with the
+ * load of an hour. Agents are copies of one that has run real turns, so that events have the size
+ * and the page deltas of a small webhook.
  */
 import { execFile } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
@@ -57,7 +57,7 @@ interface Took {
   readonly cpu: number;
 }
 
-/** By bash, which counts what the processes of a command have taken too. */
+/** Measured by bash, which includes the child processes of a command. */
 async function run(url: string, namespace: string, ...args: string[]): Promise<Took> {
   const script = 'TIMEFORMAT="measured %R %U %S"; time "$@"';
   const { stderr } = await promisify(execFile)(

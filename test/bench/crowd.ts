@@ -1,7 +1,7 @@
 /**
- * Midnight: thousands of schedules of one process due at one instant, of agents in memory and of
- * agents that sleep. What a neighbour with nothing to do with it waits for its answers meanwhile,
- * beside what it waits just before.
+ * Midnight: thousands of schedules of one process are due at the same instant, of agents in memory
+ * and of hibernated ones. Compares how long an unrelated neighbour waits for its answers meanwhile
+ * and just before.
  */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";

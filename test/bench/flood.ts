@@ -1,7 +1,7 @@
 /**
- * One agent that is sent requests at a fixed rate, answered or not, and neighbours with nothing to
- * do with it: what they wait for their answers meanwhile. Beside it, in turn: no other requests,
- * and the same rate spread over many agents, which tells the flood of one from mere load.
+ * One agent receives requests at a fixed rate, answered or not; measures how long unrelated
+ * neighbours wait for their answers meanwhile. Compared, in turn, with no other requests, and with
+ * the same rate spread over many agents, which distinguishes the flood of one from mere load.
  */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,7 +33,7 @@ export const flood: Bench = {
     const { syncAlways, profile } = options;
     const agents = await startAgents({ module: MODULE, hosts: 0, syncAlways, profile });
     try {
-      // Wakes all, and compiles what is measured.
+      // Activates all agents, and lets V8 compile the measured code.
       for (const condition of CONDITIONS)
         await measure(agents, { rate: 1_000, condition, ms: 2_000 });
       const found: Measured[] = [];

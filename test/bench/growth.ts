@@ -1,8 +1,8 @@
 /**
- * What must stay flat as an installation grows, each against itself when it was small: a turn's
- * commit and a wake, with 1,000 to 1,000,000 agents known; with 10 to 100,000 events in the agent's
- * journal; with 1 MB to 1 GB in its database. And what should rise, while cores last: changes a
- * second with more hosts and gateways.
+ * Costs that must stay flat as an installation grows, each compared with its value when it was
+ * small: a turn's commit and an activation, with 1,000 to 1,000,000 agents known; with 10 to
+ * 100,000 events in the agent's journal; with 1 MB to 1 GB in its database. And the number that
+ * should grow while there are cores: changes a second with more hosts and gateways.
  */
 import { fileURLToPath } from "node:url";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
@@ -27,7 +27,7 @@ const FLEETS = [
  * Of one insert: well under the broker's payload limit, so that no event needs the object store.
  */
 const BALLAST_BYTES = 256 * 1024;
-/** What a wake replays after the snapshot. */
+/** Events that an activation replays after the snapshot. */
 const EVENTS_AFTER = 5;
 /** Agents of the first form that are real and woken; the others are known by a message each. */
 const REAL = 200;
@@ -223,7 +223,8 @@ const inMemory = (host: BenchHost): BenchHost["services"] => ({
 });
 
 /**
- * Of each way, taken in turn, forwards and backwards: what else the machine does meets each alike.
+ * Of each way, interleaved forwards and backwards, so that other load on the machine affects each
+ * alike.
  */
 async function sampleEach(
   { rounds }: BenchOptions,

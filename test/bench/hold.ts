@@ -1,6 +1,6 @@
 /**
- * One agent whose turn never ends, and neighbours on the same host that are asked all the while:
- * for how long each is without an answer, beside the limit of one turn.
+ * One agent's turn never ends; neighbours on the same host receive requests meanwhile. Measures how
+ * long each is without an answer, compared with the limit of one turn.
  */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,7 +1,7 @@
 /**
- * One hot agent: all webhooks are for it, so its turns run one after another. Beside the floor's
- * pipeline with group commit (`groupFloor`): what arrives while an event is being stored shares the
- * next one.
+ * One hot agent receives all webhooks, so that its turns run one after another. Compared with the
+ * floor's pipeline with group commit (`groupFloor`), in which everything that arrives while an
+ * event is being stored shares the next one.
  */
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";

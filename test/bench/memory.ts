@@ -1,7 +1,7 @@
 /**
  * Bytes for each agent in memory (with a state only; with SQLite too), for each that hibernates,
- * and for each socket: what `agents dev` holds more after so many of them than before, after a
- * collection. The gateway's part is in it.
+ * and for each socket: the growth of `agents dev` with many of them, after a garbage collection.
+ * Includes the gateway.
  */
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";
@@ -16,7 +16,7 @@ import { median } from "./rig/statistics.ts";
 const MODULE = fileURLToPath(new URL("./agents/memoryAgents.ts", import.meta.url));
 /** Requests under way. */
 const ASKING_AT_ONCE = 32;
-/** Of a host that puts thousands of agents to bed on a busy machine. */
+/** For a host that hibernates thousands of agents on a busy machine. */
 const ASLEEP_TIMEOUT_MS = 120_000;
 /** To less than this share from one look to the next: below, it is noise. */
 const SHRUNK = 0.998;
@@ -96,8 +96,8 @@ export const memory: Bench = {
 };
 
 /**
- * What it holds when that has stopped to shrink: buffers and timers of the last requests go with a
- * delay.
+ * The memory in use once it has stopped shrinking, since buffers and timers of the last requests
+ * are freed with a delay.
  */
 async function held(agents: RunningAgents): Promise<Held> {
   let least: Held | undefined;

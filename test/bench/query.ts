@@ -25,7 +25,7 @@ const COMMAND = join(ROOT, "dist/services/cli/main.js");
 const AGENTS_DEFAULT = 10_000;
 /** Of each agent: the first sets its state, the others change it. */
 const EVENTS_EACH = 2;
-/** Written between two questions, for the second to bring up to date. */
+/** Events written between two questions, so that the second has to update the view. */
 const EVENTS_NEW = 1_000;
 const CONNECTIONS = 64;
 const WARM_UP_SECONDS = 10;
@@ -90,7 +90,7 @@ async function ask(nats: string, data: string, sql: string, ...args: string[]): 
   };
 }
 
-/** In the command's process: tells its processor time at its end. */
+/** In the command's process: reports its processor time when it ends. */
 const MEASURE = `data:text/javascript,${encodeURIComponent(`
   process.once("exit", () => {
     const { user, system } = process.cpuUsage();
@@ -281,7 +281,7 @@ async function underLoad(
         values: {
           "webhooks/s": median(loads.map(({ perSecond }) => perSecond)),
           "CPU µs": median(loads.map(({ cpuUs }) => cpuUs)),
-          // Of the same round: others on the machine slow both.
+          // Compared within a round, because other load on the machine slows both.
           "CPU ratio": median(loads.map(({ cpuUs }, n) => cpuUs / quiet[n]!.cpuUs)),
           questions: asked.length,
           seconds: asked.length === 0 ? undefined : median(asked),

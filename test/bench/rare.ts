@@ -1,7 +1,7 @@
 /**
- * Webhooks for agents that sleep, as those of most entities do: each wakes its agent from its local
- * file, runs a turn, and the agent leaves memory again. Beside the same webhooks for agents that
- * stay, in the same process.
+ * Webhooks for hibernated agents, as most entities' are: each activates its agent from its local
+ * file, runs a turn, and the agent leaves memory again. Compared with the same webhooks for agents
+ * that stay, in the same process.
  */
 import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
@@ -17,9 +17,9 @@ const MODULE = fileURLToPath(new URL("./agents/rareAgents.ts", import.meta.url))
 const CONNECTIONS = [64, 4];
 /** As the webhook bench has them. */
 const OFTEN = 1_000;
-/** Between two webhooks of one agent so many others come: it sleeps by then. */
+/** This many other webhooks come between two of one agent, which has hibernated by then. */
 const SELDOM = 10_000;
-/** Of the webhooks for agents that should sleep, so many wake one. */
+/** The share of webhooks for hibernated agents that activate one. */
 const WOKEN_MIN = 0.97;
 /** A backlog of a slow machine is put to bed in it. */
 const ASLEEP_TIMEOUT_MS = 120_000;
@@ -71,7 +71,7 @@ export const rare: Bench = {
       ];
       say("every agent comes to life");
       await first(port, sides[0]!.next, OFTEN);
-      // Twice: only who has come back has a file without a table.
+      // Twice, because only an agent that was activated again has a file without a table.
       for (const side of [...sides.slice(1), ...sides.slice(1)]) {
         await first(port, side.next, SELDOM);
         await asleep(agents);
@@ -131,7 +131,7 @@ async function measure(
   const broker = agents.brokerSeconds();
   const wokenBefore = await agents.metric("agents_activations_total");
   const run = await runHttp({ port: agents.port, next, ...load });
-  // What a webhook costs is paid when its agent sleeps again.
+  // A webhook's cost includes hibernating its agent again.
   await asleep(agents);
   const woken = (await agents.metric("agents_activations_total")) - wokenBefore;
   if (name.startsWith("asleep") && woken < run.answered * WOKEN_MIN)

@@ -1,7 +1,7 @@
 /**
  * How fast an agent is rebuilt from its journal alone: events with SQL deltas a second, through
- * `rebuildAgent`, beside reading the same events from the broker and doing nothing with them, and
- * beside applying them when they are in memory already.
+ * `rebuildAgent`, compared with only reading the same events from the broker, and with only
+ * applying them from memory.
  */
 import type { JournalShape, StoredEvent } from "../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";

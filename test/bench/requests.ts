@@ -1,7 +1,7 @@
 /**
  * HTTP requests to agents in memory by `routeAgentRequest`: a GET, and a POST of 300 B that is
- * read. Nothing is stored. Beside an HTTP server of uWebSockets that asks a responder by core NATS,
- * in as many processes.
+ * read. Nothing is stored. Compared with an HTTP server of uWebSockets that asks a responder by
+ * core NATS, in as many processes.
  */
 import { fileURLToPath } from "node:url";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";
@@ -15,9 +15,9 @@ import { median, percentile } from "./rig/statistics.ts";
 const MODULE = fileURLToPath(new URL("./agents/socketAgents.ts", import.meta.url));
 /** All in memory; enough that no mailbox is a queue. */
 const AGENTS = 100;
-/** As many as keep two cores busy. */
+/** Enough to keep two cores busy. */
 const CONNECTIONS = 32;
-/** Every agent has come to life by then, and V8 has compiled what is hot. */
+/** By then, every agent is active, and V8 has compiled the hot code. */
 const WARM_UP_SECONDS = 2;
 const BODY = JSON.stringify({ text: "x".repeat(289) });
 const FORMS = ["one process", "two processes"] as const;

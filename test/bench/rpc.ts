@@ -1,7 +1,8 @@
 /**
  * Round trips of RPC over a WebSocket: one socket with one call at a time, one socket with 16 calls
- * ahead, 100 sockets (an agent each) with one call at a time. Beside an echo through uWebSockets
- * and a core NATS request, in as many processes. Neither stores anything: the call changes nothing.
+ * ahead, 100 sockets (an agent each) with one call at a time. Compared with an echo through
+ * uWebSockets and a core NATS request, in as many processes. Neither stores anything, since the
+ * call changes nothing.
  */
 import { fileURLToPath } from "node:url";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";

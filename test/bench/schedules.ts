@@ -1,8 +1,8 @@
 /**
  * Schedules while 10,000 and 100,000 (`--form million`: also 1,000,000) others are pending: how
  * fast they are armed, how late they run when 200 fall due each second, and how fast 10,000 run
- * that fall due at one instant. Beside raw scheduled messages on the same broker version, which run
- * nothing and write nothing of a run.
+ * that fall due at one instant. Compared with raw scheduled messages on the same broker version,
+ * which run nothing and write nothing.
  */
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";
@@ -22,18 +22,20 @@ const MILLION = 1_000_000;
 const EACH = 10;
 /** Due within a round, by themselves over a window. */
 const FIRED = 2_000;
-/** Then at one instant: as many as take half a second, for a rate that is told from its noise. */
+/**
+ * Schedules due at one instant: enough to take half a second, so that the rate exceeds its noise.
+ */
 const AT_ONCE = 10_000;
 const WINDOW_MS = 10_000;
 /** From arming to the first due: so many are armed in less, on a busy machine too. */
 const AHEAD_MS = 12_000;
-/** What is pending falls due long after the bench. */
+/** The pending ones are due long after the bench. */
 const FAR_MS = 24 * 3600_000;
 /** Requests under way. */
 const ASKING_AT_ONCE = 32;
 const FIRED_TIMEOUT_MS = 60_000;
 
-/** Something that takes schedules: ours, or raw messages. */
+/** A measured scheduler: ours, or raw messages. */
 export interface Alarms {
   readonly name: string;
   readonly server: string;

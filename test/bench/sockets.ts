@@ -1,6 +1,6 @@
 /**
  * A change of an agent's state until every client has it: one agent with 10,000 clients, and 1,000
- * agents with 10 clients each, the state 1 KB. Beside uWebSockets' own publish, which stores
+ * agents with 10 clients each, the state 1 KB. Compared with uWebSockets' own publish, which stores
  * nothing, to as many sockets of the same clients. One change of an agent at a time.
  */
 import { fileURLToPath } from "node:url";

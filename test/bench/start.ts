@@ -1,8 +1,8 @@
 /**
- * How long one waits for us: from spawning `agents dev` in an empty folder (with a broker of its
- * own) and in the folder that the last one left, to the first answer of an agent, beside a Node
- * process that only answers HTTP; and from a host's death by SIGKILL until each of its agents
- * answers at the other host.
+ * Start-up times: from spawning `agents dev` in an empty folder (with its own broker), and in the
+ * folder that the last one left, to an agent's first answer, compared with a Node process that only
+ * answers HTTP; and from a host's death by SIGKILL until each of its agents answers at the other
+ * host.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -91,7 +91,7 @@ async function answers(url: string, name: string): Promise<boolean> {
   return (await response.text()) === "OK";
 }
 
-/** Gives the broker's version. */
+/** Returns the broker's version. */
 async function takeOver(repeats: number, note: (ms: number) => void): Promise<string> {
   const installation = await Installation.start({
     shards: SHARDS,
@@ -116,7 +116,7 @@ async function takeOver(repeats: number, note: (ms: number) => void): Promise<st
       await victim.kill();
       await all();
       note(performance.now() - killedMs);
-      // The next victim is the one that took over: each has been both.
+      // The next victim is the host that took over.
       [victim, other] = [other, await installation.startHost(String(n % 2))];
     }
     return await serverVersion(installation.nats.url);

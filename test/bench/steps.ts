@@ -1,7 +1,8 @@
 /**
- * What a step costs a webhook's turn, beside a plain await; and what `this.fetch` costs, beside
- * `fetch` of the same server. Each turn writes its state after its call. Each connection sends the
- * kinds in turn, one request after the other, so that all of them have the same machine.
+ * The cost of a step in a webhook's turn, compared with a plain await; and of `this.fetch`,
+ * compared with `fetch` of the same server. Each turn writes its state after its call. Each
+ * connection sends the kinds in turn, one request after the other, so that all of them have the
+ * same machine.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

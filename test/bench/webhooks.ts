@@ -1,7 +1,7 @@
 /**
  * The main job, end to end: a signed webhook of about 300 bytes to one of 1,000 agents, stored, run
- * (state and one SQL insert), journaled, and answered 200 by the agent. Beside the floor: the least
- * that any system of this shape must do.
+ * (state and one SQL insert), journaled, and answered 200 by the agent. Compared with the floor,
+ * the least that any system of this shape has to do.
  */
 import type { Bench, BenchOptions } from "./Bench.ts";
 import { checkCounts } from "./rig/checkCounts.ts";

@@ -1,6 +1,6 @@
 /**
- * Budgets: what is reserved before a call and settled after it is counted once, through crashes and
- * retries; past the limit a call is refused. In virtual time, over a broker in memory.
+ * Budgets: an amount that is reserved before a call and settled after it counts once, through
+ * crashes and retries; past the limit, a call is refused. In virtual time, over a broker in memory.
  */
 import { afterEach, expect, it } from "vitest";
 import { Agent, BudgetExceeded, type Spend, type SpendOptions } from "agents";
@@ -143,7 +143,7 @@ it("a job that runs again reserves once and settles once, through failures and l
   await test.crash();
   await test.revive();
   await test.settled();
-  // What a run that was cut short had settled is undone with its other writes, and done again.
+  // The settlement of an interrupted run is undone with its other writes, and made again.
   expect(seen).toEqual([
     "job 1 reserved 40", "job 1 reserved 40", "job 1 reserved 40", "job 1 reserved 40",
   ]); // prettier-ignore

@@ -1,6 +1,6 @@
 /**
- * The changes of all agents, read on from any position: whatever is trimmed meanwhile, and wherever
- * the reader ends and begins again, each event comes once and each agent's in order.
+ * The changes of all agents, read from any position: whatever is trimmed meanwhile, and wherever
+ * the reader stops and restarts, each event comes once, and each agent's in order.
  */
 import fc from "../kit/property.ts";
 import { describe, expect, it } from "vitest";
@@ -15,7 +15,7 @@ import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const GROUPS = 2;
 const NAMES = ["a", "b", "c", "d"] as const;
-/** What retention keeps at least. */
+/** The least that retention keeps. */
 const KEPT_MS = 60_000;
 
 type Act =

@@ -1,6 +1,6 @@
 /**
- * A serving command in a process of its own, from the built package, with a double in place of the
- * system: it answers HTTP with what its module's first agent says, so that a reload can be seen.
+ * A serving command in a separate process, from the built package, with a test double for the
+ * system: it answers HTTP with the answer of its module's first agent, so that a reload is visible.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { tempFolder } from "../kit/tempFolder.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const dist = (path: string): string => JSON.stringify(pathToFileURL(`${ROOT}dist/${path}`).href);
 
-/** It starts a server and waits for leases, on a machine that may be busy elsewhere. */
+/** It starts a server and waits for leases, on a machine that may be busy. */
 const PRINTED_MS_MAX = 60_000;
 
 const PROGRAM = `
@@ -104,7 +104,7 @@ export class DevProcess {
     }, PRINTED_MS_MAX);
   }
 
-  /** Ends it whatever it does. */
+  /** Ends it in any case. */
   async kill(): Promise<void> {
     try {
       process.kill(-this.child.pid!, "SIGKILL");

@@ -1,5 +1,5 @@
 /**
- * What the commands that act on agents make of their command lines; the rest is in
+ * How the commands that act on agents parse their command lines. The rest is in
  * `installation.test.ts`.
  */
 import { describe, expect, it } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * `agents backup --since`: a chain of backups holds what one whole backup would, `agents verify`
- * finds what is wrong with it, and `agents restore` makes the agents of all of it.
+ * `agents backup --since`: a chain of backups contains what one full backup would, `agents verify`
+ * finds its faults, and `agents restore` creates the agents of the whole chain.
  */
 import { createHash } from "node:crypto";
 import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * A process that begins a backup and comes to some of its ranges only, for a test that kills it:
- * `backupPart.ts <url> <namespace> <folder>`. The others are begun, and hang.
+ * A process that starts a backup and completes only some of its ranges, for a test that kills it:
+ * `backupPart.ts <url> <namespace> <folder>`. The other ranges start, and hang.
  */
 import { backup } from "../../services/cli/commands/backup.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";

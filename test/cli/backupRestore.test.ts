@@ -1,7 +1,7 @@
 /**
- * `agents backup` of an installation that works meanwhile, and `agents restore` into another of
- * other shards, stream groups and namespace: what was stored when the backup began is there, done
- * once, and goes on.
+ * `agents backup` of a working installation, and `agents restore` into one with other shards,
+ * stream groups and namespace: everything that was stored when the backup began is there, is done
+ * once, and continues.
  */
 import { cpSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 /**
- * A backup whose process is killed in the middle goes on when it is run again: what was saved is
- * not read again, what is damaged or half written is, and what was trimmed or erased meanwhile is
- * as the journals have it.
+ * A backup whose process is killed continues when it is run again: saved data is not read again,
+ * damaged or half-written data is, and agents that were trimmed or erased meanwhile are as in the
+ * journals.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-/** What tests of interrupted backups share: small sizes, and a terminal that collects. */
+/** Shared by tests of interrupted backups: small sizes, and a terminal that records its output. */
 import type { BackupOptions } from "../../services/cli/commands/backup.ts";
 
 export const SIZES: NonNullable<BackupOptions["sizes"]> = {

@@ -7,7 +7,7 @@ import { CliFixture } from "./fixture.ts";
 const cli = new CliFixture();
 const scriptFor = async (shell: string) => (await cli.run(["completion", shell])).out;
 
-/** What Tab offers after a command line. */
+/** The completions of Tab after a command line. */
 async function offered(line: string): Promise<string[]> {
   const words = line.split(" ");
   const script = `${await scriptFor("bash")}

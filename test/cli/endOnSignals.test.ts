@@ -5,7 +5,7 @@ import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
 import { endOnSignals } from "../../services/cli/endOnSignals.ts";
 
-/** A process that notes with what it would have ended. */
+/** A process that records how it would have ended. */
 function fakeProcess(pid: number) {
   const exits: unknown[] = [];
   const emitter = Object.assign(new EventEmitter(), {

@@ -17,7 +17,7 @@ import { pollUntil } from "../kit/poll.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 const SHARDS = 2;
-/** In everything that the agents are told; found again wherever it is kept. */
+/** A text in everything that the agents receive, by which stored copies are found. */
 const MARKER = "MARKER-of-what-must-go";
 const KEPT = "what-another-agent-keeps";
 /** Past it: inputs and their events become blobs. */
@@ -67,7 +67,7 @@ async function streamsWith(text: string): Promise<string[]> {
   }
 }
 
-/** An agent of each shard, told `text` in every way there is. */
+/** Passes `text` to an agent of each shard, in every possible way. */
 async function fill(name: string, text: string): Promise<AgentId> {
   const id = agentId("Keeper", name);
   for (let n = 0; n < 40; n++) await call(name, "note", `${text} ${n}`);
@@ -78,7 +78,7 @@ async function fill(name: string, text: string): Promise<AgentId> {
   return id;
 }
 
-/** An input that waits for ever, in a shard that no host claims. */
+/** An input that waits forever, in a shard that no host claims. */
 const NOBODYS = "agents.inbox.99.Keeper.nobody";
 async function withNats(use: (nats: NatsShape) => Promise<unknown>): Promise<void> {
   const connection = await openConnection({ servers: nats.url }, () => undefined);
@@ -108,7 +108,7 @@ beforeAll(async () => {
     const files = hostFilesWith(MARKER).filter((file) => file.endsWith(".image"));
     return files.length === SHARDS || { done: false, saw: files };
   });
-  // One shard goes to it; what the first host has on its disk of that shard's agent stays there.
+  // One shard moves to it. The first host's local files of that shard's agent stay.
   await startHost("two");
   for (const name of namesOfShards) await call(name, "note", `${MARKER} once more`);
 });

@@ -1,6 +1,7 @@
 /**
- * An installation to look at from the command line: a broker in memory with a few agents' journals,
- * and a terminal that collects. The database is a double: what it answers is in its deltas.
+ * An installation for tests of reading commands: a broker in memory with a few agents' journals,
+ * and a terminal that records its output. The database is a test double that answers with its
+ * deltas.
  */
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
@@ -38,7 +39,7 @@ export class CliFixture {
   opened = 0;
   readonly deadLetters = makeMemoryDeadLetters(this.broker.connect());
   readonly deliveries = makeMemoryDeliveryLog(this.broker.connect());
-  /** What a host answers to a call. */
+  /** A host's answer to a call. */
   answer: CallClient["call"] = () => Promise.reject(new Error("no call is expected"));
   private readonly journal = makeMemoryJournal(this.broker.connect());
 

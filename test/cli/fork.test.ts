@@ -9,7 +9,7 @@ import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
-/** Larger than a message of the broker below: the event lies in the blob store. */
+/** Larger than a message of this test's broker, so that the event is in the blob store. */
 const LARGE_BYTES = 600_000;
 
 let installation: Installation;
@@ -101,7 +101,7 @@ test("is refused where it can't be, and writes nothing", async () => {
   expect(await agents("erase", "Keeper", "here", "--yes")).toMatchObject({ code: 0 });
   const gone = await agents("fork", "Keeper", "here", "new");
   expect(gone.code).toBe(3);
-  // What was erased has no past either; a name that is free again may be taken.
+  // An erased agent has no past either, and its name can be used again.
   expect(await agents("fork", "Keeper", "taken", "here")).toMatchObject({ code: 0 });
   expect((await call<Kept>("here", "all")).notes).toEqual(["mine"]);
 });

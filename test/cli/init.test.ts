@@ -29,7 +29,7 @@ describe("init", () => {
     (webhooks) => {
       init(terminal(), "app", { ...CHOICES, webhooks, page: webhooks !== "slack" });
       const app = join(folder.path, "app");
-      // What npm install would make: this package, and the tools beside it.
+      // As npm install would do: this package, and the tools.
       mkdirSync(join(app, "node_modules"));
       symlinkSync(PACKAGE, join(app, "node_modules", "turnkeep"));
       for (const tool of ["vitest", "@types"])

@@ -51,7 +51,7 @@ async function agents(args: ReadonlyArray<string>) {
   return { code, out: running.out.trimEnd(), err: running.err.trimEnd() };
 }
 
-/** The same in this process, for what is asked often; resolves to what it prints. */
+/** The same in this process, for frequent commands; resolves to the output. */
 const ask = async (args: ReadonlyArray<string>): Promise<string> =>
   (await runCommand([...args, "--nats", installation.nats.url])).out;
 
@@ -260,7 +260,7 @@ describe("agents dead", () => {
     await agents(["call", "WorkAgent", "hooked", "allow"]);
     expect(await agents(["dead", "redrive", id])).toMatchObject({ code: 0 });
     await finished("hooked", ["hook"]);
-    // As after an operator's computer that died between storing and removing.
+    // As if the operator's computer had died between storing and removing.
     await publish("hooked", webhook("test:1", "hook"), webhook("test:2", "later"));
     await finished("hooked", ["hook", "later"]);
     await deadLetters("hooked", 0);
@@ -319,7 +319,7 @@ describe("agents tail", () => {
 
   it("--limit ends it", async () => {
     await agents(["call", "WorkAgent", "limited", "allow"]);
-    // Of one agent: what others scheduled runs when it is due.
+    // Only one agent's, since schedules of others run when they are due.
     const tail = start(["tail", "WorkAgent", "limited", "--limit", "1"]);
     await pollUntil(
       "it follows",

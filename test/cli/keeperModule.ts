@@ -1,6 +1,6 @@
 /**
- * What the tests of erasing and copying run on real hosts: an agent that keeps what it is told in
- * every way there is.
+ * The module of the tests of erasing and copying, for real hosts: an agent that stores what it
+ * receives in every possible way.
  */
 import { Agent } from "agents";
 
@@ -48,7 +48,7 @@ export class Keeper extends Agent<unknown, KeeperState> {
     await this.queue("ringSlowly", text);
   }
 
-  /** Ends on hosts that are not told to hold it. */
+  /** Ends unless its host is told to hold it. */
   async ringSlowly(text: string): Promise<void> {
     if (process.env["HOLD"] !== undefined) await new Promise(() => undefined);
     this.ring(text);

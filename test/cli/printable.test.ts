@@ -1,6 +1,6 @@
 /**
- * What strangers write never controls a terminal: the escaping, where lines leave, and the commands
- * that print names.
+ * Text from outside never controls a terminal: the escaping, the place where lines are printed, and
+ * the commands that print names.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

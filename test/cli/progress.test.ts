@@ -1,4 +1,4 @@
-/** What long commands show of how far they are: a bar at a terminal, lines elsewhere, on stderr. */
+/** The progress of long commands: a bar on a terminal, lines elsewhere, on stderr. */
 import { expect, test } from "vitest";
 import { Progress } from "../../services/cli/terminal/Progress.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";

@@ -47,7 +47,7 @@ const agents = (args: ReadonlyArray<string>, env: Readonly<Record<string, string
 const linesOf = (out: string): Line[] =>
   out.trimEnd().split("\n").map((line) => JSON.parse(line) as Line); // prettier-ignore
 
-/** What `PayAgent` calls: refuses `retried` once and `died` always. */
+/** The server that `PayAgent` calls: it refuses `retried` once and `died` always. */
 const asked: string[] = [];
 const api = createServer((request, response) => {
   const path = request.url!.slice(1);

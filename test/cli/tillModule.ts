@@ -1,6 +1,6 @@
 /**
- * What `agents dev --from` is tested with: an agent that acts on the world in every way, in an
- * installation and as the next release of it on a laptop.
+ * The module of the tests of `agents dev --from`: an agent that acts on the world in every way, in
+ * an installation and as its next release on a laptop.
  */
 import { createSocket } from "node:dgram";
 import { get } from "node:http";
@@ -9,7 +9,7 @@ import { body, github, slug, webhook } from "agents/webhooks";
 
 export interface TillState {
   readonly sold: ReadonlyArray<string>;
-  /** What kept each of the laptop's own calls from leaving it. */
+  /** The errors that kept the laptop's calls from leaving it. */
   readonly kept: ReadonlyArray<string>;
 }
 

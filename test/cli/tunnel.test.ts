@@ -1,5 +1,6 @@
 /**
- * `agents dev --tunnel`: the URL that a program prints, the program's end, and what a user reads.
+ * `agents dev --tunnel`: the URL that a program prints, the program's end, and the messages to the
+ * user.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * What wrote a field or a row, what differs between two points, and one's history by filters: all
- * from the journal, with SQLite's own pages in it.
+ * The turns that wrote a field or a row, differences between two points, and a filtered history:
+ * all from a journal with SQLite's own pages.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
@@ -16,7 +16,7 @@ import { CliFixture } from "./fixture.ts";
 
 let sqlite: Awaited<ReturnType<typeof openSqliteDatabases>>;
 let cli: CliFixture;
-/** What the agent's code would write to. */
+/** Writes as the agent's code would. */
 let live: AgentDatabase;
 const seqs: number[] = [];
 const AGENT = ["RepoAgent", "octo-demo"] as const;

@@ -1,6 +1,6 @@
 /**
- * What the command-line tests run on a real host: an agent whose every job fails until it is
- * allowed to.
+ * The module of the command-line tests on a real host: an agent whose jobs all fail until they are
+ * allowed to succeed.
  */
 import { Agent } from "agents";
 

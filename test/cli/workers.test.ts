@@ -1,7 +1,7 @@
 /**
- * `--workers` as people run it: a gateway and a host of two workers each, as processes on a real
- * nats-server; workers and parents are stopped and killed. Some tests go on from where the one
- * before has left things.
+ * `--workers` as users run it: a gateway and a host of two workers each, as processes on a real
+ * nats-server; workers and parents are stopped and killed. Some tests continue where the previous
+ * one left off.
  */
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
@@ -207,7 +207,7 @@ describe("--workers 2", () => {
 
   it("a killed parent leaves no process, and its hosts stop in order", async () => {
     const pids = pidsOf(host);
-    // Resolves when nobody has its output open any more: they have it from their parent.
+    // Resolves when no process has its output open anymore; workers inherit it from their parent.
     await host.killControl();
     await pollUntil("whoever inherits them has buried them", () => {
       const left = pids.filter(lives);

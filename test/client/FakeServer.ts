@@ -1,5 +1,5 @@
 /**
- * A WebSocket server whose every frame and close a test decides: for what a real server does seldom
+ * A WebSocket server whose frames and closes the test decides, for what a real server does rarely
  * or never (another identity on reconnect, a lost reply, a close code at a chosen moment).
  */
 import type { IncomingMessage } from "node:http";

@@ -1,5 +1,5 @@
 /**
- * The two clients that must behave alike: ours, and the reference's own as published. Both get the
+ * The two clients that must behave alike: ours, and the reference's published one. Both get the
  * same options: Node's WebSocket from `ws`, and reconnects without the usual wait.
  */
 import * as reference from "reference-agents/client";
@@ -48,7 +48,7 @@ export class ClientPool {
   }
 }
 
-/** How a promise stands: for "it still waits". */
+/** The state of a promise, to check that it still waits. */
 export async function standing(promise: Promise<unknown>): Promise<string> {
   const settled = promise.then(
     () => "resolved",

@@ -1,6 +1,6 @@
 /**
- * What a client of agents does on the wire (`protocol.md` §2, §4.1, §13), frame by frame against a
- * server that the test plays: by ours and by the reference's own client alike.
+ * A client's protocol on the wire (`protocol.md` §2, §4.1, §13), frame by frame against a fake
+ * server, for our client and the reference's.
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { pollUntil } from "../kit/poll.ts";

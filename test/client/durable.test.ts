@@ -52,7 +52,7 @@ describe("a stream that a client follows", () => {
     first.drop();
     const second = await server.peer(2);
     expect(await asked(second)).toMatchObject({ id, key: "answer", since: "s.2" });
-    // What it has is sent once more, as by a host that did not know.
+    // Sends what it already has again, as a new host would.
     part(second, id, { seq: "s.3", chunks: ["a", "b", "c"] });
     part(second, id, { seq: "s.4", chunks: ["d"], done: true, result: { words: 4 } });
     expect(await ended).toEqual({ words: 4 });
@@ -176,7 +176,7 @@ describe("kept broadcasts", () => {
     });
   const placeOf = (peer: FakePeer): string | null =>
     new URL(peer.url, "http://x").searchParams.get("since");
-  /** The places that the client asked this peer to go on from. */
+  /** The places from which the client asked this peer to continue. */
   const askedFrom = (peer: FakePeer): string[] =>
     peer.received
       .map((text) => JSON.parse(text) as { type: string; since: string })

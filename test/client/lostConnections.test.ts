@@ -1,6 +1,6 @@
 /**
- * What becomes of calls when a connection is lost, and which closes are final (`protocol.md` §4.1,
- * §13: 14), against a server that the test plays: by ours and by the reference's own client alike.
+ * Calls when a connection is lost, and closes that are final (`protocol.md` §4.1, §13: 14), against
+ * a fake server, for our client and the reference's.
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { pollUntil } from "../kit/poll.ts";

@@ -1,6 +1,6 @@
 /**
- * What our client does beyond the reference's, or where that one leaves a call waiting: clear
- * refusals, a bounded buffer, the journal sequence; and what the entry pulls into a page.
+ * What our client does beyond the reference's, and where that one leaves a call waiting: clear
+ * refusals, a bounded buffer, the journal sequence; and what the entry adds to a page's bundle.
  */
 import { readFileSync } from "node:fs";
 import { posix } from "node:path";

@@ -1,7 +1,6 @@
 /**
- * The module of the schedules bench: an agent arms what it is told in one commit, and keeps in
- * memory how late each of them ran. Nothing is written in a run, so that a run costs what a
- * schedule costs.
+ * The module of the schedules bench: an agent arms the requested schedules in one commit, and keeps
+ * in memory how late each of them ran. A run writes nothing, so that it costs only the schedule.
  */
 import { Agent, routeAgentRequest } from "agents";
 

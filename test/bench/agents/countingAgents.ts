@@ -1,6 +1,6 @@
 /**
  * The module that the webhook bench runs: each delivery changes the state, inserts one row and is
- * answered by the agent. A GET tells what it counted, in state and in SQL, so that the bench can
+ * answered by the agent. A GET returns what it counted, in state and in SQL, so that the bench can
  * check.
  */
 import { Agent, query, routeAgentRequest, type AgentNamespace } from "agents";

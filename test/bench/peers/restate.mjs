@@ -1,6 +1,6 @@
 /** The counting agent as a Restate virtual object. Its ingress takes the request, so nothing checks signatures. */
 
-// Its SDK calls this, and Node 20 does not have it yet.
+// Its SDK calls this function, which Node 20 lacks.
 Promise.withResolvers ??= () => {
   const parts = {};
   parts.promise = new Promise((resolve, reject) => Object.assign(parts, { resolve, reject }));

@@ -63,7 +63,7 @@ export interface BenchHost {
   readonly url: string;
   readonly serverVersion: string;
   readonly wake: (id: AgentId, services: HostServices) => Promise<ActiveAgent>;
-  /** A new agent with so many recorded turns, left in memory. */
+  /** A new agent with `turns` recorded turns, left in memory. */
   readonly write: (name: string, events: number) => Promise<ActiveAgent>;
   /** One turn that calls a method: `record`, `touch` (with a body), `grow` (by bytes). */
   readonly call: (

@@ -1,6 +1,6 @@
 /**
- * Requests at a fixed rate, whether or not they are answered, from a process of its own: what
- * is measured beside them must not wait for their sender. This file is that process's code too.
+ * Sends requests at a fixed rate, whether or not they are answered, from a separate process, so
+ * that other measurements don't wait for the sender. This file is also the code of that process.
  */
 import { fork } from "node:child_process";
 import { connect, type Socket } from "node:net";

@@ -19,7 +19,7 @@ export async function runHttp(options: {
   readonly connections: number;
   /** Undefined: no more. */
   readonly next: () => string | undefined;
-  /** No new ones after it; absent: until `next` gives none. */
+  /** No new requests after this time. Absent: until `next` returns none. */
   readonly seconds?: number;
 }): Promise<HttpRun> {
   const { port, connections, next, seconds = Infinity } = options;

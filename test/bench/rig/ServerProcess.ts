@@ -1,6 +1,6 @@
 /**
- * A process that a bench measures: started, waited for, its CPU time read, stopped. Its last
- * lines of output are in the message when it ends by itself.
+ * A process that a bench measures: starts it, waits for it, reads its CPU time, and stops it. If it
+ * ends by itself, the error contains its last lines of output.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -23,7 +23,7 @@ export interface ServerProcessOptions {
   readonly args: ReadonlyArray<string>;
   /** Default: this Node. */
   readonly command?: string;
-  /** Whom it runs as; default: this process' user. */
+  /** The user that it runs as; default: this process's user. */
   readonly uid?: number;
   readonly gid?: number;
   readonly cwd: string;

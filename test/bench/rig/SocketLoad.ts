@@ -13,7 +13,7 @@ export interface OpenSockets {
   /** A group of sockets for each. */
   readonly paths: ReadonlyArray<string>;
   readonly socketsEach: number;
-  /** Frames that the server sends to a new socket by itself. */
+  /** Frames that the server sends to each new socket. */
   readonly readyFrames: number;
 }
 

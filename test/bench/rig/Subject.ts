@@ -1,14 +1,11 @@
-/** Something that answers signed webhooks and is measured: the floor, or a form of ours. */
+/** A measured system that answers signed webhooks: the floor, or one of our deployments. */
 export interface Subject {
   readonly name: string;
   /** URL of its broker. */
   readonly broker: string;
-  /** Where deliveries go. */
+  /** The URL of deliveries. */
   readonly url: string;
-  /**
-   * As `webhooks.lua` takes it: a path that the agent's name is appended to, or one that names
-   * none.
-   */
+  /** As in `webhooks.lua`: a path to which the agent's name is appended, or one without a name. */
   readonly target:
     | { readonly PATH_PREFIX: string; readonly PATH_SUFFIX?: string }
     | { readonly PATH_FIXED: string };

@@ -1,5 +1,5 @@
 /**
- * Whether what the agents counted is what was sent and answered: a fast answer to a webhook that
+ * Checks that the agents counted what was sent and answered, since a fast answer to a webhook that
  * was lost or applied twice is worth nothing.
  *
  * 1. Every answer of the gateway was 200, and as many were counted by all agents together, in state

@@ -1,6 +1,6 @@
 /**
- * Where the floor pipeline and its load scripts are: not part of this project, so that it can't
- * drift.
+ * Finds the floor pipeline and its load scripts, which are not part of this project, so that they
+ * can't drift.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";

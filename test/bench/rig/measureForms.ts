@@ -1,7 +1,7 @@
 /**
- * A bench over forms of deployment (one process, two): of each that was asked for, our side and
- * what it is compared with are started, and every load is run on all sides in turn, forwards and
- * backwards. All are stopped at the end.
+ * A bench over deployments (one process, two). For each requested one, starts our side and what it
+ * is compared with, and runs every load on all sides in turn, forwards and backwards. Stops all at
+ * the end.
  */
 import type { BenchOptions } from "../Bench.ts";
 

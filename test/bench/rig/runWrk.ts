@@ -1,6 +1,6 @@
 /**
  * Load by wrk, with deliveries that are signed beforehand: distinct bodies and ids, over 1,000
- * agents. A run in which anything but an answer of 2xx came back is no measurement and fails.
+ * agents. A run with any answer other than 2xx fails.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";

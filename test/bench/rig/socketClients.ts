@@ -1,7 +1,7 @@
 /**
- * Thousands of WebSocket clients as a process of their own (`SocketLoad` starts it), as cheap as
- * Node can have them: one read buffer for all, frames counted and not decoded. A frame's content is
- * looked at once a run, so that the bench can check that it is what it should be.
+ * Thousands of WebSocket clients in a separate process (`SocketLoad` starts it), as cheap as Node
+ * allows: one read buffer for all, and frames are counted but not decoded. One frame's content is
+ * read in each run, so that the bench can check it.
  *
  * Sockets come in groups. A group's first socket sends the message of the run; when each socket of
  * the group has the frame that follows, the message is answered, and the next is sent.

@@ -1,8 +1,8 @@
 /**
- * What sockets are compared with: uWebSockets alone, as a process of its own. `publish <port>`:
- * each path is a topic; any message publishes 1 KB to all of its sockets. `echo <port> <nats>`: a
- * message goes as a core NATS request to a responder, its reply to the socket; an HTTP request too.
- * `respond <nats>`: the responder, in a process of its own; with `echo … both` it is in that one.
+ * The base for sockets: uWebSockets alone, in a separate process. `publish <port>`: each path is a
+ * topic; any message publishes 1 KB to all of its sockets. `echo <port> <nats>`: a message goes as
+ * a core NATS request to a responder, its reply to the socket; an HTTP request too. `respond
+ * <nats>`: the responder, in a process of its own; with `echo … both` it is in that one.
  */
 import { connect } from "@nats-io/transport-node";
 import type { HttpResponse, WebSocket } from "uWebSockets.js";

@@ -1,6 +1,6 @@
 /**
- * The built `agents` command with a bench's own module, on a broker of its own: in one process
- * (`agents dev`), or as so many gateways and hosts.
+ * The built `agents` command with a bench's module, on its own broker: in one process (`agents
+ * dev`), or as several gateways and hosts.
  */
 import { connect } from "@nats-io/transport-node";
 import { existsSync } from "node:fs";
@@ -17,7 +17,7 @@ export const COMMAND = join(ROOT, "dist/services/cli/main.js");
 export interface AgentsOptions {
   /** Path of the module. */
   readonly module: string;
-  /** 0: `agents dev`; else gateways and so many hosts. */
+  /** 0: `agents dev`; else gateways and this many hosts. */
   readonly hosts: number;
   /** Default 1; none beside `agents dev`. */
   readonly gateways?: number;
@@ -72,7 +72,8 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
         COMMAND, role, options.module, "--nats", nats.url, "--data", join(folder.path, name),
         "--admin-port", String(adminPort), "--log-level", "warn",
         ...(role === "gateway" ? [] : (options.hostArgs ?? [])),
-        // One client calls as fast as it is answered: that is what is measured.
+        // No rate limit, because the bench measures one client that calls as fast as it is
+        // answered.
         ...(role === "host"
           ? []
           : ["--port", String(port), "--hostname", "127.0.0.1", "--frames-per-socket", "0"]),
@@ -119,7 +120,7 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
 const profileArgs = (folder: string | undefined): string[] =>
   folder === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${folder}`];
 
-/** What the server at `url` says that it is. */
+/** The version that the server at `url` reports. */
 export async function serverVersion(url: string): Promise<string> {
   const client = await connect({ servers: url });
   const version = client.info?.version ?? "of an unknown version";

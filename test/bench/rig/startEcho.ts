@@ -1,6 +1,6 @@
 /**
- * What RPC and requests are compared with: uWebSockets and a responder on core NATS
- * (`socketFloor`), in one process or two.
+ * The base for RPC and requests: uWebSockets and a responder on core NATS (`socketFloor`), in one
+ * process or two.
  */
 import { fileURLToPath } from "node:url";
 import { pickPort } from "../../../services/natsServer/pickPort.ts";

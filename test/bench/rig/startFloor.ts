@@ -1,4 +1,4 @@
-/** Pipelines that are measured beside ours as subjects, each on a broker of its own. */
+/** Pipelines that are measured as subjects in comparison with ours, each on its own broker. */
 import { pickPort } from "../../../services/natsServer/pickPort.ts";
 import { startNats, type TestNats } from "../../kit/natsServer.ts";
 import type { BenchOptions } from "../Bench.ts";

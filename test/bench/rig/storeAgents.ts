@@ -1,6 +1,6 @@
 /**
- * Agents that only their journals know, for benches of what reads journals: events of one turn,
- * each of which sets a state of some 400 bytes.
+ * Agents that exist only as journals, for benches of code that reads journals: events of one turn,
+ * each of which sets a state of about 400 bytes.
  */
 import { agentId, type AgentId } from "../../../schemas/Address.ts";
 import { encodeEvent } from "../../../schemas/JournalEvent.ts";
@@ -8,7 +8,7 @@ import { BenchFailed } from "../Bench.ts";
 import type { BenchHost } from "./BenchHost.ts";
 import { inParallel } from "../../../services/cli/agents/inParallel.ts";
 
-/** As many as keep the broker busy. */
+/** Enough to keep the broker busy. */
 export const STORING_AT_ONCE = 256;
 /** Of the state's text. */
 const BALLAST = "x".repeat(300);

@@ -1,7 +1,7 @@
 /**
  * Signed webhooks against several subjects in one run. All of them stay up; rounds take them in
- * turn, forwards and backwards, so that whatever else the machine does meets each alike. The first
- * subject is what the others are compared with.
+ * turn, forwards and backwards, so that other load on the machine affects each alike. The others
+ * are compared with the first subject.
  */
 import { connect } from "@nats-io/transport-node";
 import { tempFolder } from "../../kit/tempFolder.ts";
@@ -27,7 +27,7 @@ export interface WebhookLoad {
   readonly subjects: ReadonlyArray<() => Promise<Subject>>;
   /** Warmed up with the first. */
   readonly connections: ReadonlyArray<number>;
-  /** Rejects when what a subject counted is not what was sent to it. Not asked of the base. */
+  /** Rejects if a subject did not count what was sent to it. Not called for the base. */
   readonly check: (subject: Subject, runs: ReadonlyArray<WrkRun>) => Promise<void>;
 }
 

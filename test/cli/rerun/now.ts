@@ -1,4 +1,4 @@
-/** The code that an agent's past ran on: `next.ts` is to be compared with it. */
+/** The code on which an agent's past ran; `next.ts` is compared with it. */
 import { Agent } from "agents";
 
 export interface Tally {
