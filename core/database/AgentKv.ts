@@ -30,7 +30,7 @@ export interface ListOptions {
 
 type Query = (sql: string, bindings: ReadonlyArray<SqlValue | undefined>) => SqlResult;
 
-/** All calls throw `SqlError` when the database refuses them. */
+/** All calls throw SQLite's error when the database refuses them. */
 export class AgentKv {
   readonly #query: Query;
 

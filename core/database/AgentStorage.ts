@@ -9,7 +9,6 @@
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { AgentKv, type ListOptions } from "./AgentKv.ts";
-import { SqlError } from "../errors/errors.ts";
 
 /** A value that SQL can bind: booleans become 0 or 1, `undefined` becomes NULL. */
 export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer;
@@ -115,7 +114,7 @@ export class AgentStorage {
   readonly #runtime: StorageRuntime;
   /** SQL on the agent's database. */
   readonly sql: {
-    /** Runs SQL with positional bindings. Throws `SqlError`. */
+    /** Runs SQL with positional bindings. Throws SQLite's error as it is. */
     readonly exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => SqlCursor<Row>;
     /** The database's size in bytes. */
     readonly databaseSize: number;
@@ -157,7 +156,7 @@ export class AgentStorage {
 
   /**
    * The value of a key, undefined without one; for several keys, a map of those that exist. Rejects
-   * with `SqlError`.
+   * with SQLite's error.
    */
   async get<A = unknown>(key: string): Promise<A | undefined>;
   async get<A = unknown>(keys: string[]): Promise<Map<string, A>>;
@@ -173,7 +172,8 @@ export class AgentStorage {
 
   /**
    * Sets a key, or several. A value is what the structured clone algorithm copies. Rejects with a
-   * `DataCloneError` for another value, with `TypeError` for `undefined`, and with `SqlError`.
+   * `DataCloneError` for another value, with `TypeError` for `undefined`, and with
+   * SQLite's error.
    */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;
@@ -193,7 +193,7 @@ export class AgentStorage {
     return key.filter((one) => this.kv.delete(one)).length;
   }
 
-  /** Keys and values in the order of keys. Rejects with `SqlError`. */
+  /** Keys and values in the order of keys. Rejects with SQLite's error. */
   async list<A = unknown>(options: ListOptions = {}): Promise<Map<string, A>> {
     return new Map(this.kv.list<A>(options));
   }
@@ -204,10 +204,6 @@ export class AgentStorage {
   }
 
   #query(sql: string, bindings: ReadonlyArray<SqlParameter>): SqlResult {
-    try {
-      return this.#runtime.query(sql, bindings.map(toSqlValue), true);
-    } catch (cause) {
-      throw new SqlError(sql, cause);
-    }
+    return this.#runtime.query(sql, bindings.map(toSqlValue), true);
   }
 }

@@ -78,7 +78,7 @@ export const tooLarge = (bytesMax: number): QueryRefused =>
  * not there. Undefined: something else is wrong.
  */
 const missingTable = (message: string): string | undefined =>
-  /^no such table: (?:main\.)?(.+)$/.exec(message)?.[1];
+  /^no such table: (?:main\.)?(.+?)(?: at offset \d+)?: SQLITE_ERROR$/.exec(message)?.[1];
 
 /** A value as JSON has it: blobs are base64, integers past 2^53 strings. */
 export type PlainValue = string | number | null;

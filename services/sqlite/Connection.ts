@@ -389,7 +389,22 @@ export class Connection {
       return new SqliteError(engine.refused, code);
     const message = engine.readCString(engine.exports.sqlite3_errmsg(this.db));
     const hasNoPages = (code & 0xff) === RESULT_FULL && !this.file.overflowed;
-    return new SqliteError(hasNoPages ? message + FULL_HINT : message, code);
+    return new SqliteError(
+      hasNoPages ? message + FULL_HINT : message + this.placeAndCode(code),
+      code,
+    );
+  }
+
+  /** What the reference's platform adds to SQLite's message: where it is wrong, and the code. */
+  private placeAndCode(code: number): string {
+    const { engine } = this;
+    const primary = engine.codeName(code & 0xff) ?? `code ${code}`;
+    const extended = code > 0xff ? engine.codeName(code) : undefined;
+    const offset = engine.exports.sqlite3_error_offset(this.db);
+    return (
+      (offset < 0 ? "" : ` at offset ${offset}`) +
+      `: ${primary}${extended === undefined ? "" : ` (extended: ${extended})`}`
+    );
   }
 }
 

@@ -27,6 +27,8 @@ const UTF8_BYTES_PER_UNIT = 3;
 
 export class Engine {
   readonly exports: EngineExports;
+  /** The name of a result code: `SQLITE_BUSY`. Undefined for an unknown one. */
+  readonly codeName: (code: number) => string | undefined;
   /** The name of the page VFS, as a C string. */
   readonly vfsName: number;
   /** Function pointer for `sqlite3_set_authorizer`. */
@@ -62,7 +64,8 @@ export class Engine {
   private readonly allocated: number[] = [];
 
   constructor(sqlite3: Sqlite3Static) {
-    const { wasm } = sqlite3;
+    const { wasm, capi } = sqlite3;
+    this.codeName = (code) => capi.sqlite3_js_rc_str(code);
     this.exports = wasm.exports as unknown as EngineExports;
     this.memory = (wasm as unknown as { readonly memory: WebAssembly.Memory }).memory;
     this.heap = Buffer.from(this.memory.buffer);

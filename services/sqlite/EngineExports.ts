@@ -10,6 +10,8 @@ export interface EngineExports {
   readonly sqlite3_close_v2: (db: number) => number;
   readonly sqlite3_exec: (db: number, sql: number, f: number, arg: number, error: number) => number;
   readonly sqlite3_errmsg: (db: number) => number;
+  /** Bytes from the beginning of the SQL; -1 where the error has no place in it. */
+  readonly sqlite3_error_offset: (db: number) => number;
   readonly sqlite3_get_autocommit: (db: number) => number;
   readonly sqlite3_changes: (db: number) => number;
   readonly sqlite3_total_changes: (db: number) => number;

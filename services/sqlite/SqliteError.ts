@@ -1,6 +1,8 @@
 /**
- * An error of SQLite with SQLite's own message and extended result code (sqlite.org/rescode.html;
- * `resultCode & 255` is the primary code).
+ * An error of SQLite. The message is SQLite's own, followed by its place in the SQL (in bytes) and
+ * the name of its code, as on the reference's platform: `no such column: c at offset 7:
+ * SQLITE_ERROR`. `resultCode` is the extended result code (sqlite.org/rescode.html; `resultCode &
+ * 255` is the primary one).
  */
 export class SqliteError extends Error {
   override readonly name = "SqliteError";

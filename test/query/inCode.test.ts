@@ -84,8 +84,12 @@ describe("query in code", () => {
 
   it("refuses what is wrong, writes, or is too much, and says why", async () => {
     await test.agent(Shop, "one").sell(1);
-    expect(await refused("SELEKT 1")).toBe('SQLite: near "SELEKT": syntax error');
-    expect(await refused("SELECT colour FROM Shop")).toBe("SQLite: no such column: colour");
+    expect(await refused("SELEKT 1")).toBe(
+      'SQLite: near "SELEKT": syntax error at offset 0: SQLITE_ERROR',
+    );
+    expect(await refused("SELECT colour FROM Shop")).toBe(
+      "SQLite: no such column: colour at offset 7: SQLITE_ERROR",
+    );
     expect(await refused("DELETE FROM Shop")).toMatch(/^SQLite: The statement writes/);
     expect(await refused("ATTACH 'x' AS y")).toMatch(/^SQLite: ATTACH/);
     expect(await refused("SELECT 1; SELECT 2")).toMatch(/^SQLite: A query must be one statement/);

@@ -65,10 +65,17 @@ describe("a query", () => {
   it("that fails changes nothing, says why with SQLite's code, and leaves the database usable", () => {
     db.query("CREATE TABLE t (a UNIQUE CHECK (a < 10))", []);
     expect(() => db.query("INSERT INTO t VALUES (1), (2), (1)", [])).toThrow(
-      expect.objectContaining({ message: "UNIQUE constraint failed: t.a", resultCode: 2067 }),
+      expect.objectContaining({
+        message:
+          "UNIQUE constraint failed: t.a: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_UNIQUE)",
+        resultCode: 2067,
+      }),
     );
     expect(() => db.query("SELECT * FROM nowhere", [])).toThrow(
-      expect.objectContaining({ message: "no such table: nowhere", resultCode: 1 }),
+      expect.objectContaining({
+        message: "no such table: nowhere: SQLITE_ERROR",
+        resultCode: 1,
+      }),
     );
     expect(column(db, "SELECT count(*) FROM t")).toEqual([0]);
     expect(db.query("DROP TABLE t", []).wrote).toBe(true);

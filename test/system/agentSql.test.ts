@@ -52,12 +52,15 @@ class SqlAgent extends Agent<Env> {
     const { sql } = this.ctx.storage;
     sql.exec("INSERT INTO things VALUES (?, ?), (?, ?)", 1, "a", 2, "b");
     const cursor = sql.exec<{ id: number; value: string }>("SELECT * FROM things ORDER BY id");
-    let several = "";
-    try {
-      sql.exec("SELECT * FROM things").one();
-    } catch (error) {
-      several = (error as Error).message;
-    }
+    const messageOf = (f: () => unknown): string => {
+      try {
+        return `returned ${String(f())}`;
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+    const several = messageOf(() => sql.exec("SELECT * FROM things").one());
+    const wrong = messageOf(() => sql.exec("SELECT nothing FROM nowhere"));
     return {
       columns: cursor.columnNames,
       first: cursor.next().value,
@@ -69,6 +72,7 @@ class SqlAgent extends Agent<Env> {
         ...(sql.exec("SELECT ? AS b", new Uint8Array([1, 2]).buffer).one()["b"] as Uint8Array),
       ],
       several,
+      wrong,
     };
   }
   transaction() {
@@ -223,6 +227,7 @@ describe("ctx.storage", () => {
       written: 2,
       blob: [1, 2],
       several: "Expected exactly one result from SQL query, but got more",
+      wrong: 'near "nothing": syntax error at offset 7: SQLITE_ERROR',
     });
   });
 

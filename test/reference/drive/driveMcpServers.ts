@@ -5,9 +5,6 @@
 import type { Drive } from "./Drive.ts";
 import type { Driver } from "./Driver.ts";
 
-/** Only with the reference's own package. */
-export const NO_STUB_SOCKET = "its `McpAgent.serve` needs the `webSocket` of a stub's response";
-const reasons = { everything: NO_STUB_SOCKET };
 const NO_LOADER = "the binding `worker_loaders` is not here";
 
 export const MCP_DRIVES: Readonly<Record<string, Drive>> = {
@@ -15,7 +12,7 @@ export const MCP_DRIVES: Readonly<Record<string, Drive>> = {
     run: driveCodemode,
     reasons: { "codemode: tools": NO_LOADER, "codemode: code": NO_LOADER },
   },
-  "examples/mcp": { run: driveMcp, reasons },
+  "examples/mcp": { run: driveMcp },
   "examples/mcp-elicitation": { run: driveElicitation },
   "examples/mcp-elicitation-mrtr": {
     env: () => ({ MRTR_REQUEST_STATE_KEY: "a key of at least thirty-two bytes" }),
@@ -24,9 +21,9 @@ export const MCP_DRIVES: Readonly<Record<string, Drive>> = {
   "examples/mcp-server": { run: (driver) => driveHello(driver, "/") },
   "examples/mcp-worker": { run: (driver) => driveHello(driver, "/mcp") },
   "examples/mcp-worker-authenticated": { run: (driver) => driveHello(driver, "/mcp") },
-  "examples/webmcp": { run: driveWebMcp, reasons },
+  "examples/webmcp": { run: driveWebMcp },
   "openai-sdk/chess-app": { run: driveChess },
-  "openai-sdk/pizzaz": { run: drivePizza, reasons },
+  "openai-sdk/pizzaz": { run: drivePizza },
 };
 
 /** The HTTP side that servers with sessions have in common. */

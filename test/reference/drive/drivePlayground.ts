@@ -4,20 +4,11 @@
  */
 import type { Drive } from "./Drive.ts";
 import type { Driver, Socket } from "./Driver.ts";
-import { NO_STUB_SOCKET } from "./driveMcpServers.ts";
 import type { LocalServices } from "./LocalServices.ts";
 
 export const PLAYGROUND_DRIVE: Drive = {
   env: () => ({ EMAIL_SECRET: "It's a Secret to Everybody" }),
   run: drivePlayground,
-  reasons: {
-    "sql: wrong query":
-      "the text of SQLite's error: without offset and code, after `SQL query failed`",
-    "mcp: tools": NO_STUB_SOCKET,
-    "mcp: a tool's fields": NO_STUB_SOCKET,
-    "mcp: wrong arguments": NO_STUB_SOCKET,
-    "the rest": NO_STUB_SOCKET,
-  },
 };
 
 async function drivePlayground(driver: Driver, services: LocalServices): Promise<void> {
