@@ -4,7 +4,7 @@
  * - the server's end of a `WebSocketPair`, and after hibernation the same socket again. The socket
  *   itself lives at a gateway. `ObjectSockets` binds the end to the `Connection` that stands for it
  *   here, once the `fetch` that accepted it has returned the other end; what was sent before waits
- *   for that.
+ *   for that. A module's own end is bound to the client (`moduleSocket`).
  * - the client's end of a pair, which only goes into a response.
  * - `webSocket` of a stub's response: it goes into a response, or is accepted (`StubLink`).
  */
@@ -119,7 +119,7 @@ export class ObjectSocket {
   static readonly internals = {
     accept: (socket: ObjectSocket, mode: SocketMode, tags: ReadonlyArray<string>): void =>
       socket.#accept(mode, tags),
-    bind: (socket: ObjectSocket, connection: Connection): void => socket.#bind(connection),
+    bind: (socket: ObjectSocket, link: SocketLink): void => socket.#bind(link),
     take: (socket: ObjectSocket): PendingSocket | undefined => socket.#take()?.pending,
     tags: (socket: ObjectSocket): ReadonlyArray<string> => socket.#tags,
     mode: (socket: ObjectSocket): SocketMode | undefined => socket.#mode,
@@ -246,11 +246,10 @@ export class ObjectSocket {
     return { mode: this.#mode!, ...(attachment === undefined ? {} : { attachment }) };
   }
 
-  #bind(connection: Connection): void {
-    this.#link = connection;
-    for (const message of this.#early.splice(0)) connection.send(message);
-    if (this.#earlyClose !== undefined)
-      connection.close(this.#earlyClose.code, this.#earlyClose.reason);
+  #bind(link: SocketLink): void {
+    this.#link = link;
+    for (const message of this.#early.splice(0)) link.send(message);
+    if (this.#earlyClose !== undefined) link.close(this.#earlyClose.code, this.#earlyClose.reason);
   }
 }
 

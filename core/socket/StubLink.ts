@@ -128,7 +128,7 @@ export class StubLink implements SocketLink {
 }
 
 /** Copied: it is sent later, and the caller may reuse its buffer. */
-function sent(message: ConnectionMessage): string | Uint8Array {
+export function sent(message: ConnectionMessage): string | Uint8Array {
   if (ArrayBuffer.isView(message))
     return new Uint8Array(message.buffer, message.byteOffset, message.byteLength).slice();
   if (message instanceof ArrayBuffer) return new Uint8Array(message).slice();

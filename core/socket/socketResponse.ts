@@ -4,7 +4,8 @@
  * one, and so does `new Response(null, { status: 101, webSocket })`, by which `services/platform`
  * makes the global `Response` call this. `ObjectActor` and the gateway read the socket.
  */
-import type { PendingSocket } from "./PendingSocket.ts";
+import { moduleSocket } from "./moduleSocket.ts";
+import type { PendingSocket, SocketHolder } from "./PendingSocket.ts";
 import { ObjectSocket } from "./ObjectSocket.ts";
 
 const sockets = new WeakMap<Response, ObjectSocket>();
@@ -47,13 +48,9 @@ export const socketOf = (response: unknown): ObjectSocket | undefined =>
   typeof response === "object" && response !== null ? sockets.get(response as Response) : undefined;
 
 /**
- * Takes the socket of a stub's response from the code that returned it. Throws `TypeError` where
- * the code has it: it was accepted, or is an end of a `WebSocketPair`.
+ * Takes the socket that a module's `fetch` returned: that of a stub's response, or the client's end
+ * of a pair whose other end the module has accepted. `run`: as of `SocketHolder`. Throws
+ * `TypeError` where the other end was not accepted.
  */
-export function takePending(socket: ObjectSocket): PendingSocket {
-  const pending = ObjectSocket.internals.take(socket);
-  if (pending !== undefined) return pending;
-  throw new TypeError(
-    "A module's fetch answers an upgrade with the response of a stub, whose webSocket it has not accepted",
-  );
-}
+export const takePending = (socket: ObjectSocket, run: SocketHolder["run"]): PendingSocket =>
+  ObjectSocket.internals.take(socket) ?? moduleSocket(ObjectSocket.accepted(socket), run);

@@ -52,7 +52,7 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
   if (socket === undefined)
     return { _tag: "Answer", answer: await answerWith(services, request, response) };
   try {
-    return { _tag: "Socket", socket: takePending(socket) };
+    return { _tag: "Socket", socket: takePending(socket, services.sockets.holder().run) };
   } catch (error) {
     logFailure(services, request, error);
     return { _tag: "Answer", answer: FAILED };

@@ -15,7 +15,7 @@ import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
 import { isWorkflowActor } from "../../core/runtime/WorkflowRun.ts";
-import { installSocketGlobals } from "../platform/socketGlobals.ts";
+import { installSocketGlobals, offerWebSocketPair } from "../platform/socketGlobals.ts";
 import { Assets } from "../wrangler/Assets.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
@@ -26,6 +26,7 @@ export function bindEnv(
   mail?: { readonly drop: MailDrop; readonly binding: EmailBinding },
   wrangler?: Pick<WranglerConfig, "vars" | "bindings" | "mailBindings" | "assets">,
 ): Readonly<Record<string, unknown>> {
+  offerWebSocketPair();
   const env: Record<string, unknown> = { ...wrangler?.vars, ...variables };
   const classes = agents instanceof Map ? agents : undefined;
   for (const className of (classes?.keys() ?? agents) as Iterable<string>) {

@@ -1,6 +1,7 @@
 /**
- * Gives a process the globals by which Durable Objects accept sockets: `WebSocketPair`,
- * `WebSocketRequestResponsePair`, and a `Response` that takes `{ status: 101, webSocket }`.
+ * Gives a process the globals by which Durable Objects and modules accept sockets: `WebSocketPair`,
+ * `WebSocketRequestResponsePair`, and a `Response` that takes `{ status: 101, webSocket }`. The
+ * `Response` is replaced with the first pair: where no code makes one, nothing pays for it.
  */
 import { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import { WebSocketRequestResponsePair } from "../../core/durableObject/ObjectSockets.ts";
@@ -12,13 +13,14 @@ export class WebSocketPair {
   readonly 1: ObjectSocket;
 
   constructor() {
+    installSocketGlobals();
     [this[0], this[1]] = ObjectSocket.pair();
   }
 }
 
 const INSTALLED = Symbol.for("agents.socketGlobals");
 
-/** Once per process. A global of one of the two names that is there already stays. */
+/** Once per process. */
 export function installSocketGlobals(): void {
   if (INSTALLED in globalThis) return;
   Object.defineProperty(globalThis, INSTALLED, { value: true });
@@ -30,6 +32,10 @@ export function installSocketGlobals(): void {
   globalThis.Response = response;
   Object.defineProperty(response.prototype, "constructor", { value: response });
   joinWebSocket();
+}
+
+/** A global of one of the two names that is there already stays. */
+export function offerWebSocketPair(): void {
   for (const value of [WebSocketPair, WebSocketRequestResponsePair])
     if (!(value.name in globalThis))
       Object.defineProperty(globalThis, value.name, { value, writable: true, configurable: true });

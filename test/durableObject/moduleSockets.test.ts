@@ -1,0 +1,74 @@
+/**
+ * Sockets that a module's own `fetch` accepts, without an agent or a Durable Object: messages both
+ * ways, the close of either side, and what is answered where the pair is held wrong.
+ */
+import { beforeAll, expect, test } from "vitest";
+import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { TestSocket, useSystems } from "../system/kit.ts";
+
+declare const WebSocketPair: new () => { readonly 0: ObjectSocket; readonly 1: ObjectSocket };
+
+const closes: unknown[] = [];
+
+async function fetch(request: Request): Promise<Response> {
+  const { pathname } = new URL(request.url);
+  const { 0: client, 1: server } = new WebSocketPair();
+  if (pathname !== "/forgotten") {
+    server.accept();
+    server.addEventListener("message", ({ data }) => {
+      if (data === "bye") server.close(4000, "as you wish");
+      else if (data === "fail") throw new Error("this listener fails");
+      else if (data instanceof ArrayBuffer) server.send(new Uint8Array(data).reverse());
+      else server.send(`echo ${data}`);
+    });
+    server.addEventListener("close", ({ code, reason, wasClean }) =>
+      closes.push([code, reason, wasClean, server.readyState]),
+    );
+    server.send("welcome");
+  }
+  if (pathname === "/early") server.close(4001, "at once");
+  return new Response(null, { status: 101, webSocket: client } as ResponseInit);
+}
+
+const systems = useSystems();
+let system: Awaited<ReturnType<typeof systems.start>>;
+beforeAll(async () => {
+  system = await systems.start({ agents: {}, fetch });
+});
+const open = (path: string) => TestSocket.open(`${system.url}${path}`);
+const told = (close: readonly unknown[]) =>
+  pollUntil("the module is told", () => closes.some((each) => JSON.stringify(each) === JSON.stringify(close)) || { done: false, saw: closes }); // prettier-ignore
+
+test("brings what was sent before it was open, then answers: text and bytes, in order", async () => {
+  const ada = await open("/");
+  for (const message of ["one", Buffer.from([1, 2, 255]), "two"]) ada.socket.send(message);
+  expect(await ada.first(4)).toEqual(["welcome", "echo one", Buffer.from([255, 2, 1]), "echo two"]);
+  ada.socket.close(4002, "enough");
+  await told([4002, "enough", true, 3]);
+});
+
+test("is closed by the module, which hears of it", async () => {
+  const ada = await open("/");
+  ada.socket.send("bye");
+  await ada.until("it is closed", () => ada.closed !== undefined);
+  expect(ada.closed).toEqual({ code: 4000, reason: "as you wish" });
+  await told([4000, "as you wish", true, 3]);
+  const early = await open("/early");
+  await early.until("it is closed", () => early.closed !== undefined);
+  expect([early.frames, early.closed]).toEqual([["welcome"], { code: 4001, reason: "at once" }]);
+});
+
+test("outlives a listener that throws", async () => {
+  const ada = await open("/");
+  ada.socket.send("fail");
+  ada.socket.send("on");
+  expect(await ada.first(2)).toEqual(["welcome", "echo on"]);
+  ada.socket.close();
+});
+
+test("is not opened where the module has not accepted its end, or nobody asked for a socket", async () => {
+  expect((await open("/forgotten")).refused).toMatchObject({ status: 500 });
+  const plain = await globalThis.fetch(`${system.url}/`);
+  expect([plain.status, await plain.text()]).toEqual([426, expect.stringMatching(/WebSocket/)]);
+});
