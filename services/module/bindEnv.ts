@@ -17,6 +17,7 @@ import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
 import { isWorkflowActor } from "../../core/runtime/WorkflowRun.ts";
 import { installSocketGlobals, offerWebSocketPair } from "../platform/socketGlobals.ts";
 import { Assets } from "../wrangler/Assets.ts";
+import { MissingLoader } from "../wrangler/MissingLoader.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
 export function bindEnv(
@@ -24,7 +25,7 @@ export function bindEnv(
   agents: Iterable<string> | ReadonlyMap<string, unknown>,
   calls: CallClientSource,
   mail?: { readonly drop: MailDrop; readonly binding: EmailBinding },
-  wrangler?: Pick<WranglerConfig, "vars" | "bindings" | "mailBindings" | "assets">,
+  wrangler?: Pick<WranglerConfig, "vars" | "bindings" | "mailBindings" | "loaders" | "assets">,
 ): Readonly<Record<string, unknown>> {
   offerWebSocketPair();
   const env: Record<string, unknown> = { ...wrangler?.vars, ...variables };
@@ -43,6 +44,7 @@ export function bindEnv(
     for (const name of ["EMAIL", ...(wrangler?.mailBindings ?? [])]) bind(name, mail.binding);
   for (const [name, className] of wrangler?.bindings ?? [])
     if (className in env && !(name in env)) env[name] = env[className];
+  for (const name of wrangler?.loaders ?? []) bind(name, new MissingLoader(name));
   if (wrangler?.assets?.binding !== undefined)
     bind(wrangler.assets.binding, new Assets(wrangler.assets));
   return env;

@@ -33,6 +33,8 @@ export interface WranglerConfig {
   readonly objects: ReadonlyArray<string>;
   /** The name of the mail binding by `send_email`, beside `EMAIL`. */
   readonly mailBindings: ReadonlyArray<string>;
+  /** Names of the bindings by `worker_loaders`, each of which throws when it is used. */
+  readonly loaders: ReadonlyArray<string>;
   readonly assets?: AssetsConfig | undefined;
   /** One sentence for each thing that the file asks for and this system does not have. */
   readonly notes: ReadonlyArray<string>;

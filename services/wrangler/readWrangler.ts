@@ -28,7 +28,8 @@ const INSTEAD: Readonly<Record<string, string>> = {
   r2_buckets: "use an S3 client",
   services: "call the other service with fetch",
   vectorize: "use a vector database's own client",
-  worker_loaders: "import code with import()",
+  worker_loaders:
+    "import code that you trust with import(), and run any other in a container that you call with fetch",
 };
 
 /** The file exists but can't be used. `message` says which file, where and why. */
@@ -77,6 +78,7 @@ function readFile(file: string): WranglerConfig {
     bindings,
     objects: namesOf(objects, "class_name"),
     mailBindings: namesOf(rows(config["send_email"]), "name"),
+    loaders: namesOf(rows(config["worker_loaders"]), "binding"),
     assets,
     notes: [
       ...Object.keys(INSTEAD)

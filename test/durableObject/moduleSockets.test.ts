@@ -19,7 +19,7 @@ async function fetch(request: Request): Promise<Response> {
     server.addEventListener("message", ({ data }) => {
       if (data === "bye") server.close(4000, "as you wish");
       else if (data === "fail") throw new Error("this listener fails");
-      else if (data instanceof ArrayBuffer) server.send(new Uint8Array(data).reverse());
+      else if (data instanceof ArrayBuffer) server.send(new Uint8Array(data).toReversed());
       else server.send(`echo ${data}`);
     });
     server.addEventListener("close", ({ code, reason, wasClean }) =>

@@ -15,6 +15,7 @@ const wrangler = {
     ["NOWHERE", "Missing"],
   ]),
   mailBindings: [],
+  loaders: ["LOADER", "MODE"],
 };
 const reached = () => {
   throw new Error("reached");
@@ -37,6 +38,14 @@ describe("bindings of the configuration file", () => {
 
   it("a variable of the process is stronger than one of the file", () => {
     expect(envOf({ MODE: "process" })).toMatchObject({ MODE: "process", LIMIT: 3 });
+  });
+
+  it("of worker loaders throw when they are used, and say what to use; a variable is stronger", () => {
+    const env = envOf();
+    const loader = env["LOADER"] as { load(code: object): unknown; get(id: string): unknown };
+    expect(() => loader.load({})).toThrow(/^LOADER\.load\(\) is not available here: .*a container/);
+    expect(() => loader.get("a")).toThrow(/^LOADER\.get\(\) is not available here/);
+    expect(env["MODE"]).toBe("file");
   });
 
   it("route to the class", async () => {

@@ -39,6 +39,7 @@ describe("the configuration file beside a module", () => {
       ]),
       objects: ["PayAgent"],
       mailBindings: ["MAILER"],
+      loaders: [],
       assets: {
         directory: join(folder, "public"),
         binding: "ASSETS",
@@ -68,9 +69,15 @@ describe("the configuration file beside a module", () => {
   });
 
   it("names what is missing, and the alternative", () => {
-    write("wrangler.json", '{ "kv_namespaces": [], "assets": {}, "env": {} }');
-    expect(readWrangler(folder)?.notes).toEqual([
+    write(
+      "wrangler.json",
+      '{ "kv_namespaces": [], "assets": {}, "env": {}, "worker_loaders": [{ "binding": "LOADER" }] }',
+    );
+    const { notes, loaders } = readWrangler(folder)!;
+    expect(loaders).toEqual(["LOADER"]);
+    expect(notes).toEqual([
       expect.stringMatching(/^"kv_namespaces" is not available here: use .*this\.sql/),
+      expect.stringMatching(/^"worker_loaders" is not available here: .*a container/),
       expect.stringMatching(/^"assets" has no directory.*build the page/),
       expect.stringMatching(/^"env" is ignored/),
     ]);
