@@ -43,6 +43,7 @@ export const REFERENCE_NAMES: Readonly<Record<string, ReadonlyArray<string>>> = 
       " ",
     ),
   "agents/mcp/server": ["createMcpHandler", "getMcpAuthContext"],
+  "agents/lifecycle": ["Lifecycle", "LifecycleCapability", "getCurrentAgent"],
   "agents/mcp/client":
     "MCPClientManager MCP_SERVER_ID_MAX_LENGTH RPCClientTransport RPC_DO_PREFIX getNamespacedData normalizeServerId".split(
       " ",
@@ -71,6 +72,7 @@ export const INSTEAD: Readonly<Record<string, string>> = {
   RPC_DO_PREFIX: "McpAgent.serve",
   getNamespacedData: "getMcpServers of Agent",
   DurableObjectOAuthClientProvider: 'StoredOAuthProvider from "agents"',
+  LifecycleCapability: "a class that implements DurableObjectCapability",
   "agents/types": 'MessageType from "agents"',
   "agents/routing": 'routeAgentRequest and getAgentByName from "agents"',
   "agents/streams": STREAMING,
@@ -80,7 +82,6 @@ export const INSTEAD: Readonly<Record<string, string>> = {
   "agents/state": "this.state and this.setState",
   "agents/websockets": "onConnect, onMessage, onClose and getConnections of Agent",
   "agents/tasks": "this.queue, or a workflow",
-  "agents/lifecycle": "the hooks of Agent: onStart, onRequest, onConnect …",
   "agents/chat": STREAMING,
   "agents/ai-chat-agent": STREAMING,
   "agents/ai-react": 'useAgent from "agents/react"',

@@ -22,7 +22,7 @@ import { SQLITE_OK, type Engine } from "./Engine.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
 import {
-  hasNul, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, rolledBack, SqliteError,
+  hasNoPages, hasNul, placeAndCode, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, rolledBack, SqliteError,
 } from "./SqliteError.ts"; // prettier-ignore
 import { Statement, type RowLimits } from "./Statement.ts";
 
@@ -60,9 +60,6 @@ const SETTINGS = [
   "SELECT 1 FROM sqlite_schema LIMIT 1",
   `PRAGMA cache_size = ${CACHE_PAGES}`,
 ].join(";");
-
-/** Added to SQLite's message, which by itself would make people check their disks. */
-const FULL_HINT = ` (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`;
 
 /** State of a connection that is not stored in the database. */
 export interface ConnectionSettings {
@@ -384,27 +381,13 @@ export class Connection {
   /** The error of a result code. An error below SQLite takes precedence over SQLite's own. */
   private failure(code: number): unknown {
     if (this.file.failure !== undefined) return this.file.failure;
-    const { engine } = this;
+    const { engine, db } = this;
     if ((code & 0xff) === RESULT_AUTH && engine.refused !== undefined)
       return new SqliteError(engine.refused, code);
-    const message = engine.readCString(engine.exports.sqlite3_errmsg(this.db));
-    const hasNoPages = (code & 0xff) === RESULT_FULL && !this.file.overflowed;
-    return new SqliteError(
-      hasNoPages ? message + FULL_HINT : message + this.placeAndCode(code),
-      code,
-    );
-  }
-
-  /** What the reference's platform adds to SQLite's message: where it is wrong, and the code. */
-  private placeAndCode(code: number): string {
-    const { engine } = this;
-    const primary = engine.codeName(code & 0xff) ?? `code ${code}`;
-    const extended = code > 0xff ? engine.codeName(code) : undefined;
-    const offset = engine.exports.sqlite3_error_offset(this.db);
-    return (
-      (offset < 0 ? "" : ` at offset ${offset}`) +
-      `: ${primary}${extended === undefined ? "" : ` (extended: ${extended})`}`
-    );
+    const message = engine.readCString(engine.exports.sqlite3_errmsg(db));
+    if ((code & 0xff) === RESULT_FULL && !this.file.overflowed) return hasNoPages(message, code);
+    const place = placeAndCode(code, engine.exports.sqlite3_error_offset(db), engine.codeName);
+    return new SqliteError(message + place, code);
   }
 }
 

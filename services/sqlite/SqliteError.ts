@@ -4,6 +4,8 @@
  * SQLITE_ERROR`. `resultCode` is the extended result code (sqlite.org/rescode.html; `resultCode &
  * 255` is the primary one).
  */
+import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
+
 export class SqliteError extends Error {
   override readonly name = "SqliteError";
   readonly resultCode: number;
@@ -12,6 +14,21 @@ export class SqliteError extends Error {
     super(message);
     this.resultCode = resultCode;
   }
+}
+
+/**
+ * What follows SQLite's own message. `offset` is -1 for an error without a place. `nameOf`: the
+ * name of a code, undefined for an unknown one.
+ */
+export function placeAndCode(
+  code: number,
+  offset: number,
+  nameOf: (code: number) => string | undefined,
+): string {
+  const place = offset < 0 ? "" : ` at offset ${offset}`;
+  const extended = code > 0xff ? nameOf(code) : undefined;
+  const more = extended === undefined ? "" : ` (extended: ${extended})`;
+  return `${place}: ${nameOf(code & 0xff) ?? `code ${code}`}${more}`;
 }
 
 /** SQLITE_INTERRUPT: the statement was ended at its time limit. */
@@ -41,4 +58,11 @@ export const hasNul = (): SqliteError =>
   new SqliteError(
     "SQL can't contain the character NUL: bind a text that contains it as a parameter",
     RESULT_MISUSE,
+  );
+
+/** The database has its maximum of pages. SQLite's message by itself would make people check their disks. */
+export const hasNoPages = (message: string, resultCode: number): SqliteError =>
+  new SqliteError(
+    `${message} (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`,
+    resultCode,
   );

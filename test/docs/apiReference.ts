@@ -18,6 +18,7 @@ export const ENTRIES: Readonly<
   mcpAgent: { specifier: "agents/mcp", about: "MCP servers with sessions." },
   mcpHandler: { specifier: "agents/mcp/server", about: "MCP servers without sessions." },
   mcpClient: { specifier: "agents/mcp/client", about: "Names of `this.mcp`." },
+  lifecycle: { specifier: "agents/lifecycle", about: "Hooks and parts for Durable Objects." },
   testing: { specifier: "agents/testing", about: "A whole installation in a test." },
   client: { specifier: "agents/client", about: "Agents from a browser." },
   react: { specifier: "agents/react", about: "Agents from React." },

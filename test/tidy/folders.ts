@@ -39,6 +39,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   mcpAgent: { kind: "entry" },
   mcpHandler: { kind: "entry" },
   mcpClient: { kind: "entry" },
+  lifecycle: { kind: "entry", clock: "ids of connections are random" },
   otel: { kind: "adapter" },
   gateway: { kind: "process" },
   host: { kind: "process" },
