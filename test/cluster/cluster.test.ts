@@ -1,7 +1,7 @@
 /**
- * Three nats-servers as `deploy/nats/cluster.conf` has them, two hosts, two gateways: the streams
- * get their copies and their place by `agents provision`, servers are killed and leaders moved
- * under load, and whatever was acknowledged is done once.
+ * Three nats-servers as `deploy/nats/cluster.conf` has them, two hosts, two gateways: `agents
+ * provision` sets the streams' replicas and placement, servers are killed and leaders moved under
+ * load, and everything acknowledged is done once.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -52,7 +52,7 @@ const figures: Record<string, number> = {};
 let sent: Senders["sent"] = [];
 const statuses = new Map<number, number>();
 let readiness = "";
-/** What a gateway said of the broker's durability that started while one server was down. */
+/** What a gateway that started while one server was down logged about the broker's durability. */
 let withoutOne = "";
 
 const provision = async (...args: string[]): Promise<void> => {
@@ -66,7 +66,7 @@ const provision = async (...args: string[]): Promise<void> => {
 const ask = async <A>(verb: string, body = ""): Promise<A> =>
   (await operator.request(`$JS.API.${verb}`, body, { timeout: 5_000 })).json<A>();
 
-/** Resolves when every stream has a leader and so many copies, all of them current. */
+/** Resolves when every stream has a leader and this many replicas, all of them current. */
 const settled = (replicas: number): Promise<unknown> =>
   pollUntil(
     `each stream has ${replicas} current copies`,
@@ -100,7 +100,7 @@ const start = async (role: "gateway" | "host", n: number, ...args: string[]) => 
   return started;
 };
 
-/** Kills the server that leads `stream`, goes on without it, and starts it again. */
+/** Kills the server that leads `stream`, continues without it, and starts it again. */
 async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Promise<void> {
   const server = await leaderOf(stream);
   const startMs = performance.now();

@@ -1,6 +1,6 @@
 /**
- * `agents erase` on three nats-servers of which one is away: it asks first, says which files may
- * keep bytes, and what it says to do about them works.
+ * `agents erase` on three nats-servers, one of them unreachable: it asks first, names the files
+ * that may keep bytes, and the remedy that it prints works.
  */
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 /**
  * A consumer that heals while the broker elects: the new consumer's creation is carried out and its
- * answer is lost. Found by `cluster.test.ts`: the host took its own consumer for another host's,
- * and stood by for ever.
+ * answer is lost. Found by `cluster.test.ts`: the host mistook its own consumer for another host's,
+ * and waited forever.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

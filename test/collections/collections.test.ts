@@ -1,6 +1,6 @@
 /**
- * What hot paths keep in place of maps and sets: equal to those in what they hold, and without a
- * hold on what has left.
+ * The collections of hot paths: they contain the same as maps and sets, and keep no reference to
+ * removed items.
  */
 import fc from "../kit/property.ts";
 import { expect, test } from "vitest";

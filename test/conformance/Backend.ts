@@ -1,6 +1,6 @@
 /**
- * What a conformance suite runs against: a broker that can be killed and brought back, and ports of
- * as many processes as a test wants. `memoryBackend` and `natsBackend` are the two.
+ * The backend of a conformance suite: a broker that can be killed and restarted, and the ports of
+ * any number of processes. There are two: `memoryBackend` and `natsBackend`.
  */
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { BusShape } from "../../core/bus/Bus.ts";
@@ -50,14 +50,11 @@ export interface Backend {
   readonly close: () => Promise<void>;
 }
 
-/** Of every backend: small enough that a test waits a second and not five. */
+/** For every backend: small enough that tests wait a second instead of five. */
 export const LEASE_TTL_MS = 1_000;
 export const SHARDS = 64;
 export const PAYLOAD_BYTES_MAX = 1024 * 1024;
-/**
- * Past any payload limit in use, and what the README promises for a webhook's body several times
- * over.
- */
+/** More than any payload limit in use, and several times the largest webhook body. */
 export const LARGE_BYTES = 3 * 1024 * 1024;
 
 let made = 0;

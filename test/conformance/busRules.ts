@@ -29,7 +29,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       await ports.bus.flush();
       return { got, close };
     };
-    /** Awaited the backend's way: under virtual time nothing passes by itself. */
+    /** Awaited with the backend, since virtual time does not pass by itself. */
     const settled = async (request: Promise<BusReply>): Promise<BusReply> => {
       let reply: BusReply | undefined;
       void request.then((r) => (reply = r));

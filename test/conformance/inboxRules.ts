@@ -104,7 +104,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await publishAll(id, ["6", "7"]);
       await got(after, 5);
       expect(after.map(labelOf)).toEqual(["2", "4", "5", "6", "7"]);
-      // The one before it pulls no more, though it was never told to stop.
+      // The previous one no longer pulls, although it was never stopped.
       expect(before.map(labelOf)).toEqual(["1", "2", "3", "4", "5"]);
       for (const d of after) d.ack();
       await consumer.stop();

@@ -111,7 +111,8 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       const key = newKey();
       const watching = await watch(a, key);
       const first = await claim(a, key, "h1");
-      // A watch that has to begin anew just then tells what is, and not what was in between.
+      // A watch that has to restart at that moment reports the current state, but not the changes
+      // in between.
       await watching.saw(1);
       await a.leases.release(first);
       await watching.saw(2);

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { TimeShape } from "../../core/time/Time.ts";
 
-/** `pass` lets `ms` go by, and returns when what was due by then has run. */
+/** `pass` lets `ms` pass, and returns when everything due by then has run. */
 export function timeRules(time: TimeShape, pass: (ms: number) => Promise<void>): void {
   describe("time", () => {
     it("both clocks move with what passes", async () => {

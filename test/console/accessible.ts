@@ -1,4 +1,4 @@
-/** What axe-core finds wrong with a page, and how far it is wider than its window. */
+/** The faults that axe-core finds in a page, and by how much it is wider than its window. */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Browser, Page } from "playwright-core";

@@ -1,6 +1,7 @@
 /**
- * The console's list of agents (`AgentPages`) beside a list that changes all the time: whatever
- * comes, goes and changes in whichever page, what is shown becomes what there is.
+ * The console's list of agents (`AgentPages`) compared with a list that changes constantly:
+ * whatever appears, disappears and changes on whichever page, the shown list becomes the actual
+ * one.
  */
 import fc from "../kit/property.ts";
 import { expect, it } from "vitest";
@@ -102,7 +103,7 @@ it("shows what there is up to the last page that was asked for, however it chang
         if (what === "missed") pages.hear({ agents: [] });
       }
       known.isDown = false;
-      // What is asked for while the console is away waits for news.
+      // A request while the console is unreachable waits for news.
       pages.hear({ agents: [] });
       await known.settle();
       const shown = pages.list ?? [];

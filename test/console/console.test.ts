@@ -1,5 +1,5 @@
 /**
- * The console as operators have it: a process of its own, its API, and its page in a real Chromium.
+ * The console as operators run it: a separate process, its API, and its page in a real Chromium.
  */
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -488,7 +488,7 @@ describe("the console's page", () => {
     await page.locator("h1:focus", { hasText: "Agents" }).waitFor();
     await page.keyboard.press("Tab");
     await page.keyboard.press("Tab");
-    // One question for what is typed, once it rests: on the page's clock, letters come quickly.
+    // One request for the typed text once typing pauses; on the page's clock, letters come quickly.
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).search));
     await page.clock.pauseAt(Date.now() + 60_000);

@@ -1,5 +1,5 @@
 /**
- * What the console's tests look at: an agent with a state, rows, a schedule and a job that fails.
+ * The module of the console's tests: an agent with a state, rows, a schedule and a job that fails.
  */
 import { Agent } from "agents";
 

@@ -1,4 +1,4 @@
-/** What the console makes of a command that it has run, by how that has ended. */
+/** How the console reports a command that it has run, by how the command ended. */
 import { expect, test } from "vitest";
 import { ownProcess } from "../../services/cli/serving/ownProcess.ts";
 

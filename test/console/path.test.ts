@@ -1,7 +1,7 @@
 /**
- * The way of somebody who knows none of it: from the first line of `agents dev` to the webhook that
- * changed a field, and to what a corrected handler would have done. `npm run docs:screens` has it
- * write the screenshots of the docs on its way.
+ * The path of a new user: from the first line of `agents dev` to the webhook that changed a field,
+ * and to what a corrected handler would have done. For `npm run docs:screens`, it writes the
+ * screenshots of the docs.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";

@@ -16,7 +16,7 @@ export interface Served {
   readonly ended: Promise<number | null>;
 }
 
-/** Resolves when it serves; rejects with what it said when it ended before. */
+/** Resolves when it serves; rejects with its output if it ends first. */
 export async function serveConsole(
   natsUrl: string,
   args: ReadonlyArray<string>,

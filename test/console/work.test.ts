@@ -1,7 +1,6 @@
 /**
- * What an agent is at, in the console and on the command line: workflows as graphs, fibers
- * and connections. In a real Chromium, on a console of its own process; nothing that is looked at
- * is woken.
+ * An agent's work in the console and on the command line: workflows as graphs, fibers and
+ * connections. In a real Chromium, on a console in a separate process. Reading activates no agent.
  */
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";

@@ -1,7 +1,6 @@
 /**
- * What the tests of an agent's work in the console look at: workflows that wait, fail and are
- * undone, one of many steps, which is written as rows, fibers, and
- * connections.
+ * The module of the tests of an agent's work in the console: workflows that wait, fail and are
+ * undone, one with many steps, which is inserted as rows, fibers, and connections.
  */
 import { Agent, type Connection } from "agents";
 import { AgentWorkflow, type WorkflowEvent, type WorkflowStep } from "agents/workflows";
@@ -32,7 +31,7 @@ export class TripAgent extends Agent {
     return this.sendWorkflowEvent("TRIP_WORKFLOW", id, { type: "paid", payload: { by: "ann" } });
   }
 
-  /** One fiber is over, one goes on, and one is being undone. */
+  /** One fiber is over, one continues, and one is being undone. */
   async research(): Promise<void> {
     await this.startFiber("pack", () => undefined, { waitForCompletion: true });
     await this.startFiber("ask", async ({ stash, signal }) => {

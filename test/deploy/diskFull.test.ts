@@ -1,6 +1,6 @@
 /**
- * No room at the broker: nothing is acknowledged that is not stored, nothing that was is forgotten,
- * and when there is room again everything goes on by itself.
+ * A full disk at the broker: nothing is acknowledged without being stored, nothing acknowledged is
+ * lost, and once there is room again everything continues by itself.
  */
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

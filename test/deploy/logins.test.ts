@@ -1,7 +1,7 @@
 /**
  * The ways to log in, each against a real server as `deploy/nats` configures it (TLS, nkeys) or as
- * an operator with JWTs would (credentials); and the look at a broker's durability where it is weak
- * or not told.
+ * an operator with JWTs would (credentials); and the check of a broker's durability if it is weak
+ * or unknown.
  */
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -154,8 +154,8 @@ describe("logins", () => {
         const flags = ["--nats", server.url, "--nats-creds", file("user.creds")];
         const run = await cli({}, "provision", "--shards", "4", ...flags);
         expect(run).toMatchObject({ code: 0 });
-        // Nobody exported the servers' configuration to this account: it is not known, and not
-        // guessed.
+        // The servers' configuration is not exported to this account, so that it is unknown, and
+        // not guessed.
         expect(run.text).toContain("Durability: unknown");
       } finally {
         await server.stop();
@@ -211,8 +211,8 @@ describe("--require-durable", () => {
 });
 
 /**
- * What becomes of a TLS connection to a route's port: servers show a certificate of the authority,
- * or are closed.
+ * The result of a TLS connection to a route's port: a connection without a certificate of the
+ * authority is closed.
  */
 async function speak(port: number, own: Certificates): Promise<string> {
   const tls = connectTls({

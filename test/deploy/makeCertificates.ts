@@ -1,6 +1,5 @@
 /**
- * Certificates of 127.0.0.1 and localhost, made by the script that `deploy/` tells operators to
- * run.
+ * Certificates for 127.0.0.1 and localhost, made by the script of `deploy/` for operators.
  */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";

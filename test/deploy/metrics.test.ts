@@ -41,7 +41,7 @@ let series: string[] = [];
 
 beforeAll(async () => {
   installation = await Installation.start({ shards: 4, leaseTtlMs: 5_000 });
-  // Of two workers: what their parent serves is theirs and its own.
+  // With two workers, whose metrics the parent serves together with its own.
   host = await installation.startHost("a", { args: ["--workers", "2"] });
   await installation.gateway.ready();
   const senders = new Senders({

@@ -1,6 +1,6 @@
 /**
  * The permissions of `deploy/nats` on a real server: each process does all of its work as its own
- * user without one refusal, and what is not its work is refused.
+ * user without a refusal, and anything else is refused.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -27,10 +27,7 @@ const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.ur
 const MAIL_MODULE = fileURLToPath(new URL("../../examples/mail/server.ts", import.meta.url));
 /** Past the server's payload limit: the object store takes it. */
 const LARGE_BYTES = 3 * 1024 * 1024;
-/**
- * A refusal comes back before the answer of a ping that is sent after it; this is for what is
- * allowed.
- */
+/** A refusal arrives before the answer to a later ping; this bounds the wait for allowed ones. */
 const REQUEST_TIMEOUT_MS = 2_000;
 
 const folder = tempFolder("permissions");
@@ -205,9 +202,7 @@ const STREAMS = [
 /** Of every stream. */
 const each = (...verbs: ReadonlyArray<string>): ReadonlyArray<string> =>
   verbs.flatMap((verb) => STREAMS.map((stream) => `${API}.${verb}.${stream}`));
-/**
- * What a process at the edge may not do: whoever breaks into it can add inputs, and nothing else.
- */
+/** What a process at the edge may not do, so that an intruder can only add inputs. */
 const EDGE: ReadonlyArray<string> = [
   "agents.journal.Ledger.one",
   "agents.snapshot.Ledger.one",

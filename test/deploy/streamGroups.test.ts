@@ -1,7 +1,6 @@
 /**
  * Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says: every
- * process does its work, what looks sees all groups, and what is not its work is refused in every
- * group.
+ * process does its work, readers see all groups, and everything else is refused in every group.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

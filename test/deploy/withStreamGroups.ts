@@ -1,7 +1,6 @@
 /**
- * `deploy/nats` as its own comments say that it is changed for four stream groups: the command in
- * the comment of `permissions.conf` is what is run, so that it can't be wrong. An `edit` for
- * `deployNats`.
+ * `deploy/nats` changed for four stream groups as its own comments say, by the command in the
+ * comment of `permissions.conf`, which is thereby tested. An `edit` for `deployNats`.
  */
 import { execFileSync } from "node:child_process";
 

@@ -1,4 +1,6 @@
-/** The reference of the package says what its sources say, of everything that users call. */
+/**
+ * The reference of the package agrees with its sources, and documents everything that users call.
+ */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { apiIndex, apiReference, ENTRIES, pageOf } from "./apiReference.ts";
@@ -21,7 +23,7 @@ it("every entry of package.json has a page", () => {
   expect(readFileSync(pageOf("README"), "utf8")).toBe(apiIndex());
 });
 
-/** A field says what it is by its name and type; what is called says what it does. */
+/** Name and type explain a field; everything that is called has to be documented. */
 const isCalled = (signatures: ReadonlyArray<string>): boolean =>
   signatures.some((signature) => signature.includes("("));
 

@@ -1,7 +1,6 @@
 /**
  * Builds `docs/reference/cli.md` from the help of each command. `npm run docs:cli` (`main.ts`)
- * writes the page, and `cliReference.test.ts` fails when the page differs from what the commands
- * say.
+ * writes the page, and `cliReference.test.ts` fails when the page differs from the commands' help.
  */
 import { runProgram } from "../../services/cli/program.ts";
 import type { Joins } from "../../services/wiring/Joins.ts";

@@ -1,6 +1,6 @@
 /**
- * The map (`docs/internals/map.md`), tried on twenty changes: the file that a row names first is
- * the one that has to change, because what decides is in it and in no other source.
+ * The map (`docs/internals/map.md`), tried on twenty changes: the first file of a row is the one to
+ * change, because the deciding code is in it and in no other source.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";

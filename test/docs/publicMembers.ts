@@ -1,7 +1,7 @@
 /**
  * The public surface of the package, read from the sources of its entries: each exported name with
- * its docstring and its members. Reads text, by the layout that prettier gives every file: a
- * declaration begins in the first column, a member in the third.
+ * its docstring and its members. Reads the text by prettier's layout: a declaration begins in the
+ * first column, a member in the third.
  */
 import { readFileSync } from "node:fs";
 

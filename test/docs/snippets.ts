@@ -35,7 +35,8 @@ export function snippetsOf(root: string): ReadonlyArray<Snippet> {
 }
 
 /**
- * What a fragment may use without an import. A block with imports has to import all that it uses.
+ * Names that a fragment may use without an import. A block with imports has to import everything it
+ * uses.
  */
 const IMPORTED = `
 import type * as agents from "agents";

@@ -1,4 +1,4 @@
-/** What is left of Durable Objects when their host is lost: in memory, in virtual time. */
+/** What remains of Durable Objects when their host is lost: in memory, in virtual time. */
 import { expect, test } from "vitest";
 import { testAgents } from "agents/testing";
 import { Counter, Ledger, Live, Room, Waker } from "./objectsModule.ts";

@@ -33,7 +33,7 @@ export const upgraded = async (
 ): Promise<Response & { readonly webSocket: ObjectSocket }> =>
   (await stub.fetch(`http://objects/?${query}`, UPGRADE)) as never;
 
-/** Keeps what its socket brings; passes upgrades of its own on to a room. */
+/** Records the messages of its socket, and passes its own upgrades on to a room. */
 export class Dialer extends DurableObject<DialEnv> {
   static options = { hibernateAfterSeconds: 0.2, http: "open" };
   socket: ObjectSocket | undefined;

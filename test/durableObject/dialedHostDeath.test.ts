@@ -1,6 +1,6 @@
 /**
- * A host is killed (SIGKILL) that has one end of sockets between objects, or both: what the other
- * end is told, and which sockets go on.
+ * A host with one end of sockets between objects, or both, is killed (SIGKILL): how the other end
+ * is notified, and which sockets survive.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

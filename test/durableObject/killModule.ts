@@ -1,7 +1,7 @@
 /**
- * The objects that `test/faults/leftBehind.test.ts` leaves behind on hosts that it kills. Each step
- * is written in two halves, one by key and one by SQL, with no dedup of its own: a step that is
- * taken twice, or stored by half, shows.
+ * The objects that `test/faults/leftBehind.test.ts` leaves on hosts that it kills. Each step is
+ * written in two halves, one by key and one by SQL, without deduplication, so that a repeated or
+ * half-stored step shows.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { DurableObject } from "cloudflare:workers";
@@ -84,8 +84,8 @@ export class Lobby extends DurableObject {
 }
 
 /**
- * The reference's own agent: its state by key, its schedules by its alarm. Where a drive of them is
- * cut off, it goes on with the next request, or 30 s later.
+ * The reference's own agent: its state by key, its schedules by its alarm. If running them is
+ * interrupted, it continues with the next request, or 30 s later.
  */
 export class Tally extends ReferenceAgent<Record<string, unknown>, { readonly steps: string[] }> {
   override initialState = { steps: [] };

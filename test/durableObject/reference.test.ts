@@ -1,6 +1,6 @@
 /**
  * The reference's own package as Durable Objects, unmodified: its `Agent` with state, SQL, calls of
- * its own client, schedules and workflows, and what is left when the object has left memory.
+ * its own client, schedules and workflows, and what remains when the object has left memory.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";

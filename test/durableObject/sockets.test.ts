@@ -1,6 +1,7 @@
 /**
  * Sockets of Durable Objects over real WebSockets: accepted for hibernation or with listeners,
- * refused, tagged, answered without the object, and what is left of them when it wakes.
+ * refused, tagged, answered without the object, and what remains of them when it is activated
+ * again.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ObjectNamespace } from "../../core/durableObject/ObjectNamespace.ts";

@@ -49,10 +49,10 @@ test("an accepted mail is answered once, whatever happens to hosts", async () =>
   );
   expect(answer!.raw.toString()).toContain("number 1\r\n");
 
-  // The process that takes mail goes on by itself: a second one finds the agent as it was left.
+  // The mail process keeps running, and a second one finds the agent as it was left.
   expect((await deliver(port, { ...letter, text: "again" })).code).toBe(250);
-  // What was sent before its host knew of it is sent again, under the same Message-ID: receivers
-  // pass it over.
+  // A mail that was sent before its host knew is sent again with the same Message-ID, by which
+  // receivers ignore it.
   const distinct = () => new Map(sink.mails.map(({ raw }) => [messageId(raw), raw.toString()]));
   await pollUntil(
     "a second answer",

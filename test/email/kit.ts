@@ -1,6 +1,6 @@
 /**
  * What the mail tests share: an installation's processes as the command line joins them, a real
- * SMTP client, and a real SMTP server in the place of the relay that keeps what it gets.
+ * SMTP client, and a real SMTP server as the relay, which records what it receives.
  */
 import { createTransport, type SendMailOptions } from "nodemailer";
 import { SMTPServer } from "smtp-server";
@@ -65,7 +65,7 @@ export interface Delivered {
   readonly response: string;
 }
 
-/** Sends one message by SMTP as any program does; never rejects for what the server says. */
+/** Sends one message by SMTP as any program does; never rejects because of the server's answer. */
 export async function deliver(port: number, mail: SendMailOptions): Promise<Delivered> {
   const client = createTransport({ host: "127.0.0.1", port, ignoreTLS: true });
   try {

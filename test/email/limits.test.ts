@@ -1,6 +1,5 @@
 /**
- * What the SMTP listener does not let through, spoken to by hand where a client would be too
- * polite.
+ * The limits of the SMTP listener, tested with raw lines that no proper client would send.
  */
 import { generateKeyPairSync } from "node:crypto";
 import { connect, type Socket } from "node:net";
@@ -58,7 +57,7 @@ async function listen(
   return { port, mails, log };
 }
 
-/** A client that says what it is told to, whatever the server thinks of it. */
+/** A client that sends any given line, whatever the server answers. */
 class RawClient {
   private text = "";
   private ended = false;
@@ -70,7 +69,7 @@ class RawClient {
     this.socket.on("error", () => undefined);
     open.push(async () => void this.socket.destroy());
   }
-  /** Sends a line, and gives the last line of the answer. */
+  /** Sends a line, and returns the last line of the answer. */
   async say(line: string): Promise<string> {
     this.text = "";
     this.socket.write(`${line}\r\n`);

@@ -1,5 +1,5 @@
 /**
- * Who gets a mail: the resolvers, the signatures, what counts as automatic, and declared routes.
+ * Which agent receives a mail: the resolvers, the signatures, automatic mail, and declared routes.
  */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { AgentNamespace, routeAgentEmail, type AgentEmail } from "agents";

@@ -243,7 +243,7 @@ describe("mail by SMTP", () => {
     expect(system.log.lines.some(({ message }) => message === "the module's email failed")).toBe(
       true,
     );
-    // Nobody is lost for another's sake.
+    // A failure for one recipient does not affect the others.
     const mixed = {
       ...plain("", "mixed"),
       to: ["closed@example.com", "SupportAgent+Mix@example.com"],

@@ -1,6 +1,5 @@
 /**
- * What the command line says of mail: what is taken, and what is refused with what to write
- * instead.
+ * The command line's options of mail: accepted values, and refusals that say what to write instead.
  */
 import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";

@@ -28,7 +28,7 @@ export const ID = agentId("Subject", "one");
 /** An append that waits for the test's word. */
 export interface HeldAppend {
   readonly head: JournalHead;
-  /** Goes on to the journal, which stores or refuses it. */
+  /** Passes it to the journal, which stores or refuses it. */
   readonly pass: () => Promise<AppendResult>;
 }
 

@@ -1,6 +1,7 @@
 /**
- * Providers that send signed webhooks and retry nothing: a list of deliveries, so many at a time,
- * each answer kept. The last part is held back until `release`, so that faults always meet load.
+ * Providers that send signed webhooks without retries: a list of deliveries, several at a time,
+ * with every answer recorded. The last part is held back until `release`, so that faults always
+ * meet load.
  */
 import { createHmac } from "node:crypto";
 import { Agent as HttpAgent, request } from "node:http";
@@ -54,8 +55,8 @@ export class Senders {
   }
 
   /**
-   * Resolves when so many more were answered. What was held back is let go as far as that needs: on
-   * a slow machine all the rest may be answered already.
+   * Resolves when this many more were answered. Releases held-back deliveries as needed, since on a
+   * slow machine all others may already be answered.
    */
   async more(count: number): Promise<void> {
     const until = Math.min(this.answered + count, this.options.deliveries.length);

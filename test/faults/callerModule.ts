@@ -1,4 +1,4 @@
-/** An agent that calls another and tells what became of it, and one that is slow to answer. */
+/** An agent that calls another and reports the result, and one that answers slowly. */
 import { Agent } from "agents";
 
 interface Env {

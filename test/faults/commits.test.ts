@@ -1,4 +1,4 @@
-/** What a commit promises, one rule a test, with every append decided by hand. */
+/** The guarantees of a commit, one rule for each test, with every append decided by hand. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
@@ -40,7 +40,7 @@ beforeEach(async () => {
   runs = [];
   onInput = (agent, text) => agent.write(text);
   rig = await CommitRig.make(Subject as unknown as AgentClassType);
-  // It is in memory, its table exists, its state is 1: each test begins with input 1.
+  // Each test begins with input 1: the agent is in memory, its table exists, its state is 1.
   await rig.deliver(100);
   runs.length = 0;
   rig.left.length = 0;
@@ -209,7 +209,8 @@ describe("a refused append", () => {
     expect(instances).toHaveLength(2);
     expect(rig.left.filter((it) => /ack|answer/.test(it))).toEqual(["ack 1", "answer 1 200"]);
     expect(rig.left.filter((it) => it.startsWith("state"))).toEqual(['state {"n":2}']);
-    // It may have been what threw the agent out: it is journaled as begun before it runs again.
+    // It may have made the agent leave memory, so that it is journaled as begun before it runs
+    // again.
     const [begun, ...rest] = await turns();
     expect(begun).toMatchObject({ key: "key-1", begun: true, wrote: false });
     expect(rest).toEqual([whole("key-1")]);
@@ -238,7 +239,7 @@ describe("a refused append", () => {
     expect(rig.left).toEqual(left);
     const stored = await rig.events();
     expect((await stale!.pass())._tag).toBe("Conflict");
-    // It does not know yet that its lease is gone, and tries to have its agent back.
+    // It does not know yet that its lease is gone, and tries to activate its agent again.
     await rig.pass(60_000);
     expect(await rig.events()).toEqual(stored);
     expect(rig.left).toEqual(left);

@@ -1,7 +1,7 @@
 /**
- * What is stored and damaged is found by whoever reads it (I12): a short version of `npm run faults
- * -- --damage`, over bytes that the product's own writers made in this process. What the long one
- * found is kept below it.
+ * Readers detect damaged stored data (I12): a short version of `npm run faults -- --damage`, over
+ * bytes that the product's own writers made in this process. What the long one found is kept below
+ * it.
  */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * What a caller hears when the host of the agent that it called is killed: soon, and that it may
- * have been done.
+ * The error of a caller when the host of the called agent is killed: it comes soon, and says that
+ * the call may have run.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -13,7 +13,7 @@ import { Installation } from "../kit/Installation.ts";
 const MODULE = fileURLToPath(new URL("./callerModule.ts", import.meta.url));
 const SHARDS = 8;
 const LEASE_TTL_MS = 2_000;
-/** Half of a stub's deadline, which a caller that is told nothing waits for. */
+/** Half of a stub's deadline, for which a caller without an answer would wait. */
 const TOLD_MS_MAX = 30_000;
 
 let installation: Installation;

@@ -1,6 +1,6 @@
 /**
  * The module that the processes of the fault tests run: an agent that counts its webhooks in its
- * state and writes each one's id to SQL, with no dedup of its own, so that one applied twice or by
+ * state and writes each one's id to SQL, without deduplication, so that one applied twice or by
  * half shows.
  *
  * A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in the middle of its next turn, after

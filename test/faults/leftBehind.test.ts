@@ -1,7 +1,7 @@
 /**
  * Work on a real nats-server while its hosts are killed and replaced: fibers, and Durable Objects
- * with their alarms, webhooks and hibernated sockets. Nobody calls them meanwhile, but the
- * reference's own agent. Each goes on where it was, and what was written together is there once.
+ * with their alarms, webhooks and hibernated sockets. Nobody calls them meanwhile, except the
+ * reference's own agent. Each continues where it was, and what was written together is there once.
  */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -120,7 +120,7 @@ async function publish(n: number, webhooks: ReadonlyArray<number>): Promise<void
     await installation.publish(agentId("Till", `${n}`), { key: `w${each}` }, `webhook ${each}`);
 }
 
-/** Nobody asks them meanwhile: the journal says how far they are. */
+/** The journal says how far they are, so that nobody has to call them. */
 function nothingGoesOn(): Promise<unknown> {
   const all = [
     ...numbers(WORKERS).map((n) => agentId("Worker", `${n}`)),

@@ -1,7 +1,7 @@
 /**
  * `npm run faults [-- --long] [--seed N] [--minutes M] [--servers 1|3] [--only <fault>] [--times N]
- * [--every N] [--damage N]`: real processes under faults, run after run, and what of the promises
- * did not hold. Exit code 1 when one did not, or when a fault never bit.
+ * [--every N] [--damage N]`: runs real processes under faults, and reports which promises did not
+ * hold. Exits with 1 if one did not, or if a fault never struck.
  *
  * With `--times` each fault comes so often, one after the other as soon as the last has healed,
  * under a lighter load; after every 20 (`--every`) all is read back and checked, and the next
@@ -16,7 +16,7 @@ import { faultsOver, runRig, runsOf, scheduleOf } from "./rig/runRig.ts";
 
 /** Faults begin for so long in the short form, which is to end within a minute. */
 const SHORT_BUDGET_MS = 20_000;
-/** As long as one likes to wait. */
+/** As long as people like to wait. */
 const LONG_MINUTES = 10;
 const MS_PER_MINUTE = 60_000;
 /**

@@ -1,6 +1,6 @@
 /**
- * What the fault rig found, by the shortest way to it. The account is in
- * docs/evidence/findings.md.
+ * Findings of the fault rig, each by the shortest reproduction. docs/evidence/findings.md describes
+ * them.
  */
 import { Effect, Exit, Scope } from "effect";
 import { expect, test, vi } from "vitest";
@@ -63,7 +63,7 @@ test("a call that reaches a host past its lease is not repeated, unless it is re
     for (let n = 0; n < 10; n++) await time.advance(TTL_MS / 100);
     return asked;
   };
-  // In the margin nobody else can have the shard: callers go on asking.
+  // Within the margin nobody else can own the shard, so that callers keep asking.
   expect(await ask(false)).toMatch("no host owns it");
   await time.advance(TTL_MS);
   expect(await ask(false)).toMatch("may have run");
@@ -141,7 +141,7 @@ test("a shard that was another's when it was claimed is claimed again, though no
   const note = (message: string): void => void log.push(message);
   const services = {
     bus: makeMemoryBus(connection), time, inbox: makeMemoryInbox(connection),
-    // The leader's answer is older than what the watch has told: its owner is gone already.
+    // The leader's answer is older than the watch's news: the owner has already left.
     leases: {
       ...leases,
       claim: async (key: string, value: string) => key.startsWith("shard.") && refused++ === 0 ? { _tag: "Held" } : leases.claim(key, value),

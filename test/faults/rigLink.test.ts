@@ -1,5 +1,5 @@
 /**
- * The fault rig's network: what its links do to a connection, and that they do nothing else to it.
+ * The fault rig's network: its links do what they are told to a connection, and nothing else.
  */
 import { once } from "node:events";
 import { connect as dial, createServer, type AddressInfo, type Socket } from "node:net";

@@ -1,7 +1,7 @@
 /**
- * The module that the processes of the kill test run: work of steps, each written down together
- * with where to go on, and gone on with after whatever ended it. With no dedup of its own: a step
- * that is taken twice shows.
+ * The module of the kill test's processes: work in steps, each stored together with where to
+ * continue, and continued after any interruption. Without deduplication, so that a repeated step
+ * shows.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, type FiberContext, type FiberRecoveryContext } from "agents";
@@ -31,7 +31,7 @@ export class Worker extends Agent {
     });
   }
 
-  /** The kept one is said to be over when the one that goes on in its place is. */
+  /** The interrupted fiber is resolved when the one that replaces it has ended. */
   override onFiberRecovered({ id, name, snapshot }: FiberRecoveryContext): void {
     const from = snapshot as { step: number; of: string } | null;
     this.sql`INSERT INTO recoveries (step) VALUES (${from?.step ?? 0})`;

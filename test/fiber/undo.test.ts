@@ -1,4 +1,4 @@
-/** What `undo` promises in a fiber, in one process and in virtual time. */
+/** The guarantees of `undo` in a fiber, in one process and in virtual time. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { Agent, type FiberInspection, type FiberRecoveryContext } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";

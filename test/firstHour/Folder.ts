@@ -1,6 +1,6 @@
 /**
- * A stranger's folder: runs commands and servers in it with nothing of this repository in reach,
- * and keeps every line that warns of something.
+ * A new user's folder: runs commands and servers in it without access to this repository, and
+ * records every warning.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { delimiter } from "node:path";
@@ -10,7 +10,7 @@ import { pollUntil } from "../kit/poll.ts";
 const COMMAND_TIMEOUT_MS = 300_000;
 const SERVING_TIMEOUT_MS = 60_000;
 const WARNING = /\bwarn(?:ing)?\b|deprecat|EBADENGINE/i;
-/** It tells how busy this machine is, not how good the package is. */
+/** A sign of a busy machine, not of a fault in the package. */
 const BUSY = "a turn held the thread of its process";
 
 export interface FolderOptions {
@@ -36,7 +36,7 @@ export class Folder {
     return new Folder({ ...this.options, path });
   }
 
-  /** Resolves with what it printed. Rejects when it fails, with that too. */
+  /** Resolves to its output. Rejects if it fails, with the output too. */
   async run(command: string, ...args: ReadonlyArray<string>): Promise<string> {
     const child = this.spawn(command, args);
     let text = "";
@@ -60,7 +60,7 @@ export class Folder {
     return server;
   }
 
-  /** Ends what still runs, in order, and looks through what it has printed. */
+  /** Stops everything that still runs, in order, and checks its output. */
   async stop(): Promise<void> {
     for (const server of this.running) {
       await server.stop();

@@ -1,6 +1,6 @@
 /**
- * Which code of ours has run, by V8's own block counts (`node:inspector`): inputs that reach new
- * code are kept and changed further. Asked for once a batch, since an answer costs milliseconds.
+ * Which of our code has run, by V8's block counts (`node:inspector`): inputs that reach new code
+ * are kept and mutated further. Read once for each batch, since reading takes milliseconds.
  *
  * `@jazzer.js/core` 4.0.0 is kept and installs without a download, but its binary wants glibc 2.38,
  * which Debian 12 and the node:20 images do not have; and it knows neither sockets nor our

@@ -1,8 +1,8 @@
 /**
- * What is fuzzed: one parser, or some that belong together, behind one function of bytes.
- * `fuzzTarget` feeds it; it throws when a promise does not hold: an error that is not declared, a
- * forgery let through, an answer that never comes. A target that serves sockets opens its server
- * once and sends each input over a real connection.
+ * A fuzz target: one parser, or several related ones, behind one function of bytes. `fuzzTarget`
+ * calls it. It throws if a promise is broken: an undeclared error, an accepted forgery, an answer
+ * that never comes. A target that serves sockets opens its server once and sends each input over a
+ * real connection.
  */
 export interface FuzzTarget {
   readonly name: string;

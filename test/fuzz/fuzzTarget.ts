@@ -1,8 +1,7 @@
 /**
- * Runs inputs on a target: its seeds, kept ones, then as many changed ones as time or a number
- * allows. An input that reaches new code joins those that others are made of. Ends at the first
- * finding. `runTarget` runs it for long in a process of its own, `fuzz.test.ts` briefly in the
- * suite.
+ * Runs inputs on a target: its seeds, kept ones, then as many mutations as a time or a number
+ * allows. An input that reaches new code joins those that are mutated. Ends at the first finding.
+ * `runTarget` runs it for long in a process of its own, `fuzz.test.ts` briefly in the suite.
  */
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

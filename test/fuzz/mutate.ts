@@ -1,8 +1,7 @@
 /**
- * One input made of others: bytes changed, cut, doubled, spliced; words of the target's language
- * put in; JSON changed as JSON; and a frame's head changed with its checksum made right again,
- * without which nothing behind the checksum would ever be reached. The same seed makes the same
- * inputs.
+ * Makes one input from others: bytes changed, cut, doubled, spliced; words of the target's language
+ * inserted; JSON changed as JSON; and a frame's head changed with a corrected checksum, without
+ * which no code after the checksum would be reached. The same seed makes the same inputs.
  */
 import { encodeFrameJson } from "../../schemas/Frame.ts";
 import type { Random } from "../sim/rig/Random.ts";

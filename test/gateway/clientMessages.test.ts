@@ -1,6 +1,6 @@
 /**
- * `ClientMessages` against a host driven by hand: what is sent when, and what is sent again. The
- * host's half is `test/system/socketOrder.test.ts`.
+ * `ClientMessages` against a host driven by hand: when messages are sent, and which are repeated.
+ * The host's half is `test/system/socketOrder.test.ts`.
  */
 import { describe, expect, test } from "vitest";
 import { AgentUnreachable, CallLost, type CallClient } from "../../core/call/CallClient.ts";

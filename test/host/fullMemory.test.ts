@@ -1,5 +1,5 @@
 /**
- * More agents with a database than the memory of their host holds, all of which ask to stay: the
+ * More agents with a database than fit into their host's memory, all of which ask to stay: the
  * longest idle leave, all inputs are done once, and none is refused or lost.
  */
 import { readFileSync } from "node:fs";

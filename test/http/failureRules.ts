@@ -1,6 +1,6 @@
 /**
- * Rules for handlers that fail: their caller gets an answer, the log gets the reason, and the
- * server goes on.
+ * Rules for handlers that fail: the caller gets an answer, the log the reason, and the server
+ * continues.
  */
 import { describe, expect, it } from "vitest";
 import type { HttpHandlers, ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";

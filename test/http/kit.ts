@@ -1,6 +1,6 @@
 /**
- * What the HTTP server suite stands on: the two adapters, a server with handlers given by the test,
- * and a client that speaks raw bytes, for everything that a proper client would never send.
+ * The kit of the HTTP server suite: the two adapters, a server with the test's handlers, and a
+ * client that sends raw bytes, for everything that a proper client would never send.
  */
 import { Effect, Exit, Scope } from "effect";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
@@ -100,7 +100,7 @@ export const freePort = (): Promise<number> =>
     });
   });
 
-/** Waits until `ready` gives something; past the deadline the failure says what was seen. */
+/** Waits until `ready` returns something. After the deadline, fails with what was seen. */
 export const until = async <T>(
   what: string,
   ready: () => T | undefined | false,

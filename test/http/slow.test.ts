@@ -1,6 +1,6 @@
 /**
- * The rules of the port that take real seconds to see, all at once: uWebSockets.js takes up to 12 s
- * to give up on a head or on a dead socket, whatever it is told.
+ * The rules of the port that take seconds to test, all concurrently: uWebSockets.js takes up to 12
+ * s to give up on a head or on a dead socket, whatever its settings.
  */
 import { describe, it } from "vitest";
 import { WebSocket } from "ws";

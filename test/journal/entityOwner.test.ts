@@ -1,6 +1,6 @@
 /**
- * The entity that an agent was made for: told by its events, kept by its snapshots, in forms that
- * earlier releases wrote too.
+ * The entity for which an agent was created: recorded in its events and snapshots, including the
+ * formats of earlier releases.
  */
 import { describe, expect, it } from "vitest";
 import { transplant } from "../../core/journal/transplant.ts";

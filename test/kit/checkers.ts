@@ -1,7 +1,7 @@
 /**
- * The invariants of reliability as functions over what was recorded: what senders were told, what
- * the journals hold, what agents answer. Each returns what it found wrong, in words; nothing means
- * it holds. `test/faults/checkers.test.ts` plants a violation of each.
+ * The invariants of reliability as functions over records: the answers to senders, the contents of
+ * journals, the answers of agents. Each returns its violations in words; none means that it holds.
+ * `test/faults/checkers.test.ts` plants a violation of each.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { addressKey } from "../../schemas/Address.ts";

@@ -1,6 +1,6 @@
 /**
- * Waiting without sleeping: asks again and again until the answer is the wanted one, to a deadline
- * whose error says what was seen last.
+ * Waits by polling until the result is the wanted one, or until a deadline, whose error says what
+ * was seen last.
  */
 import { inspect } from "node:util";
 

@@ -1,4 +1,4 @@
-/** Lazy requests and responses are, to whoever looks, what the platform's classes make. */
+/** Lazy requests and responses can't be distinguished from those of the platform's classes. */
 import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,4 @@
-/** `LazyHeaders` is, to whoever looks, what `Headers` makes of the same names and values. */
+/** `LazyHeaders` can't be distinguished from a `Headers` of the same names and values. */
 import { inspect } from "node:util";
 import fc from "../kit/property.ts";
 import { expect, test } from "vitest";

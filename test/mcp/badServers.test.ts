@@ -1,6 +1,6 @@
 /**
- * Servers that hang, lie, send garbage or too much: a clear error in bounded time, and the agent's
- * other turns go on meanwhile. And servers that may not be reached at all.
+ * Servers that hang, lie, or send garbage or too much: a clear error in bounded time, while the
+ * agent's other turns continue. And servers that may not be reached at all.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

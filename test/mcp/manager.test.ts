@@ -17,7 +17,7 @@ const USAGE = {
   outputTokens: { total: 1, text: 1, reasoning: 0 },
 };
 
-/** Runs the manager through its paces, and says what it saw. */
+/** Calls every part of the manager, and returns what it saw. */
 class ManagerAgent extends Agent {
   asked: unknown[] = [];
 

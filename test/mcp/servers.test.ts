@@ -1,6 +1,6 @@
 /**
- * An agent and the protocol's reference server, over both transports: what it offers, calls, what
- * clients are told, hibernation, and a server that goes and comes back.
+ * An agent and the protocol's reference server, over both transports: its offers, calls, the
+ * clients' frames, hibernation, and a server that disappears and returns.
  */
 import { AgentClient } from "reference-agents/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

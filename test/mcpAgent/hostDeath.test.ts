@@ -1,6 +1,6 @@
 /**
- * A host is killed (SIGKILL) that holds MCP sessions: the SDK's client goes on with the same
- * session on the next one, and a call that was running there is answered.
+ * A host with MCP sessions is killed (SIGKILL): the SDK's client continues the same session on the
+ * next host, and a running call is answered.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

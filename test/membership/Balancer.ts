@@ -1,8 +1,7 @@
 /**
- * What stands before several gateways: a balancer of TCP connections that takes them in turn and,
- * when one refuses, asks the next. It knows nothing of HTTP, looks at no health check, and tries
- * nothing again that was connected once: whatever a gateway does to a connection reaches its
- * client.
+ * A balancer of TCP connections in front of several gateways, which it uses in turn; if one
+ * refuses, it tries the next. It knows no HTTP and no health checks, and never retries an
+ * established connection, so that clients see everything that a gateway does to a connection.
  */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 

@@ -1,7 +1,7 @@
 /**
  * Clients that stay connected while everything behind them is restarted: half by our `AgentClient`,
- * half plain WebSockets that connect again at once. What is kept of each: why it was closed, how
- * long it was without a connection, and the last state that it saw.
+ * half plain WebSockets that connect again at once. Records for each why it was closed, how long it
+ * was without a connection, and the last state that it saw.
  */
 import { WebSocket } from "ws";
 import type { AgentClient } from "../../services/client/AgentClient.ts";

@@ -1,6 +1,6 @@
 /**
- * Webhooks at a steady rate, whatever becomes of them: each is sent at its time, whether or not
- * those before it were answered, so a pause shows as latency and not as silence. Connections are
+ * Webhooks at a steady rate, whatever their outcome: each is sent at its time, whether or not
+ * earlier ones were answered, so that a pause shows as latency and not as silence. Connections are
  * kept alive, as a provider's are. Nothing is sent twice.
  */
 import { createHmac, randomUUID } from "node:crypto";

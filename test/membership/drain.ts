@@ -1,8 +1,8 @@
 /**
  * SIGTERM with turns in flight: one of two hosts is stopped while many of its agents are within a
- * slow turn, webhook or job. What is in flight is answered by it, what waits is done by the other,
- * and the process ends within its deadline; a turn that is longer than the deadline runs again on
- * the other, and applies once.
+ * slow turn, webhook or job. It answers what is in flight, the other host does what waits, and the
+ * process ends within its deadline; a turn that is longer than the deadline runs again on the
+ * other, and applies once.
  */
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";

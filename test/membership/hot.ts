@@ -1,7 +1,7 @@
 /**
  * Fair shares within one shard: a host with one shard, twenty agents at a steady rate each, alone,
- * beside one hot agent with ten times the rate of one, and beside one whose every input is poison.
- * What their neighbours' webhooks take is compared.
+ * together with one hot agent with ten times the rate of one, and together with one whose inputs
+ * are all poison. Compares the latency of their neighbours' webhooks.
  */
 import { Fleet } from "./Fleet.ts";
 import type { Part, PartResult } from "./Part.ts";

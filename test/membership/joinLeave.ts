@@ -1,7 +1,7 @@
 /**
  * Joining and leaving under load: one host becomes four, then two, then three, while webhooks, HTTP
- * calls, RPC over sockets and schedules go on. No caller may notice; shares become fair, and no
- * more shards move than must.
+ * calls, RPC over sockets and schedules continue. No caller may notice; shares become fair, and no
+ * more shards move than necessary.
  */
 import { agentId } from "../../schemas/Address.ts";
 import { percentile } from "../bench/rig/statistics.ts";

@@ -292,7 +292,7 @@ export class ReplayRig {
   }
 }
 
-/** An agent that does what its inputs' programs say. */
+/** An agent that runs its inputs' programs. */
 const subject = (rig: ReplayRig) =>
   class Subject extends Agent<unknown> {
     static override options = { retry: { maxAttempts: 3, baseDelayMs: 5, maxDelayMs: 20 } };

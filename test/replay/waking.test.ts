@@ -1,7 +1,7 @@
 /**
- * What waking asks of the broker. An agent that slept under the same lease is as if it had stayed
- * in memory: nothing is asked. Under another the claim proves its local file, or refutes it. A file
- * that the disk did not let go is not believed.
+ * Requests of an activation to the broker. For an agent that hibernated under the same lease, there
+ * are none. Under another lease, the claim confirms or refutes its local file. A file that the disk
+ * could not remove is not trusted.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { addressKey } from "../../schemas/Address.ts";
@@ -24,7 +24,7 @@ const setTo = (value: unknown): ReadonlyArray<Action> => [
   { act: "setState", state: { to: "value", value } },
 ];
 
-/** Gives the kinds of requests to the broker since it was asked last. */
+/** Returns the kinds of requests to the broker since the last call. */
 function watch(rig: ReplayRig): () => ReadonlyArray<string> {
   let kinds: string[] = [];
   const plain = rig.broker.intercept;
@@ -147,7 +147,7 @@ describe("an agent that wakes", () => {
       await rig.happen({ on: "hibernate" });
       for (const off of offs) off();
       asked();
-      // It writes nothing: no append would say that its agent is of before.
+      // It writes nothing, so that no append would reveal that its agent is outdated.
       await rig.happen({ on: "call", actions: [] });
       expect(JSON.parse(rig.live!.stateText!)).toBe("third");
       expect(new Set(asked())).toEqual(new Set(["last", "readSnapshots", "read"]));

@@ -1,6 +1,6 @@
 /**
- * What the checkers are worth: each planted bug is caught by an invariant that it breaks, within a
- * bounded number of seeds; and the checkers that a run has no bug for are shown to bite by hand.
+ * Tests the checkers: each planted bug is caught by an invariant that it breaks, within a bounded
+ * number of seeds; checkers without a planted bug are shown to detect handmade violations.
  */
 import { describe, expect, test } from "vitest";
 import { agentId, shardOf } from "../../schemas/Address.ts";

@@ -1,6 +1,6 @@
 /**
- * What goes wrong with whole processes in one run, drawn from its seed, and how all of it is mended
- * at the end. Faults of single messages are the `Weather`'s.
+ * Faults of whole processes in one run, drawn from its seed, and their repair at the end. Faults of
+ * single messages are the `Weather`'s.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * What the simulation found, by the shortest way to it. The seeds are in `sim.test.ts`, the account
- * in docs/evidence/findings.md.
+ * Findings of the simulation, each by the shortest reproduction. The seeds are in `sim.test.ts`;
+ * docs/evidence/findings.md describes the findings.
  */
 import { expect, test, vi } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";

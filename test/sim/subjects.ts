@@ -1,7 +1,7 @@
 /**
  * The agents of a simulation. A ledger leaves one mark in its state and one in SQL for each input
- * and job that it does, with no dedup of its own, so that one applied twice, never or by half
- * shows. A board is what clients write on.
+ * and job that it does, without deduplication, so that one applied twice, never or by half shows.
+ * Clients write on boards.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";

@@ -2,8 +2,8 @@
  * What the outside does to an installation in one run, drawn from its seed: webhooks with their
  * repetitions, forged ones, connections that write and look on.
  *
- * A provider asks again until it has a 2xx or has no attempts left, at whichever gateway lives
- * then.
+ * A provider repeats its request until it gets a 2xx or has no attempts left, at whichever gateway
+ * runs then.
  */
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import { MemorySocket } from "../../services/memory/MemorySocket.ts";

@@ -1,6 +1,6 @@
 /**
- * What the turns of the kill test call, over HTTP: each call has an answer of its own, so that a
- * result that was made twice shows. It counts what it is asked, and under which idempotency key.
+ * The HTTP server that the turns of the kill test call. Each call has a unique answer, so that a
+ * repeated one shows. It counts calls and their idempotency keys.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,4 @@
-/** What `this.fetch` promises in a durable turn, in one process and in virtual time. */
+/** The guarantees of `this.fetch` in a durable turn, in one process and in virtual time. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, type FetchOptions } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

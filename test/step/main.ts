@@ -1,7 +1,7 @@
 /**
  * `npm run step-kills [-- --times <n>]`: turns with steps, fibers and workflows, while their hosts
- * are killed at each named point so many times (10). It runs `dist/`: build first. Exit code
- * 1 when something did not hold.
+ * are killed this many times (10) at each named point. It runs `dist/`: build first. Exits with 1
+ * if a rule did not hold.
  */
 import { parseArgs } from "node:util";
 import { ALL_POINTS, killSteps } from "./KillRig.ts";

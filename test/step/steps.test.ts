@@ -1,6 +1,6 @@
 /**
- * What `this.step` promises, in one process and in virtual time: results that are kept, and writes
- * that apply once.
+ * The guarantees of `this.step`, in one process and in virtual time: results are kept, and writes
+ * apply once.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, StepNotDurable, StepWrites, type Step } from "agents";

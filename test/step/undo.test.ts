@@ -1,4 +1,4 @@
-/** What `undo` promises, in one process and in virtual time. */
+/** The guarantees of `undo`, in one process and in virtual time. */
 import { Suspects, type SuspectsAgent } from "../../core/input/Suspects.ts";
 import { Unbegun } from "../../core/input/Unbegun.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";

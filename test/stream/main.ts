@@ -1,6 +1,6 @@
 /**
- * `npm run assistant [-- --times <n>]`: the assistant while its hosts are killed at each named
- * point so many times (50). It runs `dist/`: build first. Exit code 1 when something did not hold.
+ * `npm run assistant [-- --times <n>]`: the assistant while its hosts are killed this many times
+ * (50) at each named point. It runs `dist/`: build first. Exits with 1 if a rule did not hold.
  */
 import { parseArgs } from "node:util";
 import { killAtEachPoint } from "./AssistantRig.ts";

@@ -1,6 +1,6 @@
 /**
- * Durable streams: what is written is stored at a bounded rate, a writer that runs again goes on
- * from there, and readers receive each chunk once and in order, over lost hosts and connections. In
+ * Durable streams: writes are stored at a bounded rate, a writer that runs again continues from
+ * there, and readers receive each chunk once and in order, across lost hosts and connections. In
  * virtual time, over a broker in memory.
  */
 import { afterEach, describe, expect, it } from "vitest";

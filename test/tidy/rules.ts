@@ -1,7 +1,7 @@
 /**
- * The rules of the house style that a program can check, one function each: a file in, what is
- * wrong out. Each finding says where and what to do. `layering`, `circles` and `deadFiles` look at
- * imports, `citations` at what comments and pages cite.
+ * The rules of the house style that a program can check, one function each, from files to findings.
+ * Each finding says where, and what to do. `layering`, `circles` and `deadFiles` look at imports,
+ * `citations` at what comments and pages cite.
  */
 import { posix } from "node:path";
 import { circles } from "./circles.ts";

@@ -1,6 +1,6 @@
 /**
- * What an app's compiler reads of the package: the declarations that the package's entries lead to.
- * They name what users use, and nothing of the runtime behind it. Needs `npm run build`.
+ * The declarations that an app's compiler reads through the package's entries. They name what users
+ * use, and nothing of the runtime behind it. Needs `npm run build`.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * What every release stores, stored by one and run by another: schedules, a cron, queue items,
- * workflows that sleep, and sockets whose agent has left memory.
+ * Work that one release stores and another runs: schedules, a cron, queue items, workflows that
+ * sleep, and sockets whose agent has left memory.
  *
  * 1. Each thing that was stored has run once, in its order where it has one, whichever release ran
  *    it; a cron ran at each of its instants.
@@ -24,7 +24,7 @@ interface KeeperStub {
 }
 
 const NAMES = Array.from({ length: 6 }, (_, n) => `keeper-${n}`);
-/** Longer than two hosts take to be replaced: each kind of work goes on meanwhile. */
+/** Longer than replacing two hosts takes; each kind of work continues meanwhile. */
 const ARMING: Arming = { schedules: 24, seconds: 120, jobs: 40, jobMs: 2_000, napSeconds: 75 };
 /** Of what is armed, on a machine that is late. */
 const RUN_TIMEOUT_MS = 300_000;

@@ -1,6 +1,6 @@
 /**
- * What has to hold of things that one release stored and another one ran, as functions over what
- * was recorded. Each returns what is wrong, in words. `rules.test.ts` plants a violation of each.
+ * The rules for work that one release stored and another ran, as functions over records. Each
+ * returns its violations in words. `rules.test.ts` plants a violation of each.
  */
 import type { History, Violations } from "../kit/checkers.ts";
 import type { Call } from "../step/World.ts";

@@ -1,5 +1,5 @@
 /**
- * Agents that hold or end their process in the way that a webhook names, and neighbours that only
+ * Agents that block or end their process in the way that a webhook names, and neighbours that only
  * count.
  */
 import { pbkdf2Sync } from "node:crypto";

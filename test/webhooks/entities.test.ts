@@ -1,4 +1,4 @@
-/** Where an agent's name comes from, and what happens when it is not there. */
+/** Sources of an agent's name, and requests without one. */
 import { describe, expect, test } from "vitest";
 import { answerOfEntity } from "../../core/webhook/answers.ts";
 import { body, constant, escapedSlug, header, path, slug } from "../../services/webhooks/index.ts";

@@ -1,4 +1,4 @@
-/** What providers send to test an endpoint, and what they must read. */
+/** Requests by which providers test an endpoint, and the answers that they expect. */
 import { createHmac } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { answerOfVerdict } from "../../core/webhook/answers.ts";

@@ -1,6 +1,5 @@
 /**
- * The rules that hold for every provider of the table, run on each: what is signed, and nothing
- * else, gets in.
+ * Rules for every provider of the table: signed requests are accepted, and nothing else.
  */
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";

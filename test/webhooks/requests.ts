@@ -1,4 +1,4 @@
-/** Requests as the gateway would give them to a verifier, from what a sender sends. */
+/** Requests as the gateway passes them to a verifier, from what a sender sends. */
 import type { Verdict, Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
 
 /** A fixed now: 2026-01-02T03:04:05.678Z. */

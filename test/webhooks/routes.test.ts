@@ -1,4 +1,4 @@
-/** What may be declared, and which declaration a request belongs to. */
+/** Valid route declarations, and the route that a request matches. */
 import { describe, expect, test } from "vitest";
 import { Redaction } from "../../core/redaction/Redaction.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";

@@ -1,4 +1,4 @@
-/** What a control process does with a worker that asks for nothing (`serveLeases`). */
+/** A control process with a worker that sends no requests (`serveLeases`). */
 import { beforeEach, describe, expect, it } from "vitest";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";

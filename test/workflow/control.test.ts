@@ -1,6 +1,5 @@
 /**
- * What an agent does with its workflows besides starting them: control, listing, state, events,
- * bindings.
+ * Control, listing, state, events and bindings of an agent's workflows.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { subscribe } from "agents/observability";

@@ -1,6 +1,6 @@
 /**
- * Workflow classes that tests run, and the agent that starts them. What steps did outside lies in
- * `world`.
+ * Workflow classes that tests run, and the agent that starts them. `world` records what steps did
+ * outside.
  */
 import { Agent } from "agents";
 import {

@@ -1,6 +1,6 @@
 /**
- * What a real installation has stored, taken once: every message of the journals, snapshots and
- * blobs, and a host's cache files. `Recorded` then plays the broker that gives them, with one of
+ * The stored data of a real installation, recorded once: every message of the journals, snapshots
+ * and blobs, and a host's cache files. `Recorded` then plays the broker that returns them, one of
  * them damaged, to the product's own adapters.
  */
 import { cpSync } from "node:fs";

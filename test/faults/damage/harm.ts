@@ -1,6 +1,6 @@
 /**
- * What disks, memory and crashes do to stored bytes, drawn from the seed. What it returns always
- * differs from what it took.
+ * Damages stored bytes as disks, memory and crashes do, drawn from the seed. The result always
+ * differs from the input.
  */
 import type { Random } from "../../sim/rig/Random.ts";
 

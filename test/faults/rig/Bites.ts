@@ -1,4 +1,4 @@
-/** What proves that a fault bit: counts by fault and by what was seen. */
+/** Evidence that a fault struck: counts by fault and observation. */
 export class Bites {
   /** How often each fault was done. */
   readonly done = new Map<string, number>();

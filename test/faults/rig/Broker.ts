@@ -12,8 +12,7 @@ import { pollUntil } from "../../kit/poll.ts";
 import { Routes } from "./Routes.ts";
 
 /**
- * What a run of many minutes stores, several times over; a full disk is made by a file that takes
- * the rest.
+ * Several times what a run of many minutes stores; a file that takes the rest makes the disk full.
  */
 const DISK_MIB = 512;
 const HEALTHY_TIMEOUT_MS = 60_000;
@@ -141,7 +140,7 @@ export class Mounts {
       try {
         execFileSync("umount", ["-l", path], { stdio: "ignore" });
       } catch {
-        // It is gone already, or goes with the machine.
+        // It has already ended, or ends with the machine.
       }
   }
 }

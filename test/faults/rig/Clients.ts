@@ -1,6 +1,6 @@
 /**
- * Clients of the boards: sockets that write notes, look on, are readonly, and come back when they
- * are closed; and callers by HTTP. What each wrote, was told and saw is kept.
+ * Clients of the boards: sockets that write notes, only read, are readonly, and reconnect when they
+ * are closed; and callers by HTTP. Records what each wrote, was answered and saw.
  */
 import WebSocket from "ws";
 import { pollUntil } from "../../kit/poll.ts";
@@ -13,7 +13,7 @@ const READONLY = SOCKETS_PER_BOARD - 1;
 /** Between two things that clients do, at the usual pace. */
 const PACE_MS = 40;
 const RECONNECT_MS = 200;
-/** A caller that hears nothing for so long gives up: a call is never repeated. */
+/** After this long without an answer a caller gives up. It never repeats a call. */
 const PATIENCE_MS = 6_000;
 /** One that was lost in a frozen process is closed by the client. */
 const PING_MS = 1_000;
@@ -139,7 +139,7 @@ export class Clients {
     return this.all.reduce((sum, { reconnects }) => sum + reconnects, 0);
   }
 
-  /** Nobody writes any more; resolves when every call was answered or given up. */
+  /** Stops all writers; resolves when every call was answered or given up. */
   async finish(): Promise<void> {
     this.ended = true;
     await this.acting;

@@ -1,6 +1,6 @@
 /**
- * What a nats-server sends to a client, cut into whole frames, so that a link can hold one back or
- * send it twice without breaking the stream. It must see a connection from its first byte.
+ * Cuts what a nats-server sends to a client into whole frames, so that a link can delay or repeat
+ * one without breaking the stream. It has to see a connection from its first byte.
  */
 
 /**

@@ -1,7 +1,7 @@
 /**
  * The network between one process and the broker: a TCP proxy for each nats-server, whose
  * connections can be dropped, delayed, or cut (bytes stay where they are, the connection looks
- * alive), and can bring inputs twice or in another order. Counts what it did.
+ * alive), and which can deliver inputs twice or in another order. Counts what it did.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -75,7 +75,7 @@ export class Link {
     for (const socket of this.sockets) socket.destroy();
   }
 
-  /** What was cut is broken off: bytes are missing in it. */
+  /** Closes connections that were cut, because bytes are missing in them. */
   heal(): void {
     if (this.isCut) this.drop();
     this.isCut = false;
@@ -141,7 +141,7 @@ class Deliveries {
   private readonly link: Link;
   private readonly to: Socket;
   private readonly frames = new Frames();
-  /** Inputs that have gone on so far. */
+  /** Inputs that were passed on so far. */
   private passed = 0;
 
   constructor(link: Link, to: Socket) {
@@ -149,7 +149,7 @@ class Deliveries {
     this.to = to;
   }
 
-  /** What goes on at once; what comes late or again goes on by itself. */
+  /** Returns what is passed on at once; late and repeated frames are passed on later. */
   pass(piece: Buffer, unruly: Unruly | undefined): Buffer {
     const now: Buffer[] = [];
     for (const frame of this.frames.take(piece)) {

@@ -11,7 +11,10 @@ import type { Random } from "../../sim/rig/Random.ts";
 import { SECRET } from "../../kit/Installation.ts";
 import type { Order } from "./rigModule.ts";
 
-/** Longer than the route's deadline: who hears nothing for so long asks again. */
+/**
+ * Longer than the route's deadline. After this long without an answer, a provider repeats its
+ * request.
+ */
 const PATIENCE_MS = 5_000;
 /** Between two attempts. */
 const RETRY_MS = 250;
@@ -151,7 +154,7 @@ export class Providers {
         agent === VICTIM ? "mark" : random.weighted(OPS),
         random.chance(FORGED_SHARE),
       );
-      // Nobody waits for a victim, who may be quarantined. A dead poison that comes again is run
+      // Nobody waits for a victim, which may be quarantined. A dead poison that is repeated runs
       // again.
       if (agent === VICTIM || sent.order.do === "poison")
         await this.post(sent, random.pick(this.urls));

@@ -6,7 +6,8 @@
 import { Link } from "./Link.ts";
 
 /**
- * What a server tells the others of itself: nobody listens there, so no route goes round the links.
+ * The address that a server advertises to the others. Nobody listens there, so that no route
+ * bypasses the links.
  */
 const NOWHERE = "127.0.0.1:1";
 
@@ -42,7 +43,7 @@ export class Routes {
     return this.all.reduce((sum, { swallowed }) => sum + swallowed, 0);
   }
 
-  /** The server hears nothing from any other, and no other from it. */
+  /** Cuts the server off from all others, in both directions. */
   isolate(server: number): void {
     this.links.forEach((_, other) => this.cut(server, other));
   }

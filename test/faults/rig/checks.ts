@@ -1,8 +1,8 @@
 /**
- * The invariants of reliability, as far as they are visible from the outside of an installation:
- * over what providers and clients were told, what agents say, and what journals, disks and
- * snapshots hold. Each returns what it found wrong, in words. `test/faults/rigChecks.test.ts`
- * plants a violation of each; those over journals alone are in `test/kit/checkers.ts`.
+ * The invariants of reliability that are visible from outside of an installation: over the answers
+ * to providers and clients, what agents report, and what journals, disks and snapshots contain.
+ * Each returns its violations, in words. `test/faults/rigChecks.test.ts` plants a violation of
+ * each; those over journals alone are in `test/kit/checkers.ts`.
  */
 import { addressKey } from "../../../schemas/Address.ts";
 import type { Sequence } from "../../../schemas/Address.ts";

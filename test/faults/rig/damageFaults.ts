@@ -1,7 +1,7 @@
 /**
- * Stored bytes that are not what was written: one flipped bit or a cut tail, in local cache files,
- * in snapshots, in an event. What is a shortcut is refused and made anew; a damaged event
- * quarantines its agent until it is repaired (I12).
+ * Damages stored bytes: one flipped bit or a cut tail, in local cache files, in snapshots, in an
+ * event. Shortcuts are refused and rebuilt; a damaged event quarantines its agent until it is
+ * repaired (I12).
  */
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -19,7 +19,7 @@ const SOME = 60;
  */
 const RECOVERS_MS = 5_000;
 
-/** Takes all room; what it returns gives it back. */
+/** Fills the disk; the returned function frees it. */
 function fill(disk: string): () => void {
   const path = join(disk, "ballast");
   const file = openSync(path, "w");
@@ -34,8 +34,8 @@ function fill(disk: string): () => void {
 }
 
 /**
- * A host's disk holds caches only: it goes on without. (It does not start without: its folder's
- * lock is a file.)
+ * A host's disk has only caches, without which it continues. (It does not start, because its
+ * folder's lock is a file.)
  */
 const hostDiskFull: Fault = async (world, random) => {
   const { rig, providers } = world;
@@ -60,7 +60,7 @@ const hostDiskFull: Fault = async (world, random) => {
   await providers.more(SOME);
 };
 
-/** Nothing can be stored: nothing is acked. With room again, it goes on. */
+/** Nothing can be stored, so nothing is acknowledged. With room again, it continues. */
 const natsDiskFull: Fault = async (world, random) => {
   const { rig, providers } = world;
   const { servers } = rig.broker;

@@ -1,7 +1,7 @@
 /**
- * The faults of processes and of the network. Each takes the installation under load, does one bad
- * thing, sees that it bit, mends it and returns when work goes on. Those of disks are in
- * `diskFaults.ts`, of stored bytes in `damageFaults.ts`.
+ * The faults of processes and of the network. Each causes one failure under load, verifies that it
+ * struck, repairs it, and returns when work continues. Those of disks are in `diskFaults.ts`, of
+ * stored bytes in `damageFaults.ts`.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { agentId } from "../../../schemas/Address.ts";

@@ -1,7 +1,7 @@
 /**
- * What a network does to a cluster and to deliveries: nats-servers that don't hear each other while
- * clients reach them all, and inputs that come twice or after later ones, as redeliveries bring
- * them. Those of single processes' links are in `faults.ts`.
+ * Network faults of a cluster and of deliveries: nats-servers that can't reach each other while
+ * clients reach them all, and inputs that arrive twice or after later ones, as by redelivery.
+ * Faults of single processes' links are in `faults.ts`.
  */
 import { Subjects } from "../../../schemas/Subjects.ts";
 import { pollUntil } from "../../kit/poll.ts";
@@ -56,7 +56,7 @@ const routeIsolate: Fault = async (world) => {
   rig.bites.add("route-isolate", "503 or held", refused(world) - refusedBefore);
 };
 
-/** Two servers don't hear each other, the third hears both. */
+/** Two servers can't reach each other, but the third reaches both. */
 const routePair: Fault = async (world, random) => {
   const { rig, providers } = world;
   const { broker } = rig;

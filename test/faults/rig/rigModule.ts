@@ -1,7 +1,7 @@
 /**
  * The module that the processes of the fault rig run. A ledger leaves one mark in its state and one
- * in SQL for each webhook, job and tick, with no dedup of its own, so that one applied twice, never
- * or by half shows. A board is what clients write on.
+ * in SQL for each webhook, job and tick, without deduplication, so that one applied twice, never or
+ * by half shows. Clients write on boards.
  *
  * Each run of an order is told to `RUNS_FILE` before it does anything: runs that were never stored
  * are seen there. A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in its next turn, after

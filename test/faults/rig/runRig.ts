@@ -1,6 +1,7 @@
 /**
- * One run: an installation, work for it, a schedule of faults from the seed, and at the end all is
- * mended, read back and checked. What is kept of a run that failed lies in a folder of its own.
+ * One run: an installation, work for it, a schedule of faults from the seed, and at the end
+ * everything is repaired, read back and checked. The records of a failed run are kept in a separate
+ * folder.
  */
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,7 +1,7 @@
 /**
- * A gateway and a host that live, over a real nats-server: signed webhooks of any body, and sockets
- * on which anything comes. Each is taken or refused, never an error of ours, and who comes next is
- * served.
+ * A gateway and a host that live, over a real nats-server: signed webhooks with any body, and
+ * sockets with any messages. Each is accepted or refused without an internal error, and the next
+ * caller is served.
  */
 import { createHmac, randomUUID } from "node:crypto";
 import { connect } from "node:net";
@@ -26,7 +26,7 @@ class AnythingAgent extends Agent<unknown, { readonly n: number }> {
     connection.send(typeof message === "string" ? `got ${message.length}` : "got bytes");
   }
   override onError(): void {
-    // What clients send wrong is answered; the agent goes on.
+    // Invalid messages of clients are answered, and the agent continues.
   }
   override async onRequest(request: Request): Promise<Response> {
     await request.text();

@@ -3,7 +3,7 @@
  * broker's answers, deliveries and messages reach it. It can be frozen, thawed and killed at any
  * instant.
  *
- * 1. What comes in keeps its order, whatever each piece is delayed by: it is one TCP connection.
+ * 1. Incoming data keeps its order, however each piece is delayed, as on one TCP connection.
  * 2. A frozen process runs nothing. Thawed, it gets everything that waited, in order, each with all
  *    the promise work that follows, at one instant.
  * 3. Nothing enters a dead process, and its timers are gone.

@@ -1,6 +1,7 @@
 /**
- * What the network and the broker do to single messages in one run, drawn from its seed: how often
- * each fault strikes, and how often each did. While it is calm nothing is lost, late or repeated.
+ * Faults of the network and the broker for single messages in one run, drawn from its seed: how
+ * often each should strike, and how often it did. While it is calm, nothing is lost, late or
+ * repeated.
  */
 import { Random } from "./Random.ts";
 import type { Trace } from "./Trace.ts";

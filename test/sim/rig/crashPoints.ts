@@ -2,8 +2,8 @@
  * The places where a process of a simulation can be made to die, by name: each lies at a port,
  * between what the host has decided and what the broker knows. The product has no code for them.
  *
- * `:before`: what was to be asked of the broker is not. `:after`: it is done, and the process never
- * hears of it.
+ * `:before`: the request never reaches the broker. `:after`: it is carried out, but the process
+ * never gets the answer.
  */
 export const CRASH_POINTS = [
   /** An event of turns: not sent; stored and not known. */

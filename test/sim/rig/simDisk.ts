@@ -1,7 +1,7 @@
 /**
- * Disks of a simulation that have no room: while one is full, writes of the pages of its agents'
- * caches are cut in the middle, and what says that they are whole can't be written. Reads and
- * removals go on, as on a real disk.
+ * Disks of a simulation that have no room: while one is full, writes of its agents' cached pages
+ * are cut in the middle, and the meta that marks them as complete can't be written. Reads and
+ * removals continue, as on a real disk.
  */
 import { CacheFile } from "../../../services/sqlite/CacheFile.ts";
 import { PAGE_SIZE } from "../../../services/sqlite/PagePool.ts";
