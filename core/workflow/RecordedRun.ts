@@ -127,7 +127,7 @@ export class StepTurns {
 /** Whether it is the database of a workflow instance that has begun. */
 export const isRun = (database: Query): boolean => tableOf(database).run() !== undefined;
 
-/** Undefined: it is no workflow instance's, or that never began. */
+/** Returns undefined if it is not the database of a workflow instance that has begun. */
 export function recordedRun(
   database: Query,
   turns: StepTurns,

@@ -1,7 +1,7 @@
 /**
  * `agents workflows <class> <name> [--at …]`: the steps of a workflow instance
  * (`core/workflow/RecordedRun`), and the instances that an agent has started. Both are read from a
- * copy rebuilt from the journal: no agent is woken.
+ * copy that is rebuilt from the journal, so no agent is woken.
  */
 import { Option, type Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
@@ -29,21 +29,21 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
 
 export interface WorkflowsOptions extends AgentAt {
-  /** Steps, or instances, of a page. */
+  /** Number of steps or instances on a page. */
   readonly limit?: number | undefined;
-  /** The last step of the page, by its position; undefined: the last one. */
+  /** Position of the last step on the page; undefined: the last step of all. */
   readonly to?: number | undefined;
-  /** `cursor` of the page before, of instances. */
+  /** `cursor` of the previous page of instances. */
   readonly cursor?: string | undefined;
   readonly json?: boolean | undefined;
 }
 
-/** An instance as its agent knows it. */
+/** An instance, as the agent that started it knows it. */
 export type StartedWorkflow = Omit<
   WorkflowInfo,
   "id" | "createdAt" | "updatedAt" | "completedAt"
 > & {
-  /** The class of the instance, where one is stored that the name means. */
+  /** The class of the instance, if a stored class has this name. */
   readonly class?: string;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -52,20 +52,20 @@ export type StartedWorkflow = Omit<
 
 /** What `--json` prints. */
 export interface Workflows {
-  /** The event after which it was so. */
+  /** The event after which the agent was in this state. */
   readonly seq: number;
   /** ISO 8601. */
   readonly time: string;
-  /** Absent: it is not a workflow instance. */
+  /** Absent if the agent is not a workflow instance. */
   readonly run?: RecordedRun;
   readonly started: ReadonlyArray<StartedWorkflow>;
   /** How many there are on all pages. */
   readonly startedTotal: number;
-  /** The next page of those that were started. Absent: there is none. */
+  /** Where the next page of started instances begins. Absent if there is none. */
   readonly cursor?: string;
 }
 
-/** Some screens. */
+/** A few screens. */
 const LIMIT_DEFAULT = 100;
 
 type Given = GivenTarget & Pick<WorkflowsOptions, "at" | "limit" | "to" | "cursor">;
@@ -74,7 +74,7 @@ export function addWorkflows(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("workflows"), "<class>", "<name>")
     .description(
-      "Shows the steps of a workflow instance (class and id of the workflow), or the instances that an agent has started. Reads a copy rebuilt from the journal: nothing is woken.",
+      "Shows the steps of a workflow instance (class and id of the workflow), or the instances that an agent has started. Reads a copy that is rebuilt from the journal, and wakes no agent.",
     )
     .addOption(option.at())
     .addOption(
@@ -93,8 +93,8 @@ export function addWorkflows(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
-Steps that were open at the same time are indented beside each other. The instances of an agent have
-the status that the agent was last told.
+Steps that were open at the same time have different indents. An instance is listed with the status
+that its agent was last told.
 
 --json prints one object: {seq, time, run?, started, startedTotal, cursor?}
   run: {workflow, status, started, generation, agent?, params?, output?, error?, undoing?, events,
@@ -103,8 +103,8 @@ the status that the agent was last told.
     error?, undo?}], earlier?, later?}
   started: [{class?, workflowId, workflowName, status, metadata, error, createdAt, updatedAt,
     completedAt}]
-began and ended are {seq, time} of the events that stored it. earlier and later are --to of the pages
-before and after.
+began and ended are {seq, time} of the events that stored them. earlier and later are the values of
+--to for the previous and the next page.
 
 Examples:
   agents workflows order-workflow wf_42
@@ -118,7 +118,7 @@ Examples:
     );
 }
 
-/** Throws `CliError` where there is no such agent at that point, and for a wrong cursor. */
+/** Rejects with `CliError` if the agent does not exist at that point, or the cursor is wrong. */
 export async function workflows(
   ports: ReadPorts,
   terminal: Terminal,
@@ -142,12 +142,12 @@ export async function workflows(
     if (json) return terminal.out(JSON.stringify(found));
     for (const line of lines(id, found)) terminal.out(line);
     if (run === undefined && found.started.length === 0)
-      terminal.err(`${addressKey(id)} is no workflow instance, and has started none.`);
+      terminal.err(`${addressKey(id)} is not a workflow instance, and has started none.`);
     if (run?.earlier !== undefined)
-      terminal.err(`${run.counts.steps} steps in all: those before with --to ${run.earlier}.`);
+      terminal.err(`${run.counts.steps} steps in all. For earlier ones, use --to ${run.earlier}.`);
     if (found.cursor !== undefined)
       terminal.err(
-        `${found.startedTotal} instances in all: the next with --cursor ${found.cursor}`,
+        `${found.startedTotal} instances in all. For the next ones, use --cursor ${found.cursor}`,
       );
   });
 }
@@ -165,7 +165,7 @@ function pageOf(table: WorkflowTable, limit: number, cursor: string | undefined)
   }
 }
 
-/** An agent starts a workflow by its class's name, or by that of its binding. */
+/** An agent starts a workflow by the name of its class or of its binding. */
 async function withClasses(
   { journal }: ReadPorts,
   infos: ReadonlyArray<WorkflowInfo>,
@@ -214,7 +214,7 @@ function runLines(id: AgentId, run: RecordedRun): ReadonlyArray<string> {
     ...detail("error", error?.message),
     ...(error === undefined ? detail("undoing", undoing?.message) : []),
     ...run.events.flatMap(({ type, count }) =>
-      detail("event", `${type}, which no step has taken${count === 1 ? "" : ` (${count})`}`),
+      detail("event", `${type}, not yet taken by a step${count === 1 ? "" : ` (${count})`}`),
     ),
     ...run.steps.flatMap(stepLines),
   ];

@@ -1,6 +1,6 @@
 /**
- * `turnkeep init [folder]`: writes a new project from the package's own templates
- * (`../init/projectFiles`). Needs no network, and changes no file that exists.
+ * `turnkeep init [folder]`: writes a new project from the package's own templates (`projectFiles`).
+ * Needs no network, and changes no file that exists.
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -49,8 +49,8 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
 }
 
 /**
- * Prints the next commands. Throws `CliError` where a file that it would write exists, or the
- * folder can't be written.
+ * Prints the next commands. Throws `CliError` if a file that it would write exists, or the folder
+ * can't be written.
  */
 export function init(terminal: Terminal, folder: string, given: Given): void {
   const target = resolve(terminal.cwd, folder);

@@ -1,6 +1,6 @@
 /**
- * The console's data, produced by the commands: runs them with `--json` and parses their output.
- * Data that no command prints (a page of the agents, news) is read from the ports.
+ * The console's data. Most of it comes from the commands, which are run with `--json` and whose
+ * output is parsed. Data that no command prints (a page of agents, changes) is read from the ports.
  */
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import type { JournalEntry } from "../../../core/journal/Journal.ts";
@@ -36,20 +36,20 @@ export interface ConsoleSourceParts {
   readonly ports: ReadPorts;
   readonly terminal: Terminal;
   readonly time: TimeShape;
-  /** Files that the page may run an agent's past on, as it shows them. */
+  /** Files that a page may rerun an agent's past with, in the form that it shows. */
   readonly modules: ReadonlyArray<string>;
   readonly own: OwnProcess;
-  /** Where the view of all agents is kept. */
+  /** The folder that holds the view of all agents. */
   readonly dataFolder: string;
 }
 
-/** Pages of one list come from one reading, unless they are requested long after each other. */
+/** Pages of one list come from one read of the journal, unless a long time passes between them. */
 const ENTRIES_KEPT_MS = 30_000;
-/** A longer statement runs in a separate process: this one serves other pages, too. */
+/** A longer statement runs in a separate process, because this process serves other pages too. */
 const QUICK_SECONDS = 0.2;
 /** Hosts, dead letters and connections have no feed, so they are polled while a page is open. */
 const OVERVIEW_MS = 3_000;
-/** As many as are shown at once: what changes among later ones is seen by their number alone. */
+/** As many as are shown at once. A change among later ones is noticed only by their number. */
 const CONNECTIONS_POLLED = 100;
 
 export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
@@ -121,7 +121,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       );
       const found: unknown[] = [];
       let looked = 0;
-      // Agents that are gone by now are left out: the page is filled up with the next.
+      // Agents that no longer exist are left out, and the page is filled up with the next ones.
       while (found.length < limit && looked < matching.length) {
         const some = matching.slice(looked, looked + limit - found.length);
         looked += some.length;
@@ -184,12 +184,8 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
           ...(to !== undefined && { to }),
         }),
       ),
-    dead: async ({ after, limit }) => {
-      const found = await lines((capture) =>
-        deadList(ports, capture, { className: undefined, json, after, limit }),
-      );
-      return found;
-    },
+    dead: (wanted) =>
+      lines((capture) => deadList(ports, capture, { className: undefined, json, ...wanted })),
     letter: (id) => first((capture) => deadShow(ports, capture, { ids: [id], json })),
     redrive: (id) => lines((capture) => deadRedrive(ports, capture, { ids: [id], json })),
     redriveOnFork: ({ ids, module }) => onFork("dead redrive", module, ids.map(String)),
@@ -279,9 +275,11 @@ const compare = (a: Named, b: Named): number =>
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 interface Entries {
-  /** All agents, by class and name: read after this call, together with others that wait for it. */
+  /**
+   * All agents, by class and name. They are read after this call; calls that wait share one read.
+   */
   readonly now: () => Promise<ReadonlyArray<JournalEntry>>;
-  /** As `now` where it was not read lately: for the next page of a list. */
+  /** The last result, or `now` if that is old. For the next page of a list. */
   readonly lately: () => Promise<ReadonlyArray<JournalEntry>>;
 }
 

@@ -1,7 +1,7 @@
 /**
- * `agents dev [module]`: runs gateway and host in one worker for one folder, by default beside a
- * broker of its own, which the control process runs. Loads the module again when its files change.
- * A load that fails leaves the running code as it is.
+ * `agents dev [module]`: runs a gateway and a host in one worker for one folder. By default the
+ * control process also runs a broker for them. Reloads the module when its files change. If that
+ * fails, the previous code keeps running.
  */
 import { Option, type Command } from "commander";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
@@ -164,8 +164,8 @@ async function openTunnelIfAsked(
 }
 
 /**
- * The worker. Resolves when it has stopped after a signal or a request. Rejects with what fails the
- * start.
+ * Runs the worker. Resolves when it has stopped after a signal or a request. Rejects with the error
+ * that made the start fail.
  */
 async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): Promise<void> {
   const { dataFolder, adminHostname, adminPort } = options;
@@ -221,7 +221,9 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
   terminal.out(`Stopped. The data is kept in ${shownPath(terminal.cwd, dataFolder)}.`);
 }
 
-/** A running server's admin port answers at once. Another process with the same pid does not. */
+/**
+ * A running server's admin port answers at once. Another process that has the same pid does not.
+ */
 const PROBE_TIMEOUT_MS = 1_000;
 
 /** Two dev servers on one data folder would start two brokers on the same files. */
@@ -241,7 +243,7 @@ async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<voi
   );
 }
 
-/** Loads the module again after each change: one load at a time, the last change last. */
+/** Reloads the module after each change, one load at a time and in the order of the changes. */
 function keepLoaded(
   joins: Pick<Joins, "time">,
   terminal: Terminal,
@@ -251,7 +253,7 @@ function keepLoaded(
   let loading = Promise.resolve();
   const watch = watchModule({
     files: module.files,
-    // A second may have passed since the first load, in which a file was saved.
+    // A file may have been saved since the first load.
     sinceMs: performance.timeOrigin,
     time: joins.time,
     onChange: (changed) => {

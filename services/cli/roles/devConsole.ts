@@ -1,7 +1,6 @@
 /**
- * The console of `agents dev`: served by the control process, at a URL that is the same at the next
- * start where its port is free. Its connection to the broker is imported and opened at the first
- * request.
+ * The console of `agents dev`, which the control process serves. Its URL stays the same at the next
+ * start if the port is free. Its connection to the broker is opened at the first request.
  */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -16,25 +15,28 @@ import { findDev } from "../serving/devFile.ts";
 /** Too many to guess. */
 const TOKEN_BYTES = 24;
 
-/** Pause between two looks for a server that is starting. */
+/** Pause between two checks for a server that is starting. */
 const AGAIN_MS = 1_000;
 
 export interface DevConsoleOptions {
   readonly dataFolder: string;
-  /** Used if it is free; else any other. */
+  /** The preferred port. If it is taken, any other is used. */
   readonly port: number;
-  /** What the page re-runs the past on, as a command line names it. */
+  /** The module that the page reruns the past with, as a command line names it. */
   readonly module: string;
   readonly log: LogShape;
 }
 
 export interface DevConsole {
-  /** With the token, which browsers do not send. */
+  /** Includes the token, in a part that browsers do not send. */
   readonly url: string;
   readonly stop: () => Promise<void>;
 }
 
-/** Undefined if it can't be served: the log has the reason, and the server runs without it. */
+/**
+ * Resolves to undefined if the console can't be served. The log has the reason, and the server runs
+ * without it.
+ */
 export async function serveDevConsole(
   joins: Joins,
   terminal: Terminal,
@@ -67,7 +69,10 @@ export async function serveDevConsole(
   }
 }
 
-/** An open page works after a restart: the token is kept in a file that only its owner can read. */
+/**
+ * Keeps the token in a file that only its owner can read, so that an open page still works after a
+ * restart.
+ */
 function keptToken(dataFolder: string): string {
   const path = join(dataFolder, "console-token");
   try {
@@ -82,7 +87,7 @@ function keptToken(dataFolder: string): string {
   return token;
 }
 
-/** Opens the broker at the first question. */
+/** Connects to the broker at the first request. */
 function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: DevConsoleOptions) {
   let opened: Promise<{ readonly ports: ReadPorts; readonly source: ConsoleSource }> | undefined;
   const open = async () => {
@@ -125,7 +130,7 @@ function lazySource(joins: Joins, terminal: Terminal, { dataFolder, module }: De
       stop();
     };
   };
-  // Each question is the opened source's.
+  // Every other method is forwarded to the source, which is opened first.
   const source = new Proxy({ follow } as ConsoleSource, {
     get: (own, name: keyof ConsoleSource) =>
       name === "follow"

@@ -1,15 +1,17 @@
 /**
  * `agents dev --from`: follows the journals of an installation, and delivers the webhooks that its
- * agents have done to forks of these agents in the dev server. Runs in the control process, which
- * runs no module's code. `sealProcess` keeps what the forks send from leaving theirs.
+ * agents have processed to forks of these agents in the dev server. Runs in the control process,
+ * which runs no module's code. `sealProcess` keeps everything that the forks send inside their
+ * process.
  *
  * 1. The installation is only read: a login with `reader_may` is enough, and its processes notice
  *    nothing.
  * 2. A webhook is delivered when its turn has ended there. The results of its steps are sent first
  *    (`Recordings`), so steps return them here without calling other systems.
- * 3. An agent is forked before its first webhook, as it was before that turn. One that exists here
- *    is kept, and receives the webhook as it is.
- * 4. Webhooks keep their dedup keys: what the copied journal has done is not done again.
+ * 3. Before its first webhook, an agent is forked as it was before that turn. An agent that already
+ *    exists here is kept, and receives the webhook in its present state.
+ * 4. Webhooks keep their dedup keys, so a webhook that the copied journal has processed is not
+ *    processed again.
  */
 import { deliveryIds } from "../../../schemas/DeliveryRecord.ts";
 import { envelopeOf } from "../../../core/history/pastWebhooks.ts";
@@ -31,7 +33,7 @@ import { messageOf } from "../../../core/errors/thrown.ts";
 
 export interface GivenInstallation extends GivenLogin, Pick<GivenFilter, "agent"> {
   readonly from: string;
-  /** Of the installation, and of the dev server. */
+  /** The namespace of both the installation and the dev server. */
   readonly namespace?: string;
 }
 
@@ -95,9 +97,9 @@ interface Parts extends Pick<CommandContext, "terminal"> {
 class Follower {
   private readonly parts: Parts;
   private readonly nextId: (timeMs: number) => string;
-  /** By agent: only those with a turn that has not ended. */
+  /** By agent; contains only agents with a turn that has not ended. */
   private readonly open = new Map<string, WebhookTurns>();
-  /** By agent: whether it is here, or can't be. */
+  /** By agent; resolves when the fork exists here, or rejects. */
   private readonly forks = new Map<string, Promise<void>>();
 
   constructor(parts: Parts) {
@@ -105,7 +107,7 @@ class Follower {
     this.nextId = deliveryIds(parts.time.id());
   }
 
-  /** Takes an agent's next event. */
+  /** Processes an agent's next event. */
   async take(id: AgentId, seq: Sequence, data: Uint8Array): Promise<void> {
     const key = addressKey(id);
     const { head } = decodeEvent(data);
@@ -117,7 +119,8 @@ class Follower {
       try {
         await this.deliver(id, head, turn);
       } catch (error) {
-        // Only this webhook fails: its agent's history is not complete, or the broker here is away.
+        // Only this webhook fails: its agent's history is incomplete, or the broker here can't be
+        // reached.
         const message = messageOf(error);
         this.parts.terminal.err(`${oneLine(key)}: a webhook was skipped: ${message}`);
       }
@@ -146,7 +149,7 @@ class Follower {
     terminal.out(oneLine(`${what.join(" ")} → ${addressKey(id)}  from the installation`));
   }
 
-  /** Rule 3. One that failed is not tried again: some of it may be here. */
+  /** Rule 3. A fork that failed is not tried again, because part of it may exist here. */
   private forkOnce(id: AgentId, before: number): Promise<void> {
     const key = addressKey(id);
     const fork = this.forks.get(key) ?? this.fork(id, before);

@@ -51,7 +51,7 @@ export function addProvision(program: Command, { joins, terminal }: CommandConte
     });
 }
 
-/** Prints what exists now. Rejects as `Joins.provision` does. */
+/** Prints what exists afterwards. Rejects as `Joins.provision` does. */
 export async function provision(
   joins: Pick<Joins, "provision">,
   terminal: Terminal,

@@ -1,6 +1,6 @@
 /**
- * `agents retention [module]`: trims agents' journals to what their classes keep. The body is
- * `serving/serveRole`.
+ * `agents retention [module]`: trims agents' journals to the history that their classes keep. The
+ * body is `serving/serveRole`.
  */
 import type { Command } from "commander";
 import type { CommandContext } from "../options/CommandContext.ts";

@@ -1,5 +1,5 @@
 /**
- * The file `<data>/dev.json`, by which other commands in a folder find its running dev server.
+ * The file `<data>/dev.json`, with which other commands find the dev server that runs on a folder.
  * `agents dev` writes it once it serves, and removes it when it stops. A file left by a killed
  * server is recognised by its pid. Only its owner may read it: the broker's URL can contain a
  * token.
@@ -20,7 +20,7 @@ export interface DevFile {
 
 export type FoundDev =
   | { readonly _tag: "Running"; readonly dev: DevFile }
-  /** The process of the file has ended without removing it. */
+  /** The process that wrote the file has ended without removing it. */
   | { readonly _tag: "Stale"; readonly pid: number }
   | { readonly _tag: "None" };
 
@@ -45,7 +45,7 @@ export function findDev(dataFolder: string): FoundDev {
   return isAlive(dev.pid) ? { _tag: "Running", dev } : { _tag: "Stale", pid: dev.pid };
 }
 
-/** Returns undefined without a file, or for another format. */
+/** Returns undefined if there is no such file, or it has another format. */
 function readDevJson(dataFolder: string): DevFile | undefined {
   try {
     const dev = JSON.parse(readFileSync(devPath(dataFolder), "utf8")) as Partial<DevFile>;

@@ -1,6 +1,6 @@
 /**
- * Builds what `agents dev` prints when it serves: all addresses and folders, and one signed request
- * to paste. Pure text; `dev` prints it.
+ * Builds the lines that `agents dev` prints once it serves: all addresses and folders, and one
+ * signed request to paste.
  */
 import { basename } from "node:path";
 import { targetsOf } from "../../../core/webhook/WebhookRoute.ts";
@@ -16,17 +16,17 @@ export interface Greeting {
   readonly envFiles: ReadonlyArray<string>;
   readonly devSecrets: ReadonlyArray<string>;
   readonly url: string;
-  /** The public URL, where a tunnel leads here. */
+  /** The public URL, if a tunnel leads here. */
   readonly tunnel?: string | undefined;
-  /** The address for incoming mail; undefined where the process takes no mail. */
+  /** The address for incoming mail; undefined if the process receives no mail. */
   readonly smtp?: string | undefined;
   readonly admin: string;
-  /** The URL that opens the console; undefined where it can't be served. */
+  /** The URL that opens the console; undefined if it can't be served. */
   readonly console?: string | undefined;
   readonly nats: string;
   readonly dataFolder: string;
   readonly cwd: string;
-  /** Somebody is at a terminal. */
+  /** True if a person reads the output at a terminal. */
   readonly interactive: boolean;
   readonly nowSeconds: number;
 }

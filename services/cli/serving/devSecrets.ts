@@ -11,8 +11,8 @@ import type { SecretsCheck, WebhookRoute } from "../../../core/webhook/WebhookRo
 export const devSecretsPath = (dataFolder: string): string => join(dataFolder, "dev-secrets.env");
 
 /**
- * Which secrets of the routes' verifiers an environment lacks. `faults` begin with the route's
- * path.
+ * Finds the secrets of the routes' verifiers that an environment lacks. Each of `faults` begins
+ * with the route's path.
  */
 export function checkSecrets(
   routes: ReadonlyArray<WebhookRoute>,
@@ -43,7 +43,8 @@ export function makeDevSecrets(
   id: () => string,
 ): Readonly<Record<string, string>> {
   if (missing.length === 0) return {};
-  // Base64 of one length, whatever the id looks like: secrets of Standard Webhooks must be base64.
+  // Base64 of a fixed length, for any format of the id: secrets of Standard Webhooks must be
+  // base64.
   const made = Object.fromEntries(
     missing.map((name) => [
       name,

@@ -1,6 +1,6 @@
 /**
- * Loads a module for commands that run inputs in memory on its code (`agents rerun`, `--on-fork`):
- * with the environment that a host would give it, and only if it has the agents' classes.
+ * Loads a module for commands that run inputs in memory on its code (`agents rerun`, `--on-fork`).
+ * The module gets the environment that a host would give it, and must have the agents' classes.
  */
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { failed } from "../terminal/CliError.ts";
@@ -8,8 +8,8 @@ import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { findModule, loadWithEnv } from "./prepare.ts";
 
 /**
- * `file`: as given on the command line. Rejects with `CliError`, also if a class is missing, and as
- * `loadWithEnv` does.
+ * `file`: as given on the command line. Rejects with `CliError`, for example if a class is missing,
+ * and as `loadWithEnv` does.
  */
 export async function loadForRuns(
   terminal: Terminal,

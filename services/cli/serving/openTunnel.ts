@@ -1,7 +1,7 @@
 /**
  * Runs the program that makes a dev server reachable from outside (`agents dev --tunnel`), and
- * finds the public URL in what it prints. Knows no tunnel program in particular. The control
- * process of `dev` owns it, so that a worker that starts again keeps its URL.
+ * finds the public URL in its output. Depends on no particular tunnel program. The control process
+ * of `dev` owns it, so that the URL stays the same when the worker restarts.
  */
 import { spawn } from "node:child_process";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -19,20 +19,20 @@ export interface TunnelOptions {
   readonly tunnel: string;
   readonly port: number;
   readonly time: TimeShape;
-  /** Receives a line when the program ends by itself later. */
+  /** Receives a line if the program ends later without being asked to. */
   readonly warn: (line: string) => void;
 }
 
-/** Tunnel programs connect to a server of theirs first, some with a login. */
+/** Tunnel programs first connect to a server of their own, and some log in. */
 const URL_TIMEOUT_MS = 60_000;
-/** After this a program that ignores SIGTERM is killed. */
+/** A program that ignores SIGTERM is killed after this time. */
 const STOP_TIMEOUT_MS = 3_000;
 /** Enough to show why a program failed. */
 const OUTPUT_CHARS_MAX = 8_192;
 
 const ORIGIN = /^https?:\/\/[^/?#\s]+\/?$/;
 
-/** Rejects with `CliError` when the program can't be run, ends, or prints no public URL in time. */
+/** Rejects with `CliError` if the program can't be run, ends, or prints no public URL in time. */
 export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
   const { tunnel, port, time, warn } = options;
   if (ORIGIN.test(tunnel)) return { url: tunnel.replace(/\/$/, ""), close: async () => undefined };
@@ -100,8 +100,8 @@ export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
 }
 
 /**
- * The first complete URL that is a host alone and not this machine. Links to documentation, which
- * tunnel programs print too, have a path.
+ * Returns the first complete URL that has only a host, which is not this machine. Tunnel programs
+ * also print links to documentation, but those have a path.
  */
 export function publicUrl(text: string): string | undefined {
   for (const [, url = ""] of text.matchAll(/(https:\/\/[^\s"'<>|,;)\]]+)(?=[\s"'<>|,;)\]])/g)) {

@@ -1,7 +1,7 @@
 /**
- * Runs a command for the console in a separate process: a module's code does not run in the
- * console, and is read again each time; and an operator's SQL blocks no thread of it. Some run at a
- * time; others wait for their turn.
+ * Runs a command for the console in a separate process. So a module's code does not run in the
+ * console's process and is read again each time, and an operator's SQL does not block that process.
+ * A few commands run at a time; others wait for their turn.
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
 import { EXIT_DIFFERS, EXIT_NOT_FOUND, EXIT_OK } from "../terminal/CliError.ts";
@@ -15,9 +15,9 @@ const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
   ["keyFile", "--nats-key"],
 ];
 
-/** Each takes a processor and some 100 MB. */
+/** Each needs one processor and about 100 MB. */
 const RUNNING_MAX = 3;
-/** Longer than people wait for a page. */
+/** More would make people wait longer than they do for a page. */
 const WAITING_MAX = 64;
 
 /**
@@ -36,9 +36,13 @@ export function ownProcess(joins: Pick<Joins, "runSelf">, target: Target): OwnPr
   return async (command, args) => {
     if (running < RUNNING_MAX) running++;
     else if (waiting.length < WAITING_MAX)
-      // A command that ends leaves its place to the next.
+      // A command that ends passes its place to the next one.
       await new Promise<void>((resolve) => waiting.push(resolve));
-    else throw new ConsoleRefusal(503, `${WAITING_MAX} others wait. Try again in a moment.`);
+    else
+      throw new ConsoleRefusal(
+        503,
+        `${WAITING_MAX} other requests are waiting. Try again in a moment.`,
+      );
     try {
       return await run(command, args);
     } finally {
@@ -63,10 +67,10 @@ const runner =
         login?.[name] === undefined ? [] : [option, login[name]],
       ),
     ];
-    // The URL may have a password in it, and a command line is seen by all users of the machine.
+    // The URL may contain a password, and all users of the machine can see a command line.
     const ran = await runSelf([...command.split(" "), ...target, ...args], { NATS_URL: natsUrl });
     if (ran.tooLarge === true)
-      throw new ConsoleRefusal(400, `The answer of agents ${command} is too large: ask for less.`);
+      throw new ConsoleRefusal(400, `The output of agents ${command} is too large. Request less.`);
     if (ran.signal !== undefined)
       throw new ConsoleRefusal(
         503,
@@ -81,7 +85,7 @@ const runner =
     return lines.map((line) => JSON.parse(line) as unknown);
   };
 
-/** Why a command ended (`commandLine`); warnings and progress are before it. */
+/** Returns the error that ended a command (`commandLine`). Warnings and progress come before it. */
 const reasonOf = (err: string): string =>
   err
     .split(/^agents: /m)

@@ -13,7 +13,7 @@ import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { devSecretsPath, makeDevSecrets, checkSecrets } from "./devSecrets.ts";
 
-/** Where a module usually is. The first that exists is used when none is named. */
+/** The usual places of a module. The first that exists is used if none is named. */
 const MODULE_CANDIDATES = [
   "server.ts", "src/server.ts", "server.js", "src/server.js", "agents.ts", "src/agents.ts",
   "index.ts", "src/index.ts", "index.js", "src/index.js",
@@ -35,15 +35,15 @@ export interface Prepared {
   /** The files that the environment was read from. */
   readonly envFiles: ReadonlyArray<string>;
   /**
-   * Names of secrets that only this folder has, generated now or at an earlier start. Empty outside
+   * Names of secrets that were generated for this folder, now or at an earlier start. Empty outside
    * `dev`.
    */
   readonly devSecrets: ReadonlyArray<string>;
 }
 
 /**
- * Runs `Joins.begin` and then loads the module while the broker starts. Stops what was begun when
- * the module can't be loaded. Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`, or as
+ * Runs `Joins.begin` and then loads the module while the broker starts. Stops what was begun if the
+ * module can't be loaded. Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`, or as
  * `Joins.begin` does.
  */
 export async function beginAndPrepare(
@@ -96,9 +96,9 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
 }
 
 /**
- * Loads a module with the environment that its files and the process give it, also as
- * `process.env`. Prints what the configuration file beside it asks for in vain. Rejects with
- * `ModuleError` or `EnvFileUnreadable`.
+ * Loads a module with the environment from its files and the process, which is also set as
+ * `process.env`. Prints notes on settings of its configuration file that have no effect here.
+ * Rejects with `ModuleError` or `EnvFileUnreadable`.
  */
 export async function loadWithEnv(terminal: Terminal, file: string) {
   const folder = (await wranglerBeside(dirname(file)))?.file;
@@ -110,8 +110,7 @@ export async function loadWithEnv(terminal: Terminal, file: string) {
   };
   const loaded = loadEnv(sources);
   if (terminal.env === process.env) fillProcessEnv(loaded.env);
-  // Imported here together with the TypeScript compiler, so that commands that load no module start
-  // without it.
+  // Imported here, because it imports the TypeScript compiler, which other commands do not need.
   const { loadModule } = await import("../../module/loadModule.ts");
   const module = await loadModule(file, loaded.env);
   for (const note of module.wrangler?.notes ?? [])
@@ -130,8 +129,8 @@ async function wranglerBeside(folder: string): Promise<WranglerConfig | undefine
 }
 
 /**
- * Resolves to an absolute path: the module that is named, else `main` of the configuration file
- * here, else a usual one. Rejects with `CliError` where none is named and none is found.
+ * Resolves to the absolute path of the module that is named, of `main` in the configuration file
+ * here, or of a file in a usual place. Rejects with `CliError` if none is found.
  */
 export async function findModule(
   terminal: Pick<Terminal, "cwd">,

@@ -1,7 +1,7 @@
 /**
- * The life of a serving command (`dev`, `gateway`, `host`, `mail`): opens the admin port, starts
- * the process, reports that it serves, waits for a signal and stops in order. `prepare` comes
- * before it. The process itself is `Begun.start`.
+ * Runs a serving command (`dev`, `gateway`, `host`, `mail`) from start to stop: opens the admin
+ * port, starts the process (`Begun.start`), reports that it serves, waits for a signal and stops in
+ * order. `prepare` comes before it.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -14,14 +14,13 @@ import { CliError, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 
 export interface ServeOptions {
-  /** A further request to stop, beside signals. */
+  /** Resolves when something other than a signal requests a stop. */
   readonly stopped?: Promise<string> | undefined;
   readonly settings: Omit<ProcessSettings, "metrics">;
   readonly adminHostname: string;
   readonly adminPort: number;
 }
 
-/** The facts of a serving process. */
 export interface Served {
   readonly running: RunningProcess;
   readonly adminPort: number;
@@ -56,8 +55,8 @@ export async function serve(
     const starting = joins.start({ ...settings, metrics });
     const first = await Promise.race([starting, stopped]);
     if (typeof first === "string") {
-      // A stop was requested during the start. The start is completed, so that the process stops in
-      // order.
+      // A stop was requested during the start. The start is completed first, so that the process
+      // can stop in order.
       await starting.then((running) => running.stop()).catch(() => undefined);
       return;
     }
@@ -77,7 +76,7 @@ export async function serve(
   }
 }
 
-/** Rejects with `CliError` where the port can't be opened. */
+/** Rejects with `CliError` if the port can't be opened. */
 export function listenAdmin(
   scope: Scope.Scope,
   options: Parameters<typeof serveAdmin>[0],

@@ -1,6 +1,6 @@
 /**
- * The body of `agents gateway`, `agents host` and `agents mail`: one process of an installation, on
- * a broker that already runs.
+ * The implementation of `agents gateway`, `agents host` and `agents mail`: one process of an
+ * installation, with a broker that already runs.
  */
 import type { Joins, ProcessSettings } from "../../wiring/Joins.ts";
 import type { WorkerLink } from "../../workers/workerLink.ts";
@@ -12,20 +12,20 @@ import { serve } from "./serve.ts";
 
 /** The options of a serving command, as `options/servingOptions` builds them. */
 export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" | "metrics"> {
-  /** The public URL of a worker of `dev` to which a tunnel leads. */
+  /** For a worker of `dev`: the public URL of its tunnel. */
   readonly tunnel?: string | undefined;
   readonly module: string | undefined;
   readonly adminHostname: string;
   readonly adminPort: number;
-  /** The number of this process among its parent's workers; undefined: it is not a worker. */
+  /** The number of this process among its parent's workers; undefined if it is not a worker. */
   readonly worker?: number | undefined;
-  /** This process runs one isolated agent. */
+  /** True if this process runs one isolated agent. */
   readonly isIsolated: boolean;
 }
 
 /**
- * Resolves when the process has stopped after a signal. Rejects with `CliError` where `worker` is
- * set but no parent started this process, and with what fails the start.
+ * Resolves when the process has stopped after a signal. Rejects with `CliError` if `worker` is set
+ * but no parent started this process, and with the error that made the start fail.
  */
 export async function serveRole(
   joins: Joins,
@@ -45,7 +45,7 @@ export async function serveRole(
     module: prepared.module,
     env: prepared.env,
     ...(options.isIsolated
-      ? // `dev` reads its module as ever; the gateway runs in its worker.
+      ? // The module is loaded as `dev` loads it, but the gateway runs only in the worker.
         ({ role: "host", mcpAllowLoopback: allowsLoopback, isolated: link?.onIsolated } as const)
       : role === "host"
         ? { leases: keptLeases(joins, link), isolation: link?.isolation }
@@ -71,7 +71,7 @@ export async function serveRole(
   log.info(`${role} stopped`);
 }
 
-/** The channel of a worker. Throws `CliError` if this process was not started as one. */
+/** Returns a worker's channel. Throws `CliError` if this process was not started as a worker. */
 export function linkOf(
   { link }: Pick<Joins, "link">,
   { worker }: Pick<ServingOptions, "worker">,
@@ -82,7 +82,9 @@ export function linkOf(
   return link;
 }
 
-/** Leases that the control process keeps; undefined in a process that is not a worker. */
+/**
+ * Returns the leases that the control process keeps; undefined in a process that is not a worker.
+ */
 export const keptLeases = (
   { time }: Pick<Joins, "time">,
   link: WorkerLink | undefined,

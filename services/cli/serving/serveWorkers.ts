@@ -1,8 +1,8 @@
 /**
- * The body of `agents host`, `agents dev` and `agents gateway --workers <n>`: the control process
- * of one or more workers. It serves the private port, where it answers for all workers, keeps the
- * leases of those that run agents (`LeaseKeeper`), and starts again those that end. It runs no
- * agent's code. Each worker runs `serveRole`, or `dev`.
+ * The implementation of `agents host`, `agents dev` and `agents gateway --workers <n>`: the control
+ * process of one or more workers. It serves the admin port and answers there for all workers, keeps
+ * the leases of workers that run agents (`LeaseKeeper`), and restarts workers that end. It runs no
+ * agent code. Each worker runs `serveRole` or `dev`.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -27,16 +27,18 @@ import type { ServingOptions } from "./serveRole.ts";
 export interface ServeWorkersOptions extends ServingOptions {
   readonly role: "gateway" | "host" | "dev";
   readonly count: number;
-  /** The control process's command line, from which each worker's is built. */
+  /**
+   * The command line of the control process. The command lines of the workers are built from it.
+   */
   readonly args: ReadonlyArray<string>;
   /**
-   * For `dev`: begins once the workers serve. `tell` sends a recording to all of them, and to those
-   * that are started later. The function that it resolves to is called before they stop.
+   * For `dev`: called once the workers serve. `tell` sends a recording to all of them, and to those
+   * that are started later. The returned function is called before they stop.
    */
   readonly beside?:
     | ((broker: OpenBroker, tell: (recording: Recording) => void) => Promise<() => Promise<void>>)
     | undefined;
-  /** The URL that opens the console, for the user of `dev`. */
+  /** The URL that opens the console, which `dev` prints. */
   readonly console?: string | undefined;
 }
 
@@ -57,7 +59,7 @@ export async function serveWorkers(
   });
   const scope = Effect.runSync(Scope.make());
   let isolated: IsolationWard | undefined;
-  // Only the broker of `dev` is the control process's own.
+  // Only for `dev` does the control process run a broker.
   const broker = role === "dev" ? joins.openBroker(options) : undefined;
   broker?.catch(() => undefined);
   const leases = role === "gateway" ? undefined : serveLeases({ ...joins, log }, openKeeper);
@@ -76,9 +78,9 @@ export async function serveWorkers(
     );
     let stopping = false;
     let adminPort = 0;
-    /** The port that a worker of `dev` serves on: its successor takes it. */
+    /** The port that a worker of `dev` serves on. Its successor uses the same. */
     let port = claimed;
-    /** Why a worker has ended, as its watchdog has reported it. */
+    /** Why a worker has ended, as reported by its watchdog. */
     const endings = new WeakMap<WorkerProcess, Ending>();
     const recordings: Recording[] = [];
     const processes = new Set<WorkerProcess>();
@@ -86,7 +88,7 @@ export async function serveWorkers(
       if (recordings.push(recording) > RECORDINGS_MAX) recordings.shift();
       for (const process of processes) process.send({ recording });
     };
-    /** By worker: the host that its last process was, where its end is explained. */
+    /** By worker: the host id of its last process, if the end of that process is explained. */
     const explained = new Map<number, string | undefined>();
     const begin = (
       started: WorkerProcess,
@@ -99,7 +101,7 @@ export async function serveWorkers(
       for (const recording of recordings) started.send({ recording });
       processes.add(started);
       void started.ended.then(() => processes.delete(started));
-      // A broker that can't be opened ends all: below.
+      // If the broker can't be opened, everything ends: see `failureOf(broker)`.
       void broker?.then(({ url, summary }) => started.send({ broker: { url, summary } }), skip);
       return started;
     };
@@ -118,7 +120,7 @@ export async function serveWorkers(
     if (isolated !== undefined)
       metrics.gaugeFrom(
         "agents_isolated",
-        "Agents that run in a process of their own, because they ended a worker",
+        "Agents that run in a separate process, because they ended a worker",
         () => isolated!.agents.length,
       );
     const start = (worker: number, again: boolean): WorkerProcess => {
@@ -126,7 +128,7 @@ export async function serveWorkers(
       started.onReport((report) => {
         if (!("ending" in report)) return;
         endings.set(started, report.ending);
-        // One that may be another's explains nothing.
+        // A turn that may not be the cause explains nothing.
         if (report.ending.turn !== undefined && report.ending.exactly) explained.set(worker, host);
       });
       let host: string | undefined;
@@ -147,7 +149,7 @@ export async function serveWorkers(
       count,
       start,
       time: joins.time,
-      // The user of `dev` has not asked for the details of a start.
+      // The user of `dev` does not need the details of a start.
       log: role === "dev" ? { ...log, info: log.debug } : log,
       isExplained: (worker) => explained.has(worker),
       onRestart: (worker) => restarts[worker]!(),
@@ -166,7 +168,7 @@ export async function serveWorkers(
       isolated?.kill();
     };
     workers.begin();
-    // `dev` greets its user itself.
+    // `dev` prints its own greeting.
     if (role !== "dev")
       void workers.serving.then(() =>
         log.info(`${title} serves`, {
@@ -195,7 +197,7 @@ export async function serveWorkers(
   } catch (error) {
     if (!(error instanceof WorkerFailed)) throw error;
     const { code, atStart } = error;
-    // The only worker has reported the error, and nothing else was started.
+    // The only worker has already reported the error, and nothing else was started.
     const message = atStart && count === 1 ? "" : error.message;
     throw new CliError({ message, exitCode: code === null || code === 0 ? EXIT_FAILED : code });
   } finally {
@@ -208,7 +210,7 @@ export async function serveWorkers(
 
 const skip = (): void => undefined;
 
-/** What the process of an isolated agent begins with. */
+/** Sent to the process of an isolated agent when it begins. */
 const NOTHING_ISOLATED = { again: false, isolated: [] } as const;
 
 /** Rejects as the promise does; never resolves. */
@@ -216,8 +218,8 @@ const failureOf = (begun: Promise<unknown> | undefined): Promise<never> =>
   new Promise((_, reject) => begun?.catch(reject));
 
 /**
- * Returns the control process's command line with a worker's own options after it: the last value
- * of a repeated option applies. Arguments after `--` are not options, and stay last.
+ * Returns the control process's command line with the worker's options added at its end, because
+ * the last value of a repeated option applies. Arguments after `--` are not options, and stay last.
  */
 export function workerArguments(
   args: ReadonlyArray<string>,
@@ -230,7 +232,7 @@ export function workerArguments(
   return withOptions(args, [...own, ...shared, ...more]);
 }
 
-/** The command line with more options at its end, before a `--`. */
+/** Returns the command line with more options at its end, before any `--`. */
 export function withOptions(
   args: ReadonlyArray<string>,
   more: ReadonlyArray<string>,

@@ -1,9 +1,9 @@
 /**
- * The page of each provider that takes a webhook's URL: what `agents dev --tunnel` prints beside
- * it.
+ * The page of each provider where a webhook's URL is entered. `agents dev --tunnel` prints it with
+ * the URL.
  */
 
-/** By the provider's name in its row of `services/webhooks/providers`. */
+/** By the provider's name in `services/webhooks/providers`. */
 const SETTINGS_PAGES: Readonly<Record<string, string>> = {
   attio: "https://build.attio.com",
   bitbucket: "the repository's Repository settings > Webhooks",
@@ -40,6 +40,5 @@ const SETTINGS_PAGES: Readonly<Record<string, string>> = {
   zoom: "https://marketplace.zoom.us > your app > Feature",
 };
 
-/** For senders without a settings page: the sender's configuration. */
 export const settingsPage = (provider: string): string =>
   SETTINGS_PAGES[provider] ?? "your sender's configuration";

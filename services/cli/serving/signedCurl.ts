@@ -1,6 +1,6 @@
 /**
  * Builds a `curl` command that sends one signed webhook to a route, to try it without the provider.
- * It exists for GitHub's routes only: no field of other providers' events selects the agent in
+ * Only GitHub's routes have one: other providers' events have no field that selects the agent in
  * every module.
  */
 import type { WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
@@ -13,15 +13,14 @@ export interface CurlOptions {
   readonly nowSeconds: number;
 }
 
-/** Returns undefined where the route is not GitHub's, has parameters, or its secret is not set. */
+/** Returns undefined if the route is not for GitHub or has parameters, or its secret is not set. */
 export function signedCurl(route: WebhookRoute, options: CurlOptions): string | undefined {
   const names = route.verifier.secretNames ?? [];
   const secret = names.map((name) => options.env[name]).find((value) => value !== undefined);
   if (route.verifier.provider !== "github" || secret === undefined || route.path.includes(":"))
     return undefined;
   const body = JSON.stringify(sampleStar());
-  // Unique for each start. Pasting the same command twice sends a redelivery, which is answered as
-  // one.
+  // Unique for each start. Pasting the same command twice sends a redelivery.
   const id = `try-${options.nowSeconds}`;
   const headers = {
     "content-type": "application/json",
@@ -36,8 +35,8 @@ export function signedCurl(route: WebhookRoute, options: CurlOptions): string | 
 }
 
 /**
- * The part of GitHub's `star` event that routing and the example read, without quotes that a shell
- * would interpret.
+ * The part of GitHub's `star` event that routing and the example read, without characters that a
+ * shell would interpret.
  */
 const sampleStar = () => ({
   action: "created",

@@ -17,7 +17,7 @@ export const EXIT_DIFFERS = 4;
  */
 export const EXIT_FORCED = 130;
 
-/** `message` says what happened, to what, and what to do next. It is all that people see. */
+/** `message` says what happened, to what, and what to do next. People see nothing else. */
 export class CliError extends Error {
   readonly _tag = "CliError";
   readonly exitCode: number;

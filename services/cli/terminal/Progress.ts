@@ -1,14 +1,16 @@
 /**
- * Shows a person the progress of a long command, beside its results: a bar at the foot of a
- * terminal, or a line now and then where the output goes to a file or a log. Shows nothing of a
- * command that is done sooner.
+ * Shows the progress of a long command apart from its results: as a bar at the bottom of a
+ * terminal, or as a line from time to time if the output goes to a file or a log. Shows nothing for
+ * a short command.
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { Terminal } from "./Terminal.ts";
 
-/** The bar seems to move, and drawing it costs nothing. */
+/**
+ * Often enough that the bar seems to move, and seldom enough that drawing it costs almost nothing.
+ */
 const BAR_EVERY_MS = 200;
-/** Seldom enough that a log of a night stays short. */
+/** Seldom enough that the log of a whole night stays short. */
 const LINE_EVERY_MS = 30_000;
 /** With its text, the bar fits into a narrow terminal. */
 const BAR_CHARS = 24;
@@ -36,7 +38,9 @@ export class Progress {
     this.toldMs = this.startMs;
   }
 
-  /** So many were done by an earlier run: they say nothing of the time that is left. */
+  /**
+   * Sets the number that an earlier run has done. It is not used to estimate the remaining time.
+   */
   from(done: number): void {
     this.first = done;
   }

@@ -1,8 +1,8 @@
 /**
- * A command's surroundings: two output streams, the environment and the working folder. `main`
- * passes those of the process, and tests pass one that collects. Results go to `out` and everything
- * else to `err`, so that a pipe receives only results. Control characters are escaped here, in text
- * and in JSON alike.
+ * What a command uses of its process: two output streams, the environment and the working folder.
+ * `main` passes those of the process, and tests pass a terminal that collects the output. Results
+ * go to `out` and everything else to `err`, so that a pipe receives only results. Control
+ * characters are escaped here, in text and in JSON alike.
  */
 import { relative } from "node:path";
 import { printable } from "../../../core/telemetry/printable.ts";
@@ -15,8 +15,8 @@ export interface Terminal {
   /** Writes one line for people: progress, hints, errors. */
   readonly err: (line: string) => void;
   /**
-   * Shows a text below all that is written, in the place of the one before; undefined removes it.
-   * Absent if `err` is not a terminal.
+   * Shows a text below all output, in place of the previous one; undefined removes it. Absent if
+   * `err` is not a terminal.
    */
   readonly status?: (text: string | undefined) => void;
   /** True where people read `out`: it is a terminal and not a pipe. */
@@ -25,12 +25,12 @@ export interface Terminal {
   readonly cwd: string;
 }
 
-/** What shells report of a program that SIGPIPE (13) ended. */
+/** The exit code that shells report for a program that SIGPIPE (13) ended. */
 const PIPE_CLOSED = 141;
 
 export function processTerminal(): Terminal {
-  // A reader that has closed the pipe (`agents list | head`) wants no more results. The status says
-  // that they are not whole, as for any program that SIGPIPE ends.
+  // A reader that has closed the pipe (`agents list | head`) wants no more results. The exit code
+  // says that they are incomplete, as for any program that SIGPIPE ends.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(PIPE_CLOSED);
     throw error;
@@ -62,11 +62,11 @@ export function processTerminal(): Terminal {
   };
 }
 
-/** A text that goes over a terminal's edge could not be replaced. */
+/** A text that is longer than one line could not be replaced. */
 const cut = (text: string): string =>
   text.slice(0, Math.max(0, (process.stderr.columns ?? 80) - 1));
 
-/** A path for people: relative where it is below the working folder. */
+/** Returns a path for people: relative if it is below the working folder. */
 export function shownPath(cwd: string, path: string): string {
   const below = relative(cwd, path);
   return below.startsWith("..") ? path : below || ".";

@@ -18,7 +18,7 @@ const WARNING =
   "A URL on the command line contains a login, which other users of this machine can read in the process list. Use the environment (NATS_URL, SMTP_URL) or files (--nats-creds, --nats-nkey) instead.";
 
 /**
- * Masks the process's command line. Returns the warning to print where it contained a login, else
+ * Masks the process's command line. Returns the warning to print if it contained a login, else
  * undefined.
  */
 export function maskCommandLine(args: ReadonlyArray<string>): string | undefined {

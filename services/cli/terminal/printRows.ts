@@ -1,6 +1,6 @@
 /**
  * Prints the rows of a query: a table with the number of rows for people, or an array of objects by
- * column as JSON. Blobs are base64, integers past 2^53 strings.
+ * column as JSON. Blobs are printed as base64, and integers above 2^53 as strings.
  */
 import type { SqlValue } from "../../../core/database/Databases.ts";
 import { plainValue, rowObjects, type PlainValue } from "../../../core/query/askView.ts";
@@ -46,9 +46,9 @@ function table(
 }
 
 function cell(value: PlainValue): string {
-  // Before it is made safe: a value may have a megabyte.
+  // Cut before control characters are escaped, because a value can be a megabyte long.
   const start = value === null ? "NULL" : String(value).slice(0, CELL_MAX + 1);
-  // A line break or a direction in a cell would break the table, and what follows it.
+  // A line break or a change of text direction in a cell would break the table.
   const text = oneLine(start.toWellFormed());
   return text.length > CELL_MAX ? text.slice(0, CELL_MAX - 1) + "…" : text;
 }

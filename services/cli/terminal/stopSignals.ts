@@ -6,8 +6,8 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { EXIT_FORCED } from "./CliError.ts";
 
 /**
- * Two signals within this time are one key press: npm passes the terminal's Ctrl-C on to a child
- * that has already received it.
+ * Two signals within this time count as one key press, because npm passes the terminal's Ctrl-C on
+ * to a child that has already received it.
  */
 const ONE_PRESS_MS = 500;
 
