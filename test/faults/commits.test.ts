@@ -161,7 +161,7 @@ describe("an agent without a journal", () => {
     renewed(true);
     await rig.settled();
     expect(rig.left).toContain("answer 1 200");
-    // Of later events the journal itself is the fence.
+    // For later events the journal itself is the fence.
     rig.isStillOurs = new Promise(() => undefined);
     await rig.deliver(2);
     expect(rig.left).toContain("answer 2 200");
@@ -184,7 +184,7 @@ describe("an agent without a journal", () => {
     rig.holding = true;
     await rig.deliver(1, "schedule:gone:1", "", "schedule");
     expect(rig.left).toEqual([]);
-    // What the start made goes with it.
+    // What the start made is discarded with it.
     expect(rig.held.map(({ head }) => head.turns.map(({ cause }) => cause.kind))).toEqual([
       ["start"],
     ]);

@@ -4,8 +4,7 @@
  * half shows.
  *
  * A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in the middle of its next turn, after
- * the writes and before their commit: it is then certain that a stale append follows when it is
- * thawed.
+ * the writes and before their commit. A stale append is then certain to follow when it is thawed.
  */
 import { Agent, query, type AgentNamespace } from "agents";
 import { body, github, webhook } from "agents/webhooks";

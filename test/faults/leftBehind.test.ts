@@ -28,7 +28,7 @@ const QUIET_MS = 5_000;
 /** Usual are 20 s. */
 const FINISH_TIMEOUT_MS = 120_000;
 
-/** What an object has written, in two ways. */
+/** What an object has written, read in two ways. */
 interface Written {
   readonly steps: ReadonlyArray<string>;
   readonly rows: ReadonlyArray<string>;

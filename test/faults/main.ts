@@ -3,10 +3,10 @@
  * [--every N] [--damage N]`: runs real processes under faults, and reports which promises did not
  * hold. Exits with 1 if one did not, or if a fault never struck.
  *
- * With `--times` each fault comes so often, one after the other as soon as the last has healed,
- * under a lighter load; after every 20 (`--every`) all is read back and checked, and the next
- * installation begins. `--minutes` then ends it before its time. `--damage` is what a real
- * installation has stored, damaged so often; `--long` begins with 5,000 of it.
+ * With `--times` each fault happens that often, one after the other as soon as the previous one has
+ * healed, under a lighter load. After every 20 (`--every`) everything is read back and checked, and
+ * the next installation begins. `--minutes` then ends it early. `--damage` damages what a real
+ * installation has stored that many times; `--long` begins with 5,000 of them.
  */
 import { parseArgs } from "node:util";
 import { makeMaterial } from "./damage/Material.ts";
@@ -14,7 +14,7 @@ import { sweepDamage } from "./damage/sweepDamage.ts";
 import { Bites } from "./rig/Bites.ts";
 import { faultsOver, runRig, runsOf, scheduleOf } from "./rig/runRig.ts";
 
-/** Faults begin for so long in the short form, which is to end within a minute. */
+/** Faults begin during this time in the short form, which should end within a minute. */
 const SHORT_BUDGET_MS = 20_000;
 /** As long as people like to wait. */
 const LONG_MINUTES = 10;

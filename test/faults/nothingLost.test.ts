@@ -21,7 +21,7 @@ import { Senders, type Delivery } from "./Senders.ts";
 const AGENTS = 200;
 const DISTINCT = 5_000;
 const TWICE = DISTINCT / 10;
-/** So many agents get a third of all webhooks: enough events for snapshots. */
+/** This many agents get a third of all webhooks, which makes enough events for snapshots. */
 const HOT_AGENTS = 10;
 const LEASE_TTL_MS = 1_500;
 const FREEZES_MAX = 5;

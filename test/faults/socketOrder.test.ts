@@ -14,7 +14,9 @@ import { Installation } from "../kit/Installation.ts";
 const MODULE = fileURLToPath(new URL("./tapeModule.ts", import.meta.url));
 const SHARDS = 8;
 const CLIENTS = 8;
-/** Ahead of what its agent has: more than a gateway sends ahead, less than it holds. */
+/**
+ * How far the client is ahead of its agent: more than a gateway sends ahead, less than it holds.
+ */
 const AHEAD = 100;
 /** What a gateway may have sent ahead to a host that is killed (`ClientMessages`). */
 const AGAIN_MAX = 64;
@@ -57,7 +59,7 @@ class Sender {
     }
   }
 
-  /** What its agent took, once it has all. */
+  /** What its agent has processed, once that is everything. */
   async tape(): Promise<number[]> {
     return pollUntil(`${this.agent} has all ${this.sent}`, async () => {
       const response = await fetch(this.url);

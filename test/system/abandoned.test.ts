@@ -12,9 +12,13 @@ import { installGatedFetch } from "../../services/node/gatedFetch.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems, type System } from "./kit.ts";
 
-/** What the agents' code told: that it began, and what its signal aborted with. */
+/**
+ * What the agents' code reported: that it began, and the reason with which its signal was aborted.
+ */
 const heard: string[] = [];
-/** Where the agents' `fetch` goes: it answers nobody, and notes who left. */
+/**
+ * The server that the agents' `fetch` calls. It answers no request, and records clients that leave.
+ */
 let slow: Server;
 let slowUrl: string;
 

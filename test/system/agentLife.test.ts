@@ -1,6 +1,6 @@
 /**
- * An agent's life: constructor, onStart, turns, hibernation and waking, hosts; and what
- * `getCurrentAgent` tells on the way.
+ * The life of an agent: constructor, onStart, turns, hibernation and waking, hosts; and what
+ * `getCurrentAgent` returns in each of them.
  */
 import { rmSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -107,7 +107,7 @@ class StartingAgent extends Agent<Env> {
   }
 }
 
-/** Tells what `getCurrentAgent` gives in each hook. */
+/** Reports what `getCurrentAgent` returns in each hook. */
 class AwareAgent extends Agent<Env, unknown> {
   #note(where: string) {
     const { agent, connection, request, email, attempt } = getCurrentAgent();
@@ -372,7 +372,7 @@ describe("two hosts", () => {
     expect(hostB.host.agentsActive).toBeGreaterThan(0);
     await hostB.stop();
     expect((await visitAll("two")).map((v) => v.notes)).toEqual(names.map(() => ["one", "two"]));
-    // Calls that may not be repeated go on all the while shards move, and each is done once.
+    // Calls that must not be repeated continue while shards move, and each is done once.
     let moving = true;
     const calling = names.map(async (_, i) => {
       const name = `busy-${i}`;

@@ -1,6 +1,6 @@
 /**
- * What one agent may have at once: past each ceiling it is refused by name, and nothing has
- * changed.
+ * What one agent may have at once. Beyond each limit a request is refused with the limit's name,
+ * and nothing has changed.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, callable, getAgentByName, type AgentStub } from "agents";

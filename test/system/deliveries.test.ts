@@ -1,4 +1,4 @@
-/** The delivery log of a whole system: what became of each request, and its bytes once more. */
+/** The delivery log of a whole system: the result of each request, and its bytes. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

@@ -1,6 +1,6 @@
 /**
- * Webhooks that are given to their agent before they are stored (`core/input/DirectInput`): what is
- * stored of them, when, and that nothing is lost or done twice where the direct way ends nowhere.
+ * Webhooks that are passed to their agent before they are stored (`core/input/DirectInput`): what
+ * is stored of them, when, and that nothing is lost or done twice if the direct request fails.
  */
 import { connect } from "@nats-io/transport-node";
 import { jetstreamManager } from "@nats-io/jetstream";
@@ -47,7 +47,7 @@ class Keeper extends Agent<Env, number> {
 const latches = new Map<string, Latch>();
 const runs: string[] = [];
 const DEADLINE_MS = 1_000;
-/** Names that surely lie in every one of a system's few shards. */
+/** Enough names that every one of a system's few shards has some. */
 const SHARDS_COVERED = 40;
 const module = {
   agents: { Keeper },

@@ -1,6 +1,6 @@
 /**
  * What a host does when one of its agents is erased: no code of the agent runs, its sockets are
- * closed, what it is doing is not stored, and even one that could not start is gone.
+ * closed, and a turn that is running is not stored. An agent that could not start is erased too.
  */
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";

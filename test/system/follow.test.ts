@@ -1,5 +1,5 @@
 /**
- * State subjects: any NATS client follows an agent, a class or everything, with no library of ours.
+ * State subjects: any NATS client can follow an agent, a class or everything without our library.
  */
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterEach, describe, expect, test } from "vitest";

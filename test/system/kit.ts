@@ -1,6 +1,6 @@
 /**
- * What the system tests share: one nats-server a file, systems on namespaces of their own, a plain
- * WebSocket client that keeps what it got, and signed requests.
+ * Shared by the system tests: one nats-server for each file, systems with a namespace each, a plain
+ * WebSocket client that keeps what it receives, and signed requests.
  */
 import { sign as octokitSign } from "@octokit/webhooks-methods";
 import { connect } from "@nats-io/transport-node";

@@ -1,4 +1,4 @@
-/** How often callers may come: buckets, addresses behind proxies, and the gateway's 429s. */
+/** Rate limits: buckets, addresses behind proxies, and the gateway's 429 responses. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WebSocket from "ws";
 import { Agent } from "agents";

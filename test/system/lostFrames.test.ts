@@ -1,6 +1,6 @@
 /**
- * Frames between an agent and its clients go at most once. What is lost with a connection to the
- * broker, or with a host, is made up for: a client that only listens shows the last state, without
+ * Frames between an agent and its clients are sent at most once. If some are lost with a connection
+ * to the broker, or with a host, a client that only listens still gets the last state, without
  * another change.
  */
 import { expect, test } from "vitest";
@@ -51,7 +51,7 @@ test("a gateway that was cut off for a moment: its clients get what they missed"
   expect(listener.frames).toEqual([]);
   link.heal();
   await shows(listener, 1);
-  // Who takes no frames of the protocol gets none now either.
+  // A client that takes no frames of the protocol gets none now either.
   expect(plain.frames).toEqual([]);
   for (const socket of [listener, plain, writer]) await socket.close();
   await away.stop();

@@ -18,7 +18,7 @@ import {
 } from "../kit/system.ts";
 import { postGithub, SECRET, useSystems } from "./kit.ts";
 
-/** What each agent was told, in the order in which it ran. */
+/** What each agent was sent, in the order in which it ran. */
 const told = new Map<string, number[]>();
 
 class Kept extends Agent {
@@ -72,7 +72,7 @@ const markOf = (more: Partial<QuarantineMark> = {}): QuarantineMark => ({
   version: "1",
   ...more,
 });
-/** What another host has stored before this one begins. */
+/** Stored by another host before this one begins. */
 async function marked(options: SystemOptions, id: AgentId, mark: QuarantineMark): Promise<void> {
   const inspector = await openInspector(options);
   await inspector.quarantines.put(id, mark);

@@ -1,4 +1,7 @@
-/** One line a request: who had it, what became of it, and by which id it is found again. */
+/**
+ * One log line for each request: who processed it, its result, and the id by which it is found
+ * again.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

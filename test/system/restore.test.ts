@@ -19,7 +19,7 @@ interface State {
   readonly rung: ReadonlyArray<string>;
 }
 
-/** How often each job's method ran, by what it was given. */
+/** How often each job's method ran, by its argument. */
 const ran: string[] = [];
 /** Names of fibers that were found interrupted. */
 const recovered: string[] = [];

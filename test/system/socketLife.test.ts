@@ -1,5 +1,5 @@
 /**
- * Sockets outlive what is behind them: hibernation, hosts, the broker.
+ * Sockets survive hibernation, and the loss of hosts and of the broker.
  */
 import { describe, expect, test } from "vitest";
 import { Agent, type Connection, type ConnectionContext } from "agents";
@@ -72,8 +72,8 @@ const ask = async (socket: TestSocket, message: string) => {
 };
 
 /**
- * The states after the first. A new owner, and one whose connection was lost, tell the last once
- * more.
+ * The states after the first. A new owner, and one whose connection was lost, send the last one
+ * again.
  */
 const changesOf = (socket: TestSocket): unknown[] =>
   withoutRepeats([{ n: 0 }, ...socket.states]).slice(1);

@@ -1,6 +1,6 @@
 /**
- * Many messages of one client at once: its agent takes them in order and each once, whatever
- * happens to it in the middle. Whole processes that are killed: `test/faults/socketOrder.test.ts`.
+ * One client sends many messages at once: its agent processes each once and in order, whatever
+ * happens in between. `test/faults/socketOrder.test.ts` kills whole processes.
  */
 import { connect, errors, type NatsConnection } from "@nats-io/transport-node";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
  * A whole system on four stream groups does what it does on one: webhooks, calls, sockets,
- * schedules, hibernation, a host's end, and what looks on from outside.
+ * schedules, hibernation, the end of a host, and tools that read from outside.
  */
 import { describe, expect, test } from "vitest";
 import { Agent } from "agents";

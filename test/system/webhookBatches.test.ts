@@ -45,7 +45,7 @@ const pem = (key: typeof ec.privateKey) => key.export({ type: "pkcs8", format: "
 const hex = (part: "d" | "x") =>
   Buffer.from(ed.privateKey.export({ format: "jwk" })[part]!, "base64url").toString("hex");
 const DAY_MS = 24 * 3600 * 1000;
-/** What PayPal's host answers with; undefined: nothing can be reached. */
+/** What PayPal's host answers with; undefined: it can't be reached. */
 const paypalHost: { certificate: string | undefined } = { certificate: undefined };
 
 const agent = InboxAgent;

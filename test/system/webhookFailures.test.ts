@@ -21,7 +21,7 @@ import {
 interface Env {
   /** How often an agent's next runs fail. */
   readonly failures: Map<string, number>;
-  /** Attempts that an agent was told of. */
+  /** Attempts that an agent was informed of. */
   readonly attempts: Map<string, number[]>;
   readonly latches: Map<string, Latch>;
 }

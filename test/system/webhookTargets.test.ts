@@ -1,5 +1,6 @@
 /**
- * Filters of routes, and one delivery for several agents: each has it exactly once, or not at all.
+ * Filters of routes, and one delivery for several agents: each agent gets it exactly once, or not
+ * at all.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";

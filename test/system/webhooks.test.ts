@@ -60,7 +60,7 @@ class RepoAgent extends Agent<Env, Counted> {
   }
 }
 
-/** Answers what the request asks for. */
+/** Answers with what the request asks for. */
 class EchoAgent extends Agent<Env> {
   override async onRequest(request: Request) {
     const bytes = new Uint8Array(await request.arrayBuffer());

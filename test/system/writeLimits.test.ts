@@ -1,5 +1,6 @@
 /**
- * What one agent may write, by its own clock and options: the rules without an agent around them.
+ * How much one agent may write: the rules alone, with their own clock and options, without an
+ * agent.
  */
 import { describe, expect, test } from "vitest";
 import type { Turn } from "../../core/turn/Turn.ts";

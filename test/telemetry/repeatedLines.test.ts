@@ -1,4 +1,7 @@
-/** What many parts of a process say at once is one line, and a line that counts the others. */
+/**
+ * If many parts of a process log the same line at once, it is written once, followed by a line that
+ * counts the others.
+ */
 import { expect, test } from "vitest";
 import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";
 import { repeatedLines, WINDOW_MS } from "../../core/telemetry/RepeatedLines.ts";

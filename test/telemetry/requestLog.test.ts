@@ -1,4 +1,4 @@
-/** The request log and the process's lines: what is written, how much, and in which form. */
+/** The request log and the lines of a process: what is written, how much, and in which format. */
 import { Effect } from "effect";
 import { describe, expect, test } from "vitest";
 import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";

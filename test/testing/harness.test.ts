@@ -1,4 +1,4 @@
-/** What `agents/testing` promises, on an agent that does a little of everything. */
+/** The guarantees of `agents/testing`, shown with an agent that uses most features. */
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent, getCurrentAgent } from "agents";
 import { constant, github, webhook } from "agents/webhooks";

@@ -9,7 +9,10 @@ export interface SourceFile {
   readonly text: string;
   /** Comments are blanks. */
   readonly uncommented: string;
-  /** Comments, and what is inside of strings, templates and regular expressions, are blanks. */
+  /**
+   * The text with blanks in place of comments and of the contents of strings, templates and regular
+   * expressions.
+   */
   readonly code: string;
 }
 

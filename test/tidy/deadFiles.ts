@@ -1,12 +1,12 @@
 /**
- * Finds files that nothing imports and nobody starts. What a file mentions by `new URL("./x.ts")`
- * or as module hooks counts as an import of it.
+ * Finds files that nothing imports and nothing starts. A file that is named in `new URL("./x.ts")`
+ * or as module hooks counts as imported.
  */
 import { importsOf } from "./layering.ts";
 import type { Finding } from "./rules.ts";
 import type { SourceFile } from "./SourceFile.ts";
 
-/** Started by name, not by import: tests, processes, configuration, what an example shows. */
+/** Started by name, not by import: tests, processes, configuration, examples. */
 const STARTED = /\.test\.ts$|\/main\.ts$|^[^/]+\.config\.ts$|^examples\/[^/]+\/server\.ts$/;
 
 export function deadFiles(

@@ -1,6 +1,6 @@
 /**
- * Who may import what (house style, rules 1-3): `schemas` <- `core` <- `services`, ports before
- * adapters, the client apart, and nothing from `test`.
+ * Which folder may import which (house style, rules 1-3): `schemas` <- `core` <- `services`, ports
+ * before adapters, the client separate, and nothing from `test`.
  */
 import { posix } from "node:path";
 import { isJoin, SERVICE_FOLDERS } from "./folders.ts";

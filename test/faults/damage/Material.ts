@@ -29,8 +29,8 @@ const LEASE_TTL_MS = 2_000;
 /** Enough of each that one damaged thing is seldom damaged twice in the same way. */
 const AGENTS_OF: Readonly<Record<KeeperSize, number>> = { small: 4, large: 3, huge: 2 };
 /**
- * Of each agent: more events than are left without a snapshot, few enough that one of them is read
- * thousands of times.
+ * Events of each agent: enough that there is a snapshot, and few enough to read a journal thousands
+ * of times.
  */
 const INPUTS = 60;
 const SENDERS = 8;

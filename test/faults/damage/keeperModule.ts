@@ -1,7 +1,7 @@
 /**
- * The module whose journals, snapshots and caches are damaged. A keeper writes as many bytes an
- * input as its name's first word says, so that some have events and snapshots that are messages of
- * their own, and others such as lie in the blob store.
+ * The module whose journals, snapshots and caches are damaged. For each input a keeper writes as
+ * many bytes as the first word of its name says. Some therefore have events and snapshots that fit
+ * into a message, and others have some in the blob store.
  */
 import { Agent } from "agents";
 import { body, github, webhook } from "agents/webhooks";

@@ -1,8 +1,7 @@
 /**
- * Damages stored bytes thousands of times, one thing at a time, and reads each with the product's
- * own readers (I12): an event that is not what was written stops the rebuild, a snapshot or a cache
- * that is not is passed over and the agent is what its journal says. What is damaged and gives the
- * same all the same is counted apart.
+ * Damages stored bytes thousands of times, one item at a time, and reads each with the product's
+ * own readers (I12). A damaged event stops the rebuild. A damaged snapshot or cache is skipped, and
+ * the agent is what its journal says. Damage that does not change the result is counted separately.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -24,12 +23,12 @@ import { harm } from "./harm.ts";
 import { Recorded, type Material, type StoredAt } from "./Material.ts";
 
 /**
- * What becomes of one damaged thing: the reader's word, or `the same` when it gives what was
+ * The result for one damaged item: the reader's error, or `the same` if it returns what was
  * written.
  */
 type Verdict = { readonly is: string } | { readonly wrong: string };
 
-/** One stored thing, its agent, and what happens when these bytes lie in its place. */
+/** One stored item, its agent, and what happens when these bytes replace it. */
 interface Target {
   readonly kind: string;
   readonly id: AgentId;
@@ -43,7 +42,7 @@ export interface Sweep {
   readonly violations: ReadonlyArray<string>;
 }
 
-/** Gives what was written, though it was damaged: nobody reads those bytes. */
+/** Returns what was written although it was damaged, because nothing reads those bytes. */
 export const HARMLESS = "the same";
 
 export async function sweepDamage(
@@ -228,7 +227,7 @@ class Sweeper {
         picture = { state: JSON.stringify(state), image: database.image() };
         database.close();
       } catch (error) {
-        // What a host does then: it lets go of the agent and rebuilds it.
+        // A host then releases the agent and rebuilds it.
         database.close();
         if (!(error instanceof LocalImageCorrupt)) throw error;
         is = "refused when read";

@@ -18,7 +18,7 @@ const DISK_MIB = 512;
 const HEALTHY_TIMEOUT_MS = 60_000;
 const MONITOR_TIMEOUT_MS = 2_000;
 
-/** Of `/jsz`, what is looked at. */
+/** The part of `/jsz` that is read. */
 interface JetStreamMonitor {
   readonly account_details?: ReadonlyArray<{
     readonly stream_detail?: ReadonlyArray<{

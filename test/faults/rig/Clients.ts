@@ -8,7 +8,7 @@ import type { Random } from "../../sim/rig/Random.ts";
 
 export const BOARDS = ["north", "south", "east"];
 const SOCKETS_PER_BOARD = 4;
-/** Of those the last is readonly. */
+/** The last of those is readonly. */
 const READONLY = SOCKETS_PER_BOARD - 1;
 /** Between two things that clients do, at the usual pace. */
 const PACE_MS = 40;
@@ -19,7 +19,7 @@ const PATIENCE_MS = 6_000;
 const PING_MS = 1_000;
 const SILENCE_MS = 6_000;
 
-/** One state that a socket was told, with its sequence. */
+/** One state that a socket received, with its sequence. */
 export interface Seen {
   readonly seq: number;
   readonly state: unknown;
@@ -28,12 +28,12 @@ export interface Seen {
 export interface Note {
   readonly board: string;
   readonly note: string;
-  /** Whoever wrote it was told that it is stored. */
+  /** The writer was told that it is stored. */
   taken: boolean;
   readonly forbidden: boolean;
   /**
-   * By HTTP; else by a socket, whose message is run again when its agent was lost before its word
-   * came.
+   * True: sent by HTTP. False: sent by a socket, whose message runs again if its agent was lost
+   * before the confirmation came.
    */
   readonly byHttp: boolean;
 }

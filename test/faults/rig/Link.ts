@@ -8,14 +8,14 @@ import type { AddressInfo } from "node:net";
 import type { Random } from "../../sim/rig/Random.ts";
 import { Frames, type Frame } from "./Frames.ts";
 
-/** What becomes of inputs on their way to a process. */
+/** What is done to inputs on their way to a process. */
 export interface Unruly {
   readonly random: Random;
-  /** Of all inputs, so many come once more. */
+  /** The share of inputs that are delivered twice. */
   readonly twiceShare: number;
-  /** Of all inputs, so many come after those that were sent later. */
+  /** The share of inputs that are delivered after later ones. */
   readonly lateShare: number;
-  /** The second, or the late one, comes so much later at most. */
+  /** The second or late delivery is delayed by at most this time. */
   readonly lateMsMax: number;
 }
 
@@ -30,7 +30,7 @@ export class Link {
   delayed = 0;
   /** Inputs that came again. */
   repeated = 0;
-  /** Inputs that are to come later. */
+  /** Inputs that are delivered later. */
   held = 0;
   /** Inputs that came after one that was sent later. */
   overtaken = 0;
@@ -60,7 +60,7 @@ export class Link {
     this.isCut = true;
   }
 
-  /** From now on each piece arrives so much later, in order. */
+  /** From now on each piece arrives this much later, in order. */
   delay(ms: number): void {
     this.delayMs = ms;
   }
@@ -136,7 +136,7 @@ export class Link {
   }
 }
 
-/** What one connection brings to a process, in whole frames. */
+/** What one connection delivers to a process, in whole frames. */
 class Deliveries {
   private readonly link: Link;
   private readonly to: Socket;

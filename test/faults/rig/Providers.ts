@@ -28,9 +28,9 @@ const PACE_MS = 100;
 const MORE_TIMEOUT_MS = 60_000;
 
 export const LEDGERS = Array.from({ length: 24 }, (_, n) => `ledger-${n}`);
-/** So many get half of everything: enough events for snapshots. */
+/** This many get half of everything, which makes enough events for snapshots. */
 const HOT_LEDGERS = 4;
-/** Whose journal is damaged in some runs. */
+/** The agents whose journal is damaged in some runs. */
 export const VICTIM = "victim";
 
 const OPS: Readonly<Record<Order["do"], number>> = {
@@ -50,7 +50,7 @@ export interface SentOrder {
 
 export class Providers {
   readonly orders = new Map<string, SentOrder>();
-  /** Every answer. 0 stands for none. */
+  /** Every status; 0 if there was no answer. */
   readonly byStatus = new Map<number, number>();
   /** Answers that took longer than a second: held by a gateway or a host. */
   held = 0;
@@ -80,7 +80,7 @@ export class Providers {
     return statuses.reduce((sum, status) => sum + (this.byStatus.get(status) ?? 0), 0);
   }
 
-  /** Resolves when so many more were accepted, at the usual pace; fewer at a slower one. */
+  /** Resolves when that many more were accepted at the usual pace, or fewer at a slower one. */
   async more(usual: number): Promise<void> {
     const count = Math.ceil((usual * PACE_MS) / this.paceMs);
     const until = this.countOf(200, 202) + count;
@@ -91,7 +91,7 @@ export class Providers {
     );
   }
 
-  /** No new orders; resolves when every order has its answer. */
+  /** Sends no new orders. Resolves when every order has its answer. */
   async finish(): Promise<void> {
     this.ended = true;
     await Promise.all(this.loops);
@@ -114,8 +114,8 @@ export class Providers {
   }
 
   /**
-   * One more order, for a fault that needs one, to any gateway or to that one; resolves with its
-   * answers.
+   * Sends one more order, for a fault that needs one, to any gateway or to the given one. Resolves
+   * with its answers.
    */
   async order(agent: string, op: Order["do"], gateway?: number): Promise<ReadonlyArray<number>> {
     const sent = this.make(agent, op, false);

@@ -11,7 +11,7 @@ export interface Received {
   readonly id: string;
 }
 
-/** So many are answered 500, and come again. */
+/** This many are answered with 500, and are sent again. */
 const REFUSED_SHARE = 0.2;
 
 export async function openReceiver(random: Random) {

@@ -119,7 +119,7 @@ export class Rig {
     return shardShares(this.inspector.leases);
   }
 
-  /** Resolves when so many holders share all shards fairly. */
+  /** Resolves when this many holders share all shards fairly. */
   shared(holders: number): Promise<void> {
     return untilShared(this.inspector.leases, {
       holders, shards: SHARDS, told: () => this.told(), timeoutMs: SHARED_TIMEOUT_MS, intervalMs: 50,

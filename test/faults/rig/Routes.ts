@@ -12,7 +12,7 @@ import { Link } from "./Link.ts";
 const NOWHERE = "127.0.0.1:1";
 
 export class Routes {
-  /** By who dials, then by who is dialled. */
+  /** By the server that connects, then by the server that it connects to. */
   private readonly links: ReadonlyArray<ReadonlyArray<Link | undefined>>;
 
   private constructor(links: ReadonlyArray<ReadonlyArray<Link | undefined>>) {
@@ -35,7 +35,7 @@ export class Routes {
       link === undefined ? `nats://127.0.0.1:${port}` : link.url,
     );
     const routes = urls.map((url) => url.replace("nats:", "nats-route:")).join(", ");
-    // Not advertised: clients must come back by their proxies.
+    // Not advertised, so that clients reconnect through their proxies.
     return `cluster { name: rig, listen: "127.0.0.1:${port}", no_advertise: true, advertise: "${NOWHERE}", routes: [${routes}] }`;
   }
 

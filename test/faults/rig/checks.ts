@@ -54,7 +54,7 @@ export function checkInputs({ orders, ledgers }: RigHistory): Violations {
       honest.map(({ order, statuses }) => ({
         agent: order.agent,
         key: `github:${order.id}`,
-        // That a poison is done is wrong, however it was answered.
+        // A poison that is done is wrong, whatever its answer was.
         statuses: order.do === "poison" ? [] : statuses,
       })),
       histories,
@@ -164,8 +164,8 @@ export function checkAttempts({ orders, runs, hostTroubles }: RigHistory): Viola
 }
 
 /**
- * I9: every state that a socket was told is the journal's at that sequence, or one within that
- * commit.
+ * I9: every state that a socket received is the journal's state at that sequence, or one within
+ * that commit.
  */
 export function checkSeen({ boards, clients }: RigHistory): Violations {
   const wrong: string[] = [];
@@ -188,7 +188,8 @@ export function checkSeen({ boards, clients }: RigHistory): Violations {
 }
 
 /**
- * I1 for calls, I10: what its writer was told is stored, is, once; what was forbidden is nowhere.
+ * I1 for calls, I10: a note whose writer was told that it is stored is stored once; a forbidden
+ * note is stored nowhere.
  */
 export function checkNotes({ boards, notes, hostTroubles }: RigHistory): Violations {
   const wrong: string[] = [];
@@ -216,7 +217,7 @@ export function checkNotes({ boards, notes, hostTroubles }: RigHistory): Violati
   return wrong;
 }
 
-/** I13: what was sent is of a turn that is stored, and under one key. */
+/** I13: everything that was sent belongs to a stored turn, and has one key. */
 export function checkSent({ received, ledgers, orders }: RigHistory): Violations {
   const wrong: string[] = [];
   const done = new Set(ledgers.flatMap(({ keys }) => keys));

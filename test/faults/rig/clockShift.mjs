@@ -1,6 +1,7 @@
 /**
- * Preloaded (`node --import`) into processes of the fault rig: SIGUSR2 makes the process read how many
- * milliseconds its wall clock is off from the file `CLOCK_FILE`. Its monotonic clock goes on as it was.
+ * Preloaded (`node --import`) into processes of the fault rig: SIGUSR2 makes the process read how
+ * many milliseconds its wall clock is off from the file `CLOCK_FILE`. Its monotonic clock is not
+ * changed.
  */
 import { readFileSync } from "node:fs";
 

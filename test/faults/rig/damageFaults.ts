@@ -58,8 +58,8 @@ const cacheDamage: Fault = async (world, random) => {
 };
 
 /**
- * The product's own reader, over a copy: each damaged image is found, or (a bit that means nothing)
- * gives the same bytes.
+ * Reads a copy with the product's own reader: each damaged image is detected, or has the same
+ * content (an unused bit).
  */
 async function refusedCaches(
   { rig, violations }: World,
@@ -111,8 +111,7 @@ async function imageOf(
 }
 
 /**
- * The newest snapshot of each agent is damaged, and a host without caches has to do with what is
- * left.
+ * The newest snapshot of each agent is damaged, and a host without caches must use what is left.
  */
 const snapshotDamage: Fault = async (world, random) => {
   const { rig, providers } = world;

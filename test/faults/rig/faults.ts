@@ -42,10 +42,7 @@ const hostKill: Fault = async (world, random) => {
   rig.bites.add("host-kill", "turns run again", again.length);
 };
 
-/**
- * So often at most: a thawed host that hears of its loss before it comes to its append has nothing
- * refused.
- */
+/** Number of attempts: nothing is refused if a thawed host learns of its loss before its append. */
 const FREEZES_MAX = 5;
 
 /** Until a stale append was refused: only that proves that the fault bites. */

@@ -77,7 +77,7 @@ const routePair: Fault = async (world, random) => {
   rig.bites.add("route-pair", "503 or held", refused(world) - refusedBefore);
 };
 
-/** Inputs come once more, up to a second and a half later. */
+/** Inputs arrive a second time, up to a second and a half later. */
 const duplicate: Fault = async ({ rig, providers }, random) => {
   const { link } = random.pick(rig.hosts);
   const before = link.repeated;

@@ -14,7 +14,7 @@ import { LEDGERS, VICTIM, type Providers } from "./Providers.ts";
 import type { Received } from "./Receiver.ts";
 import type { Rig } from "./Rig.ts";
 
-/** What waited behind faults is done by then, also by two busy cores. */
+/** Work that waited for faults to heal is done by then, even on two busy cores. */
 const REST_TIMEOUT_MS = 60_000;
 /** Schedules that a shifted clock has set for later than this are not waited for. */
 const HORIZON_MS = 60_000;
@@ -27,7 +27,7 @@ export interface World {
   readonly clients: Clients;
   readonly received: ReadonlyArray<Received>;
   hostTroubles: number;
-  /** What faults found wrong while they were at it. */
+  /** Findings of the faults themselves. */
   readonly violations: string[];
 }
 
@@ -73,7 +73,7 @@ export async function readBack(world: World): Promise<RigHistory> {
   };
 } // prettier-ignore
 
-/** What ledgers say when their queues are empty and no schedule of the near future is left. */
+/** What ledgers report when their queues are empty and no schedule is due soon. */
 async function atRest({ rig, providers, received }: World): Promise<Live[]> {
   const url = `http://127.0.0.1:${rig.gateways[0]!.port}`;
   const sends = new Set(
@@ -108,7 +108,7 @@ async function atRest({ rig, providers, received }: World): Promise<Live[]> {
   );
 } // prettier-ignore
 
-/** Every way to rebuild each agent, and what its last host said. */
+/** The result of every way to rebuild each agent, and what its last host reported. */
 async function picturesOf(
   rig: Rig,
   agents: ReadonlyArray<{ readonly history: History; readonly state: unknown }>,

@@ -3,8 +3,8 @@
  * in SQL for each webhook, job and tick, without deduplication, so that one applied twice, never or
  * by half shows. Clients write on boards.
  *
- * Each run of an order is told to `RUNS_FILE` before it does anything: runs that were never stored
- * are seen there. A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in its next turn, after
+ * Each run of an order is first written to `RUNS_FILE`, which therefore also has the runs that were
+ * never stored. A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in its next turn, after
  * the writes and before their commit.
  */
 import { appendFileSync } from "node:fs";
@@ -19,11 +19,11 @@ export interface Order {
   readonly do: "mark" | "split" | "flaky" | "poison" | "queue" | "schedule" | "cancel" | "send";
   /** Of a `split` turn between its two writes; of a schedule until it is due. */
   readonly ms: number;
-  /** So many attempts fail. */
+  /** This many attempts fail. */
   readonly fails: number;
 }
 
-/** One run, as `RUNS_FILE` has it, a JSON line each. */
+/** One run: a JSON line of `RUNS_FILE`. */
 export interface Run {
   readonly agent: string;
   readonly key: string;

@@ -39,14 +39,14 @@ export interface RunOptions {
   readonly faults: ReadonlyArray<string>;
   /** No fault begins later than this after the start. */
   readonly budgetMs?: number;
-  /** So many times slower than usual providers and clients are. */
+  /** How many times slower than usual providers and clients are. */
   readonly slower?: number;
   readonly say?: (line: string) => void;
 }
 
 export interface Report {
   readonly bites: Bites;
-  /** What did not hold, with the invariant; also what did not come to rest in time. */
+  /** Findings, each with its invariant; also work that did not end in time. */
   readonly violations: ReadonlyArray<string>;
   readonly figures: Readonly<Record<string, unknown>>;
   /** Where the history of a failure is kept. */
