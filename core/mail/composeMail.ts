@@ -152,11 +152,18 @@ const readAddresses = (
 // oxlint-disable-next-line no-control-regex
 const ADDRESS = /^[^\s@<>,;:"\\()\x00-\x1f\x7f]+@[^\s@<>,;:"\\()\x00-\x1f\x7f]+$/;
 
+/**
+ * Reads `Name <address>` and `"Name" <address>`; any other text is the address. Not by one regular
+ * expression, which would take time by the cube of a run of blanks.
+ */
 function parseAddress(text: string): { readonly address: string; readonly name?: string } {
-  const [, name, address] = /^\s*(?:"([^"]*)"|[^<"]*?)\s*<([^<>]*)>\s*$/.exec(text) ?? [];
-  if (address === undefined) return { address: text };
-  const bare = text.slice(0, text.indexOf("<")).trim();
-  return { address, name: name ?? bare };
+  const given = text.trim();
+  const open = given.lastIndexOf("<");
+  const address = given.slice(open + 1, -1);
+  if (open === -1 || !given.endsWith(">") || address.includes(">")) return { address: text };
+  const before = given.slice(0, open).trim();
+  const name = /^"([^"]*)"$|^([^<"]*)$/.exec(before);
+  return name === null ? { address: text } : { address, name: name[1] ?? before };
 }
 
 /** The ids of a `References` header. Of a long thread, the first and the latest. */

@@ -94,15 +94,30 @@ const isRead = ({ method }: Request): boolean => method === "GET" || method === 
 
 function goesToModule(pathname: string, first: AssetsConfig["moduleFirst"]): boolean {
   if (first === true) return true;
-  const matches = (pattern: string): boolean =>
-    new RegExp(`^${pattern.split("*").map(escaped).join(".*")}$`, "s").test(pathname);
   return (
-    first.some((pattern) => !pattern.startsWith("!") && matches(pattern)) &&
-    !first.some((pattern) => pattern.startsWith("!") && matches(pattern.slice(1)))
+    first.some((pattern) => !pattern.startsWith("!") && matches(pattern, pathname)) &&
+    !first.some((pattern) => pattern.startsWith("!") && matches(pattern.slice(1), pathname))
   );
 }
 
-const escaped = (text: string): string => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&");
+/**
+ * Whether the whole path is as the pattern says; a `*` stands for any text. Each part is looked for
+ * once, as early as it can be: a regular expression of several `.*` takes time by a power of the
+ * path's length, and the caller chooses the path.
+ */
+function matches(pattern: string, pathname: string): boolean {
+  const [first = "", ...parts] = pattern.split("*");
+  const last = parts.pop();
+  if (last === undefined) return pathname === first;
+  if (!pathname.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of parts) {
+    const found = pathname.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return pathname.length - last.length >= at && pathname.endsWith(last);
+}
 
 async function answer(request: Request, file: string): Promise<Response> {
   const bytes = await readFile(file);

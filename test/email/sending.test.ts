@@ -5,6 +5,7 @@ import { Agent, routeAgentEmail, type AgentEmail, type SendEmailOptions } from "
 import { createCatchAllEmailResolver, createSecureReplyEmailResolver } from "agents/email";
 import { subscribe } from "agents/observability";
 import { testAgents } from "agents/testing";
+import { readAddress } from "../../core/mail/composeMail.ts";
 
 interface Env {
   readonly EMAIL: SendEmailOptions["binding"];
@@ -203,6 +204,35 @@ describe("sendEmail", () => {
     await expect(t.agent(Writer, "w").write(given as never)).rejects.toThrow(why);
     await t.settled();
     expect(t.sends()).toHaveLength(0);
+  });
+});
+
+describe("an address", () => {
+  const read = (text: string): unknown => readAddress(text, "to", "sendEmail");
+
+  test.each([
+    ["a@b.example", { address: "a@b.example" }],
+    ["<a@b.example>", { address: "a@b.example" }],
+    [" Ann B. <a@b.example> ", { address: "a@b.example", name: "Ann B." }],
+    ['"B, Ann <x>" <a@b.example>', { address: "a@b.example", name: "B, Ann <x>" }],
+    ['"" <a@b.example>', { address: "a@b.example" }],
+  ])("%s is read with its name", (text, address) => {
+    expect(read(text)).toEqual(address);
+  });
+
+  test.each([
+    "<a@b.example",
+    "Ann <x> <a@b.example>",
+    'Ann "B" <a@b.example>',
+    "<a@b.example>>",
+    "<a@b.example> Ann",
+  ])("%s is none", (text) => {
+    expect(() => read(text)).toThrow("not a mail address");
+  });
+
+  // By a regular expression with three repetitions of blanks, it is 15 s.
+  test("of blanks is none", { timeout: 10_000 }, () => {
+    expect(() => read(" ".repeat(3_600))).toThrow("not a mail address");
   });
 });
 

@@ -74,6 +74,30 @@ describe("static files of a module", () => {
     expect(await assets({ moduleFirst: true }).before(get("/"))).toBeUndefined();
   });
 
+  it.each([
+    ["/docs/index.html", true],
+    ["*", true],
+    ["*.html", true],
+    ["/d*c*/*x.h*l", true],
+    ["/docs/**index.html", true],
+    ["/docs/index.html*", true],
+    ["/docs", false],
+    ["docs/*", false],
+    ["/docs/*.htm", false],
+    ["/docs/index.html*.html", false],
+    ["/*index*docs*", false],
+    ["/docs/.ndex.html", false],
+  ])("run_worker_first %s takes /docs/index.html: %s", async (pattern, isFirst) => {
+    const file = await assets({ moduleFirst: [pattern] }).before(get("/docs/index.html"));
+    expect(file === undefined).toBe(isFirst);
+  });
+
+  // By a regular expression it is 15 s.
+  it("a long path under a pattern of many stars is answered", { timeout: 10_000 }, async () => {
+    const many = assets({ moduleFirst: ["/*/x/*/y/*/z"] });
+    expect(await many.before(get("/x/y".repeat(2_500)))).toBeUndefined();
+  });
+
   it("the binding's fetch serves files whatever comes first, and 404 without one", async () => {
     const all = assets({ moduleFirst: true });
     expect(await text(await all.fetch("http://localhost/about"))).toBe("<p>about");
