@@ -69,6 +69,6 @@ test("looks like the platform's, in whatever order it is looked at", () => {
 
 // By a regular expression, which tries each blank as the beginning of the last ones, it is 15 s.
 test("a value with many blanks in it is read", { timeout: 10_000 }, () => {
-  const value = `a${" ".repeat(150_000)}b`;
-  expect(LazyHeaders.of([["x-long", ` ${value}\t`]]).get("X-Long")).toBe(value);
+  const blanks = `a${" ".repeat(150_000)}b`;
+  expect(LazyHeaders.of([["x-long", ` ${blanks}\t`]]).get("X-Long")).toBe(blanks);
 });
