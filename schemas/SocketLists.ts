@@ -23,6 +23,30 @@ export interface CensusReply {
   }>;
 }
 
+/**
+ * A host's request to one gateway, on `census` too, for what it has counted of these sockets.
+ * Answered `TrafficReply`.
+ */
+export interface TrafficRequest {
+  /** Their `sid`s. */
+  readonly traffic: ReadonlyArray<string>;
+}
+export interface TrafficReply {
+  /** Absent: from an older gateway, which counts nothing. */
+  readonly traffic?: ReadonlyArray<SocketTraffic & Pick<SocketInfo, "sid">>;
+}
+
+/**
+ * Frames that a gateway has passed on since a socket opened, without pings, and their bytes before
+ * compression. In: from the client.
+ */
+export interface SocketTraffic {
+  readonly framesIn: number;
+  readonly bytesIn: number;
+  readonly framesOut: number;
+  readonly bytesOut: number;
+}
+
 /** The answer to a `connections`. */
 export interface ConnectionsReply {
   /**
@@ -42,4 +66,6 @@ export interface ListedConnection extends Pick<SocketInfo, "id" | "sid" | "gatew
   readonly protocol: boolean;
   /** Durable streams that its client reads. */
   readonly reads: number;
+  /** Absent: its gateway has not answered, or is an older one. */
+  readonly traffic?: SocketTraffic;
 }

@@ -14,6 +14,11 @@ const PLACES = {
   quarantined: "quarantined",
 } as const;
 
+const framesText = (frames: number | undefined, bytes: number | undefined): string =>
+  frames === undefined
+    ? "unknown"
+    : `${frames} ${frames === 1 ? "frame" : "frames"}, ${bytes} bytes`;
+
 export const ConnectionsTab = (props: { readonly agent: AgentName; readonly place: Place }) => {
   const skip = Number(props.place.query.get("skip") ?? 0) || 0;
   const path = `${agentPath(props.agent)}/connections`;
@@ -31,7 +36,7 @@ export const ConnectionsTab = (props: { readonly agent: AgentName; readonly plac
           </p>
           <Table
             label="Connections"
-            columns={["Connection", "Since", "Tags", "State", "Streams", "Gateway"]}
+            columns={["Connection", "Since", "Tags", "State", "In", "Out", "Streams", "Gateway"]}
             none="No connections."
             rows={connections.map((one) => ({
               key: `${one.gateway} ${one.sid}`,
@@ -44,6 +49,8 @@ export const ConnectionsTab = (props: { readonly agent: AgentName; readonly plac
                 <Time at={one.since} />,
                 one.tags.filter((tag) => tag !== one.id).join(", "),
                 one.stateBytes === 0 ? "none" : `${one.stateBytes} bytes`,
+                framesText(one.traffic?.framesIn, one.traffic?.bytesIn),
+                framesText(one.traffic?.framesOut, one.traffic?.bytesOut),
                 one.reads === 0 ? "" : one.reads,
                 one.gateway,
               ],

@@ -18,7 +18,7 @@ import type { Connected, StubSockets, UpgradeCall } from "../../core/namespace/s
 import { stackOf } from "../../core/errors/thrown.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/Call.ts";
-import type { CensusRequest } from "../../schemas/SocketLists.ts";
+import type { CensusRequest, TrafficRequest } from "../../schemas/SocketLists.ts";
 import { connectSocket } from "./connectSocket.ts";
 import { GATEWAY_BOUNDS_DEFAULT } from "./GatewayConfig.ts";
 import { listen } from "./listen.ts";
@@ -67,8 +67,9 @@ export class SocketKeeper implements StubSockets {
       ),
       listen(services, config.subjects.gateway(config.gatewayId, "census"), ({ data, reply }) => {
         if (reply === undefined) return;
-        const { head } = decodeMessage<CensusRequest>(data);
-        bus.publish(reply, encodeMessage(table.census(head)));
+        const { head } = decodeMessage<CensusRequest | TrafficRequest>(data);
+        const answer = "traffic" in head ? table.traffic(head) : table.census(head);
+        bus.publish(reply, encodeMessage(answer));
       }),
       // Frames sent while the broker was away are lost. Each agent is notified of its sockets and
       // sends its state.

@@ -30,7 +30,12 @@ import {
   type SocketAttachment,
   type SocketInfo,
 } from "../../schemas/Call.ts";
-import type { CensusReply, CensusRequest } from "../../schemas/SocketLists.ts";
+import type {
+  CensusReply,
+  CensusRequest,
+  TrafficReply,
+  TrafficRequest,
+} from "../../schemas/SocketLists.ts";
 import { askHost } from "./askHost.ts";
 import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
 import { FrameReassembler } from "./FrameReassembler.ts";
@@ -78,6 +83,11 @@ export interface Entry {
   /** Created with the first message, or to deliver the close. */
   messages: ClientMessages<Entry> | undefined;
   gone: CloseFrame | undefined;
+  /** As `SocketTraffic`. */
+  framesIn: number;
+  bytesIn: number;
+  framesOut: number;
+  bytesOut: number;
   /** The round of `resumeAll` in which the entry was added. */
   readonly round: number;
 }
@@ -121,6 +131,10 @@ export class SocketTable {
       earlyBytes: 0,
       messages: undefined,
       gone: undefined,
+      framesIn: 0,
+      bytesIn: 0,
+      framesOut: 0,
+      bytesOut: 0,
       round: this.round,
     };
     this.entries.set(info.sid, entry);
@@ -224,6 +238,18 @@ export class SocketTable {
     };
   }
 
+  /** Returns what was counted of those sockets that are open. */
+  traffic({ traffic }: TrafficRequest): TrafficReply {
+    return {
+      traffic: traffic.flatMap((sid) => {
+        const entry = this.entries.get(sid);
+        if (entry === undefined) return [];
+        const { framesIn, bytesIn, framesOut, bytesOut } = entry;
+        return [{ sid, framesIn, bytesIn, framesOut, bytesOut }];
+      }),
+    };
+  }
+
   /**
    * Notifies hosts of every socket again, after they may have considered this gateway dead (rule
    * 2). Never rejects. A call supersedes the previous one, which then ends early.
@@ -269,8 +295,8 @@ export class SocketTable {
   private sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
     const { socket } = entry;
     if (socket === undefined)
-      this.whenOpen(entry, body.length, (opened) => sendOn(opened, body, text));
-    else sendOn(socket, body, text);
+      this.whenOpen(entry, body.length, (opened) => sendOn(entry, opened, body, text));
+    else sendOn(entry, socket, body, text);
   }
 
   /** Rule 3: runs `frame` now, or once the upgrade has finished. */
@@ -294,6 +320,8 @@ export class SocketTable {
   }
 
   private enqueue(entry: Entry, data: Uint8Array, text: boolean): void {
+    entry.framesIn++;
+    entry.bytesIn += data.length;
     if (!this.messagesOf(entry).push(data, text))
       entry.socket?.close(1013, "Too many messages are waiting for the agent");
   }
@@ -323,7 +351,9 @@ const isCounting = (url: string): boolean => sinceOf(url) !== undefined;
 const infoOf = ({ info, attachment, messages }: Entry): SocketInfo =>
   attachment === undefined ? info : { ...info, attachment, next: messages?.next ?? 1 };
 
-function sendOn(socket: ServerSocket, body: Uint8Array, text: boolean): void {
+function sendOn(entry: Entry, socket: ServerSocket, body: Uint8Array, text: boolean): void {
+  entry.framesOut++;
+  entry.bytesOut += body.length;
   if (text) socket.sendText(body);
   else socket.send(body);
 }

@@ -40,6 +40,7 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { HostServices } from "./HostServices.ts";
 import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
+import { addTraffic } from "./slot/addTraffic.ts";
 import { takeCensus } from "./takeCensus.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
 import { Slots } from "./Slots.ts";
@@ -303,7 +304,7 @@ export class Shard {
     if (call.kind === "usage")
       return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
     if (call.kind === "connections")
-      return { reply: { kind: "result", value: this.slots.connections(id, call) } };
+      return addTraffic(this.services, this.slots.connections(id, call));
     if (call.kind === "query") return answerQuestion(this.services, call);
     if (id.class === QUESTIONS.class) return { reply: { kind: "error", ...HIDDEN } };
     if (call.kind === "release") return this.slots.release(id);

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
-import { agentId } from "../../schemas/Address.ts";
+import { agentId, shardOf } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/Call.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
@@ -153,6 +153,28 @@ describe("agents release", () => {
         since: "1970-01-01T00:00:00.000Z", until: "2100-01-01T00:00:00.000Z",
       },
     ]); // prettier-ignore
+  });
+});
+
+describe("a question to a host", () => {
+  const CONNECTIONS = ["connections", "C", "x", ...NATS];
+
+  it("that it refuses, as an older one does, is an error that names the host and says what to do", async () => {
+    const refused = { kind: "error", name: "Error", message: "Internal Server Error" } as const;
+    const { cli, calls } = fixture(refused);
+    const ran = await cli.run(CONNECTIONS);
+    const shard = shardOf(calls[0]![0], cli.broker.shards);
+    const why = `the host owner-of-${shard} refused the question (Internal Server Error). If it is of an older release than this command, update it; else its log says why.`;
+    expect(ran).toEqual({ code: 1, out: "", err: `The connections of C/x are not known: ${why}` });
+    const asked = await fixture(refused).cli.run(["query", "SELECT 1", ...NATS]);
+    expect([asked.code, asked.out]).toEqual([1, ""]);
+    expect(asked.err).toMatch(/^The view of all agents can't be asked \("agents query --local" asks no host\): the host owner-of-\d+ refused the question/); // prettier-ignore
+  });
+
+  it("that nobody answers is another one", async () => {
+    const { cli } = fixture(new AgentUnreachable({ message: "nobody" }));
+    const { code, err } = await cli.run(CONNECTIONS);
+    expect([code, err]).toEqual([1, expect.stringContaining("no host answered. Either none owns its shard, or the broker's login")]); // prettier-ignore
   });
 });
 

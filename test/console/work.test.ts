@@ -169,6 +169,19 @@ describe("connections in the console", () => {
     await row("phone").waitFor();
     expect(await row("phone").innerText()).toMatch(/20\d\d-.*traveller\s+14 bytes/s);
     await page.getByText("live", { exact: true }).waitFor();
+    // As many as the client has seen and sent, in bytes; the agent answers a call with one frame.
+    const message = JSON.stringify({ type: "rpc", id: "1", method: "nothing", args: [] });
+    first.socket.send(message);
+    await pollUntil("the call is answered", () => {
+      const { frames } = first;
+      return frames.some((text) => String(text).includes('"id":"1"')) || { done: false, saw: frames }; // prettier-ignore
+    });
+    const [bytesIn, framesOut] = [message.length, first.frames.length];
+    const bytesOut = Buffer.byteLength(first.frames.join(""));
+    const traffic = { framesIn: 1, bytesIn, framesOut, bytesOut };
+    expect((await listed()).connections[0]!.traffic).toEqual(traffic);
+    await row("phone").getByText(`1 frame, ${bytesIn} bytes`).waitFor();
+    await row("phone").getByText(`${framesOut} frames, ${bytesOut} bytes`).waitFor();
     const second = await TestSocket.open(`${url}?_pk=laptop`);
     await row("laptop").waitFor();
     await pollUntil("the agent hibernates", async () => {

@@ -7,6 +7,7 @@ import { askHosts, takesQuestions } from "../../../core/query/askHosts.ts";
 import { QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
 import type { AgentsAnswer, AgentsQuestion } from "../../../schemas/AgentsQuestion.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
+import { refusedByHost } from "./refusedByHost.ts";
 import { failed, notFound } from "../terminal/CliError.ts";
 
 /** Prefix of the keys of shards' leases. */
@@ -22,13 +23,21 @@ const PROBE_MS = 1_000;
  * gets no answer, and as the broker does.
  */
 export async function askInstallation(
-  { calls, leases }: Pick<ReadPorts, "calls" | "leases">,
+  ports: Pick<ReadPorts, "calls" | "leases" | "shards">,
   question: AgentsQuestion,
 ): Promise<AgentsAnswer | undefined> {
+  const { calls, leases } = ports;
   if ((await leases.list(SHARDS)).length === 0) return undefined;
   if (!(await takesQuestions(calls, PROBE_MS))) return undefined;
+  const call: typeof calls.call = async (id, ...asked) => {
+    const answer = await calls.call(id, ...asked);
+    const { reply } = answer;
+    if (reply.kind !== "error" || reply.name === "QueryRefused") return answer;
+    const what = `The view of all agents can't be asked ("agents query --local" asks no host)`;
+    throw await refusedByHost(ports, id, { what, reply });
+  };
   try {
-    return await askHosts(calls, question, "The view of all agents");
+    return await askHosts({ call }, question, "The view of all agents");
   } catch (error) {
     throw explained(error);
   }

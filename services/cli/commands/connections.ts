@@ -3,11 +3,13 @@
  * owns its shard knows them. The agent is not woken. One that was hibernated keeps its connections.
  */
 import { Option, type Command } from "commander";
+import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { ConnectionsReply, ListedConnection } from "../../../schemas/SocketLists.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { address, resolveClass } from "../agents/findAgent.ts";
+import { refusedByHost } from "../agents/refusedByHost.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
@@ -54,8 +56,10 @@ export function addConnections(program: Command, context: CommandContext): void 
       `
 --json prints one object:
   {agent, total, connections: [{id, sid, gateway, since?, tags, stateBytes, readonly, protocol,
-    reads}]}
-agent: inMemory, hibernated, isolated or quarantined. since: milliseconds since the epoch.
+    reads, traffic?: {framesIn, bytesIn, framesOut, bytesOut}}]}
+agent: inMemory, hibernated, isolated or quarantined. since: milliseconds since the epoch. traffic:
+what the gateway has passed on since the connection opened, without pings, in bytes before
+compression. In: from the client. It is absent if the gateway does not answer.
 
 Examples:
   agents connections repo-agent octocat~hello-world
@@ -68,23 +72,26 @@ Examples:
     );
 }
 
-/** Throws `CliError` for an invalid name, and where the agent's host does not answer. */
+/** Throws `CliError` for an invalid name, and if the agent's host does not answer. */
 export async function connections(
-  ports: Pick<ReadPorts, "journal" | "calls">,
+  ports: Pick<ReadPorts, "journal" | "calls" | "leases" | "shards">,
   terminal: Terminal,
   { className, name, limit = LIMIT_DEFAULT, skip = 0, json }: ConnectionsOptions,
 ): Promise<void> {
   // Nothing is stored for an agent that has only been connected to.
   const id = address(await resolveClass(ports.journal, className), name);
   const call = { kind: "connections", skip, limit } as const;
-  const answered = await ports.calls
+  const unknown = `The connections of ${addressKey(id)} are not known`;
+  const { reply } = await ports.calls
     .call(id, call, { deadlineMs: ANSWER_MS, repeatable: true })
-    .catch(() => undefined);
-  if (answered?.reply.kind !== "result")
-    throw failed(
-      `The connections of ${addressKey(id)} are not known: no host answered. Either none owns its shard, or it is of an older release, or the broker's login may not ask hosts (use operator).`,
-    );
-  const found = answered.reply.value as ConnectionsReply;
+    .catch((error: unknown) => {
+      if (!(error instanceof AgentUnreachable)) throw error;
+      throw failed(
+        `${unknown}: no host answered. Either none owns its shard, or the broker's login may not ask hosts (use operator).`,
+      );
+    });
+  if (reply.kind !== "result") throw await refusedByHost(ports, id, { what: unknown, reply });
+  const found = reply.value as ConnectionsReply;
   if (json) return terminal.out(JSON.stringify(found));
   for (const connection of found.connections) terminal.out(oneLine(line(connection)));
   const { agent, total } = found;
@@ -102,16 +109,32 @@ const PLACES = {
   quarantined: "quarantined",
 } as const;
 
-function line({ id, since, tags, stateBytes, gateway, ...flags }: ListedConnection): string {
+function line({
+  id,
+  since,
+  tags,
+  stateBytes,
+  gateway,
+  traffic,
+  ...flags
+}: ListedConnection): string {
   const own = tags.filter((tag) => tag !== id);
   return [
     since === undefined ? "unknown" : new Date(since).toISOString(),
     id,
     ...(own.length === 0 ? [] : [`tags ${own.join(" ")}`]),
     `state ${stateBytes} bytes`,
+    ...(traffic === undefined
+      ? []
+      : [
+          `in ${framesText(traffic.framesIn)}, ${traffic.bytesIn} bytes`,
+          `out ${framesText(traffic.framesOut)}, ${traffic.bytesOut} bytes`,
+        ]),
     ...(flags.readonly ? ["readonly"] : []),
     ...(flags.protocol ? [] : ["no protocol frames"]),
     ...(flags.reads === 0 ? [] : [`reads ${flags.reads} streams`]),
     `at ${gateway}`,
   ].join("  ");
 }
+
+const framesText = (count: number): string => `${count} ${count === 1 ? "frame" : "frames"}`;

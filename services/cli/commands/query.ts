@@ -161,7 +161,7 @@ export async function query(
  * `CliError` as `query` does.
  */
 export async function askHost(
-  ports: Pick<ReadPorts, "calls" | "leases" | "journal" | "changes">,
+  ports: Pick<ReadPorts, "calls" | "leases" | "shards" | "journal" | "changes">,
   time: TimeShape,
   asked: { readonly sql: string; readonly seconds?: number; readonly after: string | undefined },
 ): Promise<AgentsAnswer | undefined> {
