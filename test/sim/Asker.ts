@@ -1,7 +1,7 @@
 /**
- * The agent of a simulation that asks people: each petition is a fiber that waits for an approval
- * and then writes what it was answered, and each vote is another order that decides one. A question
- * that is answered twice, by two people or not at all shows in the tables.
+ * The agent of a simulation that asks people. Each petition is a fiber that waits for an approval
+ * and then writes the answer; each vote is another order that decides one. The tables show a
+ * question that was answered twice, by two people or not at all.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import {

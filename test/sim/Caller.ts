@@ -1,8 +1,8 @@
 /**
- * The agent of a simulation whose turns call the world: each order is a turn of up to five steps,
- * with a row and a count before each, between them and after the last. The rows carry what the run
- * made up itself and what its steps returned, so that a part of another run, a part that is there
- * twice and a lost result show.
+ * The agent of a simulation whose turns call the world. Each order is a turn of up to five steps,
+ * with a row and a count before each, between them and after the last. The rows contain values that
+ * the run made up and the results of its steps, so that a part of another run, a repeated part and
+ * a lost result are visible.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import { callable } from "../../core/agent/callable.ts";
@@ -40,7 +40,7 @@ export class Caller extends Agent<SubjectEnv, CallerState> {
     throw error;
   }
 
-  /** Nothing of what it makes up is the same in another run. */
+  /** Everything that it makes up is different in another run. */
   async call({ id, ms = 0, fails: steps = 0 }: Order): Promise<void> {
     this.ran("call", id);
     const run = `${this.env.sim.nowMs()}`;

@@ -1,7 +1,8 @@
 /**
  * The workflow of a simulation: two steps with a pause and an event (or an approval) between them,
- * and its word to the ledger that started it. What it ends with tells whether each step gave its
- * one result, and in which order. One that will be rejected buys first, so that this is undone.
+ * and a message to the ledger that started it. Its output shows whether each step had exactly one
+ * result, and their order. A workflow that will be rejected buys something first, so that this is
+ * undone.
  */
 import { AgentWorkflow } from "../../core/workflow/AgentWorkflow.ts";
 import type { WorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";
@@ -21,9 +22,9 @@ export interface ErrandParams {
   readonly pauseMs: number;
   /** The second step's first attempt kills its host, before any restart. */
   readonly kills: boolean;
-  /** It waits for an approval, and not for an event of its own. */
+  /** It waits for an approval instead of its own event. */
   readonly approved: boolean;
-  /** It buys before it waits: the approval is refused, so that it fails. */
+  /** It buys before it waits. The approval is refused, so it fails. */
   readonly buys: boolean;
 }
 

@@ -1,7 +1,7 @@
 /**
- * A whole installation of a simulation: a broker in memory, hosts with disks, gateways, and what is
- * known of them. `faults` break it and mend it, `workload` uses it, `simulate` puts all of it
- * together.
+ * A whole installation of a simulation: a broker in memory, hosts with disks, gateways, and what
+ * was observed of them. `faults` breaks and repairs it, `workload` uses it, and `simulate` combines
+ * them.
  */
 import { decodeQuarantineMark } from "../../schemas/QuarantineMark.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -147,7 +147,7 @@ export class Installation {
     process.kill();
   }
 
-  /** A host ends in order; what is on its disk stays. Virtual time has to pass. */
+  /** Stops a host in order and keeps its disk. Virtual time has to pass. */
   async stop(at: Place<SimHost>): Promise<void> {
     const { now } = at;
     if (now === undefined) return;
@@ -173,7 +173,7 @@ export class Installation {
     this.crash(process);
   }
 
-  /** Lines go to the trace; what no host may ever say is a defect. */
+  /** Lines go to the trace. A line that no host may ever log is a defect. */
   logOf(process: SimProcess): LogShape {
     const add = (level: string) => (message: string, fields?: unknown) => {
       const { outcome } = (fields ?? {}) as { outcome?: unknown };
@@ -214,7 +214,7 @@ export class Installation {
 
 const place = <P>(name: string): Place<P> => ({ name, now: undefined, count: 0 });
 
-/** Of a machine that dies: half of them come back as they were. */
+/** When a machine dies, half of the disks come back as they were. */
 const DISKS_KEPT = 0.5;
 /** Longer than any backoff of a run. */
 const SHARD_BLOCKED_MS = 20_000;

@@ -1,9 +1,9 @@
 /**
- * The agent of a simulation whose work is fibers: each order is a march of some steps, one row and
- * one stash each, which goes on wherever its host ended. What a fiber does twice, never or by half
- * shows in the rows. Some it has done by a sub-agent. Half of the marches ask the world first
- * (`this.step`), and each row has the answer. Some buy at their end and fail for good, so that what
- * they bought is undone.
+ * The agent of a simulation whose work is fibers. Each order is a march of several steps, with one
+ * row and one stash each, which continues where its host ended. The rows show what a fiber did
+ * twice, never or only in part. Some marches run in a sub-agent. Half of the marches first ask the
+ * world (`this.step`), and each row has the answer. Some buy at their end and fail for good, so
+ * that what they bought is undone.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { FiberContext, FiberRecoveryContext } from "../../core/fiber/Fiber.ts";

@@ -1,8 +1,8 @@
 /**
- * The agent of a simulation that spends and compensates: each order reserves of a budget, takes
- * some steps that can be undone, and settles what it reserved, or leaves that to its end. Some
- * orders fail once, some for good. What is counted twice, left over or undone wrongly shows in the
- * tables and in the journal.
+ * The agent of a simulation that spends and compensates. Each order reserves part of a budget,
+ * takes some steps that can be undone, and settles what it reserved, or leaves that to the end of
+ * the turn. Some orders fail once, some for good. The tables and the journal show what was counted
+ * twice, left over or undone wrongly.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import { getCurrentAgent } from "../../services/node/getCurrentAgent.ts";

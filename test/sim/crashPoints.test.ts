@@ -9,7 +9,10 @@ import { simulate } from "./simulate.ts";
 /** Deaths at each point; `npm run sim -- --crash-at` tries one as often as wanted. */
 const DEATHS_MIN = 2;
 const SEEDS_MAX = 100;
-/** Enough for hosts to come to most points, few enough that one that always dies there gets on. */
+/**
+ * Enough for hosts to reach most points, and few enough that a host that always dies there makes
+ * progress.
+ */
 const STEPS = 25;
 
 test.each(CRASH_POINTS)("a host that dies at %s breaks nothing", async (point) => {

@@ -50,7 +50,7 @@ export class Faults {
     installation.weather.calm = true;
   }
 
-  /** Starts what is down, after its time; called after each step. */
+  /** Starts what has been down for its time. Called after each step. */
   restartLater(): void {
     const { installation, random } = this;
     for (const at of [...installation.hosts, ...installation.gateways]) {

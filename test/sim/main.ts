@@ -4,8 +4,8 @@
  * not hold. Exit code 1 when one did not, or when, of at least `SEEDS_THAT_BITE` seeds, a common
  * fault never struck.
  *
- * `--jobs` divides the seeds among so many processes. `--minutes` ends the run after that time,
- * `SEEDS_MIN` seeds at the least. Its last line is "N passed, N failed".
+ * `--jobs` divides the seeds among that many processes. `--minutes` ends the run after that time,
+ * but not before `SEEDS_MIN` seeds. Its last line is "N passed, N failed".
  */
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -18,7 +18,7 @@ const LONG_RUNS = 100_000;
 const REPORT_EVERY = 500;
 /** Fewer would not be a test, however slow the machine. */
 const SEEDS_MIN = 30;
-/** In so many seeds each of `COMMON_FAULTS` strikes many times. */
+/** In this many seeds each of `COMMON_FAULTS` strikes many times. */
 const SEEDS_THAT_BITE = 100;
 const MS_PER_MINUTE = 60_000;
 

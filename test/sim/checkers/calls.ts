@@ -1,4 +1,4 @@
-/** I20: turns with steps. Returns what it found wrong, in words. */
+/** I20: turns with steps. Returns its findings as text. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import type { Order } from "../subjects.ts";
@@ -11,10 +11,10 @@ interface Call {
 }
 
 /**
- * I20: for any crash, what a turn with steps wrote is what one run of it wrote, once and in order,
- * with what its steps returned; the state counts as many writes as SQL has; a step whose result is
- * stored is not run again. A durable call is one such turn, whoever asks for it and how often; all
- * are told the same, and what they are told is so.
+ * I20: for any crash, a turn with steps has written what one run of it writes, once and in order,
+ * with the results of its steps. The state counts as many writes as SQL has. A step whose result is
+ * stored does not run again. A durable call is one such turn, however often and by whomever it is
+ * called; all callers get the same answer, and it is correct.
  */
 export function checkCallsApplyOnce(run: RunHistory): Violations {
   const callers = run.agents.filter(({ id }) => id.class === "Caller");
@@ -82,7 +82,7 @@ function callsOf({ events }: AgentHistory): Map<string, Call> {
   return found;
 }
 
-/** What the journal says that the steps of each order returned. */
+/** The results of each order's steps, as the journal has them. */
 function resultsOf({ events }: AgentHistory): Map<string, Map<string, string>> {
   const ids = new Map<string, string>();
   const results = new Map<string, Map<string, string>>();

@@ -1,7 +1,7 @@
 /**
- * I15, of workflows that somebody pauses, resumes, terminates and restarts: what the journal of an
- * instance says it was asked, and what it did after that. What a host that had lost the instance
- * still ran is nobody's: it leaves no trace.
+ * I15 for workflows that are paused, resumed, terminated and restarted: what the journal of an
+ * instance says it was asked, and what it did after that. What a host still ran after it had lost
+ * the instance leaves no trace.
  */
 import type { ControlAction } from "../../../core/workflow/WorkflowCalls.ts";
 import type { Violations } from "../../kit/checkers.ts";
@@ -26,7 +26,7 @@ export interface Control {
   readonly generation: number;
 }
 
-/** What an instance was asked and took, in order. */
+/** The requests that an instance got and accepted, in order. */
 export function controlsOf({ events }: Pick<AgentHistory, "events">): Control[] {
   const found: Control[] = [];
   let generation = 1;
@@ -46,8 +46,8 @@ export const isTerminated = (controls: ReadonlyArray<Control>): boolean =>
   "terminate";
 
 /**
- * I15: what is terminated, paused or begun anew goes no further; and what an instance says it took
- * is stored.
+ * I15: an instance that is terminated, paused or restarted does not continue, and every request
+ * that it says it accepted is stored.
  */
 export function checkControlsHold(run: RunHistory): Violations {
   const wrong: string[] = [];
@@ -72,7 +72,7 @@ export function checkControlsHold(run: RunHistory): Violations {
   return wrong;
 }
 
-/** The one that ends what this one began; undefined: nothing does. */
+/** The request that ends what this one began; undefined if there is none. */
 function endOf(control: Control, controls: ReadonlyArray<Control>): Control | undefined {
   const later = controls.slice(controls.indexOf(control) + 1);
   return later.find(({ action }) =>
@@ -90,7 +90,7 @@ function stepsTooLate(
   const runs = observed.runs.filter(({ agent }) => agent === id.name);
   for (const control of controls) {
     if (control.action === "resume") continue;
-    // What is terminated or begun anew never runs again: what comes after it is of another
+    // What is terminated or restarted never runs again: everything after it belongs to another
     // generation.
     const end = control.action === "pause" ? endOf(control, controls) : undefined;
     const endMs = end?.storedMs ?? Infinity;
@@ -118,7 +118,10 @@ const knows = (events: ReadonlyArray<JournaledEvent>, control: Control, begun: R
       head.host === begun.host && seq > control.seq && storedMs <= begun.atMs,
   );
 
-/** It goes on at once, before that is stored, and may be asked to before its pause is. */
+/**
+ * It continues at once, before the request is stored, and may be asked to before its pause is
+ * stored.
+ */
 function isResumed(runs: ReadonlyArray<Run>, { storedMs }: Control, begun: Run): boolean {
   const asked = runs.filter(({ kind, host }) => kind === "control" && host === begun.host);
   const paused = asked.filter(({ op, atMs }) => op === "pause" && atMs <= storedMs);
@@ -126,9 +129,7 @@ function isResumed(runs: ReadonlyArray<Run>, { storedMs }: Control, begun: Run):
   return asked.some(({ op, atMs }) => op !== "pause" && atMs >= fromMs && atMs <= begun.atMs);
 }
 
-/**
- * Of a terminated instance nothing more is written, of a paused one nothing is told to its agent.
- */
+/** A terminated instance writes nothing more; a paused one sends nothing to its agent. */
 function wroteTooLate({ id, events }: AgentHistory, controls: ReadonlyArray<Control>): string[] {
   const wrong: string[] = [];
   for (const control of controls) {

@@ -1,6 +1,6 @@
 /**
- * What one journal says was done, turn by turn: which keys, in which life of the agent, and which
- * marks they must have left. Shared by the checkers of inputs.
+ * Reads from one journal what was done, turn by turn: which keys, in which life of the agent, and
+ * the marks that they must have left. Shared by the checkers of inputs.
  */
 import type { AgentHistory } from "../rig/RunHistory.ts";
 import type { Order } from "../subjects.ts";
@@ -12,7 +12,7 @@ export interface Effects {
   readonly dead: ReadonlySet<string>;
   /** Marks that SQL holds after the last event, in no order. */
   readonly marks: ReadonlyArray<string>;
-  /** Marks that the state counts after each event, and what it says. */
+  /** The marks that the state counts after each event, and the state. */
   readonly counts: ReadonlyArray<{
     readonly seq: number;
     readonly marks: number;
@@ -28,7 +28,7 @@ export function effectsOf(history: AgentHistory, states: ReadonlyArray<unknown>)
   const dead = new Set<string>();
   const counts: Array<Effects["counts"][number]> = [];
   let marks: string[] = [];
-  /** Runs that have written in this life and go on. */
+  /** Runs that have written in this life and have not ended. */
   let wrote = new Set<string>();
   for (const [n, { seq, head }] of history.events.entries()) {
     if (head.kind === "destroyed") {
@@ -40,7 +40,7 @@ export function effectsOf(history: AgentHistory, states: ReadonlyArray<unknown>)
       if (isDead === true) dead.add(id);
       else for (const key of keys) done.set(key, (done.get(key) ?? 0) + 1);
       if (head.kind === "destroyed") continue;
-      // What it had written is taken back; it runs again from its start.
+      // What it had written is rolled back, and it runs again from its start.
       if (undone === true) wrote.delete(id);
       else if (state !== undefined && DURABLE.has(cause.kind)) wrote.add(id);
       // A job that was cancelled before it began is done without having run.

@@ -1,4 +1,4 @@
-/** I15: workflows. Each function returns what it found wrong, in words. */
+/** I15: workflows. Each function returns its findings as text. */
 import { CRASHES_MAX } from "../../../core/workflow/stepFacts.ts";
 import { ERRAND_BUYS, errandResult, generationOf, purchaseOf, SECOND } from "../Errand.ts";
 import type { Violations } from "../../kit/checkers.ts";
@@ -9,9 +9,9 @@ import { wasUndone, wrongUndos } from "./undone.ts";
 import { effectsOf, keyOfId, orderOf } from "./effects.ts";
 
 /**
- * I15: an instance runs when, and only when, the turn that started it is stored; it ends with what
- * its steps gave, whose functions run in order, each after the result before it was stored; and its
- * agent is told so once. One that fails undoes what it did.
+ * I15: an instance runs if and only if the turn that started it is stored. It ends with the results
+ * of its steps, whose functions run in order, each after the previous result was stored. Its agent
+ * is informed once. An instance that fails undoes what it did.
  */
 export function checkErrandsEnd(run: RunHistory): Violations {
   const wrong: string[] = [];
@@ -69,7 +69,7 @@ export function checkErrandsEnd(run: RunHistory): Violations {
 }
 
 /**
- * Those a step of which hosts died of so often that it was given up, as it is meant to be; only
+ * Instances with a step during which hosts died so often that it was given up, as intended. Only
  * long runs have any.
  */
 function crashedOut({ observed }: RunHistory): Set<string> {
@@ -80,7 +80,7 @@ function crashedOut({ observed }: RunHistory): Set<string> {
   return new Set(given.map(([place]) => place.split(" ")[0]!));
 }
 
-/** One that failed has undone what it bought; one that is complete has not. */
+/** A failed instance has undone what it bought; a complete one has not. */
 function wrongPurchases({ observed }: RunHistory, history: AgentHistory): string[] {
   const { name } = history.id;
   const generation = 1 + controlsOf(history).filter(restarts).length;
@@ -93,7 +93,7 @@ function wrongPurchases({ observed }: RunHistory, history: AgentHistory): string
     : [];
 }
 
-/** What an instance ended with, and how often its agent was told so. */
+/** How an instance ended, and how often its agent was informed. */
 function wrongEnd(id: string, errand: Sent, history: AgentHistory | undefined): string[] {
   const { agent, told, verdict, cut } = errand;
   const ended = history?.ended ?? "nothing";
@@ -103,7 +103,7 @@ function wrongEnd(id: string, errand: Sent, history: AgentHistory | undefined): 
   if ([...told.values()].some((count) => count > 1))
     return [`errand ${id}: ${agent} was told ${[...told.values()].join(" and ")} times`];
   const isOver = isTerminated(controls);
-  // It may have told before.
+  // It may have informed its agent before.
   if (isOver && ended.startsWith("terminated")) return [];
   if (cut && (verdict === "rejected" || !ended.startsWith("errored"))) return [];
   const complete = `complete ${JSON.stringify(errandResult(id))}`;
@@ -126,16 +126,16 @@ interface Sent {
   /** The first event of the turn that started it. */
   readonly storedMs: number;
   /**
-   * Its ledger was destroyed after it, and with it went what was not sent yet: the start, the
-   * event. Or a job of its ledger is dead, as one that runs beside an input that kills may be: that
-   * job may have been to send the event.
+   * Its ledger was destroyed afterwards, together with what was not sent yet: the start or the
+   * event. Or a job of its ledger is dead, which can happen to a job that runs at the same time as
+   * an input that kills; that job may have been the one that sends the event.
    */
   cut: boolean;
 }
 
 /**
- * The second step begins when the wait's end is stored, which is the last that the journal tells of
- * it, and not before.
+ * The second step begins when the end of the wait is stored, and not before. That is the last entry
+ * of the journal about the wait.
  */
 function outOfOrder({ observed }: RunHistory, { id, events }: AgentHistory): string[] {
   const waited = new Map<number, number>();

@@ -1,4 +1,4 @@
-/** I1, I4, I7, I8: what becomes of inputs. Each function returns what it found wrong, in words. */
+/** I1, I4, I7, I8: the processing of inputs. Each function returns its findings as text. */
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { agentId, shardOf } from "../../../schemas/Address.ts";
 import { keyOfShard } from "../../../core/lease/LeaseView.ts";
@@ -12,7 +12,7 @@ import { MAIL_RETRY_DEFAULT } from "../../../core/outgoing/MailLane.ts";
 import { effectsOf, keyOfId } from "./effects.ts";
 import { statesOf } from "./states.ts";
 
-/** Those whose journal was not damaged, nor erased; the others are I12's and I11's. */
+/** Agents whose journal was neither damaged nor erased. I12 and I11 cover the others. */
 const whole = ({ agents, observed }: RunHistory): AgentHistory[] =>
   agents.filter(
     ({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name) && id.name !== DOOMED,
@@ -22,7 +22,8 @@ const parsed = (history: AgentHistory): unknown[] =>
   statesOf(history).after.map((text) => (text === undefined ? undefined : JSON.parse(text)));
 
 /**
- * I1: what was given a 2xx is done exactly once, or among the dead letters; its mark is there once.
+ * I1: an input that got a 2xx is done exactly once or is a dead letter, and its mark is stored
+ * once.
  */
 export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
   const wrong: string[] = [];
@@ -127,7 +128,7 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   }
   const killers = run.observed.runs.filter(({ op }) => op === "kill");
   const agentOf = new Map(killers.map((kill) => [kill.key, kill.agent]));
-  // An end that is another agent's excuses once what was begun.
+  // An end that another agent caused excuses one beginning.
   const excuses = run.observed.stopped.filter(({ isWorker }) => isWorker).length;
   for (const [key, times] of count(killers.map((kill) => kill.key))) {
     // Each copy in the inbox that comes when the one before it is dead begins anew; one that was
@@ -151,12 +152,14 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["call", "pay", "tape", "petition
 /** `CallLane`. */
 const isDurableCall = ({ id = "" }: Cause): boolean => id.startsWith("call:");
 
-/** `core/retry/retryPolicy`: one whose steps are being undone runs again after so many deaths. */
+/**
+ * `core/retry/retryPolicy`: an input whose steps are being undone runs again after this many
+ * deaths.
+ */
 const UNDOING_DEATHS_MAX = 20;
 
 /**
- * Mail has more of them than other jobs, and what is told to a workflow goes out until it is
- * stored.
+ * Mail has more attempts than other jobs, and a message to a workflow is sent until it is stored.
  */
 function attemptsOf(key = "", className: string): number {
   if (key.startsWith("signal-out:")) return Infinity;
@@ -168,8 +171,8 @@ function attemptsOf(key = "", className: string): number {
 const PROBE_MS_MAX = 500;
 
 /**
- * I8: when all is mended every agent answers at once, whatever lies in others' way; nothing waits
- * for ever.
+ * I8: once everything is repaired, every agent answers at once, whatever blocks others; nothing
+ * waits forever.
  */
 export function checkPoisonBlocksNobody(run: RunHistory): Violations {
   const { probes, damaged } = run.observed;

@@ -1,4 +1,4 @@
-/** I2, I3, I11, I12, I18: what is stored. Each function returns what it found wrong, in words. */
+/** I2, I3, I11, I12, I18: what is stored. Each function returns its findings as text. */
 import { addressKey } from "../../../schemas/Address.ts";
 import { checkEpochs, checkSame, type Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../rig/RunHistory.ts";
@@ -9,8 +9,8 @@ const whole = ({ agents, observed }: RunHistory) =>
   agents.filter(({ id }) => !observed.damaged.has(id.name));
 
 /**
- * I2: every event follows the one before it, and every way to rebuild an agent gives the same
- * bytes.
+ * I2: every event follows the one before it, and every way to rebuild an agent has the same bytes
+ * as its result.
  */
 export function checkReplayIsExact(run: RunHistory): Violations {
   return whole(run).flatMap((history) => {
@@ -33,7 +33,9 @@ export function checkErasureLeftNothing({ observed, stored }: RunHistory): Viola
   return observed.erased === undefined ? [] : checkErasedIsGone(stored(), observed.erased);
 }
 
-/** I11: no byte of an erased agent's payload is left anywhere. `erased`: what its payload held. */
+/**
+ * I11: no byte of an erased agent's payload is left anywhere. `erased`: the content of its payload.
+ */
 export function checkErasedIsGone(
   stored: Iterable<{ readonly where: string; readonly bytes: Uint8Array }>,
   erased: ReadonlyArray<string>,
@@ -47,8 +49,8 @@ export function checkErasedIsGone(
 }
 
 /**
- * I18: what is left of a journal that was trimmed, and its base, give the bytes that the whole
- * history gives.
+ * I18: the rest of a trimmed journal, together with its base, rebuilds the same bytes as the whole
+ * history.
  */
 export function checkTrimmingLosesNothing(run: RunHistory): Violations {
   return whole(run).flatMap(({ id, differing }) =>

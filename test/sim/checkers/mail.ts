@@ -1,6 +1,6 @@
 /**
- * I1 and I13, of mail: what was taken is done once, and what is sent was asked for. Each function
- * returns what it found wrong, in words.
+ * I1 and I13 for mail: accepted mail is processed once, and mail is sent only if a turn asked for
+ * it. Each function returns its findings as text.
  */
 import { MAIL_KEYS } from "../../../core/outgoing/MailLane.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
@@ -38,8 +38,8 @@ export function checkMailIsAppliedOnce(run: RunHistory): Violations {
 }
 
 /**
- * I13: a mail is sent only for a stored turn, and always under one Message-ID; what a stored turn
- * asked for is sent, unless its agent was destroyed before or it is dead.
+ * I13: a mail is sent only for a stored turn, and always under one Message-ID; mail that a stored
+ * turn asked for is sent, unless its agent was destroyed before or the job is dead.
  */
 export function checkMailSentIsStored(run: RunHistory): Violations {
   const wrong: string[] = [];

@@ -1,4 +1,4 @@
-/** I16: fibers and sub-agents. Returns what it found wrong, in words. */
+/** I16: fibers and sub-agents. Returns its findings as text. */
 import { agentPath } from "../../../schemas/AgentPath.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import { MARCH_BUYS, MARCH_STEPS, marchFails } from "../Marcher.ts";
@@ -10,10 +10,10 @@ import { wasUndone, wrongUndos } from "./undone.ts";
 const WHOLE = Array.from({ length: MARCH_STEPS }, (_, n) => n + 1).join();
 
 /**
- * I16: what began a fiber is stored ⇒ the fiber gets to its end on whichever hosts, and what it
- * writes beside a stash is there once, in order; nothing of it is left to do. A step of it whose
- * result is stored is not run again. One that fails undoes its steps. What a provider was told is
- * done began one; a sub-agent is listed by its parent.
+ * I16: if the turn that began a fiber is stored, the fiber reaches its end on any hosts. What it
+ * writes together with a stash is stored once and in order, and no work of it is left. A step whose
+ * result is stored does not run again. A fiber that fails undoes its steps. Every order that a
+ * provider was told is done began a fiber. A sub-agent is listed by its parent.
  */
 export function checkMarchesArrive(run: RunHistory): Violations {
   const marchers = run.agents.filter(({ id }) => id.class === "Marcher");
@@ -81,7 +81,7 @@ function stepsOf(marchers: ReadonlyArray<AgentHistory>): Map<string, number[]> {
   return taken;
 }
 
-/** What the steps returned, by march. */
+/** The results of the steps, by march. */
 function answersOf(marchers: ReadonlyArray<AgentHistory>): Map<string, Set<string>> {
   const answers = new Map<string, Set<string>>();
   for (const row of marchers.flatMap(({ steps }) => steps ?? [])) {

@@ -1,6 +1,6 @@
 /**
- * I9, I10, I13, I14: what others see, who may change anything, and in which order. Each function
- * returns what it found wrong, in words.
+ * I9, I10, I13, I14: what others see, who may change something, and in which order. Each function
+ * returns its findings as text.
  */
 import type { Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../rig/RunHistory.ts";
@@ -51,7 +51,7 @@ export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
     const last = seen.at(-1);
     const server = stored?.after.at(-1);
     const isOwn = wrote.some((note) => server?.includes(note));
-    // Of an agent that has stored nothing each start sets the initial state anew.
+    // Each start of an agent that has stored nothing sets the initial state again.
     const atRest = server ?? (stored === undefined ? INITIAL[className] : undefined);
     if (open && !isOwn && last !== undefined && JSON.stringify(last.state) !== atRest)
       wrong.push(
@@ -62,8 +62,8 @@ export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
 }
 
 /**
- * I14: what a connection sent was first taken in the order in which it was sent, nothing left out,
- * and it hears so in that order.
+ * I14: the messages of a connection were first processed in the order in which they were sent,
+ * without a gap, and it gets the answers in that order.
  */
 export function checkMessagesKeepTheirOrder(run: RunHistory): Violations {
   const wrong: string[] = [];

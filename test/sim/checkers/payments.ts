@@ -1,4 +1,4 @@
-/** I22: budgets and undos. Returns what it found wrong, in words. */
+/** I22: budgets and undos. Returns its findings as text. */
 import type { Violations } from "../../kit/checkers.ts";
 import { spentBy } from "../Payer.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
@@ -15,9 +15,9 @@ interface Payment {
 }
 
 /**
- * I22: a budget has what the done inputs have spent, once, and nothing of dead ones; no reservation
- * outlives its input. The steps of a dead input are undone, the last one first, and of no other; an
- * undo that has ended is not run again.
+ * I22: a budget counts what done inputs have spent, once, and nothing of dead inputs. No
+ * reservation outlives its input. Only the steps of dead inputs are undone, the last one first. An
+ * undo that has ended does not run again.
  */
 export function checkPaymentsEnd({ agents, observed }: RunHistory): Violations {
   const payers = agents.filter(({ id }) => id.class === "Payer");

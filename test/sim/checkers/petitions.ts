@@ -1,4 +1,4 @@
-/** I24: approvals. Returns what it found wrong, in words. */
+/** I24: approvals. Returns its findings as text. */
 import type { Violations } from "../../kit/checkers.ts";
 import { TAKEN } from "../Asker.ts";
 import type { RunHistory } from "../rig/RunHistory.ts";

@@ -1,4 +1,4 @@
-/** I23: agents that were put back. Returns what it found wrong, in words. */
+/** I23: agents that were restored. Returns its findings as text. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { keyOfId } from "./effects.ts";
@@ -40,7 +40,7 @@ function lostOf({ observed, letters }: RunHistory, tapes: ReadonlyArray<AgentHis
     .flatMap(({ id, agent }) => known.has(`${agent} ${keyOfId(id)}`) ? [] : [`${agent} ${id} was accepted, and is neither done nor dead`]); // prettier-ignore
 }
 
-/** What the notes have to be: those of the point, and what was done since. */
+/** The notes that must exist: those of the restored point, and those written since. */
 function notesOf({ id: { name }, events, notes = [], pictures }: AgentHistory): Violations {
   const after = new Map<number, ReadonlyArray<string>>();
   const keys = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** I5, I6: what happens later. Each function returns what it found wrong, in words. */
+/** I5, I6: schedules and jobs. Each function returns its findings as text. */
 import { readKey } from "../../../core/schedule/planAlarms.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { Run } from "../rig/Observed.ts";

@@ -9,8 +9,8 @@ export interface StatesOf {
   /** JSON text after each event. */
   readonly after: ReadonlyArray<string | undefined>;
   /**
-   * By sequence: every text that was the state at some point of that event, its beginning and its
-   * end included.
+   * By sequence: every text that was the state at some point of that event, including its beginning
+   * and end.
    */
   readonly within: ReadonlyMap<number, ReadonlySet<string>>;
   /** The first event that does not follow the one before it, in words. */

@@ -6,8 +6,8 @@ import type { Observed } from "../rig/Observed.ts";
 export const undoOf = (work: string): string => `undo ${work}`;
 
 /**
- * Each part is undone, the last one first, and not again by a host that knew that it had ended: one
- * that knew of the journal what a later undo had begun with.
+ * Each part is undone, the last one first. A host that knew that an undo had ended does not run it
+ * again; it knew if it had read as much of the journal as was there when a later undo began.
  */
 export function wrongUndos({ asked }: Observed, work: string, parts: number): Violations {
   const wrong: string[] = [];

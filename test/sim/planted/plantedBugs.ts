@@ -1,7 +1,6 @@
 /**
- * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is
- * what they catch of these. Each is planted from outside, at a port or in a prototype, and taken
- * out again.
+ * Bugs that can be planted in a run, one for each important guarantee. They show whether the
+ * checkers work. Each is planted from outside, at a port or in a prototype, and removed again.
  */
 import { DoneSet } from "../../../core/journal/DoneSet.ts";
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
@@ -47,7 +46,7 @@ export interface PlantedBug {
   readonly blocksShard?: true;
   /** A batch of appends that was lost is said to be stored. */
   readonly groupsLie?: true;
-  /** Mails are told apart by their Message-ID alone. */
+  /** Mails are distinguished only by their Message-ID. */
   readonly mergesMail?: true;
   /** Signatures are not looked at. */
   readonly verifiesNothing?: true;
@@ -55,7 +54,7 @@ export interface PlantedBug {
   readonly archivesLate?: true;
   /** The base of a trimmed journal lacks the pages of its last event. */
   readonly basesLag?: true;
-  /** What is stored in an event's place. */
+  /** What is stored instead of an event. */
   readonly event?: (data: Uint8Array) => Uint8Array;
   /** Patches prototypes; the returned function takes it back. */
   readonly install?: () => () => void;
@@ -173,7 +172,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     caughtBy: 8,
     breaks: ["I6"],
     install: () => {
-      // What runs sees the row as it was; what commits sees that it is gone.
+      // The running code sees the row as it was; the commit sees that it is gone.
       const plain = ScheduleTable.prototype.get;
       const rows = new Map<string, ReturnType<ScheduleTable["get"]>>();
       const offs = [
@@ -361,7 +360,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
 ];
 
-/** What is private of a `Scheduler`, as far as a bug needs it. */
+/** The private members of a `Scheduler` that a bug needs. */
 interface SchedulerParts {
   readonly agent: ActiveAgent;
   readonly known: ReadonlyMap<string, unknown>;

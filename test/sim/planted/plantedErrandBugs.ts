@@ -1,6 +1,6 @@
 /**
- * Planted bugs of workflows (`plantedBugs.ts`): when they begin and go on, and what becomes of one
- * that is told not to, or that fails.
+ * Planted bugs of workflows (`plantedBugs.ts`): when they begin and continue, and what happens to a
+ * workflow that is stopped or fails.
  */
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
 import type { QueueLane } from "../../../core/queue/QueueLane.ts";

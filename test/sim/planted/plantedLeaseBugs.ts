@@ -9,7 +9,7 @@ import { Host } from "../../../services/host/Host.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
 
-/** What is private of a `Host`, as far as a bug needs it. */
+/** The private members of a `Host` that a bug needs. */
 interface HostParts {
   readonly services: { readonly config: { readonly hostId: string } };
   ownerOf: (shard: ShardId, lease?: Lease) => string | undefined;

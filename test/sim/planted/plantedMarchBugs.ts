@@ -1,6 +1,6 @@
 /**
- * Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, what goes on in an
- * interrupted one's place, what its steps have returned, and how they are undone.
+ * Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, what continues in
+ * place of an interrupted fiber, the results of its steps, and how they are undone.
  */
 import { Fibers } from "../../../core/fiber/Fibers.ts";
 import { FiberSteps } from "../../../core/fiber/FiberSteps.ts";

@@ -10,7 +10,7 @@ import { TurnSteps } from "../../../core/turn/TurnSteps.ts";
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
 
-/** What is private of `Budgets`, as far as a bug needs it. */
+/** The private members of `Budgets` that a bug needs. */
 interface BudgetsParts {
   readonly calls: WeakMap<Turn, unknown>;
   store: (turns: ReadonlyArray<Turn>) => void;

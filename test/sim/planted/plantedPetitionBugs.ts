@@ -6,7 +6,7 @@ import { Approvals, type ApprovalRow } from "../../../core/approval/Approvals.ts
 import { patch } from "../rig/patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
 
-/** What is private of `Approvals`, as far as a bug needs it. */
+/** The private members of `Approvals` that a bug needs. */
 interface ApprovalsParts {
   find: (which: string) => ApprovalRow;
 }

@@ -1,12 +1,12 @@
 /**
- * What several planted bugs have in common (`plantedBugs.ts`): something leaves before the turn
- * that asked for it is stored.
+ * Shared by several planted bugs (`plantedBugs.ts`): something is sent before the turn that asked
+ * for it is stored.
  */
 import type { QueueLane } from "../../../core/queue/QueueLane.ts";
 import { patch } from "../rig/patch.ts";
 import { Ledger, type SubjectEnv } from "../subjects.ts";
 
-/** More than lies between two messages that are sent at once, and than a commit takes. */
+/** More than the time between two messages that are sent at once, and than the time of a commit. */
 export const LATE_MS = 20;
 
 /** The lane runs what was pushed at once. */

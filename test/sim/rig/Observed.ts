@@ -1,6 +1,6 @@
 /**
- * What was seen of one run from the outside: by senders, by clients, by receivers of webhooks, and
- * by the agents' code as it ran. The checkers compare it with what the journals hold.
+ * What was observed of one run from outside: by senders, clients and receivers of webhooks, and by
+ * the agents' code as it ran. The checkers compare it with the journals.
  */
 
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
@@ -39,7 +39,10 @@ export interface Stopped {
   readonly name: string;
   readonly key: string;
   readonly attempt: number;
-  /** It was the worker, where others run; else the process of the agent alone. */
+  /**
+   * True if the worker died, in which other agents run; false if only the process of this agent
+   * did.
+   */
   readonly isWorker: boolean;
   readonly atMs: number;
 }
@@ -86,7 +89,7 @@ export interface Connected {
   readonly agent: string;
   readonly readonly: boolean;
   readonly states: StateFrame[];
-  /** Notes that it sent: it does not hear of those states. */
+  /** The notes that it sent. It does not receive their states. */
   readonly wrote: string[];
   /** Those of this connection, in order. */
   readonly sent: ReadonlyArray<string>;
