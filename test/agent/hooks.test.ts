@@ -252,7 +252,7 @@ describe("onStateUpdate, the old name of onStateChanged", () => {
       "OldAgent.onStateUpdate is deprecated: rename it to onStateChanged",
     ]);
   });
-  test("gives way to onStateChanged of a subclass", async () => {
+  test("is replaced by onStateChanged of a subclass", async () => {
     await (await getAgentByName(env().NewerAgent, "a")).set(1);
     await untilLogged("newer 1");
     expect(log).toEqual(["newer 1"]);

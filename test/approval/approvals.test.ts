@@ -146,7 +146,7 @@ describe.each([
     expect(office.log.at(-1)).toMatch(/^ApprovalTimedOut/);
   });
 
-  it("takes only a decision that names its answer and its author", async () => {
+  it("accepts only a decision that names its answer and its author", async () => {
     await ask();
     await soon();
     const decide = (decision: object) => asker().decideApproval("refund", decision as never);

@@ -21,8 +21,8 @@ const KINDS = [
 /** Requests under way while schedules are made. */
 const ASKING_AT_ONCE = 32;
 /**
- * An agent is made in so much, on a busy machine too; the crowd is due when all are made, and those
- * that sleep do.
+ * Time in which an agent is made even on a busy machine. The crowd is due when all are made, and
+ * those that should sleep do.
  */
 const MAKING_MS = 5;
 const ASLEEP_TIMEOUT_MS = 60_000;

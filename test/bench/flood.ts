@@ -98,7 +98,7 @@ async function measure(
 
 const pathOf = (name: string): string => `/agents/counter/${name}`;
 
-/** What each neighbour in turn waited for its answer. */
+/** How long each neighbour in turn waited for its answer. */
 async function probe(agents: RunningAgents, ms: number): Promise<number[]> {
   const endMs = performance.now() + ms;
   const waits: number[] = [];

@@ -172,7 +172,7 @@ describe("agents export and import", () => {
     expect(await call(target, "first", "note", "lives on")).toBe(42);
   });
 
-  it("knows the webhooks that it had: one that comes again is a duplicate", async () => {
+  it("knows the webhooks that it has processed: a redelivery is a duplicate", async () => {
     await target.publish(agentId("Keeper", "first"), { key: "hook:1" }, "again");
     await pollUntil("it is taken", async () => (await inboxDepth(target)) === 0);
     expect((await all(target, "first")).state.notes).toBe(42);

@@ -158,7 +158,7 @@ test("webhooks that called the world run again with the answers of then, also th
   expect(asked.length).toBe(before);
 });
 
-test("takes settings from the environment, and a part of the past", async () => {
+test("reads settings from the environment, and reruns a part of the past", async () => {
   const options = ["--last", "1", "--json"];
   const again = await agents(["rerun", "RepoAgent", "hello", NOW, ...options], { STEP: "10" });
   expect(again.code).toBe(4);

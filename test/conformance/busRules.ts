@@ -117,7 +117,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       expect(await settled(ask(a, "bus.lone.x", "late"))).toEqual({ _tag: "NoResponders" });
     });
 
-    it("gives a process what it publishes or asks itself only where it listens alone", async () => {
+    it("delivers a process's own messages and requests to it only if no other process listens", async () => {
       const shared = await collect(a, "bus.own.*");
       const member = await collect(a, "bus.own.*", "workers");
       const other = await collect(b, "bus.own.*", "workers");
@@ -161,7 +161,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       for (const close of closing) await close();
     });
 
-    it("gives each message to one member of a queue group", async () => {
+    it("delivers each message to one member of a queue group", async () => {
       const [one, two, all] = [
         await collect(a, "bus.queue", "workers"),
         await collect(b, "bus.queue", "workers"),

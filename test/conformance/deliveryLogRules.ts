@@ -42,7 +42,7 @@ export function deliveryLogRules(makeBackend: () => Promise<Backend>): void {
     const last = (records: ReadonlyArray<DeliveryRecord>, count: number) =>
       records.slice(-count).map(({ id }) => id);
 
-    it("gives one process's records in their order, and newest first", async () => {
+    it("returns the records of one process in order, and newest first", async () => {
       const records = Array.from({ length: 50 }, () => taken({ error: "x".repeat(400) }));
       for (const record of records) {
         a.deliveries.record(record);
@@ -97,7 +97,7 @@ export function deliveryLogRules(makeBackend: () => Promise<Backend>): void {
       expect((await read("taken")).at(-1)!.error!.length).toBeLessThan(1_000);
     });
 
-    it("tells followers from now on", async () => {
+    it("sends followers what comes from now on", async () => {
       const seen: string[] = [];
       const stop = b.deliveries.follow((records) => seen.push(...records.map(({ id }) => id)));
       const record = taken();

@@ -43,7 +43,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
           : { done: false, saw: seen.map((event) => JSON.stringify(event).slice(0, 80)) },
       );
 
-    it("gives what is stored from then on, in order, byte for byte, and nothing from before", async () => {
+    it("delivers what is stored from then on, in order, byte for byte, and nothing earlier", async () => {
       const id = newAgent("fed");
       const before = (await append(id, message("before"), NOTHING))!;
       const feed = await follow({ className: id.class, name: id.name });
@@ -60,7 +60,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       feed.end();
     });
 
-    it("gives an agent's, a class's or everyone's", async () => {
+    it("delivers the events of one agent, of a class or of all", async () => {
       const [one, two] = [agentId("FedClass", "ü x"), agentId("FedClass", "y")];
       const other = agentId("FedClassOther", "ü x");
       const feeds = [
@@ -82,7 +82,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       for (const feed of feeds) feed.end();
     });
 
-    it("gives nothing that was refused", async () => {
+    it("delivers nothing that was refused", async () => {
       const id = newAgent("fenced");
       const feed = await follow({ className: id.class, name: id.name });
       const first = (await append(id, message("first"), NOTHING))!;
@@ -93,7 +93,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       feed.end();
     });
 
-    it("gives nothing more once it is ended, and tells of a handler that fails", async () => {
+    it("delivers nothing more once it has ended, and reports a handler that fails", async () => {
       const id = newAgent("ended");
       const feed = await follow({ className: id.class, name: id.name });
       const failing: unknown[] = [];

@@ -128,7 +128,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       for (const event of events) expect(Buffer.compare(event.data, data)).toBe(0);
     });
 
-    it("gives the last event, and none for an agent without a journal", async () => {
+    it("returns the last event, and none for an agent without a journal", async () => {
       const id = newAgent();
       expect(await a.journal.last(id)).toBeUndefined();
       expect(await read(id)).toEqual([]);

@@ -47,7 +47,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
         return result._tag === "Claimed" && result.lease;
       });
 
-    it("gives a key to one of those who claim it at once", async () => {
+    it("gives a key to only one of several that claim it at once", async () => {
       const key = newKey();
       const results = await Promise.all(
         Array.from({ length: 10 }, (_, n) => (n % 2 ? a : b).leases.claim(key, `h${n}`)),
@@ -224,7 +224,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await a.leases.release(next);
     });
 
-    it("tells nothing more once the signal has fired", async () => {
+    it("reports nothing more once the signal has fired", async () => {
       const key = newKey();
       const watching = await watch(b, key);
       watching.stop();

@@ -34,7 +34,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
     const equal = (x: Uint8Array | undefined, y: Uint8Array): boolean =>
       x !== undefined && Buffer.compare(x, y) === 0;
 
-    it("gives the last few snapshots, newest first", async () => {
+    it("returns the last few snapshots, newest first", async () => {
       const id = newAgent();
       expect(await snapshots(id)).toEqual([]);
       const all = ["1", "2", "3", "4"].map((n) => message(n));
@@ -144,7 +144,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       await writer;
     });
 
-    it("tells long blob names apart, however late they differ", async () => {
+    it("distinguishes long blob names, however late they differ", async () => {
       const long = `journal/Repo/${"=C3=BC".repeat(512)}/`;
       await a.blobs.put(`${long}1`, message("1"));
       await a.blobs.put(`${long}2`, message("2"));
@@ -197,7 +197,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await a.deadLetters.get((second!.seq + 100) as Sequence)).toBeUndefined();
     });
 
-    it("gives a removed dead letter's number to no other", async () => {
+    it("never reuses the number of a removed dead letter", async () => {
       const id = newAgent();
       await a.deadLetters.put(id, message("removed"));
       const removed = (await letters()).at(-1)!;

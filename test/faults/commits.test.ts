@@ -403,7 +403,7 @@ describe("repetition and failure", () => {
     expect(rig.left.filter((it) => /ack|answer/.test(it))).toEqual([]);
   });
 
-  test("the last failed attempt is buried before it is journaled and acked", async () => {
+  test("the last failed attempt becomes a dead letter before it is journaled and acked", async () => {
     onInput = () => {
       throw new Error("never");
     };

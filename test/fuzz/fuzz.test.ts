@@ -39,7 +39,7 @@ describe("the fuzzer", () => {
     expect(() => run(finding!.input)).toThrow("polluted");
   });
 
-  test("makes the same inputs of the same seed", () => {
+  test("makes the same inputs from the same seed", () => {
     const made = (seed: number) => {
       const random = new Random(seed);
       return Array.from({ length: 200 }, () => Buffer.from(mutate(seeds, ["x"], random)).toString("hex")); // prettier-ignore

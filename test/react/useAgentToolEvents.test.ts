@@ -208,7 +208,7 @@ const chunks = fc.oneof(
   }),
 );
 
-it("makes the same parts of the same chunks as the reference's hook", async () => {
+it("makes the same parts from the same chunks as the reference's hook", async () => {
   const [ours, theirs] = [await mount(HOOKS[0]![1]), await mount(HOOKS[1]![1])];
   const samples = fc.sample(fc.array(chunks, { minLength: 1, maxLength: 30 }), {
     numRuns: 100,

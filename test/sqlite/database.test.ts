@@ -319,7 +319,7 @@ describe("create", () => {
   const DDL = "CREATE TABLE IF NOT EXISTS t (a TEXT PRIMARY KEY, b CHECK (b < 5))";
   const ROWS = "INSERT INTO t VALUES ('x', 1), ('y', 2)";
 
-  it("makes of an empty database byte for byte what the statement makes of it", () => {
+  it("changes an empty database to the same bytes as the statement does", () => {
     expect(db.isEmpty).toBe(true);
     db.create(DDL);
     expect(db.isEmpty).toBe(false);
@@ -366,7 +366,7 @@ describe("create", () => {
 });
 
 describe("a freeze", () => {
-  it("takes what was written since the last one, and only that is committed", () => {
+  it("returns what was written since the last one, and only that is committed", () => {
     db.query("CREATE TABLE t (a)", []);
     expect(db.dirty).toBe(true);
     const first = db.freeze()!;

@@ -70,7 +70,7 @@ describe("a page delta", () => {
     expect([...delta]).toEqual([1, 9, 4, 4, 4, 2, 2, 1, 100, 1, 1, 2, 2, 1, 0xff, 3, 0, 3]);
   });
 
-  it("takes pages that were dropped and came back for zeros", () => {
+  it("treats as zeros the pages that were dropped and came back", () => {
     const before = new Uint8Array(3 * PAGE).fill(9);
     const after = new Uint8Array(3 * PAGE);
     after.set(before.subarray(0, PAGE));

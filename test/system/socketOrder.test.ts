@@ -168,7 +168,7 @@ describe("messages sent at once", () => {
 });
 
 describe("an agent", () => {
-  test("takes a message only in its turn, and says of one it has that it has it", async () => {
+  test("accepts a message only in order, and confirms one that it already has", async () => {
     const { heard, options, stop } = await start();
     const client = await connect({ servers: systems.nats.url.replace("nats://", "") });
     const ask = caller(client, options.namespace!);

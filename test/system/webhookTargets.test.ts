@@ -103,7 +103,7 @@ describe("a route's filter", () => {
 });
 
 describe("a delivery that several agents take", () => {
-  test("takes effect once in each, also when it comes again", async () => {
+  test("takes effect once in each, also when it is sent again", async () => {
     const shared = event("both", "shared");
     expect(await post("/both", shared, "g-both")).toMatchObject({ status: 200, text: "OK" });
     expect(await post("/both", shared, "g-both")).toMatchObject({ status: 200 });

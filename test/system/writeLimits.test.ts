@@ -23,7 +23,7 @@ describe("a state", () => {
 describe("an agent's journal", () => {
   const options = { journalBytesPerMinute: 60_000, commitBytesMax: 500 };
 
-  test("takes a minute's worth at once, and then a second's worth a second", () => {
+  test("allows a minute's amount at once, and then a second's amount each second", () => {
     const limits = new WriteLimits(clock, options);
     limits.committed(60_500);
     expect(() => limits.checkState(call, "{}")).toThrow(/Try again in 1 s$/);

@@ -16,7 +16,7 @@ export class Board extends Agent<unknown, BoardState> {
   static override options = { hibernateAfterSeconds: 3600 };
   override initialState = { n: 0, text: TEXT };
 
-  /** Any message is a change that everyone is to see. */
+  /** Every message is a change that everyone should see. */
   override onMessage(): void {
     this.setState({ n: this.state.n + 1, text: TEXT });
   }

@@ -15,7 +15,7 @@ const OUTPUT_CHARACTERS_KEPT = 4_000;
 /** Of Linux: `sysconf(_SC_CLK_TCK)`, the unit of times in /proc. */
 const TICKS_PER_SECOND = 100;
 
-/** Options of Node for a program of ours that is no build. */
+/** Node options for a program of ours that is not built. */
 export const RUN_SOURCE = ["--conditions=agents-source", "--import", "tsx"];
 
 export interface ServerProcessOptions {
