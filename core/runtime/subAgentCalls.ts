@@ -3,6 +3,7 @@
  * asked for or gone, and its own end by its parent. Parts of `handleCall`; the rest of it is
  * `core/subAgent/SubAgents`.
  */
+import { InvalidAddress } from "../../schemas/Address.ts";
 import type { Call, CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import { encodeError } from "../call/remoteError.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
@@ -36,7 +37,13 @@ export async function passToSubAgent(
     const child = { className: match.childClass, name: match.childName };
     const instead = await agent.agent.onBeforeSubAgent(request, child);
     if (instead !== undefined && !(instead instanceof Request)) return instead;
-    return forwarded(agent, match, { request, instead });
+    try {
+      return await forwarded(agent, match, { request, instead });
+    } catch (error) {
+      // The caller chose the name, so the answer says what is wrong with it.
+      if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
+      throw error;
+    }
   });
 }
 

@@ -65,6 +65,21 @@ describe("an HTTP request", () => {
     ]);
   });
 
+  test("for a name that no sub-agent can have is answered 400, an upgrade closed with 4400", async () => {
+    const name = fresh();
+    for (const [sub, why] of [
+      ["%00", /null character/],
+      ["n".repeat(1_100), /the limit is 1024 bytes/],
+    ] as const) {
+      const path = `${of(name)}/sub/runner/${sub}`;
+      expect(await call(path)).toEqual([400, expect.stringMatching(why)]);
+      const socket = await TestSocket.open(system.url + path);
+      await socket.until("it is closed", () => socket.closed !== undefined);
+      expect(socket.closed).toMatchObject({ code: 4400 });
+    }
+    expect(await parentOf(name).list()).toEqual([]);
+  });
+
   test("goes down as deep as its path does", async () => {
     const name = fresh();
     expect(await call(`${of(name)}/sub/runner/r/sub/tool/t/x`)).toEqual([
