@@ -117,4 +117,17 @@ it("finds which webhook changed a field, and what a corrected handler would have
   expect(await again.innerText()).toContain("state.total: 40 -> 20");
   await again.scrollIntoViewIfNeeded();
   await shoot(page, "rerun");
+
+  // The last order once more, on a fork of the agent as it is now.
+  await page.getByRole("link", { name: "Deliveries", exact: true }).click();
+  const last = page.getByRole("region", { name: "Deliveries" }).getByRole("row").nth(1);
+  await last.getByRole("cell").last().getByRole("link").click();
+  await page.getByRole("button", { name: "Run on a fork on server.js" }).click();
+  await page
+    .getByRole("dialog")
+    .getByRole("button", { name: /^Run on a fork/ })
+    .click();
+  const fork = page.getByRole("region", { name: "On a fork first" });
+  await fork.getByText("0 of 1 input failed.").waitFor({ timeout: 45_000 });
+  expect(await fork.innerText()).toContain("state.total: 45 -> 50");
 });
