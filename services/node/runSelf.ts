@@ -12,6 +12,8 @@ export interface RanSelf {
   readonly err: string;
   /** It was ended because it printed more than `OUT_CHARACTERS_MAX`. */
   readonly tooLarge?: boolean;
+  /** It was ended because it took longer than `limitMs`. */
+  readonly late?: boolean;
 }
 
 /** All of it is in the caller's memory. */
@@ -21,6 +23,7 @@ const OUT_CHARACTERS_MAX = 128 * 2 ** 20;
 export function runSelf(
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>>,
+  limitMs?: number,
 ): Promise<RanSelf> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [...process.execArgv, process.argv[1]!, ...args], {
@@ -28,7 +31,9 @@ export function runSelf(
       stdio: ["ignore", "pipe", "pipe"],
     });
     let [out, err] = ["", ""];
-    let tooLarge = false;
+    let [tooLarge, late] = [false, false];
+    const end = (): void => void (late = child.kill("SIGKILL"));
+    const timer = limitMs === undefined ? undefined : setTimeout(end, limitMs);
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       tooLarge ||= out.length + text.length > OUT_CHARACTERS_MAX;
       if (tooLarge) child.kill("SIGKILL");
@@ -36,8 +41,9 @@ export function runSelf(
     });
     child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
     child.once("error", reject);
-    child.once("close", (code, signal) =>
-      resolve({ code: code ?? undefined, signal: signal ?? undefined, out, err, tooLarge }),
-    );
+    child.once("close", (code, signal) => {
+      clearTimeout(timer);
+      resolve({ code: code ?? undefined, signal: signal ?? undefined, out, err, tooLarge, late });
+    });
   });
 }

@@ -351,10 +351,14 @@ export interface Joins {
     readonly databases: DatabasesShape;
     readonly close: () => void;
   }>;
-  /** Runs this program again in a separate process, and collects its output. */
+  /**
+   * Runs this program again in a separate process, and collects its output. One that takes longer
+   * than `limitMs` is ended; undefined: there is no limit.
+   */
   readonly runSelf: (
     args: ReadonlyArray<string>,
     env: Readonly<Record<string, string>>,
+    limitMs?: number,
   ) => Promise<RanSelf>;
   /**
    * Resolves to a function that runs inputs on a module's code. `broker`: the URL of the one place

@@ -36,7 +36,7 @@ export function commandJoins({
       (await import("../sqlite/sqliteDatabases.ts")).openSqliteDatabases(
         kept ?? { folder: undefined },
       ),
-    runSelf: async (args, env) => (await import("../node/runSelf.ts")).runSelf(args, env),
+    runSelf: async (...asked) => (await import("../node/runSelf.ts")).runSelf(...asked),
     rerunOn: async (code, broker) => (await import("./joinRerun.ts")).rerunOn(code, broker),
     openBroker,
     openLeases: async (settings) => (await import("./joinLeases.ts")).openLeases(settings),

@@ -27,3 +27,12 @@ test("is a failure with its reason where a command has ended before its end", as
   });
   await expect(ran(1, LINES, "", "SIGKILL")).rejects.toMatchObject({ status: 503 });
 });
+
+test("is a failure with its limit where a command never ends", async () => {
+  const late = { code: undefined, signal: "SIGKILL", out: LINES, err: "", late: true } as const;
+  const own = ownProcess({ runSelf: async () => late }, TARGET);
+  await expect(own("dead redrive", ["--on-fork"])).rejects.toMatchObject({
+    status: 503,
+    message: "agents dead redrive had no result after 10 minutes, and was ended. Run it in a terminal.", // prettier-ignore
+  });
+});

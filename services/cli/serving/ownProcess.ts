@@ -20,6 +20,10 @@ const RUNNING_MAX = 3;
 /** More would make people wait longer than they do for a page. */
 const WAITING_MAX = 64;
 
+/** Code of a module may never end, such as that of an input which died for that reason. */
+const RUN_MINUTES_MAX = 10;
+const RUN_MS_MAX = RUN_MINUTES_MAX * 60_000;
+
 /**
  * Runs a command, such as `sql` or `dead redrive`. Resolves to its lines of JSON; rejects with
  * `ConsoleRefusal`.
@@ -68,9 +72,12 @@ const runner =
       ),
     ];
     // The URL may contain a password, and all users of the machine can see a command line.
-    const ran = await runSelf([...command.split(" "), ...target, ...args], { NATS_URL: natsUrl });
+    const given = [...command.split(" "), ...target, ...args];
+    const ran = await runSelf(given, { NATS_URL: natsUrl }, RUN_MS_MAX);
     if (ran.tooLarge === true)
       throw new ConsoleRefusal(400, `The output of agents ${command} is too large. Request less.`);
+    if (ran.late === true)
+      throw new ConsoleRefusal(503, `agents ${command} had no result after ${RUN_MINUTES_MAX} minutes, and was ended. Run it in a terminal.`); // prettier-ignore
     if (ran.signal !== undefined)
       throw new ConsoleRefusal(
         503,
