@@ -6,8 +6,8 @@
 
 export interface AgentsQuestion {
   /**
-   * Of the binding that was asked: it has a table, though it may have no agents. Absent: a command
-   * asks. Older hosts fail without it.
+   * The class of the binding that was asked: it has a table, though it may have no agents. Absent:
+   * a command asks. Older hosts fail without it.
    */
   readonly className?: string;
   /** One statement that reads. */

@@ -32,8 +32,8 @@ export const InboxHead = Schema.Struct({
     Schema.Struct({ kind: Schema.Literals(["queue", "schedule"]), key: Schema.String }),
   ),
   /**
-   * Of an input from the dead letters whose steps were undone: the letter's sequence. Its steps
-   * have other idempotency keys. Absent: the usual ones.
+   * Sequence of the dead letter that this input was, if its steps were undone: its steps have other
+   * idempotency keys. Absent: the usual ones.
    */
   redrive: Schema.optionalKey(Schema.Number),
   /** When the gateway accepted it, milliseconds since the epoch. */

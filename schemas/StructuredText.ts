@@ -173,7 +173,7 @@ export function decodeStructured(
 }
 
 type Node = readonly [tag: unknown, ...parts: unknown[]];
-/** Of an error's parts: after its name, message and stack. */
+/** Place of the cause among an error's parts: after its name, message and stack. */
 const CAUSE = 3;
 
 const nodeOf = ([tag, ...parts]: ReadonlyArray<unknown>): Node => [tag, ...parts];

@@ -37,7 +37,7 @@ export class LinkedList<A> {
     for (let next = this.shift(); next !== undefined; next = this.shift()) yield next;
   }
 
-  /** Of `Link.leave`. */
+  /** Called by `Link.leave`. */
   unlink(link: Link<A>): void {
     const { before, after } = link;
     if (before === undefined) this.head = after;

@@ -54,7 +54,7 @@ export class QueryTooLong extends Error {}
 
 export interface ReadOptions {
   readonly rowsMax: number;
-  /** Of all values: text as UTF-8, numbers as eight bytes. Default: no limit. */
+  /** The most bytes of all values: text as UTF-8, numbers as eight bytes. Default: no limit. */
   readonly bytesMax?: number;
   readonly timeMsMax: number;
   /** Bound to the statement's parameters, in order. Default: none. */

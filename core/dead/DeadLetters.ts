@@ -12,7 +12,7 @@ import * as Context from "effect/Context";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
 export interface StoredDeadLetter {
-  /** By which it is found again. Later letters have larger ones. */
+  /** Identifies the letter. Later letters have larger ones. */
   readonly seq: Sequence;
   readonly id: AgentId;
   /**

@@ -125,7 +125,7 @@ export const fiberOf = (cause: Cause | undefined): string | undefined =>
 /** The agent's method that the alarm of its fibers calls (`Fibers`, rule 2). */
 export const FIBER_ALARM = "_checkFibers";
 
-/** Of `static options`; the reference's numbers. */
+/** Defaults of `static options`; the reference's numbers. */
 export const FIBER_OPTIONS_DEFAULT = {
   keepAliveIntervalMs: 30_000,
   fiberRecoveryScanDeadlineMs: 10_000,

@@ -13,7 +13,7 @@ const NativeHeaders = globalThis.Headers;
 export type PlainHeaders =
   Readonly<Record<string, string>> | ReadonlyArray<readonly [string, string]>;
 
-/** Of RFC 9110: what `Headers` takes as it is. */
+/** What `Headers` takes as it is, by RFC 9110. */
 const PLAIN_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 const TAB = 0x09;
 const SPACE = 0x20;
@@ -92,7 +92,7 @@ function withoutBlankEnds(value: string): string {
   return value.slice(start, end);
 }
 
-/** Of a record, the platform's class loses a header named `__proto__`. */
+/** The headers as pairs. From a record, the platform's class loses a header named `__proto__`. */
 export const asPairs = (headers: HeadersInit): HeadersInit =>
   Symbol.iterator in headers ? headers : Object.entries(headers);
 

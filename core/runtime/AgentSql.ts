@@ -70,7 +70,7 @@ export class AgentSql {
       if (agent.database.writes !== writes || (result.wrote && this.inTransaction)) this.wrote(sql);
       return result;
     } catch (error) {
-      // Of several statements, those before the one that failed stay applied.
+      // If one of several statements failed, those before it stay applied.
       if (!agent.discarded && agent.database.writes !== writes) this.wrote(sql);
       throw this.refusalOf(error);
     } finally {

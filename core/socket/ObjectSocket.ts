@@ -56,7 +56,7 @@ export class ObjectSocket {
   readonly #early: ConnectionMessage[] = [];
   #peer: ObjectSocket | undefined;
   #isClient = false;
-  /** Of a stub's response, until it is taken. */
+  /** The other end of a stub's response, until it is taken. */
   #remote: RemoteEnd | undefined;
   #mode: SocketMode | undefined;
   #tags: ReadonlyArray<string> = [];

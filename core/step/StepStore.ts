@@ -12,7 +12,7 @@ export interface KeptStep {
 }
 
 export interface StepStore {
-  /** Of the work, unique within the agent. */
+  /** Identifies the work within the agent. */
   readonly work: string;
   /** The work has ended: nothing of it is kept any more. */
   readonly isOver: boolean;

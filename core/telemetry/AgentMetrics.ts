@@ -12,7 +12,7 @@ const LATENCY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 
 const MS_PER_SECOND = 1000;
 
-/** Of the agents of one class at a host, all with the label `class`. */
+/** Metrics of one class's agents at a host, all with the label `class`. */
 export interface HostedClassMetrics extends ClassMetrics {
   /** An append was refused by the journal's compare-and-set: a stale owner was fenced off. */
   readonly refusedAppend: () => void;

@@ -28,7 +28,7 @@ export interface UnstoredInput {
 /** The step whose function runs, and the turn that it belongs to. */
 export interface StepScope {
   readonly name: string;
-  /** By which the turn's record names it: `1:charge`. */
+  /** Identifies the step in the turn's record: `1:charge`. */
   readonly id: string;
   /** The same in each attempt: an idempotency key. */
   readonly key: string;

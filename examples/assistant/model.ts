@@ -43,7 +43,7 @@ export interface ModelOptions {
   readonly at?: (point: Point, agent: string, via: string) => Promise<void> | void;
 }
 
-/** Of each answer. */
+/** The tokens of each answer. */
 const TOKENS = 60;
 /** The order of a question's requests. */
 const ORDER = ["search", "quote", "charge", "answer"];
@@ -57,7 +57,7 @@ export async function startModel(options: ModelOptions = {}): Promise<Model> {
   const tools: Model["tools"] = { search: new Map(), quote: new Map(), charge: new Map() };
   const prefixes: Model["prefixes"] = new Map();
   const mistakes: string[] = [];
-  /** Of each question. */
+  /** How far each question has come. */
   const furthest = new Map<string, number>();
 
   /** A later request shows that the earlier answer is stored and no longer needed. */

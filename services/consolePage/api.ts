@@ -104,6 +104,6 @@ export interface AgentName {
   readonly name: string;
 }
 
-/** Of an agent, below `/api` as in the page. */
+/** The path of an agent, below `/api` as in the page. */
 export const agentPath = (agent: AgentName): string =>
   `agents/${encodeURIComponent(agent.class)}/${encodeURIComponent(agent.name)}`;

@@ -74,7 +74,7 @@ export class JournalStore {
     return this.lastSeq;
   }
 
-  /** Of all agents, in stored order. */
+  /** The events of all agents, in stored order. */
   between(fromSeq: number, toSeq: number): readonly JournalEvent[] {
     return [...this.journals.values()]
       .flatMap(({ id, events }) => events.map((event) => ({ id, event })))

@@ -282,7 +282,8 @@ export class RequestBatcher {
       case Kind.NoListener:
         return this.nats.answers.take(id)?.batchedReply?.(undefined);
       case Kind.Offer: {
-        // Of an older release, which names no request, or late: another offer will come.
+        // It comes from an older release, which names no request, or it is late: another offer will
+        // come.
         const asked = this.nats.answers.underWay(id);
         if (asked === undefined) return;
         if (peer.isWelcome) return this.routes.set(subject, { peer, ...asked });

@@ -135,7 +135,7 @@ describe("a link", () => {
       change(read);
       return Buffer.from(JSON.stringify(read)).toString("base64url");
     };
-    // Of a secret that is not this installation's.
+    // Its secret is not this installation's.
     const approval = (await desk().getApprovals())[0]!;
     const foreign = makeApprovalLink({
       agent: agentId("Desk", "d"), id: approval.id, expiresAt: approval.expiresAt,

@@ -32,7 +32,7 @@ const module = {
 };
 const systems = useSystems();
 
-/** Of an agent, unless said otherwise. */
+/** Asks an agent, unless said otherwise. */
 const ask = (
   url: string,
   headers: Readonly<Record<string, string>>,

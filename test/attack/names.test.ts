@@ -79,7 +79,7 @@ const webhooks = [
   webhook("/hooks/source", {
     agent,
     verify: unsigned(),
-    // Of the module's own: nothing has checked its name.
+    // The module made the name, so nothing has checked it.
     entity: { from: "body", trust: true, resolve: () => ({ _tag: "Entity", name: CASE }) },
   }),
   webhook("/hooks/batch", {

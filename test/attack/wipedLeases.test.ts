@@ -15,7 +15,7 @@ import { pollUntil } from "../kit/poll.ts";
 const SHARDS = 8;
 const AGENTS = 16;
 const LEASE_TTL_MS = 2_000;
-/** Of all leases of shards, hosts and the gateway. */
+/** How often all leases of shards, hosts and the gateway are wiped. */
 const ROUNDS = 3;
 
 let installation: Installation;

@@ -7,7 +7,7 @@
 export interface BenchOptions {
   /** Interleaved repeats; medians are taken over them. */
   readonly rounds: number;
-  /** Of one measurement. */
+  /** The length of one measurement. */
   readonly seconds: number;
   /** The broker fsyncs each message before its ack. */
   readonly syncAlways: boolean;

@@ -14,7 +14,7 @@ import { median, percentile } from "./rig/statistics.ts";
 const EVENTS = 1000;
 /** Agents that take turns: no way finds its own last agent still warm in some cache. */
 const AGENTS = 24;
-/** Of each way, for each round asked for. */
+/** Wakes measured each way, for each round asked for. */
 const WAKES_PER_ROUND = 100;
 const WARM_UP_WAKES = 48;
 

@@ -16,7 +16,7 @@ import { benchAgent, storeAgents, storeTurn } from "./rig/storeAgents.ts";
 import { median } from "./rig/statistics.ts";
 
 const AGENTS_DEFAULT = 100_000;
-/** Of the agent with the long timeline. */
+/** The length of the long timeline. */
 const TURNS = 10_000;
 const TOKEN = "a token for this bench";
 /** Each page of a timeline. */

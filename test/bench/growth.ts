@@ -24,14 +24,15 @@ const FLEETS = [
   { hosts: 4, gateways: 4 },
 ];
 /**
- * Of one insert: well under the broker's payload limit, so that no event needs the object store.
+ * The size of one insert: well under the broker's payload limit, so that no event needs the object
+ * store.
  */
 const BALLAST_BYTES = 256 * 1024;
 /** Events that an activation replays after the snapshot. */
 const EVENTS_AFTER = 5;
 /** Agents of the first form that are real and woken; the others are known by a message each. */
 const REAL = 200;
-/** Of each measurement, for each round asked for. */
+/** Samples of each measurement, for each round asked for. */
 const SAMPLES_PER_ROUND = 100;
 /** Compiled code, warm caches. */
 const WARM_UP_SAMPLES = 100;
@@ -223,8 +224,8 @@ const inMemory = (host: BenchHost): BenchHost["services"] => ({
 });
 
 /**
- * Of each way, interleaved forwards and backwards, so that other load on the machine affects each
- * alike.
+ * Samples each way, interleaved forwards and backwards, so that other load on the machine affects
+ * each alike.
  */
 async function sampleEach(
   { rounds }: BenchOptions,

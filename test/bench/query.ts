@@ -23,7 +23,7 @@ import { tempFolder } from "../kit/tempFolder.ts";
 
 const COMMAND = join(ROOT, "dist/services/cli/main.js");
 const AGENTS_DEFAULT = 10_000;
-/** Of each agent: the first sets its state, the others change it. */
+/** Events of each agent: the first sets its state, the others change it. */
 const EVENTS_EACH = 2;
 /** Events written between two questions, so that the second has to update the view. */
 const EVENTS_NEW = 1_000;
@@ -31,7 +31,7 @@ const CONNECTIONS = 64;
 const WARM_UP_SECONDS = 10;
 /** Between two questions under load: the answer that is shown is then a second old at most. */
 const PAUSE_MS = 1_000;
-/** Of each statement, for each round asked for. */
+/** Runs of each statement, for each round asked for. */
 const REPEATS = 10;
 
 const STATEMENTS: Readonly<Record<string, string>> = {

@@ -11,7 +11,7 @@ import { agentNamed, durabilityOf, openBenchHost } from "./rig/BenchHost.ts";
 import { median } from "./rig/statistics.ts";
 
 const EVENTS = 10_000;
-/** Of each way, for each round asked for. */
+/** Runs each way, for each round asked for. */
 const REPEATS_PER_ROUND = 3;
 const WARM_UPS = 2;
 const FIRST = { fromSeq: 1 as Sequence };

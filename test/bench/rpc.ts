@@ -19,7 +19,7 @@ const SOCKETS = 100;
 const OUR_FRAMES = 2;
 const WARM_UP_SECONDS = 2;
 const CALL = JSON.stringify({ type: "rpc", id: "1", method: "echo", args: ["x".repeat(100)] });
-/** Of the echoed text: a refusal is shorter. */
+/** Length of the echoed text: a refusal is shorter. */
 const REPLY_BYTES = 100;
 
 const LOADS = [

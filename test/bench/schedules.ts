@@ -18,7 +18,7 @@ const MODULE = fileURLToPath(new URL("./agents/alarmAgents.ts", import.meta.url)
 const LEVELS = [10_000, 100_000];
 /** A form of its own: arming takes a quarter of an hour. */
 const MILLION = 1_000_000;
-/** Of one agent. */
+/** Schedules of one agent. */
 const EACH = 10;
 /** Due within a round, by themselves over a window. */
 const FIRED = 2_000;
@@ -52,7 +52,7 @@ interface Measured {
   readonly p99Ms: number;
   readonly mostMs: number;
   readonly earlyMs: number;
-  /** Of those that were due at one instant. */
+  /** The rate of those that were due at one instant. */
   readonly firedPerSecond: number;
 }
 

@@ -53,7 +53,7 @@ class Model {
   readonly time = new VirtualTime({ seed: 1 });
   readonly stored: Stored[] = [];
   readonly read: string[] = [];
-  /** Of catch-ups, and of what was read as it was stored. */
+  /** Changes that catch-ups read, and changes read as they were stored. */
   readonly ways = { catchUp: 0, recent: 0 };
   position: ChangePosition = { seqs: [0, 0] };
   private readonly seqs = [0, 0];

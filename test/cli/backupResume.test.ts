@@ -31,7 +31,7 @@ import { SIZES, terminalAt } from "./backupSizes.ts";
 
 const PART = fileURLToPath(new URL("./backupPart.ts", import.meta.url));
 const AGENTS = 20;
-/** Of each agent: some ranges, and every agent has some in each. */
+/** Events of each agent: some ranges, and every agent has some in each. */
 const EVENTS = 40;
 /** More than what always stays. */
 const AHEAD_MS = 3_600_000;

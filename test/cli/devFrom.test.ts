@@ -48,7 +48,7 @@ let text = "";
 const printed = (part: string): Promise<unknown> =>
   pollUntil(`agents dev prints ${part}`, () => text.includes(part) || { done: false, saw: text });
 
-/** Of an agent on the laptop, once it has sold so many. */
+/** The state of an agent on the laptop, once it has sold so many. */
 async function sold(count: number, shop = "acme"): Promise<TillState> {
   return pollUntil(`${shop} has sold ${count}`, async () => {
     const args = ["state", "Till", shop, "--data", folder.path, "--json"];

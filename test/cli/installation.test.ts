@@ -72,7 +72,7 @@ async function publish(name: string, ...inputs: ReadonlyArray<Uint8Array>): Prom
 const lines = (text: string) =>
   text === "" ? [] : text.split("\n").map((line) => JSON.parse(line) as Record<string, unknown>);
 
-/** Of the class, once there are as many. */
+/** The dead letters of the class, once there are as many. */
 const deadLetters = (name: string, count: number) =>
   pollUntil(`${count} dead letters of ${name}`, async () => {
     const out = await ask(["dead", "list", "work-agent", "--json"]);

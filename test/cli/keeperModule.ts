@@ -10,7 +10,9 @@ interface KeeperState {
   readonly rung: ReadonlyArray<string>;
 }
 
-/** Of a note: longer ones are counted, so that an answer fits into a message. */
+/**
+ * The part of a note that is shown: longer ones are counted, so that an answer fits into a message.
+ */
 const SHOWN_MAX = 500;
 
 export class Keeper extends Agent<unknown, KeeperState> {

@@ -20,7 +20,7 @@ let nats: Deployed;
 const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url("operator") });
 
 /**
- * Of a server's streams, those whose files hold the text. Their Raft logs are rewritten every two
+ * Those of a server's streams whose files hold the text. Their Raft logs are rewritten every two
  * minutes by themselves.
  */
 function streamsWith({ storeDir }: DeployedServer, text: string): string[] {

@@ -16,7 +16,7 @@ export interface Faults {
   readonly wide: number;
 }
 
-/** Of each of the views, dark and light. Empty: none has any. */
+/** The faults of each view, dark and light. Empty: none has any. */
 export async function faultsOf(
   browser: Browser,
   place: ConsolePlace,

@@ -232,7 +232,7 @@ async function speak(port: number, own: Certificates): Promise<string> {
   return result;
 }
 
-/** Of this machine, but for the loopback. */
+/** The machine's addresses, without the loopback. */
 const otherAddresses = (): string[] =>
   Object.values(networkInterfaces())
     .flatMap((one) => one ?? [])

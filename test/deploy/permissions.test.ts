@@ -199,7 +199,7 @@ const STREAMS = [
   "KV_agents_GATEWAYS",
   "OBJ_agents_BLOBS",
 ];
-/** Of every stream. */
+/** These verbs for every stream. */
 const each = (...verbs: ReadonlyArray<string>): ReadonlyArray<string> =>
   verbs.flatMap((verb) => STREAMS.map((stream) => `${API}.${verb}.${stream}`));
 /** What a process at the edge may not do, so that an intruder can only add inputs. */

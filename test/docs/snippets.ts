@@ -8,9 +8,9 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface Snippet {
-  /** Of the page, relative to the repository. */
+  /** Path of the page, relative to the repository. */
   readonly page: string;
-  /** Of the block's fence, from 1. */
+  /** Line of the block's fence, from 1. */
   readonly line: number;
   readonly extension: string;
   readonly text: string;

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.stop());
 
-/** Of another form than the dialers': their shards are not in step. */
+/** Names of another form than the dialers': their shards are not in step. */
 const hall = (n: number): string => `hall-${n >> 1}-${"ab"[n & 1]}`;
 
 async function call<A>(object: string, method: string, ...args: unknown[]): Promise<A> {

@@ -1,4 +1,4 @@
-/** In which order the events of a Durable Object begin, in virtual time. */
+/** The order in which the events of a Durable Object begin, in virtual time. */
 import { describe, expect, it } from "vitest";
 import { EventOrder } from "../../core/durableObject/EventOrder.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";

@@ -10,7 +10,9 @@ import { StepCalls } from "../step/StepCalls.ts";
 
 type Work = (agent: Worker, step: (name: string) => Promise<string>) => Promise<unknown>;
 
-/** Of one test: what the fiber does, how often each step's function ran, and with which keys. */
+/**
+ * Set by each test: what the fiber does, how often each step's function ran, and with which keys.
+ */
 let work: Work = async () => undefined;
 let goesOn = true;
 let { calls, keys, latches, run: runStep } = new StepCalls();

@@ -6,7 +6,7 @@ import { makeLatch, type Latch } from "../system/kit.ts";
 
 type Recovery = "begins it again" | "begins it again and catches all" | "begins nothing" | "fails";
 
-/** Of one test: what was called, and under which keys; what fails; what waits. */
+/** Set by each test: what was called, and under which keys; what fails; what waits. */
 let calls: string[] = [];
 let keys = new Map<string, Set<string>>();
 let fails = (_call: string): boolean => false;

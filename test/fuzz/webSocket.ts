@@ -4,7 +4,7 @@ const KEY = "dGhlIHNhbXBsZSBub25jZQ==";
 /** After the request line, up to the last header. */
 export const UPGRADE_HEADERS = `Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n`;
 
-/** Of RFC 6455, masked by zeros, so that a payload's words stay words. */
+/** A frame of RFC 6455, masked by zeros, so that a payload's words stay words. */
 export function frame(first: number, payload: string): Buffer {
   const bytes = Buffer.from(payload);
   const head =

@@ -89,7 +89,7 @@ export class AgentsProcess {
     return started;
   }
 
-  /** Of the process in which code runs: its last worker, where it has workers. */
+  /** The process in which code runs: its last worker, where it has workers. */
   get pid(): number {
     const started = this.lines.findLast((line) => line.message === "worker started");
     return (started?.["pid"] as number | undefined) ?? this.child.pid ?? 0;

@@ -34,9 +34,9 @@ export interface TestNatsOptions {
 export interface TestNats {
   readonly url: string;
   readonly port: number;
-  /** Of the current run: another after `restart()`. */
+  /** The process of the current run: another after `restart()`. */
   readonly pid: number;
-  /** By which the servers of a cluster name one another. */
+  /** Identifies the server to the others of its cluster. */
   readonly serverName: string;
   readonly storeDir: string;
   readonly logFile: string;

@@ -6,7 +6,7 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-/** Of an agent's whole journal, as `agents export` prints it. */
+/** The largest output: an agent's whole journal, as `agents export` prints it. */
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 
 export interface AgentsRun {

@@ -24,7 +24,7 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Of access tokens; tests revoke them, and don't wait. */
+/** Lifetime of access tokens; tests revoke them, and don't wait. */
 const TOKEN_SECONDS = 3600;
 
 class Provider implements OAuthServerProvider {

@@ -62,7 +62,7 @@ export class Fleet {
   readonly leaseTtlMs: number;
   readonly inspector: Awaited<ReturnType<typeof openInspector>>;
   readonly nats: TestNats;
-  /** Of the processes that are added. */
+  /** Release of the processes that are added. */
   release: Release;
   private readonly env: Readonly<Record<string, string>>;
   private readonly folder = tempFolder("fleet");

@@ -37,7 +37,7 @@ export interface Sent {
 
 export interface WebhooksOptions {
   readonly url: string;
-  /** Of a GitHub route. Default: the members'. */
+  /** Path of a GitHub route. Default: the members'. */
   readonly path?: string;
   /** In turn. */
   readonly agents: ReadonlyArray<string>;

@@ -26,7 +26,7 @@ const DONE_TIMEOUT_MS = 60_000;
 export interface DrainOptions {
   readonly agents: number;
   readonly slowMs: number;
-  /** Of the turn that outlasts the deadline. */
+  /** Length of the turn that outlasts the deadline. */
   readonly longMs: number;
 }
 

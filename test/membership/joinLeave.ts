@@ -17,7 +17,7 @@ const PER_SECOND = 40;
 const HTTP_CALLERS = 4;
 const RPC_CALLERS = 8;
 const TICKERS = 8;
-/** Of a caller: some ten calls a second each. */
+/** Pause between a caller's calls: some ten a second each. */
 const PACE_MS = 100;
 /** What a schedule may be late: the rule of the issue. */
 const LATE_MS_MAX = 1_000;
@@ -31,7 +31,7 @@ interface Step {
   readonly shares: ReadonlyArray<number>;
   readonly moves: number;
   readonly movesNeeded: number;
-  /** Of each shard that moved, from one owner's release to the next one's claim. */
+  /** For each shard that moved, the time from one owner's release to the next one's claim. */
   readonly unownedMs: ReadonlyArray<number>;
 }
 

@@ -20,7 +20,7 @@ const CODE_STOPPING = 1001;
 export interface RollingOptions {
   readonly clients: number;
   readonly perSecond: number;
-  /** Of the same load with no restart, before. */
+  /** Time that the same load took before, without a restart. */
   readonly restMs: number;
   readonly say: (line: string) => void;
 }

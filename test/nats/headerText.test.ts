@@ -15,7 +15,7 @@ const NAMES = [
   "Twice", "Umlaut", "wn", "Nothing",
 ]; // prettier-ignore
 
-/** Of the text, and of the client. */
+/** What the text reads, and what the client reads. */
 function both(message: Msg): readonly [unknown, unknown] {
   const text = HeaderText.of(message);
   const client = message.headers;

@@ -19,7 +19,7 @@ const START_MS = 1_000_000;
 interface Sent {
   readonly key: string;
   readonly seq: number;
-  /** Of the stream, after `START_MS`. */
+  /** Milliseconds of the stream, after `START_MS`. */
   readonly atMs: number;
   /** Messages behind it. */
   readonly behind: number;

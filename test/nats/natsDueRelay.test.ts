@@ -18,7 +18,7 @@ import { useNats } from "./useNats.ts";
 const SHARDS = 2;
 const CONSUMER = "due-relay";
 const TIMERS = 300;
-/** Of what another process pulled and did not store, and some. */
+/** Until what another process pulled and did not store is delivered again, and some. */
 const TAKEN_OVER_MS = 12_000;
 
 describe("due timers", () => {

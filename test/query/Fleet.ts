@@ -37,7 +37,7 @@ export interface Change {
 export class Fleet {
   readonly time = new VirtualTime({ seed: 1 });
   readonly broker = new MemoryBroker({ time: this.time });
-  /** Of the broker's only stream. */
+  /** When the broker's only stream was created. */
   created = "2026-01-01T00:00:00Z";
   readonly ports: TrimPorts;
   private readonly live = new Map<string, Live>();

@@ -61,7 +61,7 @@ const stateEdit: fc.Arbitrary<StateEdit> = fc.oneof(
     arbitrary: fc.record({
       to: fc.constant("grow" as const),
       units: fc.integer({ min: 500, max: 8_000 }),
-      // Of one and of two UTF-16 units: a splice may cut a pair.
+      // Letters of one and of two UTF-16 units: a splice may cut a pair.
       letter: fc.constantFrom("a", "é", "😀", "\ud83d"),
     }),
   },

@@ -73,6 +73,6 @@ export class Asker extends Agent<SubjectEnv> {
 }
 
 const ANSWERED = "answered";
-/** Of a vote: it decided. */
+/** The answer to a vote that decided. */
 export const TAKEN = "taken";
 const KILLS_ONE_OF = 6;

@@ -41,7 +41,7 @@ export const GO = "go";
 /** More than `fails`; short, for a run is. */
 const RETRIES = { limit: 4, delay: 50, backoff: "constant" } as const;
 
-/** Of a step's key: 1, and one more with each restart. */
+/** The number in a step's key: 1, and one more with each restart. */
 export const generationOf = (key: string): number => Number(/\/(\d+):/.exec(key)?.[1]);
 
 export const errandResult = (id: string): string => `${id} ${FIRST} ${GO} ${SECOND}`;

@@ -36,7 +36,7 @@ export interface InstallationOptions {
 export interface Place<P> {
   readonly name: string;
   now: P | undefined;
-  /** Of a host, while the machine lives. */
+  /** The host's control process, while the machine lives. */
   control?: SimControl | undefined;
   /** Processes that it has had. */
   count: number;

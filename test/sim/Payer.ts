@@ -63,6 +63,6 @@ export class Payer extends Agent<SubjectEnv> {
 const SETTLED_ONE_OF = 2;
 const FAILS_ONCE_OF = 3;
 const FAILS_ONE_OF = 5;
-/** Of its steps, and of their undos, which begin at the last one. */
+/** Number of the step, and of the undo (they begin at the last step), that may kill its host. */
 const FATAL_PART = 1;
 const KILLS_ONE_OF = 4;

@@ -47,7 +47,7 @@ const { values } = parseArgs({
     runs: { type: "string" },
     minutes: { type: "string" },
     jobs: { type: "string", default: "1" },
-    /** Of the processes of one `--jobs`: from one seed to the next. */
+    /** Distance from one seed to the next in each of the processes of one `--jobs`. */
     stride: { type: "string", default: "1" },
     steps: { type: "string", default: String(STEPS_DEFAULT) },
     long: { type: "boolean", default: false },

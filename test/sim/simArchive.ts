@@ -14,7 +14,7 @@ const AT_ONCE = {
   zip: (bytes: Uint8Array) => gzipSync(bytes),
   unzip: (bytes: Uint8Array) => gunzipSync(bytes),
 };
-/** Of a planted bug: what counts as durable is flushed so much later. */
+/** In a planted bug, what counts as durable is flushed so much later. */
 const FLUSHED_MS = 400;
 
 /** For the outside, which neither dies nor waits. */
@@ -52,7 +52,7 @@ export function simArchive(
 ): SegmentArchive {
   const disk = diskOf(installation);
   const { weather, time } = installation;
-  /** Of the planted bug: what its process sees of a file before it is flushed. */
+  /** What the planted bug's process sees of a file before it is flushed. */
   const cached = new Map<string, Uint8Array>();
   const put: ArchiveStore["put"] = async (key, bytes) => {
     if (weather.bug?.archivesLate !== true) return disk.put(key, bytes);

@@ -11,17 +11,20 @@ import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import type { Order } from "./subjects.ts";
 
-/** Of runs; and of the steps of one that has any. */
+/** The share of runs, and of the steps of one that has any. */
 const RUNS_WITH_CALLS = 0.4;
 const CALLS = 0.3;
 const CALLERS = ["p", "q"] as const;
 const MS_MAX = 1_000;
 const STEPS_MAX = 5;
-/** Of orders: they come as durable calls; and of those, another caller asks as well, later. */
+/**
+ * The share of orders that come as durable calls; and of those, that another caller asks for as
+ * well, later.
+ */
 const DURABLE = 0.4;
 const ASKED_TWICE = 0.5;
 const TWICE_MS_MAX = 2_000;
-/** Of one try, and of tries: a caller is answered long before. */
+/** The limits of one try, and of tries: a caller is answered long before. */
 const ASK_MS = 3_000;
 const ASKS_MAX = 40;
 /** The same of payments; their steps are few, since each may be undone as well. */

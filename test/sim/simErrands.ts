@@ -14,12 +14,12 @@ import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import type { Order } from "./subjects.ts";
 
-/** Of runs; and of the steps of one that has any. */
+/** The share of runs, and of the steps of one that has any. */
 const RUNS_WITH_ERRANDS = 0.4;
 const ERRANDS = 0.12;
 /**
- * Of those runs; of the errands of one of them, soon after they are sent; and of its steps, at any
- * time.
+ * The share of those runs; of the errands of one of them, soon after they are sent; and of its
+ * steps, at any time.
  */
 const RUNS_WITH_CONTROL = 0.5;
 const CONTROLLED = 0.8;
@@ -31,7 +31,10 @@ const ACTIONS: Readonly<Record<ControlAction, number>> = {
 }; // prettier-ignore
 /** From a pause to its end: some take effect, some are over before the next step. */
 const RESUMED_MS_MAX = 2_000;
-/** Of pauses: the others last until somebody asks for something else, or to the end. */
+/**
+ * The share of pauses that end: the others last until somebody asks for something else, or to the
+ * end.
+ */
 const RESUMED = 0.7;
 
 /** The host that the operator asks may be killed by an input beside it, each time. */

@@ -15,14 +15,14 @@ import { GroupPublisher } from "../../services/nats/client/GroupPublisher.ts";
 import { Random } from "./rig/Random.ts";
 import type { Weather } from "./rig/Weather.ts";
 
-/** Of runs whose hosts commit in groups. */
+/** The share of runs whose hosts commit in groups. */
 const RUNS_WITH_GROUPS = 0.2;
 export const commitsInGroups = (seed: number): boolean =>
   new Random(seed, "batch").chance(RUNS_WITH_GROUPS);
 
 /** A slow fsync, for one message as for many: what comes meanwhile is the next batch. */
 const STORE_MS = 25;
-/** Of batches in trouble: whole, or only their acks. */
+/** The share of batches in trouble that are lost whole; of the others only the acks are. */
 const BATCHES_LOST = 0.2;
 /** A run has few agents that write at once. */
 const BATCH_MIN = 2;

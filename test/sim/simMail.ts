@@ -118,11 +118,12 @@ export interface MailOrder {
 const OPS: Readonly<Record<MailOrder["do"], number>> = {
   mark: 3, reply: 4, send: 2, flaky: 2, reject: 1,
 }; // prettier-ignore
-/** Of runs; and of the steps of one that has any. */
+/** The share of runs, and of the steps of one that has any. */
 const RUNS_WITH_MAIL = 0.25;
 const MAILS = 0.1;
 /**
- * Of mails: sent again though nothing went wrong; another one under the Message-ID of one before.
+ * The share of mails that are sent again though nothing went wrong, and of those that have the
+ * Message-ID of an earlier one.
  */
 const REPEATED = 0.25;
 const SAME_ID = 0.2;

@@ -7,7 +7,7 @@ import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import type { Order } from "./subjects.ts";
 
-/** Of runs; and of the steps of one that has any. */
+/** The share of runs, and of the steps of one that has any. */
 const RUNS_WITH_MARCHES = 0.3;
 const MARCHES = 0.15;
 const MARCHERS = ["m", "n"] as const;
@@ -42,7 +42,7 @@ const ASKERS = ["t", "u"] as const;
 /** How long a question waits: as long as hosts come and go. */
 const ASKED_MS_MAX = 2_000;
 const VOTES_MAX = 4;
-/** Of votes: they come when the question's time is up, give or take `CLOSE_MS`. */
+/** The share of votes that come when the question's time is up, give or take `CLOSE_MS`. */
 const CLOSE = 0.4;
 const CLOSE_MS = 30;
 

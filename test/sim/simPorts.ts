@@ -260,6 +260,6 @@ function busOf(
   };
 }
 
-/** Of a client, on its way from its gateway to a host. */
+/** Whether it is a client's message, on its way from its gateway to a host. */
 const isClientMessage = (data: Uint8Array): boolean =>
   decodeMessage<{ readonly kind?: string }>(data).head.kind === "message";

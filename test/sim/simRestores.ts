@@ -24,7 +24,7 @@ import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
  * (`KEPT` of sim.test, `caughtBy` of planted bugs).
  */
 const hasRestores = (seed: number): boolean => seed % 20 === 10;
-/** Of the steps of such a run. */
+/** The share of the steps of such a run. */
 const ORDERS = 0.5;
 const RESTORES = 0.3;
 const UNDOES = 0.5;

@@ -14,11 +14,11 @@ import { makeArchive, simArchive } from "./simArchive.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { SimProcess } from "./rig/SimProcess.ts";
 
-/** Of runs; in the others journals are kept whole. */
+/** The share of runs with trims; in the others journals are kept whole. */
 const RUNS_WITH_TRIMS = 0.4;
 /** A step of such a run begins a trim, if one of them is idle. */
 const TRIMS = 0.5;
-/** Of such runs; in the others what is trimmed is gone. */
+/** The share of such runs with an archive; in the others what is trimmed is gone. */
 const RUNS_WITH_ARCHIVE = 0.6;
 const FREEZES = 0.1;
 /** A trimmer dies in the midst of its work, beside the deaths at named points. */

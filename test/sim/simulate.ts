@@ -51,7 +51,7 @@ export interface Report {
 }
 
 export const STEPS_DEFAULT = 40;
-/** Of runs whose hosts have disks: files cost more than all else in a run. */
+/** The share of runs whose hosts have disks: files cost more than all else in a run. */
 const DISKS = 0.2;
 /**
  * In memory, where the machine has such a filesystem: files by the thousand, each made and removed.
@@ -60,7 +60,7 @@ const MEMORY_FOLDER = "/dev/shm";
 const DISKS_FOLDER = existsSync(MEMORY_FOLDER) ? MEMORY_FOLDER : tmpdir();
 /** Weight of a full disk among faults, in most of those. */
 const DISK_FULL = 8;
-/** Of a damaged event, where a reader passes it over: few runs have any. */
+/** Weight of a damaged event, in runs whose reader passes it over: few runs have any. */
 const DAMAGE = 8;
 /** Between two steps, of virtual time: a run's trouble lasts a few leases. */
 const GAP_MS_MAX = 220;

@@ -72,7 +72,7 @@ export interface Order {
   readonly when?: "delay" | "date" | "interval" | "cron";
   readonly other?: string;
   /**
-   * Of an errand, or of what controls one: it waits for this word, and not for an event. Of a vote.
+   * The word that an errand, or what controls one, waits for, instead of an event. Also a vote's.
    */
   readonly verdict?: "approved" | "rejected";
   readonly errand?: string;
@@ -83,7 +83,7 @@ export interface LedgerState {
   readonly count: number;
 }
 
-/** Of every input and job. Few, so that poison is soon dead; waits are short. */
+/** The attempts of every input and job. Few, so that poison is soon dead; waits are short. */
 export const MAX_ATTEMPTS = 4;
 export const OPTIONS = {
   hibernateAfterSeconds: 1,

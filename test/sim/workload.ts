@@ -44,7 +44,7 @@ const DOOMED_OPS: typeof OPS = { mark: 5, slow: 2, flaky: 1, poison: 1, queue: 2
 export class Workload {
   private readonly installation: Installation;
   private readonly random: Random;
-  /** Of its own, so that what goes ahead does not change what is done. */
+  /** A sequence of its own, so that what goes ahead does not change what is done. */
   private readonly aheadRandom: Random;
   private readonly clients: Client[] = [];
   /** With randomness of their own too. */
@@ -286,7 +286,7 @@ class Client {
   private socket: MemorySocket | undefined;
   private left = false;
   private readonly wrote: string[] = [];
-  /** Of `wrote`, by this connection. */
+  /** The part of `wrote` that this connection sent. */
   private sent: string[] = [];
   private connecting = false;
 
@@ -392,13 +392,13 @@ const RUNS_WITH_ERASURE = 0.35;
 const DOOMED_ORDERS = 0.2;
 const ERASURES = 0.15;
 const RUNS_WITH_SPINS = 0.35;
-/** Of steps. */
+/** The share of steps that spin, in such runs. */
 const SPINS = 0.06;
 const CLIENTS_MAX = 4;
-/** Of notes, that others follow at once; and how many. */
+/** The share of notes that others follow at once; and how many. */
 const AHEAD = 0.6;
 const AHEAD_MAX = 20;
-/** Of webhooks, that the provider sends a second time though nothing went wrong. */
+/** The share of webhooks that the provider sends a second time though nothing went wrong. */
 const REPEATED = 0.25;
 /** Tells ids of one run apart in a trace; their number does that already. */
 const ID_NOISE_MAX = 999;

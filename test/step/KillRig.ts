@@ -59,7 +59,7 @@ interface Told {
 export class KillRig {
   /** Agents that were killed at their points. */
   kills = 0;
-  /** Of hosts. One that several agents have at their points dies for all of them. */
+  /** Hosts that died. One that several agents have at their points dies for all of them. */
   deaths = 0;
   private readonly folder = tempFolder("kills");
   private readonly installation: Installation;
@@ -251,7 +251,7 @@ export class KillRig {
     return wrong.map((each) => `${name}: ${each}`);
   }
 
-  /** Of a fiber or workflow. */
+  /** The checks of a fiber or workflow. */
   private async failureChecks(name: string, run: Run): Promise<string[]> {
     const errorsOf = ({ rows, failed }: Told): ReadonlyArray<string> =>
       run === "fiber" ? failed : rows.flatMap((row) => (row.run === "workflow" ? [row.what] : []));

@@ -12,7 +12,10 @@ import { pollUntil } from "../kit/poll.ts";
 import { makeLatch } from "../system/kit.ts";
 import { StepCalls } from "./StepCalls.ts";
 
-/** Of one test: how often each step's function ran and under which keys, and where it waits. */
+/**
+ * Made anew for each test: how often each step's function ran and under which keys, and where it
+ * waits.
+ */
 let { calls, keys, latches, run: runStep } = new StepCalls();
 
 class Wallet extends Agent<{}, { paid: number }> {

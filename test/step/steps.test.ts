@@ -18,7 +18,7 @@ interface State {
 
 type Work = (agent: Worker, step: (name: string) => Promise<string>) => Promise<unknown>;
 
-/** Of one test: what its agent does for each order, and how often each step's function ran. */
+/** Set by each test: what its agent does for each order, and how often each step's function ran. */
 let work: Record<string, Work> = {};
 let { calls, keys, latches, run: runStep } = new StepCalls();
 

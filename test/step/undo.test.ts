@@ -11,7 +11,7 @@ import { makeLatch, type Latch } from "../system/kit.ts";
 
 const SECRET = "s3cret";
 
-/** Of one test: what was called, and under which keys; what fails; what waits. */
+/** Set by each test: what was called, and under which keys; what fails; what waits. */
 let calls: string[] = [];
 let keys = new Map<string, Set<string>>();
 let fails = (_call: string, _nth: number): boolean => false;

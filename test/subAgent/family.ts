@@ -86,7 +86,7 @@ export class Supervisor extends Agent {
 
 export class Runner extends Agent<unknown, { readonly count: number }> {
   override initialState = { count: 0 };
-  /** Of this stay in memory. */
+  /** Counted since the agent came into memory. */
   #unsaved = 0;
 
   override onStart(): void {

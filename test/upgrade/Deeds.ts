@@ -24,7 +24,7 @@ const STEPS = 100;
 const STEP_MS = 1_000;
 type Way = "queue" | "call";
 const PEOPLE = ["ann", "bob"] as const;
-/** Of a deed, on a machine that is late. */
+/** The wait for a deed, on a machine that is late. */
 const DONE_TIMEOUT_MS = 600_000;
 
 /** What the steps ask: it takes its time to answer. */

@@ -26,13 +26,13 @@ interface KeeperStub {
 const NAMES = Array.from({ length: 6 }, (_, n) => `keeper-${n}`);
 /** Longer than replacing two hosts takes; each kind of work continues meanwhile. */
 const ARMING: Arming = { schedules: 24, seconds: 120, jobs: 40, jobMs: 2_000, napSeconds: 75 };
-/** Of what is armed, on a machine that is late. */
+/** The wait for what is armed, on a machine that is late. */
 const RUN_TIMEOUT_MS = 300_000;
 
 export class Keepers {
   private readonly url: string;
   private readonly clients = new Map<string, AgentClient<KeeperStub>>();
-  /** Of keepers that store nothing, and so leave memory between two calls. */
+  /** The clients of keepers that store nothing, and so leave memory between two calls. */
   private readonly idle = new Map<string, AgentClient<KeeperStub>>();
   private readonly rounds: string[] = [];
   private closed = 0;

@@ -48,7 +48,7 @@ const PER_SECOND_DEFAULT = "25";
 const AGENTS = Array.from({ length: 50 }, (_, n) => `agent-${n}`);
 const HOSTS = 2;
 const GATEWAYS = 2;
-/** Of each way, before and after: webhooks on processes of both releases. */
+/** How long webhooks go to processes of both releases, each way, before and after. */
 const MIXED_MS = 5_000;
 
 const { values } = parseArgs({
@@ -60,7 +60,7 @@ const { values } = parseArgs({
 
 const temp = tempFolder("upgrade");
 const wrong: string[] = [];
-/** Of the present upgrade. */
+/** Webhooks of the present upgrade. */
 const all: Webhooks[] = [];
 const say = (line: string): void => console.log(line);
 const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

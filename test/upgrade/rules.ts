@@ -140,7 +140,7 @@ const resultsOf = (row: DeedRow | undefined) =>
     return release !== undefined && token !== undefined ? [{ release, token }] : [];
   });
 
-/** Of two people one decided, and who asked acted once, on that, on the other release. */
+/** Of two people one decided; and who asked acted once, on that, on the other release. */
 export function checkPetition(id: string, rows: ReadonlyArray<DeedRow>): Violations {
   const of = (run: string): ReadonlyArray<DeedRow> => rows.filter((row) => row.run === run);
   const votes = of("voter").map(({ what }) => what);

@@ -178,10 +178,10 @@ export class Holder extends Agent<Env, { readonly count: number }> {
 }
 
 export interface DeedRow {
-  /** Of one run of a turn; or `asked`, `answered`, `voter`. */
+  /** The run of a turn; or `asked`, `answered`, `voter`. */
   readonly run: string;
   readonly what: string;
-  /** Of the steps of the run, each with the release that made it. */
+  /** Results of the run's steps, each with the release that made it. */
   readonly results: string;
   /** The release that wrote it. */
   readonly by: string;

@@ -17,7 +17,7 @@ const TTL_MS = 5_000;
 let time: VirtualTime;
 let broker: MemoryBroker;
 let keeper: LeaseKeeper;
-/** Of another process of the installation. */
+/** What another process of the installation sees. */
 let seen: LeaseChange[];
 
 /** One worker process, over a channel that is only a function. */

@@ -13,7 +13,7 @@ afterEach(() => rig.close());
 
 const shop = () => rig.agent(Shop, "s1");
 const heard = async () => (await shop().state())?.heard;
-/** Of three steps, each before and after a commit. */
+/** Each of three steps, before and after a commit. */
 const CRASHES = 6;
 /** Lets everything happen that waits for no time. */
 const soon = () => rig.advance("1 s");

@@ -58,9 +58,12 @@ const FLAT = 1.05;
 const AT_ONCE = 64;
 /** How long a lost host's lease takes to expire, as in production. */
 const TAKE_OVER_MS = 5_000;
-/** Of days. What a dead host leaves behind in this process costs time on each later day. */
+/**
+ * The chance on each day. What a dead host leaves behind in this process costs time on each later
+ * day.
+ */
 const HOST_KILLS = 0.02;
-/** Of days. One that is due waits for the next trim. */
+/** The chance on each day. One that is due waits for the next trim. */
 const TRIMMER_KILLS = 0.1;
 /** Seldom enough to be cheap: the broker's own leases are of a day here. */
 const RETENTION_TTL_MS = 15_000;
@@ -68,7 +71,7 @@ const RETENTION_TTL_MS = 15_000;
 const LOOK_MS = 500;
 /** From the end of a walk to the begin of the next (`services/retention`). */
 const PAUSE_MS = 60_000;
-/** Of a trim. The process that does it dies at the n-th of one of them. */
+/** The steps of a trim. The process that does it dies at the n-th of one of them. */
 const STEPS = ["readBases", "putBase", "trim", "before archiving", "after archiving"] as const;
 type Step = (typeof STEPS)[number];
 /** As many agents as are trimmed at once, so that any of them is met. */
@@ -76,7 +79,7 @@ const STEPS_MAX = 16;
 
 export interface YearOptions {
   readonly agents: number;
-  /** Of each agent. */
+  /** The number for each agent. */
   readonly turns: number;
   readonly days: number;
   readonly seed: number;
@@ -306,7 +309,7 @@ class Year {
     }
   }
 
-  /** Of the process that trims, which may die before it does it. */
+  /** A step of the process that trims, which may die before it does it. */
   private step(step: Operation["kind"]): void {
     const { trimmer, doom } = this;
     if (trimmer === undefined || step !== doom?.step || --doom.left > 0) return;
@@ -434,7 +437,7 @@ function bytesOf({ journal, snapshots, bases, blobs }: MemoryBroker): number {
   return bytes;
 }
 
-/** Of some 200 characters, other for each turn. */
+/** Some 200 characters, other for each turn. */
 const textOf = (name: string, n: number): string =>
   createHash("sha512").update(`${name} ${n}`).digest("base64").repeat(2);
 

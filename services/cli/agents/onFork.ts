@@ -41,7 +41,7 @@ export interface GivenFork {
 }
 
 export interface ForkInput {
-  /** By which its command knows it. */
+  /** Identifies the input in its command. */
   readonly label: number | string;
   readonly id: AgentId;
   readonly envelope: InboxEnvelope;

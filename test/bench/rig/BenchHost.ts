@@ -59,7 +59,7 @@ export interface BenchHost {
   readonly nats: NatsShape;
   /** As `services.databases`, in memory only. */
   readonly memoryDatabases: DatabasesShape;
-  /** Of its broker. */
+  /** URL of its broker. */
   readonly url: string;
   readonly serverVersion: string;
   readonly wake: (id: AgentId, services: HostServices) => Promise<ActiveAgent>;

@@ -12,7 +12,7 @@ const READY_TIMEOUT_MS = 60_000;
 /** A process that drains its turns and writes its profile. */
 const STOP_TIMEOUT_MS = 20_000;
 const OUTPUT_CHARACTERS_KEPT = 4_000;
-/** Of Linux: `sysconf(_SC_CLK_TCK)`, the unit of times in /proc. */
+/** Linux's `sysconf(_SC_CLK_TCK)`, the unit of times in /proc. */
 const TICKS_PER_SECOND = 100;
 
 /** Node options for a program of ours that is not built. */

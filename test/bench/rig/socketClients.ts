@@ -17,7 +17,7 @@ const OPENING_AT_ONCE = 64;
 
 interface Group {
   readonly sockets: Client[];
-  /** Of messages that are not answered yet, oldest first. */
+  /** Send times of the messages that are not answered yet, oldest first. */
   readonly sentMs: number[];
   frames: number;
 }

@@ -32,21 +32,21 @@ export interface AgentsOptions {
 }
 
 export interface RunningAgents {
-  /** Of the first gateway. */
+  /** Port of the first gateway. */
   readonly port: number;
-  /** Of each gateway. */
+  /** Port of each gateway. */
   readonly ports: ReadonlyArray<number>;
-  /** Of the first gateway. */
+  /** URL of the first gateway. */
   readonly url: string;
   readonly nats: TestNats;
-  /** Of nats-server. */
+  /** The version of nats-server. */
   readonly serverVersion: string;
   /**
    * Value of a series without labels at the one process or at the last gateway; 0 when it has none
    * yet.
    */
   readonly metric: (name: string) => Promise<number>;
-  /** Of the Node processes so far; NaN where there is no /proc. */
+  /** Processor seconds of the Node processes so far; NaN where there is no /proc. */
   readonly nodeSeconds: () => number;
   readonly brokerSeconds: () => number;
   readonly stop: () => Promise<void>;

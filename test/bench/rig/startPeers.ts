@@ -91,7 +91,7 @@ const answersAt = (url: string) => async (): Promise<boolean> => {
 export async function startReference({ path }: PeerFolder): Promise<Subject> {
   const folder = tempFolder("workerd");
   const port = await pickPort();
-  // Of Cloudflare's own servers: workerd has the name and not what is behind it.
+  // The module of Cloudflare's own servers: workerd has its name without its content.
   const email = join(folder.path, "email.mjs");
   writeFileSync(email, "export class EmailMessage {}");
   await run(

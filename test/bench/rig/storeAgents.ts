@@ -10,7 +10,7 @@ import { inParallel } from "../../../services/cli/agents/inParallel.ts";
 
 /** Enough to keep the broker busy. */
 export const STORING_AT_ONCE = 256;
-/** Of the state's text. */
+/** The state's text. */
 const BALLAST = "x".repeat(300);
 
 export const benchAgent = (n: number): AgentId => agentId("BenchAgent", `agent-${n}`);

@@ -133,7 +133,7 @@ class Sweeper {
         [subjects.snapshot(id), id],
       ]),
     );
-    /** Of a blob that a claim in the journal or among the snapshots names: its entry's subject. */
+    /** Blobs that a claim in the journal or among the snapshots names, by its entry's subject. */
     const claims = new Map<string, { readonly what: "event" | "snapshot"; readonly id: AgentId }>();
     for (const message of messages) {
       const id = idOf.get(message.subject);

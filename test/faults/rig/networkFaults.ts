@@ -19,7 +19,10 @@ const PAIR_CUT_MS_MAX = 12_000;
 const PAIR_CUT_MS_MIN = 1_000;
 /** Enough that each host had some of it. */
 const SOME = 40;
-/** Of inputs, so many come twice or late: many, and each host still gets some as they were sent. */
+/**
+ * The share of inputs that come twice or late: many, and each host still gets some as they were
+ * sent.
+ */
 const UNRULY_SHARE = 0.4;
 /** Past the next inputs of the same agent, also of a quiet one. */
 const LATE_MS_MAX = 1_500;

@@ -17,7 +17,7 @@ export interface Order {
   readonly id: string;
   readonly agent: string;
   readonly do: "mark" | "split" | "flaky" | "poison" | "queue" | "schedule" | "cancel" | "send";
-  /** Of a `split` turn between its two writes; of a schedule until it is due. */
+  /** How long a `split` turn waits between its two writes, or how late a schedule is due. */
   readonly ms: number;
   /** This many attempts fail. */
   readonly fails: number;

@@ -25,7 +25,7 @@ import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts
 const ID = agentId("Ledger", "a");
 const TIME = 1_700_000_000_000;
 const NAMESPACE = "agents";
-/** Of the backups' agents: there is one, in one of them. */
+/** How many parts the backup is divided into: each agent is in one of them. */
 const SHARES = 3;
 
 /** The agent after its last event: what any reader of any of these files must make of it. */
@@ -35,7 +35,7 @@ export const EXPECTED = {
   done: ["github:1", "github:2", "github:3"],
 };
 
-/** Of a set, as `whole.json`. Frames in base64. */
+/** A set, as `whole.json` has it. Frames in base64. */
 export interface Whole {
   readonly events: ReadonlyArray<{ readonly seq: number; readonly data: string }>;
   readonly base: string;

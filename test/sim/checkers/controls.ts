@@ -40,7 +40,7 @@ export function controlsOf({ events }: Pick<AgentHistory, "events">): Control[] 
   return found;
 }
 
-/** Of the last terminate and restart, which came last? */
+/** Whether the last terminate came after the last restart. */
 export const isTerminated = (controls: ReadonlyArray<Control>): boolean =>
   controls.findLast(({ action }) => action === "terminate" || action === "restart")?.action ===
   "terminate";

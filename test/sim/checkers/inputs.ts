@@ -167,7 +167,7 @@ function attemptsOf(key = "", className: string): number {
   return className === "Payer" ? MAX_ATTEMPTS + UNDOING_DEATHS_MAX : MAX_ATTEMPTS;
 }
 
-/** Of virtual time; a healthy installation needs a few hops. */
+/** Virtual time; a healthy installation needs a few hops. */
 const PROBE_MS_MAX = 500;
 
 /**

@@ -33,7 +33,7 @@ function walk({ id, events }: AgentHistory): StatesOf {
   for (const { seq, head } of events) {
     const texts = new Set<string>();
     let text = image.state;
-    // Of a client that connects while turns of the same commit have not written yet.
+    // A client that connects while turns of the same commit have not written yet receives it.
     if (text !== undefined) texts.add(text);
     try {
       for (const turn of head.turns)

@@ -2,7 +2,7 @@
 import { decodeEvent, encodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
 
-/** Of the event of a restore; all others are stored as they are. */
+/** Changes the event of a restore; all others are stored as they are. */
 const ofRestore =
   (change: (event: ReturnType<typeof decodeEvent>) => Uint8Array) =>
   (data: Uint8Array): Uint8Array => {

@@ -12,7 +12,7 @@ export interface SentWebhook {
   readonly id: string;
   readonly agent: string;
   readonly op: string;
-  /** Of every answer that it got; 0 stands for none. */
+  /** The status of every answer that it got; 0 stands for none. */
   readonly statuses: number[];
   /** Answered with the agent's own word, not with 202. */
   applied: boolean;
@@ -26,9 +26,9 @@ export interface Run {
   readonly attempt: number;
   readonly host: string;
   readonly op: string;
-  /** Of the broker's clock. */
+  /** By the broker's clock. */
   readonly atMs: number;
-  /** Of the host's own: the latest that it may have gone by. */
+  /** By the host's own clock: the latest that it may have gone by. */
   readonly wallMs: number;
 }
 

@@ -40,7 +40,7 @@ export interface AgentHistory {
   /** Every way to rebuild it; none when its journal is damaged. */
   readonly pictures: ReadonlyArray<Picture>;
   /**
-   * Of an agent whose journal was trimmed: ways that give other bytes than its whole history, done
+   * For an agent whose journal was trimmed: ways that give other bytes than its whole history, done
    * inputs included.
    */
   readonly differing: ReadonlyArray<string>;
@@ -48,29 +48,29 @@ export interface AgentHistory {
   readonly refused: string | undefined;
   /** Keys in SQL, in order; undefined where there is no such table. */
   readonly marks: ReadonlyArray<string> | undefined;
-  /** Of rows in the schedule table that are armed. */
+  /** The rows in the schedule table that are armed. */
   readonly armed: ReadonlyArray<string>;
   /**
-   * Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no
+   * For a marcher: its steps in order, and its fibers that are owed; undefined where there is no
    * such table.
    */
   readonly steps: ReadonlyArray<string> | undefined;
   readonly fibers: ReadonlyArray<string> | undefined;
-  /** Of a caller: what its turns wrote, in order; undefined where there is no such table. */
+  /** For a caller: what its turns wrote, in order; undefined where there is no such table. */
   readonly parts: ReadonlyArray<string> | undefined;
-  /** Of a payer: what its budget has spent, and how many reservations there are. */
+  /** For a payer: what its budget has spent, and how many reservations there are. */
   readonly used: string | undefined;
   readonly reserved: number | undefined;
-  /** Of a tape: its notes, and what was put back by each of its restores. */
+  /** For a tape: its notes, and what each of its restores put back. */
   readonly notes: ReadonlyArray<string> | undefined;
   readonly points: ReadonlyArray<PutBack>;
-  /** Of an asker: what its questions were answered, the votes on them, and its approvals. */
+  /** For an asker: what its questions were answered, the votes on them, and its approvals. */
   readonly answers: ReadonlyArray<string> | undefined;
   readonly votes: ReadonlyArray<string> | undefined;
   readonly approvals: ReadonlyArray<string> | undefined;
-  /** Of its sub-agents. */
+  /** The addresses of its sub-agents. */
   readonly below: ReadonlyArray<string> | undefined;
-  /** Of a workflow instance: its status, and what it ended with as JSON. */
+  /** For a workflow instance: its status, and what it ended with as JSON. */
   readonly ended: string | undefined;
 }
 
@@ -136,7 +136,7 @@ export async function readHistory(
         id,
         installation,
         ways
-          // Of an agent that has none, it would be the full replay again.
+          // For an agent that has none, it would be the full replay again.
           .filter(
             ([way]) =>
               way !== BY_SNAPSHOT ||

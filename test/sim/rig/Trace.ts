@@ -26,7 +26,7 @@ export class Trace {
     if (this.keep) this.lines.push(line);
   }
 
-  /** Of all so far; the trace goes on. */
+  /** The digest of all so far; the trace goes on. */
   digest(): string {
     this.flush();
     return this.hash.copy().digest("hex").slice(0, DIGEST_DIGITS);

@@ -7,9 +7,9 @@ import type { Installation } from "../Installation.ts";
 import { Random } from "./Random.ts";
 import type { SimProcess } from "./SimProcess.ts";
 
-/** Of the runs. */
+/** The share of runs that are short of memory. */
 const SHORT = 0.25;
-/** Of the time. */
+/** The share of the time in which it is full. */
 const FULL = 0.2;
 const SLICE_MS = 1_000;
 
