@@ -60,6 +60,9 @@ export class McpApi {
     if (result.state === "failed") throw new Error(`The MCP server "${name}" can't be connected to: ${result.error}`); // prettier-ignore
     const found = await mcp.discoverIfConnected(id);
     if (found?.success) return { id, state: "ready" };
+    const authUrl = mcp.find((row) => row.id === id)?.row.auth_url;
+    if (found?.state === "authenticating" && authUrl)
+      return { id, state: "authenticating", authUrl };
     throw new Error(`The MCP server "${name}" could not list its tools: ${found?.error ?? "the connection is closed"}`); // prettier-ignore
   }
 

@@ -6,32 +6,28 @@
  * 1. One attempt to connect at a time; callers share it.
  * 2. The outcome of an attempt or connection that was given up is closed and ignored.
  * 3. It runs apart from the turn that asked, so that its writes are its own in the journal.
- * 4. Every client receives what a server offers: more than `OFFER_CHARS_MAX` is refused.
+ * 4. A server that wants consent right after its user has given it has failed: nobody is asked for
+ *    the same again and again.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { Elicitations } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";
-import type {
-  McpClientsShape,
-  McpConnection,
-  McpConnectResult,
-  McpListKind,
-  McpPrompt,
-  McpResource,
-  McpResourceTemplate,
-  McpTool,
+import {
+  McpRequestFailed,
+  type McpClientsShape,
+  type McpConnection,
+  type McpConnectResult,
 } from "./McpClients.ts";
 import { readOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
+import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 
 /** A working server answers in less time; a hanging one must not block its user for ever. */
 const CONNECT_TIMEOUT_MS = 30_000;
 /** The protocol's facts (`protocol.md` §9). */
 export const DISCOVER_TIMEOUT_MS = 15_000;
 const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
-/** Rule 4: some thousands of tools. UTF-16 units of JSON. */
-const OFFER_CHARS_MAX = 2_000_000;
 /** A server that keeps reporting changed lists is asked this often. */
 const RELIST_MS = 1000;
 /** A connection that lasted this long was a good one. */
@@ -68,20 +64,13 @@ export interface McpServerHost {
   readonly emit: (type: string, payload: Readonly<Record<string, unknown>>) => void;
 }
 
-/** What it offers. */
-interface Offer {
-  readonly tools: ReadonlyArray<McpTool>;
-  readonly prompts: ReadonlyArray<McpPrompt>;
-  readonly resources: ReadonlyArray<McpResource>;
-  readonly resourceTemplates: ReadonlyArray<McpResourceTemplate>;
-}
-const NOTHING: Offer = { tools: [], prompts: [], resources: [], resourceTemplates: [] };
-
 export class McpServer {
   row: McpServerRow;
   state: McpServerState = "not-connected";
   error: string | null = null;
   connection: McpConnection | undefined;
+  /** Rule 4: its user has consented, and it has not been ready since. */
+  consented = false;
   offer: Offer = NOTHING;
   private readonly host: McpServerHost;
   private auth: OAuthProvider | undefined;
@@ -123,7 +112,9 @@ export class McpServer {
     const result = await this.connect();
     if (result.state !== "connected") return result;
     const found = await this.discover(DISCOVER_TIMEOUT_MS);
-    return found.success ? result : { state: "failed", error: found.error ?? "not discovered" };
+    if (found.success) return result;
+    if (found.state === "authenticating") return this.authenticating(this.row.auth_url!);
+    return { state: "failed", error: found.error ?? "not discovered" };
   }
 
   /** `establish`, repeated as the retry options say, until it is ready, waits, or is given up. */
@@ -154,11 +145,16 @@ export class McpServer {
       if (this.connection !== connection)
         return { success: false, state: this.state, error: CLOSED };
       this.offer = offer;
+      this.consented = false;
       this.become("ready");
       this.host.emit("mcp:client:discover", { url: this.row.server_url, state: this.state });
       return { success: true, state: "ready" };
     } catch (error) {
-      const message = errorText(error);
+      // It greets everyone, and wants consent for its lists.
+      if (this.connection === connection && isUnauthorized(error) && (await this.unauthorized()))
+        return { success: false, state: this.state, error: "it waits for its user" };
+      const refused = this.consented && isUnauthorized(error);
+      const message = refused ? STILL_REFUSED : errorText(error);
       this.host.emit("mcp:client:discover", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
       if (this.connection !== connection)
         return { success: false, state: this.state, error: CLOSED };
@@ -201,13 +197,26 @@ export class McpServer {
     };
   }
 
-  /** A request was refused for want of consent: tokens that can't be renewed. */
-  async unauthorized(): Promise<void> {
+  /**
+   * A request was refused for want of consent: tokens that can't be renewed, or a further scope.
+   * Resolves to whether its user is asked.
+   */
+  async unauthorized(): Promise<boolean> {
     const authUrl = this.auth?.authUrl;
-    if (authUrl === undefined) return;
+    if (authUrl === undefined || this.consented) return false;
+    const clientId = this.auth?.clientId ?? null;
     await this.close("authenticating");
-    this.storeAuth(authUrl, this.auth?.clientId ?? null);
+    this.storeAuth(authUrl, clientId);
     this.host.changed();
+    this.authenticating(authUrl);
+    return true;
+  }
+
+  private authenticating(authUrl: string): McpConnectionResult {
+    const id = this.row.client_id;
+    const asked = { authUrl, ...(id === null ? {} : { clientId: id }) };
+    this.host.emit("mcp:client:authorize", { serverId: this.id, ...asked });
+    return { state: "authenticating", ...asked };
   }
 
   storeAuth(authUrl: string | null, clientId: string | null): void {
@@ -320,14 +329,14 @@ export class McpServer {
       return { state: "connected" };
     }
     const transport = readOptions(this.row).transport?.type ?? "auto";
-    if (result._tag === "Unauthorized" && auth?.authUrl !== undefined) {
-      const { authUrl } = auth;
-      this.storeAuth(authUrl, clientId);
+    if (result._tag === "Unauthorized" && auth?.authUrl !== undefined && !this.consented) {
+      this.storeAuth(auth.authUrl, clientId);
       this.become("authenticating");
-      emit("mcp:client:authorize", { serverId: this.id, authUrl, ...(clientId === null ? {} : { clientId }) }); // prettier-ignore
-      return { state: "authenticating", authUrl, ...(clientId === null ? {} : { clientId }) };
+      return this.authenticating(auth.authUrl);
     }
-    const error = errorText(result._tag === "Failed" ? result.message : whyRefused(auth));
+    const error = errorText(
+      result._tag === "Failed" ? result.message : this.consented ? STILL_REFUSED : whyRefused(auth),
+    );
     this.become("failed", error);
     emit("mcp:client:connect", { url, transport, state: this.state, error });
     return { state: "failed", error };
@@ -344,24 +353,10 @@ export class McpServer {
     return connection && { transport: connection.transport, done: connection.close() };
   }
 
-  /** Rule 4. */
   private async ask(connection: McpConnection, timeoutMs: number): Promise<Offer> {
     const { signal, free } = this.limited(timeoutMs);
-    const options = { timeout: timeoutMs, signal };
-    const has = (capability: string): boolean => connection.capabilities[capability] !== undefined;
-    const list = async <A>(kind: McpListKind, capability: string): Promise<ReadonlyArray<A>> =>
-      has(capability) ? ((await connection.list(kind, options)) as ReadonlyArray<A>) : [];
     try {
-      const [tools, prompts, resources, resourceTemplates] = await Promise.all([
-        list<McpTool>("tools", "tools"),
-        list<McpPrompt>("prompts", "prompts"),
-        list<McpResource>("resources", "resources"),
-        list<McpResourceTemplate>("resourceTemplates", "resources"),
-      ]);
-      const offer = { tools, prompts, resources, resourceTemplates };
-      const size = JSON.stringify(offer).length + (connection.instructions?.length ?? 0);
-      if (size <= OFFER_CHARS_MAX) return offer;
-      throw new Error(`What the server offers is too much: ${size} characters, at most ${OFFER_CHARS_MAX} are taken`); // prettier-ignore
+      return await readOffer(connection, { timeout: timeoutMs, signal });
     } finally {
       free();
     }
@@ -396,5 +391,10 @@ const whyRefused = (auth: OAuthProvider | undefined): string =>
   auth?.redirectUrl === undefined
     ? "The server wants authorization: give headers with a token, or a callbackHost for OAuth"
     : "The server refuses access, and says no way to get it";
+
+const STILL_REFUSED = "The server refuses access although its user has just authorized it";
+
+const isUnauthorized = (error: unknown): boolean =>
+  error instanceof McpRequestFailed && error.reason === "Unauthorized";
 
 const CLOSED = "The connection was closed meanwhile";

@@ -95,6 +95,7 @@ export async function handleCallback(
     free();
   }
   await provider.deleteCodeVerifier();
+  server.consented = true;
   server.storeAuth(null, provider.clientId ?? null);
   await runtime.flush();
   server.become("connecting");

@@ -157,10 +157,25 @@ const oauthCode = (error: unknown): string | undefined =>
 /** RFC 6749, 5.2: names like `invalid_grant`. */
 const OAUTH_CODE = /^[a-z_]{1,40}$/;
 
-function makeTransport(type: TransportType, target: McpTarget, { fetch }: GuardedFetch): Transport {
+/**
+ * The stream of a session that has no token is refused with 405 in place of 401: without it, not
+ * with an authorization of its own, which would spoil the one that the next request begins.
+ */
+function withoutConsent(fetch: GuardedFetch["fetch"]): GuardedFetch["fetch"] {
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    const headers = new Headers(init?.headers);
+    const isStream = init?.method === "GET" && headers.get("accept") === "text/event-stream";
+    if (response.status !== 401 || !isStream || headers.has("authorization")) return response;
+    await response.body?.cancel();
+    return new Response(null, { status: 405 });
+  };
+}
+
+function makeTransport(type: TransportType, target: McpTarget, guarded: GuardedFetch): Transport {
   const { auth, headers, skipIssuerMetadataValidation } = target;
   const options = {
-    fetch,
+    fetch: type === "sse" ? guarded.fetch : withoutConsent(guarded.fetch),
     requestInit: { headers: { ...headers } },
     skipIssuerMetadataValidation,
     // Without a redirect URL the user cannot return, so no authorization begins. The shapes agree:

@@ -107,8 +107,20 @@ export async function startOAuthServer() {
     mcpAuthRouter({ provider, issuerUrl: base, resourceServerUrl: url, resourceName: "secrets" }),
   );
   const resourceMetadataUrl = getOAuthProtectedResourceMetadataUrl(url);
-  app.use("/mcp", requireBearerAuth({ verifier: provider, resourceMetadataUrl }));
-  app.all("/mcp", express.json(), async (request, response) => {
+  /** What wants no consent: `initialize` of a server that greets everyone. */
+  const open = new Set<string>();
+  /** Tokens are refused, too. */
+  const demands = { always: false };
+  const consented = requireBearerAuth({ verifier: provider, resourceMetadataUrl });
+  app.all("/mcp", express.json(), (request, response, next) => {
+    const { method } = (request.body ?? {}) as { readonly method?: string };
+    if (method !== undefined && open.has(method)) return next();
+    if (!demands.always || request.headers.authorization === undefined)
+      return consented(request, response, next);
+    const scope = `Bearer error="insufficient_scope", scope="more", resource_metadata="${resourceMetadataUrl}"`;
+    response.status(403).set("WWW-Authenticate", scope).json({ error: "insufficient_scope" });
+  });
+  app.all("/mcp", async (request, response) => {
     const mcp = new McpServer({ name: "secrets", version: "1" }, { instructions: "Ask me." });
     mcp.registerTool("secret", { description: "tells it" }, () => ({
       content: [{ type: "text", text: "42" }],
@@ -120,6 +132,8 @@ export async function startOAuthServer() {
   return {
     url: url.href,
     provider,
+    open,
+    demands,
     /** What a browser does: opens the address, and says where it is sent back to. */
     consent: async (authUrl: string): Promise<string> => {
       const response = await fetch(authUrl, { redirect: "manual" });

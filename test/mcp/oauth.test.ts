@@ -2,7 +2,7 @@
  * OAuth with an MCP server of the SDK's own server side: from the refusal to the tools, what is
  * kept, states that work once and for ten minutes, and callbacks that prove nothing.
  */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { callable } from "agents";
 import { STATE_TTL_MS, StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 import type { AgentStorage } from "../../core/database/AgentStorage.ts";
@@ -35,6 +35,10 @@ beforeAll(async () => {
     systems.start({ agents: { OAuthAgent } }),
     startOAuthServer(),
   ]);
+});
+afterEach(() => {
+  server.open.clear();
+  server.demands.always = false;
 });
 afterAll(async () => {
   await server?.stop();
@@ -105,6 +109,33 @@ describe("a server that wants OAuth", () => {
 
     await rpc(socket, "remove", "secrets");
     expect(await rpc(socket, "keys")).toEqual([]);
+  });
+
+  test("is authenticating where it greets everyone, and wants consent for its lists only", async () => {
+    for (const method of ["initialize", "notifications/initialized"]) server.open.add(method);
+    const socket = await open("greeted");
+    const added = await add(socket);
+    expect(added).toMatchObject({
+      state: "authenticating",
+      authUrl: expect.stringMatching(/^http/),
+    });
+    await get(await server.consent(added.authUrl));
+    expect((await ready(socket)).tools.map(({ name }) => name)).toEqual(["secret"]);
+  });
+
+  test("asks its user for a further scope in mid-session, and fails where it wants consent again at once", async () => {
+    const socket = await open("scopes");
+    const first = (await add(socket)).authUrl;
+    await get(await server.consent(first));
+    await ready(socket);
+    server.demands.always = true;
+    await expect(rpc(socket, "call", "secrets", "secret", {})).rejects.toThrow();
+    const asks = await untilMcp(socket, "it asks for consent", ({ servers }) => ![null, undefined, first].includes(servers["secrets"]?.auth_url)); // prettier-ignore
+    const authUrl = asks.servers["secrets"]!.auth_url!;
+    expect(new URL(authUrl).searchParams.get("scope")).toBe("more");
+    await get(await server.consent(authUrl));
+    const failed = await untilMcp(socket, "it has failed", ({ servers }) => servers["secrets"]?.state === "failed"); // prettier-ignore
+    expect(failed.servers["secrets"]!.error).toMatch(/although its user has just authorized it/);
   });
 
   test("waits for its user over a restart of the agent, and the callback is good then too", async () => {

@@ -13,7 +13,7 @@ interface Added {
   readonly authUrl?: string;
 }
 interface Offers {
-  readonly servers: Readonly<Record<string, { readonly state: string; readonly error: unknown }>>;
+  readonly servers: Readonly<Record<string, { readonly state: string; readonly error: unknown; readonly auth_url: string | null }>>; // prettier-ignore
   readonly tools: ReadonlyArray<{ readonly name: string; readonly inputSchema: object }>;
 }
 
@@ -27,21 +27,43 @@ const client = new AgentClient({
 const call = <A>(method: string, ...args: ReadonlyArray<unknown>): Promise<A> =>
   client.call(method, [...args]) as Promise<A>;
 
+/** The address that the scenario of metadata documents expects. */
+const METADATA_URL = "https://conformance-test.local/client-metadata.json";
+const { MCP_CONFORMANCE_SCENARIO: scenario, MCP_CONFORMANCE_CONTEXT: context } = process.env;
+
 try {
+  if (scenario === "auth/pre-registration")
+    await call("register", { client: JSON.parse(context!) });
+  if (scenario === "auth/basic-cimd") await call("register", { metadataUrl: METADATA_URL });
   const { authUrl, id } = await call<Added>("add", "Conformance", server, { id: "it" });
   if (authUrl !== undefined) await authorize(authUrl);
-  const offers = await pollUntil("it is ready", async () => {
+  const { tools } = await ready(id);
+  for (const { name, inputSchema } of tools) {
+    const use = (): Promise<unknown> => call("call", id, name, argumentsOf(inputSchema));
+    const result = await use().catch(async (error: unknown) => {
+      // A further scope, which a user would be asked for once.
+      const { auth_url } = (await call<Offers>("servers")).servers[id]!;
+      if (auth_url === null) throw error;
+      await authorize(auth_url);
+      await ready(id);
+      return use();
+    });
+    console.log(name, JSON.stringify(result));
+  }
+} finally {
+  client.close();
+}
+process.exit(0);
+
+/** What the server offers, once it is there. */
+function ready(id: string): Promise<Offers> {
+  return pollUntil("it is ready", async () => {
     const found = await call<Offers>("servers");
     const { state, error } = found.servers[id]!;
     if (state === "failed") throw new Error(`failed: ${String(error)}`);
     return state === "ready" ? { done: true as const, value: found } : { done: false, saw: found };
   });
-  for (const { name, inputSchema } of offers.tools)
-    console.log(name, JSON.stringify(await call("call", id, name, argumentsOf(inputSchema))));
-} finally {
-  client.close();
 }
-process.exit(0);
 
 /** As a user who agrees to everything: each redirect is followed, the last one to the agent. */
 async function authorize(url: string): Promise<void> {

@@ -5,7 +5,7 @@
  */
 import { McpServer, ResourceTemplate } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { CompleteRequestSchema, SubscribeRequestSchema, UnsubscribeRequestSchema, type ElicitRequestFormParams } from "@modelcontextprotocol/sdk/types.js"; // prettier-ignore
-import { routeAgentRequest } from "agents";
+import { callable, routeAgentRequest, StoredOAuthProvider } from "agents";
 import { McpAgent } from "agents/mcp";
 import { z } from "zod";
 import { ToolAgent } from "../../mcp/toolModule.ts";
@@ -227,11 +227,32 @@ export class ConformanceMcp extends McpAgent {
 
 /** Uses the servers of the tests, and answers what they ask with the defaults of their forms. */
 export class ConformanceAgent extends ToolAgent {
+  /** In memory: the agent stays there for one scenario. */
+  private registration: Registration | undefined;
+
+  /** As an app that was registered with an authorization server, or has a document about itself. */
+  @callable()
+  register(registration: Registration): void {
+    this.registration = registration;
+  }
+  override createMcpOAuthProvider(callbackUrl: string): StoredOAuthProvider {
+    const provider = super.createMcpOAuthProvider(callbackUrl) as StoredOAuthProvider;
+    const { client, metadataUrl } = this.registration ?? {};
+    if (client !== undefined) provider.clientInformation = async () => client;
+    return metadataUrl === undefined ? provider : Object.assign(provider, { clientMetadataUrl: metadataUrl }); // prettier-ignore
+  }
   override onStart(): void {
     this.mcp.configureElicitationHandlers({
       form: async ({ params }) => ({ action: "accept", content: defaultsOf(params.requestedSchema) }), // prettier-ignore
     });
   }
+}
+
+/** What somebody has registered for the app. */
+interface Registration {
+  readonly client?: { readonly client_id: string; readonly client_secret?: string };
+  /** The address of its metadata document. */
+  readonly metadataUrl?: string;
 }
 
 /** What a form holds before its user changes anything. */

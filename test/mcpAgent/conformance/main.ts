@@ -17,11 +17,6 @@ const MANIFEST = { dependencies: { "@modelcontextprotocol/conformance": "0.1.16"
 
 /** What fails, and why. Whatever else fails is a fault. */
 const EXPECTED: Readonly<Record<string, string>> = {
-  "auth/basic-cimd": "an agent registers as a client; it has no document that a URL names",
-  "auth/pre-registration": "an agent can't be given a client id that somebody registered for it",
-  "auth/scope-step-up":
-    "a scope that is asked for in the middle of a session is not asked of the user",
-  "auth/scope-retry-limit": "the same",
   "sse-retry": "the official client's own timing, on a busy machine",
 };
 
