@@ -20,7 +20,8 @@ import { startLocalServices } from "./drive/LocalServices.ts";
 import { importMiniflare, OURS } from "./drive/servers.ts";
 import { exampleServers } from "./exampleServers.ts";
 import { loadApart, type Loading } from "./loadApart.ts";
-import { loadingTable } from "./loadingTable.ts";
+import { loadingTable, type LoadingRow } from "./loadingTable.ts";
+import { needsOf } from "./needsOf.ts";
 import { withInstalledAgents } from "./withInstalledAgents.ts";
 
 const PAGE = new URL("../../docs/evidence/conformance.md", import.meta.url);
@@ -80,11 +81,11 @@ function isMeant(name: string): boolean {
 
 /** Says, too, how to install the packages that were asked for in vain. */
 async function loadAll(): Promise<void> {
-  const loadings: Loading[] = [];
+  const loadings: LoadingRow[] = [];
   for (const server of servers) {
     const load = (): Promise<Loading> => loadApart(server, root);
     const loading = await (installed ? withInstalledAgents(server, load) : load());
-    loadings.push(loading);
+    loadings.push({ ...loading, needs: needsOf(server) });
     console.log(`${loading.loads ? "loads" : "     "}  ${loading.name}  ${loading.reason ?? ""}`);
   }
   const table = loadingTable(loadings);
