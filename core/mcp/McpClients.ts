@@ -67,6 +67,11 @@ export interface ElicitRequest {
   readonly params: {
     readonly mode?: string;
     readonly message: string;
+    /** The form of a question that is none about a URL: JSON Schema. */
+    readonly requestedSchema?: {
+      readonly properties?: Readonly<Record<string, unknown>>;
+      readonly [field: string]: unknown;
+    };
     readonly [field: string]: unknown;
   };
 }

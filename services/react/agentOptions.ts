@@ -19,26 +19,35 @@ export interface PathStep {
 /** The agent's MCP servers with their tools, prompts and resources (`protocol.md` §2.1). */
 export interface McpServersState {
   /** The servers by id. */
-  readonly servers: Readonly<
-    Record<
-      string,
-      {
-        readonly name: string;
-        readonly server_url: string;
-        readonly auth_url: string | null;
-        readonly state: string;
-        readonly error: string | null;
-        readonly instructions: string | null;
-        readonly capabilities: unknown;
-      }
-    >
+  readonly servers: Record<
+    string,
+    {
+      readonly name: string;
+      readonly server_url: string;
+      readonly auth_url: string | null;
+      readonly state:
+        | "not-connected"
+        | "authenticating"
+        | "connecting"
+        | "connected"
+        | "discovering"
+        | "ready"
+        | "failed";
+      readonly error: string | null;
+      readonly instructions: string | null;
+      readonly capabilities: Readonly<Record<string, unknown>> | null;
+    }
   >;
   /** The tools of all servers. */
-  readonly tools: ReadonlyArray<{ readonly serverId: string; readonly name: string }>;
+  readonly tools: Array<Offered & { readonly name: string; readonly inputSchema: Readonly<Record<string, unknown>> }>; // prettier-ignore
   /** The prompts of all servers. */
-  readonly prompts: ReadonlyArray<{ readonly serverId: string; readonly name: string }>;
+  readonly prompts: Array<Offered & { readonly name: string }>;
   /** The resources of all servers. */
-  readonly resources: ReadonlyArray<{ readonly serverId: string; readonly uri: string }>;
+  readonly resources: Array<Offered & { readonly name: string; readonly uri: string }>;
+}
+interface Offered {
+  readonly serverId: string;
+  readonly [field: string]: unknown;
 }
 
 /**

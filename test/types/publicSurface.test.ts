@@ -24,8 +24,11 @@ import {
   type SqlValue,
   type StateSource,
   type StreamingResponse,
+  type McpServersState,
 } from "agents";
 import { subscribe } from "agents/observability";
+import type { ElicitRequest } from "agents/mcp/client";
+import type { UseAgentOptions } from "agents/react";
 import {
   getSchedulePrompt,
   type ParsedSchedule,
@@ -281,4 +284,12 @@ describe("the public types", () => {
   it("a declared route needs agent, verifier and entity, and no option that its provider has not", () => {
     expectTypeOf<typeof routes>().returns.toEqualTypeOf<ReadonlyArray<WebhookRoute>>();
   });
+});
+
+it("a page's handler of the servers takes the agent's own type of them", () => {
+  type Handler = NonNullable<UseAgentOptions["onMcpUpdate"]>;
+  expectTypeOf<(mcp: McpServersState) => void>().toExtend<Handler>();
+  expectTypeOf<ElicitRequest["params"]["requestedSchema"]>().toExtend<
+    { readonly properties?: Readonly<Record<string, unknown>> } | undefined
+  >();
 });
