@@ -224,7 +224,11 @@ async function underLoad(
   const byCommand: Asking["ask"] = (text) => ask(subject.broker, folder.path, text);
   const askings: ReadonlyArray<Asking> =
     form === "together"
-      ? [{ name: "no delivery log, nobody asks", deliveryLog: false, pauseMs: 0 }, eachSecond]
+      ? [
+          { name: "no delivery log, nobody asks", deliveryLog: false, pauseMs: 0 },
+          { name: "delivery log", pauseMs: 0 },
+          { ...eachSecond, name: "delivery log, query() each second" },
+        ]
       : [
           { name: "nobody asks", pauseMs: 0 },
           eachSecond,
@@ -280,6 +284,7 @@ async function underLoad(
         name: `webhooks, ${asking.name}`,
         values: {
           "webhooks/s": median(loads.map(({ perSecond }) => perSecond)),
+          "rate ratio": median(loads.map(({ perSecond }, n) => perSecond / quiet[n]!.perSecond)),
           "CPU µs": median(loads.map(({ cpuUs }) => cpuUs)),
           // Compared within a round, because other load on the machine slows both.
           "CPU ratio": median(loads.map(({ cpuUs }, n) => cpuUs / quiet[n]!.cpuUs)),
