@@ -85,7 +85,7 @@ function compiled(
   void client.stub.onStart();
 
   expectTypeOf(untyped.call<number>("any", [1], { timeout: 1 })).toEqualTypeOf<Promise<number>>();
-  void untyped.stub["any"]?.(1);
+  void untyped.stub["any"]?.(1).then((moved) => moved.ok);
   void byState.call("any");
   const options: CallOptions = { timeout: 1, stream: { onChunk: () => undefined } };
   void untyped.call("any", [], options);
