@@ -135,9 +135,12 @@ export type UntypedCall = <Result = unknown>(
   options?: CallOptions | StreamOptions,
 ) => Promise<Result>;
 
-/** `stub` without types: any method. As in the reference, apps use results without a cast. */
-// oxlint-disable-next-line typescript/no-explicit-any
-export type UntypedStub = Record<string, <Result = any>(...args: unknown[]) => Promise<Result>>;
+/** `stub` without types: any method. As in the reference, results need no cast. */
+export type UntypedStub = Record<
+  string,
+  // oxlint-disable-next-line typescript/no-explicit-any -- a type that needs no cast
+  <Result = any>(...args: unknown[]) => Promise<Result>
+>;
 
 type IsUntyped<T> =
   IsAny<T> extends true ? true : [keyof AgentMethods<T>] extends [never] ? true : false;
