@@ -29,8 +29,11 @@ export async function addTraffic(
   reply: ConnectionsReply,
 ): Promise<CallAnswer> {
   const sids = new Map<string, string[]>();
-  for (const { gateway, sid } of reply.connections)
-    sids.set(gateway, [...(sids.get(gateway) ?? []), sid]);
+  for (const { gateway, sid } of reply.connections) {
+    const of = sids.get(gateway);
+    if (of === undefined) sids.set(gateway, [sid]);
+    else of.push(sid);
+  }
   const found = new Map<string, SocketTraffic>();
   const ask = async (gateway: string, traffic: ReadonlyArray<string>): Promise<void> => {
     const request: TrafficRequest = { traffic };
