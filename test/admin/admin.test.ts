@@ -44,7 +44,7 @@ lag 5
     expect(await metrics.render()).toContain('a_total{x="1"} 2\na_total{x="2"} 1\n');
   });
 
-  it("omits a gauge that can't be read, and keeps the others", async () => {
+  it("a gauge that can't be read is omitted, and the others are kept", async () => {
     const metrics = new PrometheusMetrics();
     metrics.gaugeFrom("broken", "Broken", () => Promise.reject(new Error("no broker")));
     metrics.gaugeFrom("fine", "Fine", () => 1);
@@ -53,7 +53,7 @@ lag 5
     expect(text).toMatch(/^fine 1$/m);
   });
 
-  it("names that Prometheus would refuse, one name of two kinds, and a shrinking counter are defects", () => {
+  it("invalid names, one name with two kinds, and a decreasing counter are defects", () => {
     const metrics = new PrometheusMetrics();
     expect(() => metrics.counter("bad-name", "")).toThrow(RangeError);
     expect(() => metrics.gaugeFrom("g", "", () => 1, { le: "1" })).toThrow(RangeError);
@@ -98,7 +98,7 @@ lag 5
     agentMetrics(noMetrics).ofClass("Repo").commit(1);
   });
 
-  it("the text is what Prometheus parses, and as many names of classes as code makes are few series", async () => {
+  it("the output parses as Prometheus text, however many class names there are", async () => {
     const metrics = new PrometheusMetrics();
     const mine = agentMetrics(metrics);
     for (let n = 0; n < 1_000; n++) mine.ofClass(`Made"${n}"`).turn(1);
@@ -152,7 +152,7 @@ describe("the admin port", () => {
       request.end();
     });
 
-  it("healthz says that the process runs, readyz whether it can work and why not", async () => {
+  it("healthz reports that the process runs; readyz reports whether it is ready, and why not", async () => {
     const { port } = await serve();
     expect(await get(port, "/healthz")).toMatchObject({ status: 200, body: "ok\n" });
     expect(await get(port, "/readyz?verbose")).toMatchObject({ status: 200, body: "ready\n" });
@@ -181,7 +181,7 @@ describe("the admin port", () => {
     expect((await get(port, "/")).status).toBe(404);
   });
 
-  it("on a loopback address a foreign Host gets nothing", async () => {
+  it("on a loopback address, a foreign Host is refused", async () => {
     const { port } = await serve();
     const status = async (host: string) =>
       (await get(port, "/metrics", { headers: { host } })).status;
@@ -191,7 +191,7 @@ describe("the admin port", () => {
     expect(await status(`[::1]:${port}`)).toBe(200);
   });
 
-  it("a port in use is an error that says what to do, and the port is free after the scope closes", async () => {
+  it("a port in use is an error with the remedy, and the port is free after the scope closes", async () => {
     const { port } = await serve();
     const second = await Effect.runPromise(
       Effect.flip(

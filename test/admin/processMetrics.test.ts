@@ -15,7 +15,7 @@ const valuesOf = async (metrics: PrometheusMetrics): Promise<ReadonlyMap<string,
       }),
   );
 
-it("processor time, memory, heap and collections are this process's, and grow with what it does", async () => {
+it("CPU time, memory, heap and collections are this process's, and grow with its work", async () => {
   const metrics = new PrometheusMetrics();
   const end = measureProcess(metrics);
   try {

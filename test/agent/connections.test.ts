@@ -155,7 +155,7 @@ describe("a readonly connection", () => {
     await socket.close();
   });
 
-  test("hinders neither HTTP nor what its code queued and scheduled, and gets every change", async () => {
+  test("does not restrict HTTP or queued and scheduled work, and receives every change", async () => {
     const socket = await open("jobs?readonly");
     expect(await (await fetch(`${system.url}/agents/room-agent/jobs`)).text()).toBe("written");
     socket.send(call("later"));
@@ -185,7 +185,7 @@ describe("a readonly connection", () => {
 });
 
 describe("connections", () => {
-  test("are found by id: an unknown id is undefined, a shared one is an error", async () => {
+  test("are found by id: an unknown id returns undefined, an ambiguous one throws", async () => {
     const [a, b] = [await open("ids?_pk=twin"), await open("ids?_pk=single")];
     const agent = await room("ids");
     expect(await agent.find("single")).toEqual({ id: "single", tags: ["single"] });
@@ -220,7 +220,7 @@ describe("connections", () => {
     }
   });
 
-  test("keep a state of their own, set by a value or a function of the one before", async () => {
+  test("have their own state, set to a value or by a function of the previous one", async () => {
     const socket = await open("own-state");
     socket.send("visit");
     socket.send("visit");
@@ -231,7 +231,7 @@ describe("connections", () => {
     await socket.close();
   });
 
-  test("say whether they take part in the protocol, and where they were opened", async () => {
+  test("report whether they take part in the protocol, and where they were opened", async () => {
     const [a, b] = [await open("who?_pk=a&x=1"), await open("who?_pk=b&silent", 0)];
     const agent = await room("who");
     expect(await agent.protocol()).toEqual({ a: true, b: false });
@@ -280,7 +280,7 @@ describe("close", () => {
   });
 });
 
-describe("a connection that the server ends for what its client did", () => {
+describe("a connection that the server closes for a protocol violation", () => {
   const TOO_LARGE_BYTES = 4 * 1024 * 1024;
 
   test("calls onError(connection, error), then onClose; one that vanishes calls only onClose", async () => {

@@ -141,7 +141,7 @@ beforeEach(() => (log.length = 0));
 const FRESH = { n: 0, rows: 0, schedules: 0 };
 
 describe("a destroyed agent", () => {
-  test("answers the call that did it; the next one meets a fresh agent of the same name", async () => {
+  test("answers the call that destroyed it; the next call creates a fresh agent of the same name", async () => {
     const agent = await mortal("simple");
     expect(await agent.fill()).toMatchObject({ n: 1, rows: 1 });
     expect(await agent.end()).toBe("ended");
@@ -151,7 +151,7 @@ describe("a destroyed agent", () => {
     expect(await kinds("simple")).toContain("destroyed");
   });
 
-  test("stays so after its host is gone, and on replay from the journal alone", async () => {
+  test("stays destroyed after its host is gone, and on replay from the journal alone", async () => {
     const agent = await mortal("replayed");
     await agent.fill();
     await agent.end();
@@ -163,7 +163,7 @@ describe("a destroyed agent", () => {
     host = second;
   });
 
-  test("can be ended through destroy() of its stub, and twice in one turn is once", async () => {
+  test("can be destroyed through its stub, and twice in one turn is the same as once", async () => {
     const agent = await mortal("stub");
     await agent.fill();
     await agent.destroy();
@@ -172,7 +172,7 @@ describe("a destroyed agent", () => {
     expect((await kinds("stub")).filter((kind) => kind === "destroyed")).toHaveLength(2);
   });
 
-  test("can't be written to from the call of destroy() on; what was written before is history", async () => {
+  test("accepts no writes after destroy(); earlier writes stay in its history", async () => {
     expect(await (await mortal("writes")).endAndWrite()).toEqual([
       "AgentDestroyed",
       "SqlError: AgentDestroyed",
@@ -184,14 +184,14 @@ describe("a destroyed agent", () => {
     expect(events.findIndex(({ kind }) => kind === "destroyed")).toBe(events.length - 1);
   });
 
-  test("whose turn then throws reports that error once", async () => {
+  test("reports an error that its turn throws afterwards, once", async () => {
     const agent = await mortal("throws");
     await agent.fill();
     await expect(agent.endAndFail()).rejects.toThrow("after the end");
     expect((await kinds("throws")).filter((kind) => kind === "destroyed")).toHaveLength(1);
   });
 
-  test("leaves no schedule: none runs, and nothing wakes the name again", async () => {
+  test("leaves no schedule: none runs, and nothing starts the agent again", async () => {
     const agent = await mortal("armed");
     expect(await agent.arm()).toBe(3);
     await agent.end();
@@ -208,7 +208,7 @@ describe("a destroyed agent", () => {
   });
 
   test.each(["queue", "schedule"] as const)(
-    "by its own %s ends without an error, and runs nothing that waited",
+    "by its own %s, ends without an error and drops all waiting work",
     async (how) => {
       const agent = await mortal(`by-${how}`);
       await agent.endByJob(how);
@@ -219,7 +219,7 @@ describe("a destroyed agent", () => {
     },
   );
 
-  test("by a webhook answers it; a repeated delivery is a duplicate and destroys nothing", async () => {
+  test("by a webhook, answers it; a redelivery is a duplicate and destroys nothing", async () => {
     const send = (id: string, payload: object) =>
       postGithub(`${gateway.url}/webhooks/github`, { name: "hooked", ...payload }, { id });
     expect((await send("fill-1", {})).text).toBe("filled");
@@ -242,7 +242,7 @@ describe("its sockets", () => {
     await socket.first(3);
     return socket;
   };
-  test("are closed with 1001 Durable Object destroyed; a new one belongs to the fresh agent", async () => {
+  test("are closed with 1001 Durable Object destroyed; a new socket reaches the fresh agent", async () => {
     const [a, b] = [await open("watched"), await open("watched")];
     a.send({ type: "rpc", id: "1", method: "end", args: [] });
     for (const socket of [a, b]) {
@@ -258,7 +258,7 @@ describe("its sockets", () => {
     expect(log).toEqual(["start watched", "start watched", "onClose"]);
   });
 
-  test("left open by a host that died right after the event are closed when they are met", async () => {
+  test("that a crashed host left open after the destroy event are closed when next used", async () => {
     const socket = await open("orphaned");
     await (await mortal("orphaned")).fill();
     // The host stops in order. The next one finds an event that a dying host would have stored

@@ -164,21 +164,21 @@ describe("onError", () => {
   test.each([
     ["an id of 257 characters", `_pk=${"x".repeat(257)}`],
     ["a hook that does not decide whether it is readonly", "_pk=undecided"],
-  ])("keeps no socket open that has not joined its agent: %s", async (_what, query) => {
+  ])("closes a socket that has not joined its agent: %s", async (_what, query) => {
     const socket = await TestSocket.open(`${gateway.url}/agents/hook-agent/joins?${query}`);
     await socket.until("it is closed", () => socket.closed !== undefined);
     expect(socket.closed?.code).toBe(1011);
     expect(log).toEqual([expect.stringMatching(/^onError\/1 (undecided|A connection tag)/)]);
   });
 
-  test("that returns in onRequest: the caller gets a plain 500; one that throws too", async () => {
+  test("turns a failed onRequest into a plain 500, whether the hook returns or throws", async () => {
     for (const agent of ["hook-agent", "loud-agent"]) {
       const response = await fetch(`${gateway.url}/agents/${agent}/request`);
       expect([response.status, await response.text()]).toEqual([500, "Internal Server Error"]);
     }
     expect(log).toEqual(["onError/1 a request", "loud a request"]);
   });
-  test("gets what onMessage threw in its one-argument form, and the socket stays open", async () => {
+  test("receives an error of onMessage in its one-argument form, and the socket stays open", async () => {
     for (const agent of ["hook-agent", "loud-agent"]) {
       const socket = await TestSocket.open(`${gateway.url}/agents/${agent}/message`);
       socket.send("one");
@@ -194,7 +194,7 @@ describe("onError", () => {
     }
   });
   test.each(["queue", "schedule"])(
-    "gets what a job of the %s threw, once, at its end",
+    "receives the error of a job of the %s once, after its last attempt",
     async (how) => {
       await (await getAgentByName(env().HookAgent, `job-${how}`)).failLater(how);
       await untilLogged("onError/1 a job");
@@ -203,7 +203,7 @@ describe("onError", () => {
       expect(log).toEqual(["onError/1 a job", "loud a job"]);
     },
   );
-  test("receives what onStateChanged threw; the state stays, the setter gets no error", async () => {
+  test("receives an error of onStateChanged; the state stays, and its setter gets no error", async () => {
     for (const namespace of [env().HookAgent, env().LoudAgent]) {
       const agent = await getAgentByName(namespace, "unlucky");
       expect(await agent.set(13)).toBe(13);
@@ -212,7 +212,7 @@ describe("onError", () => {
     await untilLogged("loud unlucky");
     expect(log).toContain("onError/1 unlucky");
   });
-  test("does not receive what a stub's call threw: its caller does", async () => {
+  test("does not receive an error of a stub's call, which rejects at its caller", async () => {
     const agent = await getAgentByName(env().HookAgent, "stub");
     await expect(agent.set(-1)).rejects.toThrow(RangeError);
     expect(log).toEqual(["validate -1 server"]);
@@ -221,7 +221,7 @@ describe("onError", () => {
 });
 
 describe("a change of state", () => {
-  test("is validated, stored, then passed to onStateChanged with its source, in its setter's context", async () => {
+  test("is validated, stored, then passed to onStateChanged with its source and its setter's context", async () => {
     const socket = await TestSocket.open(`${gateway.url}/agents/hook-agent/sources?_pk=me`);
     socket.send({ type: "cf_agent_state", state: { n: 1 } });
     await untilLogged("changed 1 me me");
@@ -243,7 +243,7 @@ describe("a change of state", () => {
 
 describe("onStateUpdate, the old name of onStateChanged", () => {
   const warnings = () => host.log.lines.filter(({ message }) => message.includes("onStateUpdate"));
-  test("is still called for changes, with one warning for its class", async () => {
+  test("is still called on changes, and logs one warning per class", async () => {
     await (await getAgentByName(env().OldAgent, "a")).set(1);
     await (await getAgentByName(env().OldAgent, "b")).set(2);
     await untilLogged("old 1 server");
@@ -252,12 +252,12 @@ describe("onStateUpdate, the old name of onStateChanged", () => {
       "OldAgent.onStateUpdate is deprecated: rename it to onStateChanged",
     ]);
   });
-  test("is replaced by onStateChanged of a subclass", async () => {
+  test("is overridden by onStateChanged of a subclass", async () => {
     await (await getAgentByName(env().NewerAgent, "a")).set(1);
     await untilLogged("newer 1");
     expect(log).toEqual(["newer 1"]);
   });
-  test("beside onStateChanged on one class is an error at construction that names it", async () => {
+  test("is an error at construction when its class also has onStateChanged", async () => {
     const both =
       "BothAgent has both onStateChanged and onStateUpdate, its old name: keep onStateChanged";
     await expect(getAgentByName(env().BothAgent, "a")).rejects.toThrow(both);
@@ -270,7 +270,7 @@ describe("keepAlive", () => {
   const inMemory = () => host.host.agentsActive;
   const isResting = () =>
     pollUntil("nothing is in memory", () => inMemory() === 0, { timeoutMs: 15_000 });
-  test("holds the agent in memory until released; a second release has no effect, each holds separately", async () => {
+  test("holds the agent in memory until released; each hold counts once", async () => {
     await recycleAll();
     const [idle, held, twice] = await Promise.all(
       ["idle", "held", "twice"].map((name) => getAgentByName(env().KeptAgent, name)),
@@ -286,7 +286,7 @@ describe("keepAlive", () => {
     expect(await twice!.let()).toBe(true);
     await isResting();
   });
-  test("does not hold up a host that stops", async () => {
+  test("does not delay a host's shutdown", async () => {
     await (await getAgentByName(env().KeptAgent, "leaving")).hold();
     const second = await startTestHost(options, "host-b");
     await host.stop();
@@ -296,7 +296,7 @@ describe("keepAlive", () => {
     );
     host = second;
   });
-  test("keepAliveWhile holds it while the work runs, and settles as the work does", async () => {
+  test("keepAliveWhile holds the agent while the work runs, and settles as the work does", async () => {
     latches.set("work", makeLatch());
     const agent = await getAgentByName(env().KeptAgent, "working");
     expect(await agent.work()).toBe("its result");
@@ -312,7 +312,7 @@ describe("keepAlive", () => {
   }
 });
 
-test("the defaults of the static options are those of the interface", () => {
+test("the static options default to what the interface documents", () => {
   expect(DEFAULT_AGENT_STATIC_OPTIONS).toEqual({
     hibernate: true,
     hibernateAfterSeconds: 30,

@@ -132,7 +132,7 @@ async function open(name: string, query = ""): Promise<TestSocket> {
 const call = (method: string, ...args: unknown[]) => ({ type: "rpc", id: method, method, args });
 
 describe("watchers receive", () => {
-  test("a connection before onConnect and of its end, each with what it was", async () => {
+  test("each connection before onConnect and when it closes, with its details", async () => {
     const socket = await open("life");
     await socket.close(4321, "bye");
     await untilLogged("onClose");
@@ -146,7 +146,7 @@ describe("watchers receive", () => {
     expect(Math.abs(event.timestamp - Date.now())).toBeLessThan(60_000);
   });
 
-  test("calls of clients: a stream before it runs, another after it succeeded, each failure", async () => {
+  test("clients' calls: each stream before it runs, each other call after it succeeds, each failure", async () => {
     const socket = await open("calls");
     seen.length = 0;
     for (const method of ["set", "fail", "tokens", "streamFail", "missing"]) {
@@ -168,7 +168,7 @@ describe("watchers receive", () => {
     expect(log.lastIndexOf("rpc", log.indexOf("stream runs"))).toBeGreaterThan(-1);
   });
 
-  test("each change of state, before onStateChanged; stubs' calls are not clients' calls", async () => {
+  test("each state change before onStateChanged; stubs' calls don't count as clients' calls", async () => {
     const agent = await watched("states");
     expect(await agent.plain()).toBe(1);
     await agent.set(1);
@@ -177,7 +177,7 @@ describe("watchers receive", () => {
     expect(log).toEqual(["state:update", "onStateChanged"]);
   });
 
-  test("schedules that are made, run and cancelled", async () => {
+  test("schedules as they are created, run and cancelled", async () => {
     await (await watched("schedules")).jobs();
     await untilLogged("schedule:execute");
     expect(log.toSorted()).toEqual([
@@ -193,7 +193,7 @@ describe("watchers receive", () => {
   });
 
   test.each(["queue", "schedule"] as const)(
-    "a failing job of the %s: each further attempt, and its end, once",
+    "a failing job of the %s: each retry, and the final failure once",
     async (how) => {
       await (await watched(`failing-${how}`)).fails(how);
       await untilLogged("onError");
@@ -207,7 +207,7 @@ describe("watchers receive", () => {
     },
   );
 
-  test("the end of an agent", async () => {
+  test("the destruction of an agent", async () => {
     await (await watched("ending")).end();
     expect(events()).toEqual([["lifecycle", "destroy", {}]]);
   });
@@ -219,7 +219,7 @@ test("observability = undefined disables events", async () => {
   expect(seen).toEqual([]);
 });
 
-test("a class's own observability receives its events, and one that throws has no effect", async () => {
+test("a class's own observability receives its events, and an error that it throws has no effect", async () => {
   const agent = await getAgentByName(env().OwnAgent, "o");
   expect(await agent.set(7)).toBe(7);
   await untilLogged("onStateChanged");
@@ -247,7 +247,7 @@ describe("subscribe", () => {
     ["workflow:start", "workflow"],
     ["email:reply", "email"],
     ["mcp:client:connect", "mcp"],
-  ] as const)("gets %s on the channel %s, until it is stopped", (type, channel) => {
+  ] as const)("receives %s on the channel %s until it is stopped", (type, channel) => {
     const got: string[] = [];
     const stop = subscribe(channel, (each) => got.push(each.type));
     genericObservability.emit(event(type));

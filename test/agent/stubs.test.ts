@@ -223,7 +223,7 @@ describe("a stub's method", () => {
     });
   });
 
-  test("runs on another agent's host, in that agent's context; the caller's comes back after it", async () => {
+  test("runs on another agent's host, in that agent's context; then the caller's context is restored", async () => {
     const there = elsewhere("OtherAgent", ["CountAgent", "asker"]);
     expect(await (await stub("asker")).ask(there)).toEqual({
       there: `${there} undefined undefined`,
@@ -232,7 +232,7 @@ describe("a stub's method", () => {
     });
   });
 
-  test("called for a client has no connection of the caller's, who keeps it", async () => {
+  test("does not see the connection of the caller's client, which the caller keeps", async () => {
     const socket = await TestSocket.open(`${gateway.url}/agents/count-agent/asked?_pk=me`);
     socket.send({ type: "rpc", id: "1", method: "askAsClient", args: ["other"] });
     await socket.until("the reply", () => JSON.stringify(socket.json.at(-1)).includes('"id":"1"'));
@@ -242,7 +242,7 @@ describe("a stub's method", () => {
     await socket.close();
   });
 
-  test("gets its default where an argument is left out or undefined at the end; undefined between is null", async () => {
+  test("uses a parameter's default for a missing or trailing undefined argument; undefined before others is null", async () => {
     const agent = await stub("arguments");
     expect(await agent.add()).toMatchObject({ n: 1 });
     expect(await agent.add(undefined)).toMatchObject({ n: 2 });
@@ -269,13 +269,13 @@ describe("a stub's method", () => {
     ["a Map", { when: new Map() }, "argument 1 of echo: .when is of type Map"],
     ["bytes", new Uint8Array(2), "argument 1 of echo is of type Uint8Array"],
     ["a symbol", Symbol("x"), "argument 1 of echo is a symbol"],
-  ])("refuses %s as an argument, and says where it stands", async (_what, value, message) => {
+  ])("rejects %s as an argument, and says where it is", async (_what, value, message) => {
     const error = await thrownBy((await stub("refusing")).echo(value));
     expect(error).toBeInstanceOf(TypeError);
     expect(error.message).toContain(message);
   });
 
-  test("refuses a stub, which JSON would make {} of, wherever it stands", async () => {
+  test("rejects a stub anywhere in its arguments, since JSON would make it {}", async () => {
     const agent = await stub("refusing");
     const error = await thrownBy(agent.echo(1, { room: [agent] }));
     expect(error).toBeInstanceOf(TypeError);
@@ -285,7 +285,7 @@ describe("a stub's method", () => {
     expect(() => JSON.stringify({ agent })).toThrow("a stub of CountAgent/refusing");
   });
 
-  test("refuses a cycle", async () => {
+  test("rejects a cycle", async () => {
     const cycle: Record<string, unknown> = {};
     cycle["self"] = { cycle };
     const error = await thrownBy((await stub("refusing")).echo(cycle));
@@ -297,18 +297,18 @@ describe("a stub's method", () => {
     ["function", "the result of give: .deep.f is a function"],
     ["map", "the result of give is of type Map"],
     ["bytes", "the result of give is of type Uint8Array"],
-  ])("that returns a %s rejects with its location", async (what, message) => {
+  ])("that returns a %s rejects and names where it is", async (what, message) => {
     const error = await thrownBy((await stub("giving")).give(what));
     expect(error).toBeInstanceOf(TypeError);
     expect(error.message).toContain(message);
   });
 });
 
-describe("a stub's method that is given a request", () => {
+describe("a stub's method that takes a request", () => {
   const request = (body: string | Uint8Array<ArrayBuffer>) =>
     new Request("http://x/path", { method: "PUT", headers: { "x-a": "1" }, body });
 
-  test("receives it whole, and its response is streamed back", async () => {
+  test("receives it whole, and the response is streamed back", async () => {
     const agent = await stub("requests");
     const response = await agent.handle(request("body"));
     expect([response.status, response.headers.get("x-b")]).toEqual([201, "2"]);
@@ -316,12 +316,12 @@ describe("a stub's method that is given a request", () => {
     expect(await agent.add(0)).toMatchObject({ n: 1 });
   });
 
-  test("may return anything else, of a body past the broker's payload limit, too", async () => {
+  test("may return any other value, even for a body past the broker's payload limit", async () => {
     const bytes = new Uint8Array(3_000_000);
     expect(await (await stub("requests")).measure(request(bytes))).toEqual({ length: 3_000_000 });
   });
 
-  test("throws to its caller, and is refused if it is not callable", async () => {
+  test("rejects at its caller, and is refused if it is not callable", async () => {
     const agent = await stub("requests");
     expect(await thrownBy(agent.handle(request("fail")))).toMatchObject({ name: "OutOfStock" });
     const closed = agent as unknown as { onRequest(given: Request): Promise<unknown> };
@@ -329,7 +329,7 @@ describe("a stub's method that is given a request", () => {
   });
 });
 
-describe("what a method throws", () => {
+describe("an error that a method throws", () => {
   test("arrives with name, message and the chain of its causes", async () => {
     const error = await thrownBy((await stub("failing")).fail("own"));
     expect([error.name, error.message]).toEqual(["OutOfStock", "nothing left"]);
@@ -338,16 +338,16 @@ describe("what a method throws", () => {
     expect((error.cause as Error).cause).toEqual({ shelf: 7 });
     expect(error.stack).not.toContain("CountAgent.fail");
   });
-  test("is an instance of the platform's own class where it was one", async () => {
+  test("is an instance of the platform's class if it was thrown as one", async () => {
     expect(await thrownBy((await stub("failing")).fail("range"))).toBeInstanceOf(RangeError);
   });
-  test("may be a value: it becomes the cause", async () => {
+  test("may be a plain value, which becomes the cause", async () => {
     const text = await thrownBy((await stub("failing")).fail("text"));
     expect([text.message, text.cause]).toEqual(["just text", "just text"]);
     const object = await thrownBy((await stub("failing")).fail("object"));
     expect([object.message, object.cause]).toEqual(['{"code":7}', { code: 7 }]);
   });
-  test("can be caught by the agent that called", async () => {
+  test("can be caught by the calling agent", async () => {
     expect(await (await stub("catching")).failThere()).toEqual({
       type: "TypeError",
       message: "from there",
@@ -375,7 +375,7 @@ describe("what a stub can't call", () => {
 });
 
 describe("an agent's own calls", () => {
-  test("leave after what was written before them is stored", async () => {
+  test("are sent after the caller's earlier writes are stored", async () => {
     latches.set("witness", makeLatch());
     const told = (await stub("teller")).writeAndTell();
     await pollUntil("the write is in the journal while the call is out", async () => {
@@ -389,7 +389,7 @@ describe("an agent's own calls", () => {
   });
 });
 
-test("getCallableMethods lists marked methods, inherited ones too; an unmarked override hides its parent's", async () => {
+test("getCallableMethods lists marked methods, inherited ones too, unless an unmarked override hides them", async () => {
   const agent = Object.create(CountAgent.prototype) as CountAgent;
   expect(Object.fromEntries(agent.getCallableMethods())).toEqual({
     secret: {},

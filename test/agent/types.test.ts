@@ -101,7 +101,7 @@ async function compiled(env: Env): Promise<void> {
 }
 
 describe("the types of agents and stubs", () => {
-  it("know the class's methods, arguments and results, and no other", () => {
+  it("have the class's methods, arguments and results, and nothing else", () => {
     expectTypeOf(compiled).toBeFunction();
   });
 });

@@ -154,8 +154,8 @@ const of = (name: string, id: string, more: object = {}) => ({
   ...more,
 });
 
-describe("an agent that checks its webhooks by itself", () => {
-  test("answers with the interface's statuses and texts", async () => {
+describe("an agent that verifies its own webhooks", () => {
+  test("answers with the statuses and texts of the interface", async () => {
     expect(await post(of("Acme/Answers", "1"))).toEqual([200, "OK"]);
     expect(await post(of("Acme/Answers", "2"), { "X-Event-Type": "slow" })).toEqual([
       202,
@@ -193,7 +193,7 @@ describe("an agent that checks its webhooks by itself", () => {
     await Promise.all([reader.close(), writer.close()]);
   });
 
-  test("keeps its events in its own table; a repeated one changes nothing", async () => {
+  test("keeps its events in its own table; a redelivery changes nothing", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/repo-agent/acme-twice`);
     await socket.first(3);
     for (let n = 0; n < 2; n++)
@@ -212,7 +212,7 @@ describe("an agent that checks its webhooks by itself", () => {
     await socket.close();
   });
 
-  test("lists 20 events by default, and keeps the newest 100, or those of 30 days", async () => {
+  test("lists 20 events by default, and keeps the newest 100 of the last 30 days", async () => {
     const agent = await repo("acme-many");
     for (let n = 0; n < KEPT + 5; n++) {
       const at = new Date(Date.UTC(2026, 0, 1 + n)).toISOString();

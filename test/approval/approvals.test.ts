@@ -81,7 +81,7 @@ describe.each([
     ]);
   });
 
-  it("receives a timeout, and a later decision is refused", async () => {
+  it("receives a timeout, after which a decision is refused", async () => {
     await askFor({ timeout: "2 hours" });
     await soon();
     const { expiresAt } = (await asker().getApprovals())[0]!;
@@ -97,7 +97,7 @@ describe.each([
     expect(await asker().getApprovals()).toMatchObject([{ status: "expired", by: null }]);
   });
 
-  it("is decided once: the same answer again changes nothing, another one is refused", async () => {
+  it("is decided once: repeating the answer changes nothing, a different answer is refused", async () => {
     await ask();
     await soon();
     const first = await asker().decideApproval("refund", YES);
@@ -111,7 +111,7 @@ describe.each([
     expect(office.log).toEqual(["paid, said bob"]);
   });
 
-  it("has the answer that came while its host was dead, and asks people once", async () => {
+  it("receives the answer that came while its host was dead, and asks people only once", async () => {
     await ask();
     await soon();
     await crashed();
@@ -124,7 +124,7 @@ describe.each([
     expect(await asker().getApprovals()).toMatchObject([{ status: "approved" }]);
   });
 
-  it("notifies people of the same question again when its host died before that was stored", async () => {
+  it("notifies people of the same question again if its host died before that was stored", async () => {
     office.onNotify = () => new Promise(() => undefined);
     await ask();
     await soon();
@@ -137,7 +137,7 @@ describe.each([
     expect(await asker().getApprovals()).toMatchObject([{ id: asked!.id, status: "waiting" }]);
   });
 
-  it("waits no longer than it said, however often its host dies", async () => {
+  it("waits no longer than its timeout, however often its host dies", async () => {
     await askFor({ timeout: "2 hours" });
     await test.advance("1 hour");
     await crashed();
@@ -146,7 +146,7 @@ describe.each([
     expect(office.log.at(-1)).toMatch(/^ApprovalTimedOut/);
   });
 
-  it("accepts only a decision that names its answer and its author", async () => {
+  it("accepts only a decision that has an answer and an author", async () => {
     await ask();
     await soon();
     const decide = (decision: object) => asker().decideApproval("refund", decision as never);
@@ -206,7 +206,7 @@ describe("a workflow", () => {
     ]);
   });
 
-  it("that is restarted, and asks later, has no open question meanwhile", async () => {
+  it("that is restarted and asks later has no open question in between", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     office.sleeps = true;
@@ -223,7 +223,7 @@ describe("a workflow", () => {
     expect(await instance().getApprovals()).toMatchObject([{ status: "withdrawn" }]);
   });
 
-  it("is answered by its agent, durable with the turn, by name", async () => {
+  it("is answered by its agent, by name, in the same commit as the agent's turn", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     await desk().answer("w1", true, "refund", "bob");
@@ -254,7 +254,7 @@ describe("a workflow", () => {
     ]);
   });
 
-  it("of waitForApproval is listed, and decided like any", async () => {
+  it("that calls waitForApproval is listed, and decided like any other", async () => {
     await desk().order("PlainWorkflow");
     await soon();
     const asker = instance("w1", PlainWorkflow);
@@ -266,7 +266,7 @@ describe("a workflow", () => {
     expect(office.log).toEqual(['paid, with {"ok":1}']);
   });
 
-  it("of waitForApproval has it in its list when its agent approved, before or after", async () => {
+  it("that calls waitForApproval is listed when its agent approved, before or after it asked", async () => {
     await desk().order("PlainWorkflow");
     await desk().answer("w1", true, undefined, "bob");
     await soon();
@@ -293,7 +293,7 @@ describe("a fiber", () => {
     await expect(desk().decideApproval("refund", YES)).rejects.toThrow("it is withdrawn");
   });
 
-  it("beside another of the same name has its own question, whatever their ids", async () => {
+  it("with the same name as another has its own question, whatever their ids", async () => {
     await desk().begin({ prompt: "one?" }, "f");
     await desk().begin({ prompt: "two?" }, "f refund");
     await soon();
@@ -305,7 +305,7 @@ describe("a fiber", () => {
     expect(await desk().getApprovals({ status: "waiting" })).toMatchObject([{ prompt: "two?" }]);
   });
 
-  it("that asks by a name again has the answer that it got", async () => {
+  it("that asks under the same name again gets the earlier answer", async () => {
     await desk().begin({ times: 3 });
     await soon();
     await desk().decideApproval("refund", YES);
@@ -315,7 +315,7 @@ describe("a fiber", () => {
   });
 });
 
-it("is allowed in workflows and fibers only; elsewhere it is an error", async () => {
+it("approval is available in workflows and fibers only; elsewhere it is an error", async () => {
   const response = await test.fetch("/agents/desk/d");
   expect(await response.json()).toBe(
     'approval "now": a turn of this kind (request) can\'t wait for people. Ask in a workflow (runWorkflow) or in a fiber (startFiber)',

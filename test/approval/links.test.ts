@@ -54,7 +54,7 @@ describe("a link", () => {
     expect(later).not.toContain("<form");
   });
 
-  it("of a workflow does the same", async () => {
+  it("works the same for a workflow", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     expect((await post(office.links[0]!, "answer=reject&reason=no")).status).toBe(200);
@@ -64,7 +64,7 @@ describe("a link", () => {
     ]);
   });
 
-  it("that is opened, previewed or scanned decides nothing", async () => {
+  it("decides nothing when it is opened, previewed or scanned", async () => {
     const link = await asked();
     for (const method of ["GET", "HEAD", "GET", "HEAD"])
       expect((await test.fetch(link, { method })).status).toBe(200);
@@ -74,7 +74,7 @@ describe("a link", () => {
     expect(await statuses()).toEqual(["waiting"]);
   });
 
-  it("answers with a page that can't be framed, cached, scripted or leaked by a referrer", async () => {
+  it("shows a page that can't be framed, cached, scripted or leaked by a referrer", async () => {
     const { headers } = await test.fetch(await asked());
     expect(headers.get("content-security-policy")).toContain("default-src 'none'");
     expect(headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
@@ -83,7 +83,7 @@ describe("a link", () => {
     expect(headers.get("referrer-policy")).toBe("no-referrer");
   });
 
-  it("is a question's: sent again after the decision it changes nothing, and says what was decided", async () => {
+  it("submitted again after the decision changes nothing, and shows what was decided", async () => {
     const link = await asked();
     await approve(link);
     await soon();
@@ -98,7 +98,7 @@ describe("a link", () => {
     expect(office.log).toEqual(["paid, said ann@example.com"]);
   });
 
-  it("of another person is worth nothing after the decision", async () => {
+  it("for another person is refused after the decision", async () => {
     const link = await asked();
     const bobs = await desk().link("refund", { for: "bob@example.com" });
     await approve(link);
@@ -106,7 +106,7 @@ describe("a link", () => {
     expect(await desk().getApprovals()).toMatchObject([{ by: "ann@example.com" }]);
   });
 
-  it("needs a form with an answer", async () => {
+  it("requires a form with an answer", async () => {
     const link = await asked();
     expect((await post(link, "")).status).toBe(400);
     expect((await post(link, "answer=yes")).status).toBe(400);
@@ -115,7 +115,7 @@ describe("a link", () => {
     expect(await statuses()).toEqual(["waiting"]);
   });
 
-  it("ends with its own time, and with the question's", async () => {
+  it("expires at its own time, and with its question", async () => {
     const link = await asked({ timeout: "2 hours" });
     const short = await desk().link("refund", { timeout: "1 hour" });
     const long = await desk().link("refund", { timeout: "30 days" });
@@ -162,7 +162,7 @@ describe("a link", () => {
     expect(await desk().events()).toHaveLength(events);
   });
 
-  it("of one installation is invalid in another with the same secret", async () => {
+  it("of one installation is invalid in another that has the same secret", async () => {
     const token = tokenOf(await asked());
     const { hmacSha256 } = nodeOutgoing;
     const read = (installation: string) =>
@@ -173,7 +173,7 @@ describe("a link", () => {
     expect(read("staging")).toBeUndefined();
   });
 
-  it("of an agent that was destroyed means nothing to the next of that name", async () => {
+  it("of a destroyed agent is invalid for the next agent of that name", async () => {
     const link = await asked();
     await desk().destroy();
     await desk().begin();
@@ -182,7 +182,7 @@ describe("a link", () => {
     expect(await statuses()).toEqual(["waiting"]);
   });
 
-  it("of a workflow's run means nothing to the next run of that id", async () => {
+  it("of a workflow's run is invalid for the next run under that id", async () => {
     await desk().order("RefundWorkflow");
     await soon();
     await desk().control("w1", "restart");
@@ -202,7 +202,7 @@ describe("a link", () => {
     ]);
   });
 
-  it("is in no line of the log", async () => {
+  it("is never logged", async () => {
     const token = tokenOf(await asked());
     await test.crash(); // the agent can't be reached: the gateway says so
     const answer = approve(withToken(token));
@@ -213,7 +213,7 @@ describe("a link", () => {
   });
 });
 
-describe("without a secret that can't be guessed", () => {
+describe("without an unguessable secret", () => {
   it.each([{}, { APPROVAL_SECRET: "" }, { APPROVAL_SECRET: "short" }])(
     "%j makes no link, and the gateway accepts none",
     async (given) => {
@@ -228,7 +228,7 @@ describe("without a secret that can't be guessed", () => {
   );
 });
 
-it("a link is made of an origin and a person; anything else is refused by name", async () => {
+it("a link needs an origin and a person; anything else is an error that names it", async () => {
   await asked();
   await expect(desk().link("refund", { origin: "agents.example.com" })).rejects.toThrow(
     'not "agents.example.com"',

@@ -149,20 +149,20 @@ describe.each(adapters)("over $name", ({ name }) => {
     await lives();
   });
 
-  it.each(NAMES)("an agent that answers %s is a 500, which its log explains", async (kind) => {
+  it.each(NAMES)("an agent that answers %s causes a 500, explained in the log", async (kind) => {
     const response = await fetch(`${system.url}/agents/odd/a?kind=${encodeURIComponent(kind)}`);
     expect([response.status, await response.text()]).toEqual([500, "Internal Server Error"]);
     expect(logged("Odd")).toBe(true);
     await lives();
   });
 
-  it.each(NAMES)("an agent that answers a webhook with %s is a 500", async (kind) => {
+  it.each(NAMES)("an agent that answers a webhook with %s causes a 500", async (kind) => {
     const { status } = await postGithub(`${system.url}/hooks`, { name: "a", kind });
     expect(status).toBe(500);
     await lives();
   });
 
-  it.each(NAMES)("a module whose fetch returns %s is a 500, and logged", async (kind) => {
+  it.each(NAMES)("a module whose fetch returns %s causes a 500, which is logged", async (kind) => {
     const before = system.gateway.log.lines.length;
     const response = await fetch(`${system.url}/module?token=t&kind=${encodeURIComponent(kind)}`);
     expect(response.status).toBe(500);
@@ -172,13 +172,13 @@ describe.each(adapters)("over $name", ({ name }) => {
     await lives();
   });
 
-  it("a socket of an agent, returned by another agent's onRequest, is a 500", async () => {
+  it("an agent's socket that another agent's onRequest returns causes a 500", async () => {
     expect((await fetch(`${system.url}/agents/odd/a?kind=upgrade`)).status).toBe(500);
     expect(logged("only the module's fetch can upgrade")).toBe(true);
     await lives();
   });
 
-  it("an upgrade returned to a plain request is a 426", async () => {
+  it("an upgrade response to a plain request is a 426", async () => {
     const response = await fetch(`${system.url}/forwards`);
     expect([response.status, await response.text()]).toEqual([
       426,
@@ -187,7 +187,7 @@ describe.each(adapters)("over $name", ({ name }) => {
     await lives();
   });
 
-  it("an upgrade that the module answers with no response, or throws at, is a 500", async () => {
+  it("an upgrade to which the module returns no response, or throws, is a 500", async () => {
     for (const path of ["/throws", "/module?kind=status 101", "/module?kind=nothing"]) {
       const socket = await TestSocket.open(system.url + path);
       expect(socket.refused?.status).toBe(500);
@@ -195,7 +195,7 @@ describe.each(adapters)("over $name", ({ name }) => {
     await lives();
   });
 
-  it("what a host's message says wrongly is dropped, with a line in the log", async () => {
+  it("an invalid message from a host is dropped and logged", async () => {
     const client = await connectNats({ servers: systems.nats.url.replace("nats://", "") });
     try {
       const subjects = new Subjects(namespace);

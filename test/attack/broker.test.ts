@@ -101,13 +101,13 @@ describe.each(EDGE)("the user %s", (user) => {
     inputs = await messagesOf("agents_INBOX");
   });
 
-  it.each(["all", "sub"])("can't empty the inbox by a rollup of %s", async (rollup) => {
+  it.each(["all", "sub"])("can't empty the inbox with a rollup of %s", async (rollup) => {
     const answer = await tell(user, INPUT, "x", { "Nats-Rollup": rollup });
     expect(answer?.error?.description).toContain("rollup");
     expect(await messagesOf("agents_INBOX")).toBe(inputs);
   });
 
-  it("can't have the broker write where it may not publish, now or later", async () => {
+  it("can't make the broker publish where the user may not, now or later", async () => {
     const now = new Date(Date.now() - 1_000).toISOString();
     for (const target of [INPUT, "agents.journal.Ledger.victim", "agents.due.1.Ledger.victim"]) {
       const lines = { "Nats-Schedule": `@at ${now}`, "Nats-Schedule-Target": target };
@@ -120,14 +120,14 @@ describe.each(EDGE)("the user %s", (user) => {
     expect(await messagesOf("agents_INBOX")).toBe(inputs);
   });
 
-  it("can't have an input vanish by a time to live, or by a batch that is never committed", async () => {
+  it("can't make an input vanish by a TTL, or by a batch that is never committed", async () => {
     expect((await tell(user, INPUT, "x", { "Nats-TTL": "1s" }))?.error).toBeDefined();
     expect(await messagesOf("agents_INBOX")).toBe(inputs);
     await tell(user, INPUT, "x", { "Nats-Batch-Id": "b1", "Nats-Batch-Sequence": "1" });
     expect(await messagesOf("agents_INBOX")).toBe(inputs);
   });
 
-  it("can't remove or replace the body of an input, nor what hosts have stored", async () => {
+  it("can't remove or replace an input's body, or what hosts have stored", async () => {
     const blobs = makeNatsBlobs(nats);
     await blobs.put("journal/Ledger/victim/1", new Uint8Array(BYTES));
     const store = bodyStore(nats.subjects);
@@ -147,7 +147,7 @@ describe.each(EDGE)("the user %s", (user) => {
       expect(await blobs.get(name)).toHaveLength(BYTES);
   });
 
-  it("can't make the broker write its bytes into a journal", async () => {
+  it("can't make the broker write the user's bytes into a journal", async () => {
     const client = clients.get(user)!;
     const event = "what could be read as an event";
     await tell(user, "agents.body.forged", event);
@@ -164,7 +164,7 @@ describe.each(EDGE)("the user %s", (user) => {
     await nats.api.call("STREAM.PURGE.agents_JOURNAL");
   });
 
-  it("can't take a shard's lease, or any but a gateway's", async () => {
+  it("can't take a shard's lease, or any lease but a gateway's", async () => {
     for (const key of ["shard.1", "host.h1", "gateway", "gateway.g1"])
       expect(await tell(user, `$KV.agents_LEASES.${key}`, "thief")).toBeUndefined();
     for (const key of ["shard.1", "host.h1", "gateway"])
@@ -172,7 +172,7 @@ describe.each(EDGE)("the user %s", (user) => {
   });
 
   it.each(["all", "sub"])(
-    "can't remove a lease of a shard or a host by a rollup of %s",
+    "can't remove a lease of a shard or a host with a rollup of %s",
     async (rollup) => {
       const lines = { "Nats-Rollup": rollup };
       for (const bucket of ["agents_LEASES", "agents_GATEWAYS"])
@@ -197,7 +197,7 @@ describe.each(EDGE)("the user %s", (user) => {
     },
   );
 
-  it("can forge answers to hosts only, and no acks", async () => {
+  it("can forge answers only to hosts, and no acks", async () => {
     const host = clients.get("host")!;
     const heard: string[] = [];
     for (const subject of ["_INBOX.agents.host.>", "agents.answer.host.>"])
@@ -244,7 +244,7 @@ describe("the bucket of gateways' leases", () => {
     }
   });
 
-  it("is read beside the other one, where gateways of an older release keep theirs", async () => {
+  it("is read together with the older bucket, where gateways of an older release keep theirs", async () => {
     await nats.publisher.publish("$KV.agents_LEASES.gateway.older", Buffer.from("older"));
     expect((await makeNatsLeases(nats).list("gateway.o")).map(({ key }) => key)).toEqual([
       "gateway.older",

@@ -10,7 +10,7 @@ import { pollUntil } from "../kit/poll.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 
-test("logins in URLs are masked, wherever they stand, and nothing else is", () => {
+test("logins in URLs are masked wherever they appear, and nothing else is", () => {
   expect(
     withoutSecrets(["nats://u:p@ss@a:1,tls://token@b", "--smtp-relay=smtps://x:y@z", "http://a/b@c", "a@b"]),
   ).toEqual(["nats://***@a:1,tls://***@b", "--smtp-relay=smtps://***@z", "http://a/b@c", "a@b"]);

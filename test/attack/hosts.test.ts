@@ -52,7 +52,7 @@ const FOREIGN_HOSTS = [
 const OWN_HOSTS = ["localhost", "LOCALHOST:1", "app.localhost:8787", "127.0.0.1", "127.8.8.8:8787", "[::1]:8787", "localhost."]; // prettier-ignore
 
 describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s", (http) => {
-  test("answers loopback's names and refuses others, requests and upgrades alike", async () => {
+  test("answers requests and upgrades for loopback's names, and refuses others", async () => {
     const { url } = await systems.start(module, { http });
     for (const host of FOREIGN_HOSTS)
       for (const headers of [{ host }, { host, ...UPGRADE }]) {
@@ -64,7 +64,7 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     for (const host of OWN_HOSTS) expect([host, (await ask(url, { host })).status]).toEqual([host, 200]); // prettier-ignore
   });
 
-  test("answers its configured hosts, in the module's fetch too, and takes verified webhooks by any", async () => {
+  test("answers its configured hosts, in the module's fetch too, and accepts verified webhooks under any host", async () => {
     const { url } = await systems.start(
       { ...module, fetch: () => new Response("own") },
       { http, access: { allowedHosts: ["agents.internal"] } },
@@ -83,7 +83,7 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     );
   });
 
-  test("in dev pages of other origins reach no class; requests without Origin do", async () => {
+  test("in dev, pages of other origins reach no class; requests without an Origin do", async () => {
     const { url } = await systems.start(module, { http, access: { dev: true } });
     const { host } = new URL(url);
     for (const origin of [
@@ -106,14 +106,14 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     await socket.close();
   });
 
-  test("an empty list of origins closes every class to pages of others", async () => {
+  test("an empty list of origins closes every class to pages of other origins", async () => {
     const { url } = await systems.start({ ...module, allowedOrigins: [] }, { http });
     const { host } = new URL(url);
     expect((await ask(url, { host, origin: "https://evil.example" })).status).toBe(403);
     expect((await ask(url, { host, origin: `http://${host}` })).status).toBe(200);
   });
 
-  test("listed origins get CORS and sockets, of the module's list and the command line's; no others", async () => {
+  test("only listed origins get CORS and sockets, from the module's list and the command line's", async () => {
     const { url } = await systems.start(
       { ...module, allowedOrigins: ["https://app.example.com"] },
       { http, access: { allowedOrigins: ["http://localhost:5173"] } },
@@ -143,7 +143,7 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
   });
 });
 
-describe("agents dev, with the example of npm start", () => {
+describe("agents dev with the example of npm start", () => {
   const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
   const EXAMPLE = fileURLToPath(new URL("../../examples/github/server.ts", import.meta.url));
   let nats: TestNats;
@@ -174,7 +174,7 @@ describe("agents dev, with the example of npm start", () => {
     folder?.remove();
   });
 
-  test("believes signed webhooks only, and its page works over a readonly socket", async () => {
+  test("accepts signed webhooks only, and its page works over a readonly socket", async () => {
     const url = found(/url +(http\S+)/);
     const agent = `${url}/agents/repo-agent/octocat~hello-world`;
     const payload = { action: "created", repository: { full_name: "octocat/hello-world" } };

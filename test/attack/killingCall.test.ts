@@ -73,9 +73,9 @@ async function allIsQuiet(url: string): Promise<void> {
 const workerEnds = (): Promise<unknown> =>
   pollUntil("a worker ends", () => deaths() > 0, { timeoutMs: TOLD_MS_MAX, intervalMs: 2 });
 
-describe("what ends the process of its agent each time that it runs", () => {
+describe("a call that ends its agent's process each time it runs", () => {
   test.each(["exit", "abort"])(
-    "is repeated once when it is a GET (%s): then its caller gets an error",
+    "is repeated once if it is a GET (%s), and then its caller gets an error",
     async (how) => {
       const url = freshUrl();
       const answer = await get(`${url}?end=${how}`, AbortSignal.timeout(TOLD_MS_MAX));
@@ -87,7 +87,7 @@ describe("what ends the process of its agent each time that it runs", () => {
   );
 
   test(
-    "is not repeated when its caller has left",
+    "is not repeated if its caller has left",
     async () => {
       const url = freshUrl();
       const caller = new AbortController();
@@ -105,7 +105,7 @@ describe("what ends the process of its agent each time that it runs", () => {
     ["a message", "exit"],
     ["RPC", { type: "rpc", id: "1", method: "end", args: ["abort"] }],
   ])(
-    "is repeated once when it is %s: then its socket is closed, and others of the agent continue",
+    "is repeated once if it is %s; then its socket is closed, and the agent's other sockets stay open",
     async (_what, message) => {
       const url = freshUrl();
       const onlooker = await TestSocket.open(url);
@@ -138,7 +138,7 @@ describe("what ends the process of its agent each time that it runs", () => {
   );
 
   test(
-    "is never repeated when it is a stub's call of a method",
+    "is never repeated if it is a stub's method call",
     async () => {
       const url = freshUrl();
       const answer = await get(url.replace("/agents/killer/", "/rpc/"));

@@ -55,7 +55,7 @@ async function scan(mcpAllowLoopback: boolean): Promise<ReadonlyArray<string>> {
   return [...new Set(told)];
 }
 
-test("ports of this machine are not reached, and their errors are alike", async () => {
+test("local ports are not reached, and all attempts return the same error", async () => {
   connections = 0;
   expect(await scan(false)).toEqual([
     '["Error: Blocked URL: http://127.0.0.1:PORT/mcp: it is this machine, which is only allowed in agents dev or with --mcp-allow-loopback",[]]',
@@ -63,7 +63,7 @@ test("ports of this machine are not reached, and their errors are alike", async 
   expect(connections).toBe(0);
 });
 
-test("with loopback allowed, an open port without an MCP server looks like a closed one", async () => {
+test("with loopback allowed, an open port without an MCP server looks like a closed port", async () => {
   connections = 0;
   expect(await scan(true)).toEqual([
     '["Error: The MCP server can\'t be connected to: No MCP server can be reached at this URL",[["failed","No MCP server can be reached at this URL"]]]',

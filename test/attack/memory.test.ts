@@ -56,7 +56,7 @@ async function flood(socket: Socket, piece: Buffer, isOver: () => boolean): Prom
 }
 
 describe.each(adapters)("over $name", (adapter) => {
-  it("pings whose pongs are never read end the socket with 1013", async () => {
+  it("pings whose pongs are never read close the socket with 1013", async () => {
     const closes: unknown[][] = [];
     let pings = 0;
     const open = (): SocketHandlers => ({
@@ -90,25 +90,28 @@ describe.each(adapters)("over $name", (adapter) => {
     ["small answers", "GET", 500],
     ["answers to HEAD", "HEAD", 60_000],
   ];
-  it.each(forms)("requests whose %s are never read cost no memory", async (_, method, size) => {
-    const text = "x".repeat(size);
-    await using server = await startServer(adapter, {
-      onRequest: (exchange) =>
-        exchange.respond({ status: 200, headers: [["x", "y".repeat(500)]], body: text }),
-    });
-    const { socket, isClosed } = await opened(server.port);
-    try {
-      socket.pause();
-      const pieces = Buffer.from(`${method} / HTTP/1.1\r\nHost: h\r\n\r\n`.repeat(8));
-      expect(await growth(async () => void (await flood(socket, pieces, isClosed)))).toBeLessThan(
-        GROWTH_MAX,
-      );
-    } finally {
-      socket.destroy();
-    }
-  });
+  it.each(forms)(
+    "requests whose %s are never read use no extra memory",
+    async (_, method, size) => {
+      const text = "x".repeat(size);
+      await using server = await startServer(adapter, {
+        onRequest: (exchange) =>
+          exchange.respond({ status: 200, headers: [["x", "y".repeat(500)]], body: text }),
+      });
+      const { socket, isClosed } = await opened(server.port);
+      try {
+        socket.pause();
+        const pieces = Buffer.from(`${method} / HTTP/1.1\r\nHost: h\r\n\r\n`.repeat(8));
+        expect(await growth(async () => void (await flood(socket, pieces, isClosed)))).toBeLessThan(
+          GROWTH_MAX,
+        );
+      } finally {
+        socket.destroy();
+      }
+    },
+  );
 
-  it("requests that pile up behind an unanswered one end the connection", async () => {
+  it("requests that pile up behind an unanswered one close the connection", async () => {
     const held: Exchange[] = [];
     await using server = await startServer(adapter, {
       onRequest: (exchange) => void held.push(exchange),

@@ -97,7 +97,7 @@ const fetchModule = async (request: Request, given: unknown): Promise<Response> 
   return (await getAgentByName(env.Case, asked)).fetch(request);
 };
 
-test("a workflow's id does not", () => {
+test("a workflow's id can't be a path to a sub-agent", () => {
   const binding = new WorkflowBinding("Case", () => {
     throw new Error("nobody is called");
   });
@@ -129,7 +129,7 @@ describe.each(adapters.map(({ name }) => name))("over HTTP, on %s", (http) => {
     await journalOf(system.options, "Case", NEW_CASE),
   ];
 
-  test("no webhook does, whatever its entity is read from: 400, and nothing is stored", async () => {
+  test("a webhook's entity can't be a path, whatever it is read from: 400, and nothing is stored", async () => {
     const before = await journals();
     reached.length = 0;
     for (const name of [CASE, NEW_CASE, "/", "//", "/Vault/p/c/", "/Vault%2Fp/c"]) {
@@ -148,14 +148,14 @@ describe.each(adapters.map(({ name }) => name))("over HTTP, on %s", (http) => {
     expect(await journals()).toEqual(before);
   });
 
-  test("an event of a batch does not, and the others are stored", async () => {
+  test("an event of a batch whose entity is a path is dropped, and the others are stored", async () => {
     reached.length = 0;
     expect(await batch("free", CASE, NEW_CASE)).toMatchObject({ status: 200 });
     await pollUntil("the other event has run", () => reached.length > 0);
     expect(reached).toEqual(["request free"]);
   });
 
-  test("a name in a URL stays what it is: raw, and no path", async () => {
+  test("a name in a URL stays raw, and is not read as a path", async () => {
     const before = await journals();
     const encoded = await read(
       await fetch(`${system.url}/agents/case/${encodeURIComponent(CASE)}`),
@@ -169,14 +169,14 @@ describe.each(adapters.map(({ name }) => name))("over HTTP, on %s", (http) => {
     expect(await journals()).toEqual(before);
   });
 
-  test("a name that the module takes from a query does not: 400", async () => {
+  test("a name that the module takes from a query can't be a path: 400", async () => {
     for (const name of [CASE, NEW_CASE])
       expect(await read(await fetch(`${system.url}/?name=${encodeURIComponent(name)}`))).toMatchObject(
         { status: 400, text: expect.stringContaining(`begins with "/"`) as string },
       ); // prettier-ignore
   });
 
-  test("its documented URL does, past its parent's hook", async () => {
+  test("only the documented URL reaches the sub-agent, through its parent's hook", async () => {
     const url = `${system.url}/agents/vault/p/sub/case/c`;
     reached.length = 0;
     expect(await read(await fetch(url))).toMatchObject({ status: 403, text: "locked" });
@@ -241,7 +241,7 @@ describe("by SMTP", () => {
   const inCase = () =>
     journalOf({ nats: nats.url, namespace, module: { agents: {} } }, "Case", CASE);
 
-  test("no address does, nor a declared route: 550", async () => {
+  test("neither an address nor a declared route reaches a sub-agent: 550", async () => {
     reached.length = 0;
     for (const to of [`case+${CASE}@example.com`, `Case+${NEW_CASE}@x.org`, `${CASE}@example.com`])
       expect(await send(own.smtpPort, to)).toMatchObject({ code: 550 });
@@ -251,7 +251,7 @@ describe("by SMTP", () => {
     expect(reached).toEqual([]);
   });
 
-  test("unsigned headers do not, nor does a signature for another name", async () => {
+  test("neither unsigned headers nor a signature for another name reach a sub-agent", async () => {
     const signed = await signAgentHeaders(REPLIES, "case", "free");
     const forged = { ...signed, "X-Agent-ID": CASE };
     const unsignedHeaders = { "X-Agent-Name": "case", "X-Agent-ID": CASE };
@@ -262,7 +262,7 @@ describe("by SMTP", () => {
     expect(await inCase()).toEqual([]);
   });
 
-  test("a reply that the sub-agent's own mail has signed does: that name is not from outside", async () => {
+  test("a signed reply to the sub-agent's own mail reaches it", async () => {
     reached.length = 0;
     const signed = await signAgentHeaders(REPLIES, "case", CASE);
     expect(await send(own.smtpPort, "case+any@example.com", signed)).toMatchObject({ code: 250 });

@@ -46,7 +46,7 @@ async function useDev(data: string): Promise<void> {
   });
 }
 
-test("a data folder is its owner's alone", async () => {
+test("a data folder is accessible to its owner only", async () => {
   folder = tempFolder("private");
   const data = join(folder.path, "data");
   await useDev(data);
@@ -60,7 +60,7 @@ test("a data folder is its owner's alone", async () => {
   ]);
 });
 
-test("in a folder that others may list, agents' files are closed to them", async () => {
+test("in a folder that others may list, they can't read agents' files", async () => {
   folder = tempFolder("private");
   const data = join(folder.path, "data");
   for (const name of ["", "nats", "hosts", "hosts/0"]) {

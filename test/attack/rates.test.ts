@@ -21,7 +21,7 @@ describe("the rates of sockets", () => {
     Array.from({ length: count }, () => meter.take(bytes)).filter((why) => why === undefined)
       .length;
 
-  test("are of frames: a burst, then so many a second", () => {
+  test("limit frames: a burst, then a number per second", () => {
     const meter = rates().open("192.0.2.1");
     expect(taken(meter, 30)).toBe(20);
     clock.nowMs += 500;
@@ -31,7 +31,7 @@ describe("the rates of sockets", () => {
     );
   });
 
-  test("are of bytes; one message past the burst needs a full bucket", () => {
+  test("limit bytes; a message larger than the burst needs a full bucket", () => {
     const meter = rates().open("192.0.2.1");
     expect(taken(meter, 4, 1_000)).toBe(2);
     expect(meter.take(1_000)).toBe(
@@ -43,7 +43,7 @@ describe("the rates of sockets", () => {
     expect(taken(meter, 2, 5_000)).toBe(1);
   });
 
-  test("are four times that of one address, as long as it has a socket", () => {
+  test("allow one address four times a socket's rate, for as long as it has a socket", () => {
     const all = rates();
     const many = Array.from({ length: 8 }, () => all.open("192.0.2.1"));
     expect(many.map((meter) => taken(meter, 20))).toEqual([20, 20, 20, 20, 0, 0, 0, 0]);
@@ -66,13 +66,13 @@ describe("the rates of sockets", () => {
     "100.64.0.1",
     "0:0:0:0",
     "fd00:1:2:3",
-  ])("count nothing for the address %s, which may be a proxy's", (address) => {
+  ])("do not limit the address %s, which may be a proxy's", (address) => {
     const all = rates();
     const many = Array.from({ length: 8 }, () => all.open(address));
     expect(many.map((meter) => taken(meter, 30))).toEqual(many.map(() => 20));
   });
 
-  test("that are not there limit nothing", () => {
+  test("limit nothing when they are not set", () => {
     expect(taken(new SocketRates({}, clock).open("192.0.2.1"), 100, 1e9)).toBe(100);
   });
 });
@@ -95,7 +95,7 @@ describe.each(adapters)("over $name", ({ name }) => {
   const start = (socketRates: object) =>
     systems.start({ agents: { Quiet, Loud } }, { http: name, gateway: { socketRates } });
 
-  it("a flood of frames, of bytes or of pings closes its socket with 1013, and no other", async () => {
+  it("a flood of frames, bytes or pings closes its socket with 1013, and no other", async () => {
     const system = await start({
       frames: { perSecond: 50, burst: 100 },
       bytes: { perSecond: 100_000, burst: 200_000 },
@@ -126,7 +126,7 @@ describe.each(adapters)("over $name", ({ name }) => {
     await system.stop();
   });
 
-  it("the default rates let a client through that sends a thousand messages at once", async () => {
+  it("the default rates admit a client that sends a thousand messages at once", async () => {
     const system = await systems.start({ agents: { Quiet, Loud } }, { http: name });
     const socket = await TestSocket.open(`${system.url}/agents/quiet/b`);
     for (let n = 0; n < 999; n++) socket.send("x".repeat(1_000));

@@ -100,7 +100,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
   });
   const named = (more: object = {}) => JSON.stringify({ name: "a", ...more });
 
-  test("a webhook's agent sees neither, but everything else, its signature too", async () => {
+  test("a webhook's agent sees no credentials, but everything else, including the signature", async () => {
     const { status, text } = await post("/github", named(), { ...sign.github(named(), SECRET, { id: "1", event: "push" }) }); // prettier-ignore
     expect(status).toBe(200);
     expect(text).not.toContain(MARK);
@@ -112,7 +112,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(turns.at(-1)?.cause).toMatchObject({ url: seen.url, headers: seen.headers });
   });
 
-  test("GitLab's token lets its webhook in and stays outside; a wrong one does, too", async () => {
+  test("GitLab's token admits its webhook and is not passed on; neither is a wrong one", async () => {
     const event = { "x-gitlab-event": "Push Hook", "idempotency-key": `gl-${http}` };
     const right = await post("/gitlab", named(), { "x-gitlab-token": GITLAB, ...event });
     expect(right.status).toBe(200);
@@ -120,7 +120,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await post("/gitlab", named(), { ...event, "x-gitlab-token": `${MARK}-wrong` })).toMatchObject({ status: 401 }); // prettier-ignore
   });
 
-  test("stored, batched and dead ones have none", async () => {
+  test("stored, batched and dead webhooks contain no credentials", async () => {
     expect(await post("/stored", named(), hub(named()))).toMatchObject({ status: 202 });
     const batch = JSON.stringify({ entry: [{ id: "b" }, { id: "c" }] });
     expect(await post("/batch", batch, hub(batch))).toMatchObject({ status: 200 });
@@ -130,7 +130,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     await pollUntil("the batch is done", async () => (await journalOf(system.options, "Keeper", "c")).length > 0); // prettier-ignore
   });
 
-  test("a request's and a socket's are live only", async () => {
+  test("credentials of a request or a socket are visible only while it is live", async () => {
     const url = `${system.url}/agents/keeper/a${query}`;
     const answer = JSON.parse((await read(await fetch(url, { headers }))).text) as {
       url: string;
@@ -148,7 +148,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await read(await fetch(`${system.url}/broken${query}`))).toMatchObject({ status: 500 });
   });
 
-  test("nothing of them is anywhere: streams, files, history, dead letters, backup, logs", async () => {
+  test("credentials are nowhere in streams, files, history, dead letters, backup or logs", async () => {
     await pollUntil("nobody is in memory", () => system.host.host.agentsActive === 0);
     const cli = (...args: string[]) =>
       runAgents(args, {

@@ -88,7 +88,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
       /^agents_entity_conflicts_total\S* (\d+)/m.exec(await system.host.metrics.render())?.[1] ?? 0,
     );
 
-  test("an agent belongs to its first entity, in any case of letters", async () => {
+  test("an agent belongs to its first entity, whatever the case of its letters", async () => {
     const before = await conflicts();
     expect(await send("/slug", "ac-me/site")).toMatchObject({ status: 200 });
     expect(await send("/slug", "ac/me-site")).toMatchObject(REFUSED);
@@ -108,7 +108,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     );
   });
 
-  test("a refusal is neither stored nor done: the same delivery is refused again, and journaled never", async () => {
+  test("a refused delivery is neither stored nor run, refused again when repeated, and never journaled", async () => {
     await send("/slug", "x-y/z");
     for (let n = 0; n < 3; n++) expect(await send("/slug", "x/y-z", "same")).toMatchObject(REFUSED);
     const events = await journalOf(system.options, "Repo", "x-y-z");
@@ -116,7 +116,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await deadLetterOf(system.options, "Repo", "x-y-z")).toBeUndefined();
   });
 
-  test("of two that come at once and first, one is refused", async () => {
+  test("one of two entities that arrive first at the same time is refused", async () => {
     const latch = makeLatch();
     latches.set("at-on-ce", latch);
     const answers = [send("/slug", "at/on-ce"), send("/slug", "at-on/ce")];
@@ -127,7 +127,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await seen("at-on-ce")).toHaveLength(1);
   });
 
-  test("one that was answered 202 becomes a dead letter with the reason", async () => {
+  test("a refused delivery that was answered 202 becomes a dead letter with the reason", async () => {
     expect(await send("/stored", "st-o/red")).toMatchObject({ status: 202 });
     await pollUntil("the first has run", async () => (await seen("st-o-red")).length === 1);
     expect(await send("/stored", "st/o-red")).toMatchObject({ status: 202 });
@@ -143,7 +143,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     await pollUntil("the next has run", async () => (await seen("st-o-red")).length === 2);
   });
 
-  test("so does an event of a batch, and the batch's others are done", async () => {
+  test("a refused event of a batch becomes a dead letter too, and the batch's others run", async () => {
     const text = JSON.stringify({
       entry: [{ id: "ba-t/ch" }, { id: "ba/t-ch" }, { id: "BA-T/ch" }],
     });
@@ -171,7 +171,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect(await seen("es~c-aped")).toEqual(["es/c-aped", "ES/C-aped"]);
   });
 
-  test("an agent that has hibernated remembers, and one that was destroyed is free", async () => {
+  test("a hibernated agent remembers its entity, and a destroyed one is free", async () => {
     // Twice: the first time that it leaves memory, an agent without tables leaves no file.
     for (let n = 0; n < 2; n++) {
       expect(await send("/slug", "hi-ber/nates")).toMatchObject({ status: 200 });
@@ -186,7 +186,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
   });
 });
 
-describe("the entity goes where the agent goes", () => {
+describe("an agent's entity is carried", () => {
   test("to another host, into a fork, a file and a backup", async () => {
     const { system, options } = await first();
     const send = (entity: string, url = system.url) =>

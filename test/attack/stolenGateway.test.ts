@@ -87,13 +87,13 @@ describe("the blob that a call names as its body", () => {
     });
   };
 
-  test("is read where callers put it", async () => {
+  test("is read if it is where callers put bodies", async () => {
     await makeNatsBlobs(nats).put("calls/1", encoder.encode("hello"));
     expect(await ask("calls/1")).toMatchObject({ head: { kind: "response" }, body: "hello" });
   });
 
   test.each(["journal/Repeater/b/1", "inbox/Repeater/b/1", "answers/1", "callsand/1", ""])(
-    "is an error where it is %j",
+    "is an error if its name is %j",
     async (name) => {
       if (name !== "") await makeNatsBlobs(nats).put(name, encoder.encode(SECRET));
       const { head, body } = await ask(name);
@@ -118,7 +118,7 @@ describe("answers to a host's calls", () => {
     await thief.flush();
   }
 
-  test("are not taken from a gateway that batches its calls with the host and answers its census", async () => {
+  test("are not accepted from a gateway that batches its calls with the host and answers its census", async () => {
     const bus = makeNatsBus(nats);
     const learned = new Set<string>();
     const learn = (reply: string | undefined): void =>

@@ -141,7 +141,7 @@ async function rpc(socket: TestSocket, method: string, ...args: unknown[]) {
 }
 
 describe.each(["uws", "node"] as const)("over the %s adapter", (http) => {
-  test("names that were asked for, and wrote nothing, leave nothing", async () => {
+  test("requests for agents that never write leave nothing stored", async () => {
     const folder = newFolder();
     const system = await systems.start({ agents: { CommonAgent } }, { http, folder });
     const at = (n: number) => `${system.url}/agents/common-agent/stranger-${n}`;
@@ -172,7 +172,7 @@ describe.each(["uws", "node"] as const)("over the %s adapter", (http) => {
     expect(filesIn(folder)).toEqual([]);
   });
 
-  test("past its journal's rate an agent refuses clients and callers, and takes webhooks", async () => {
+  test("past its journal's rate, an agent refuses clients and callers, and still accepts webhooks", async () => {
     const system = await systems.start(
       {
         agents: { LimitedAgent },
@@ -224,7 +224,7 @@ describe.each(["uws", "node"] as const)("over the %s adapter", (http) => {
   });
 });
 
-test("the first write stores what the start made, and another host has it all", async () => {
+test("the first write stores what the start made, and another host reads it all", async () => {
   const system = await systems.start({ agents: { CommonAgent } });
   const at = `${system.url}/agents/common-agent/writer`;
   expect((await fetch(at)).status).toBe(200);
@@ -247,7 +247,7 @@ test("the first write stores what the start made, and another host has it all", 
   await next.stop();
 });
 
-test("a state that is too large is refused, changes nothing, and neighbours are answered", async () => {
+test("a state that is too large is refused and changes nothing, and other agents are answered", async () => {
   const system = await systems.start({ agents: { LargeAgent, LimitedAgent } });
   const socket = await TestSocket.open(`${system.url}/agents/large-agent/one`);
   const neighbour = await TestSocket.open(`${system.url}/agents/large-agent/two`);
@@ -267,7 +267,7 @@ test("a state that is too large is refused, changes nothing, and neighbours are 
   for (const each of [socket, neighbour, limited]) await each.close();
 });
 
-test("SQL past a commit's limit fails alone: what the turn wrote before is stored", async () => {
+test("SQL past a commit's limit fails alone: the turn's earlier writes are stored", async () => {
   const system = await systems.start({ agents: { LargeAgent } });
   const socket = await TestSocket.open(`${system.url}/agents/large-agent/sql`);
   expect(await rpc(socket, "fill", 40 * MIB)).toMatchObject({ success: true, result: 1 });

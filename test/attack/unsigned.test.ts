@@ -103,7 +103,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
   });
   const at = (path: string): string => `${system.url}${path}`;
 
-  test("a webhook reaches its agent; the same request unsigned does not, and says why", async () => {
+  test("a signed webhook reaches its agent; the same request unsigned is refused with the reason", async () => {
     const signedOne = await postGithub(at("/webhooks/RepoAgent"), { name: "acme" }, { id: "d-1" });
     expect([signedOne.status, signedOne.text]).toEqual([200, "believed"]);
     const response = await fetch(at("/agents/repo-agent/acme"), {
@@ -158,7 +158,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     expect(reached).toEqual([]);
   });
 
-  test("its sockets see the state and call methods, and change nothing", async () => {
+  test("a signed class's sockets see the state and call methods, and change nothing", async () => {
     for (const path of ["/agents/repo-agent/s", "/agents/plain-agent/p/sub/repo-agent/s"]) {
       const socket = await TestSocket.open(at(path));
       await socket.until("the state", () => socket.states.length > 0);
@@ -193,7 +193,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     await socket.close();
   });
 
-  test('a class that says http: "open", one without a signed route, and one whose route is unsigned are as in the reference', async () => {
+  test('a class with http: "open", one without a signed route, and one whose route is unsigned are as in the reference', async () => {
     for (const name of ["open-agent", "plain-agent", "unsigned-agent"]) {
       const url = at(`/agents/${name}/${http}`);
       expect(await (await fetch(url, { method: "POST", body: "{}" })).text()).toBe("believed");
@@ -205,7 +205,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     }
   });
 
-  test("a class that decides about its connections itself keeps its word; HTTP stays closed", async () => {
+  test("a class that decides about its own connections is respected; HTTP stays closed", async () => {
     const url = at("/agents/deciding-agent/d");
     expect((await fetch(url, { method: "POST", body: "{}" })).status).toBe(403);
     const socket = await TestSocket.open(url);
@@ -215,14 +215,14 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     await socket.close();
   });
 
-  test("stubs are inside: they reach a signed class", async () => {
+  test("stubs are internal, and reach a signed class", async () => {
     const namespace = system.gateway.env["RepoAgent"] as AgentNamespace<RepoAgent>;
     const stub = await getAgentByName(namespace, "inside");
     expect(await (await stub.fetch("http://agent/", { method: "POST" })).text()).toBe("believed");
     expect(webhooks[0]).toEqual(["request", undefined]);
   });
 
-  test("pages of other origins reach no signed class; those of the server's own do", async () => {
+  test("pages of other origins can't reach a signed class; pages of the server's own origin can", async () => {
     const { host } = new URL(system.url);
     for (const origin of [
       "https://evil.example",
@@ -249,7 +249,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     await plain.close();
   });
 
-  test("getCurrentAgent().webhook is set in a webhook's turn only", async () => {
+  test("getCurrentAgent().webhook is set only in a webhook's turn", async () => {
     const name = `w-${http}`;
     await postGithub(at("/webhooks/RepoAgent"), { name }, { id: `d-${http}`, event: "push" });
     await fetch(at("/webhooks/anybody"), { method: "POST", headers: { "x-id": `u-${http}`, "x-event-type": "tick" }, body: "{}" }); // prettier-ignore
@@ -286,7 +286,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
 });
 
 describe("a module with its own fetch", () => {
-  test("decides itself, as in the reference", async () => {
+  test("decides for itself, as in the reference", async () => {
     const system = await systems.start({
       ...module,
       fetch: async (request, env) =>
@@ -301,7 +301,7 @@ describe("a module with its own fetch", () => {
     await socket.close();
   });
 
-  test("may leave agents to the gateway's own routing, by its third argument", async () => {
+  test("may delegate to the gateway's own routing through its third argument", async () => {
     const system = await systems.start({
       ...module,
       fetch: async (request, _env, gateway) =>

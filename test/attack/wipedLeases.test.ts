@@ -45,7 +45,7 @@ async function wipe(key: string): Promise<void> {
 const leases = async () =>
   new Map((await installation.ports.leases.list("")).map(({ key, epoch }) => [key, Number(epoch)]));
 
-test("every lease that is wiped is claimed again, by one host, and no webhook is lost or done twice", async () => {
+test("every wiped lease is claimed again by one host, and no webhook is lost or repeated", async () => {
   const senders = new Senders({
     url: installation.gateway.url,
     secret: SECRET,

@@ -81,7 +81,7 @@ const start = async (now = "2025-03-05T10:00:00Z"): Promise<void> => {
 afterEach(() => test.close());
 const spender = () => test.agent(Spender, "a");
 
-it("what is reserved counts until it is settled with what was spent, once", async () => {
+it("a reservation counts until it is settled once with the amount spent", async () => {
   await start();
   expect(await spender().settled(40, 25)).toEqual([true, false, false, 75, "settled"]);
   expect(await spender().used()).toBe(25);
@@ -91,7 +91,7 @@ it("what is reserved counts until it is settled with what was spent, once", asyn
   expect(await spender().reservations()).toBe(0);
 });
 
-it("past the limit a call is refused by name, and nothing is reserved", async () => {
+it("past the limit, a call is refused with the budget's name, and nothing is reserved", async () => {
   await start();
   await spender().plain(90);
   expect(await spender().error("tokens", 11, PER_DAY)).toEqual({
@@ -104,7 +104,7 @@ it("past the limit a call is refused by name, and nothing is reserved", async ()
   expect(await spender().used()).toBe(100);
 });
 
-it("periods are the calendar's, in UTC or in a time zone", async () => {
+it("periods follow the calendar, in UTC or in a time zone", async () => {
   await start("2025-03-05T22:30:00Z");
   const berlin: SpendOptions = { limit: 10, per: "day", timezone: "Europe/Berlin" };
   await spender().plain(10);
@@ -151,7 +151,7 @@ it("a job that runs again reserves once and settles once, through failures and l
   expect(await spender().reservations()).toBe(0);
 });
 
-it("what a job that is dead had reserved is given back; what one that is done had not settled is spent", async () => {
+it("a dead job's reservations are released; a finished job's unsettled ones are spent", async () => {
   await start();
   act = () => {
     throw new Error("always");
@@ -167,7 +167,7 @@ it("what a job that is dead had reserved is given back; what one that is done ha
   expect(await spender().used()).toBe(40);
 });
 
-it("what an earlier run of a dead job had reserved is given back, too", async () => {
+it("reservations of a dead job's earlier run are released, too", async () => {
   await start();
   await spender().beginOnce(40, 3);
   await test.settled();
@@ -176,7 +176,7 @@ it("what an earlier run of a dead job had reserved is given back, too", async ()
   expect([await spender().used(), await spender().reservations()]).toEqual([0, 0]);
 });
 
-it("what an earlier run of a done job had reserved is spent, and no longer reserved", async () => {
+it("reservations of a finished job's earlier run are spent, and no longer reserved", async () => {
   await start();
   await spender().beginOnce(40, 1);
   await test.settled();
@@ -185,7 +185,7 @@ it("what an earlier run of a done job had reserved is spent, and no longer reser
   expect([await spender().used(), await spender().reservations()]).toEqual([40, 0]);
 });
 
-it("what a call's turn had reserved is given back when its host is lost", async () => {
+it("reservations of a call's turn are released when its host is lost", async () => {
   await start();
   const held = spender().hold(40);
   held.catch(() => undefined);
@@ -197,7 +197,7 @@ it("what a call's turn had reserved is given back when its host is lost", async 
   expect(await spender().used()).toBe(0);
 });
 
-it("an explicit key is reserved once in its period, by whichever turn asks", async () => {
+it("an explicit key is reserved once in its period, whichever turn asks", async () => {
   await start();
   const keyed: SpendOptions = { ...PER_DAY, key: "answer-1" };
   expect(await spender().plain(40, keyed)).toBe(60);
@@ -209,7 +209,7 @@ it("an explicit key is reserved once in its period, by whichever turn asks", asy
   expect(await spender().plain(40, keyed)).toBe(60);
 });
 
-it("what can't be meant is refused by name", async () => {
+it("invalid arguments are errors that name them", async () => {
   await start();
   const message = async (...args: [string, number, unknown]) =>
     ((await spender().error(...(args as [string, number, SpendOptions]))) as Error).message;
@@ -228,7 +228,7 @@ it("what can't be meant is refused by name", async () => {
   expect(await spender().budgets()).toHaveLength(100);
 });
 
-it("names of budgets are bounded as labels of metrics", () => {
+it("names of budgets are bounded, as they are labels of metrics", () => {
   const labels = new Set<string>();
   const metrics = agentMetrics({
     ...noMetrics,
@@ -242,7 +242,7 @@ it("names of budgets are bounded as labels of metrics", () => {
   expect(labels.has("other")).toBe(true);
 });
 
-it("a clock set back before midnight does not restart the previous day", async () => {
+it("a clock that is set back before midnight does not reopen the previous day", async () => {
   const sqlite = await openSqliteDatabases({ folder: undefined });
   const { database } = sqlite.databases.open(agentId("Spender", "a"));
   let now = "2025-03-05T23:59:50Z";

@@ -127,7 +127,7 @@ class Model {
 }
 
 describe("the changes of all agents", () => {
-  it("come once each, each agent's in order, through trims and new readers", async () => {
+  it("arrive once each, in order for each agent, across trims and new readers", async () => {
     const ways = { catchUp: 0, recent: 0 };
     await fc.assert(
       fc.asyncProperty(
@@ -152,7 +152,7 @@ describe("the changes of all agents", () => {
     expect(ways.recent).toBeGreaterThan(100);
   });
 
-  it("refuse an invalid position", () => {
+  it("reject an invalid position", () => {
     for (const text of ["", "x", encodePosition({ seqs: [-1] }), "WzIsWzFdXQ"])
       expect([text, decodePosition(text)]).toEqual([text, undefined]);
   });

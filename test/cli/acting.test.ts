@@ -24,7 +24,7 @@ function fixture(reply: CallReply | Error) {
 }
 
 describe("agents call", () => {
-  it("takes each argument as JSON, and asks the agent of that class and name", async () => {
+  it("parses each argument as JSON, and calls the agent of that class and name", async () => {
     const { cli, calls } = fixture({ kind: "result", value: { sum: 3 } });
     const args = ["greet", '"Ada"', "12", "null", '{"loud":true}'];
     const ran = await cli.run(["call", ...NATS, "front-desk", "Über/x", ...args]);
@@ -38,20 +38,20 @@ describe("agents call", () => {
     ]);
   });
 
-  it("takes what begins with a dash after --", async () => {
+  it("takes arguments that begin with a dash after --", async () => {
     const { cli, calls } = fixture({ kind: "result" });
     await cli.run(["call", "Counter", "x", "add", ...NATS, "--", "-1"]);
     expect(calls[0]![1]).toMatchObject({ args: [-1] });
   });
 
-  it("a class in kebab case is the one that exists, whatever its capitals", async () => {
+  it("a class in kebab case matches the existing class, whatever its capitals", async () => {
     const { cli, calls } = fixture({ kind: "result" });
     await cli.append("AIHelper", "h", [{}]);
     await cli.run(["call", "a-i-helper", "h", "m", ...NATS]);
     expect(calls[0]![0].class).toBe("AIHelper");
   });
 
-  it("--json prints one line, null for nothing", async () => {
+  it("--json prints one line, and null when there is no result", async () => {
     const run = (reply: CallReply) =>
       fixture(reply).cli.run(["call", "C", "x", "m", "--json", ...NATS]);
     expect(await run({ kind: "result", value: { a: [1] } })).toMatchObject({ out: '{"a":[1]}' });
@@ -67,7 +67,7 @@ describe("agents call", () => {
     expect(calls).toEqual([]);
   });
 
-  it("an agent that can't be reached or started is exit code 1 with where to look, or why", async () => {
+  it("an unreachable or failing agent is exit code 1 with the reason or where to look", async () => {
     const away = await fixture(new AgentUnreachable({ message: "no host owns it" })).cli.run([
       "call", "C", "x", "m", ...NATS,
     ]); // prettier-ignore
@@ -119,7 +119,7 @@ describe("agents release", () => {
     expect(calls).toEqual([]);
   });
 
-  it("an owner that does not answer, or does not know how, is exit code 1 with what to do", async () => {
+  it("an owner that does not answer, or is too old to, is exit code 1 with the remedy", async () => {
     const ran = async (reply: CallReply | Error) => {
       const { cli } = fixture(reply);
       await marks(cli).put(agentId("C", "x"), MARK);
@@ -135,7 +135,7 @@ describe("agents release", () => {
     });
   });
 
-  it("agents list --quarantined shows those that are, with the reason", async () => {
+  it("agents list --quarantined shows the quarantined agents with the reason", async () => {
     const { cli } = fixture(new Error("nobody is asked"));
     const run = (...more: string[]) => cli.run(["list", "--quarantined", ...more, ...NATS]);
     expect(await run()).toMatchObject({ code: 0, out: "", err: "No agent is quarantined." });
@@ -159,7 +159,7 @@ describe("agents release", () => {
 describe("a question to a host", () => {
   const CONNECTIONS = ["connections", "C", "x", ...NATS];
 
-  it("that it refuses, as an older one does, is an error that names the host and says what to do", async () => {
+  it("that is refused, as by an older host, is an error that names the host and the remedy", async () => {
     const refused = { kind: "error", name: "Error", message: "Internal Server Error" } as const;
     const { cli, calls } = fixture(refused);
     const ran = await cli.run(CONNECTIONS);
@@ -171,7 +171,7 @@ describe("a question to a host", () => {
     expect(asked.err).toMatch(/^The view of all agents can't be asked \("agents query --local" asks no host\): the host owner-of-\d+ refused the question/); // prettier-ignore
   });
 
-  it("that nobody answers is another one", async () => {
+  it("that nobody answers is a different error", async () => {
     const { cli } = fixture(new AgentUnreachable({ message: "nobody" }));
     const { code, err } = await cli.run(CONNECTIONS);
     expect([code, err]).toEqual([1, expect.stringContaining("no host answered. Either none owns its shard, or the broker's login")]); // prettier-ignore
@@ -203,7 +203,7 @@ describe("agents dead", () => {
     expect(await cli.deadLetters.count()).toBe(0);
   });
 
-  it("without a part it says what there is", async () => {
+  it("without a subcommand, it lists the subcommands", async () => {
     const { code, err } = await fixture({ kind: "result" }).cli.run(["dead"]);
     expect(code).toBe(2);
     for (const part of ["list", "show", "redrive", "drop"])

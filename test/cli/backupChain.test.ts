@@ -147,7 +147,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test("an increment holds what came since then, and the base of what was trimmed meanwhile", async () => {
+test("an increment holds what is new since the last one, and bases for what was trimmed meanwhile", async () => {
   const events = (name: string) =>
     filesIn(name).flatMap((file) =>
       gunzipSync(readFileSync(at(`${name}/${file.name}`)))
@@ -162,7 +162,7 @@ test("an increment holds what came since then, and the base of what was trimmed 
   expect(events("tuesday").length).toBeLessThan(12);
 });
 
-test("the chain verifies, and makes the same agents in another installation", async () => {
+test("the chain verifies, and restores the same agents in another installation", async () => {
   const verified = await run(["verify", "tuesday", "--json"]);
   expect(verified).toMatchObject({ code: 0 });
   expect(JSON.parse(verified.out)).toMatchObject({ backups: 3, agents: 5, damaged: [] });
@@ -187,7 +187,7 @@ test("the chain verifies, and makes the same agents in another installation", as
   }
 });
 
-test("verify finds what is wrong, and restore refuses it", async () => {
+test("verify finds damage, and restore refuses it", async () => {
   const [{ name = "" } = {}] = filesIn("monday");
   const bad = (change: (events: string[]) => string[]) => {
     rmSync(at("bad"), { recursive: true, force: true });
@@ -231,7 +231,7 @@ test("verify finds what is wrong, and restore refuses it", async () => {
   renameSync(at("moved"), at("sunday"));
 });
 
-test("what can't be built on is refused", async () => {
+test("a backup that can't be extended is refused", async () => {
   expect((await run(["backup", "x", "--since", "nothing"])).err).toContain("not a backup");
   expect((await run(["backup", "x", "--since", "monday"], "elsewhere")).err).toContain(
     "belongs to another installation",

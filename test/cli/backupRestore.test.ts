@@ -146,7 +146,7 @@ describe("agents backup", () => {
     expect(again.err).toContain("not empty");
   });
 
-  it("is its owner's alone: the folder and each file of it", () => {
+  it("is readable by its owner only: the folder and each file in it", () => {
     const files = readdirSync(saved);
     expect(files.toSorted()).toEqual(
       [...filesOf(manifest()).map(({ name }) => name), "manifest.json"].toSorted(),
@@ -155,7 +155,7 @@ describe("agents backup", () => {
       expect([path, statSync(path).mode & 0o077]).toEqual([path, 0]);
   });
 
-  it("says how much it has saved", () => {
+  it("reports how much it has saved", () => {
     expect(told["letters"]).toBe(1);
     expect(told["inputs"]).toBeGreaterThanOrEqual(1);
     expect(told["events"]).toBeGreaterThan(AGENTS.length);
@@ -212,7 +212,7 @@ describe("agents restore", () => {
     expect((await run(source, "restore", saved)).err).toContain("This installation has agents");
   });
 
-  it("makes all agents: inputs stored when the backup began are done once, and waiting work continues", async () => {
+  it("restores all agents: inputs stored when the backup began run once, and waiting work continues", async () => {
     const restored = await run(target, "restore", saved, "--json");
     expect(restored).toMatchObject({ code: 0, err: "" });
     expect(JSON.parse(restored.out)).toMatchObject({ letters: 1, timers: 1, damaged: 0 });

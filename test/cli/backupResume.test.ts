@@ -120,7 +120,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test("it is distinguished from any other folder, and continues only with its own options", async () => {
+test("an unfinished backup is recognised, and resumes only with the same options", async () => {
   const other = join(folder.path, "other");
   mkdirSync(other);
   writeFileSync(join(other, "notes.txt"), "");
@@ -138,7 +138,7 @@ test("it is distinguished from any other folder, and continues only with its own
   await expect(again()).rejects.toThrow(`Process ${process.ppid} is writing to`);
 });
 
-test("what was saved stays, and the rest is as the journals have it by now", async () => {
+test("saved parts are kept, and the rest is read from the journals as they are by then", async () => {
   const holder = { pid: process.pid, startedAt: "of a process that has ended" };
   writeFileSync(join(saved, "unfinished.lock"), JSON.stringify({ holder }));
   // A line that was cut off, and a file whose bytes are others.
@@ -187,7 +187,7 @@ test("what was saved stays, and the rest is as the journals have it by now", asy
   await there.close();
 });
 
-test("several processes verify it together, and name what is damaged", async () => {
+test("several processes verify it together, and report what is damaged", async () => {
   const args = ["verify", saved, "--json", "--jobs"];
   const whole = await runAgents([...args, "2"], {});
   expect(JSON.parse(whole.out)).toEqual(await verify(saved));

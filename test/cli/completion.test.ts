@@ -18,7 +18,7 @@ _agents; printf '%s\\n' "\${COMPREPLY[@]}"`;
   return stdout.trim().split("\n");
 }
 
-it("bash completes commands, their parts, and the options of the one that is typed", async () => {
+it("bash completes commands, their subcommands, and the options of the current command", async () => {
   expect(await offered("agents hi")).toEqual(["history"]);
   expect(await offered("agents ")).toEqual([...COMMANDS.map(({ name }) => name), "--help"]);
   expect(await offered("agents dead re")).toEqual(["redrive"]);
@@ -26,7 +26,7 @@ it("bash completes commands, their parts, and the options of the one that is typ
   expect(await offered("agents dead list --js")).toEqual(["--json"]);
 });
 
-it("zsh and fish get every command with what it does; another shell is refused", async () => {
+it("zsh and fish show every command with its description; another shell is refused", async () => {
   for (const shell of ["zsh", "fish"]) {
     const script = await scriptFor(shell);
     for (const { name } of COMMANDS) expect(script).toMatch(new RegExp(`\\b${name}\\b`));
@@ -35,7 +35,7 @@ it("zsh and fish get every command with what it does; another shell is refused",
   expect(await cli.run(["completion", "tcsh"])).toMatchObject({ code: 2 });
 });
 
-it("the list of commands says what each command's own help says of its arguments", async () => {
+it("the list of commands describes arguments as each command's help does", async () => {
   const without = (usage: string) => usage.replace(" [options]", "").replace(" [command]", "");
   for (const { name, takes } of COMMANDS) {
     const { out } = await cli.run([name, "--help"]);

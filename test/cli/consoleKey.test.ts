@@ -33,7 +33,7 @@ afterEach(async () => {
 const start = (shell: (command: string) => string): DevProcess =>
   (dev = new DevProcess(ARGS, folder.path, { BROWSER: at("browser") }, shell));
 
-it("opens the console; Ctrl-C stays the terminal's", async () => {
+it("the key opens the console; Ctrl-C stays the terminal's", async () => {
   const own = start((command) => `exec ${command}`);
   await own.printed(/Press o and Enter to open the console/);
   own.child.stdin!.write("what\no\n");
@@ -47,7 +47,7 @@ it("opens the console; Ctrl-C stays the terminal's", async () => {
   expect(own.out).toContain("Stopped.");
 });
 
-it("in the background it reads nothing, and continues", async () => {
+it("a background process reads no keys, and keeps running", async () => {
   const own = start((command) => `bash -mc '${command} & wait'`);
   const url = await own.printed(/^ {2}url +(\S+)/m);
   own.child.stdin!.write("o\n");

@@ -98,7 +98,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test("a webhook that an installation's agent has done reaches a fork of it, with what its steps returned there", async () => {
+test("a webhook that an installation has processed reaches a fork of its agent, with its recorded step results", async () => {
   await sell("pear");
   const { sold: here } = await sold(2);
   // The first is the installation's own; the second has its answers, and the laptop's code.
@@ -108,13 +108,13 @@ test("a webhook that an installation's agent has done reaches a fork of it, with
   expect(text).toMatch(/Till\/acme: forked at sequence \d+, \d+ events/);
 });
 
-test("one that is dead there is done here by code without the bug", async () => {
+test("a dead webhook succeeds on the fork when the code is fixed", async () => {
   expect((await sell("broken", "corner")).status).toBe(500);
   expect((await sold(1, "corner")).sold).toEqual(["broken 7 8 here"]);
   expect(reached.length).toBe(8);
 });
 
-test("nothing else that an agent tries leaves the laptop", async () => {
+test("no other outgoing effect of an agent leaves the laptop", async () => {
   await sell("leave");
   const { kept } = await sold(3);
   expect(kept).toEqual([
@@ -127,7 +127,7 @@ test("nothing else that an agent tries leaves the laptop", async () => {
   expect(reached.filter((path) => !["price", "receipt", "sold"].includes(path))).toEqual([]);
 });
 
-test("what can't be followed is an error before anything is started", async () => {
+test("a source that can't be followed is an error before anything starts", async () => {
   const told = (...args: string[]) => runAgents(["dev", MODULE, ...args], {});
   const errors = await Promise.all([
     told("--from", as("reader"), "--nats", nats.url),

@@ -16,13 +16,13 @@ function fakeProcess(pid: number) {
   return { emitter, exits };
 }
 
-it("the first process of a container ends on a signal before anything listens", () => {
+it("PID 1 of a container ends on a signal before anything listens", () => {
   const { emitter, exits } = fakeProcess(1);
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) emitter.emit(signal, signal);
   expect(exits).toEqual([143, 130, 129]);
 });
 
-it("it leaves a signal to its listeners, and ends on it once there are none", () => {
+it("PID 1 leaves a signal to its listeners, and ends on it once there are none", () => {
   const { emitter, exits } = fakeProcess(1);
   const stop = (): void => {};
   emitter.on("SIGTERM", stop);
@@ -33,7 +33,7 @@ it("it leaves a signal to its listeners, and ends on it once there are none", ()
   expect(exits).toEqual([143]);
 });
 
-it("any other process is left to the kernel, which ends it", () => {
+it("any other process leaves signals to the kernel, which ends it", () => {
   const { emitter } = fakeProcess(4711);
   expect(emitter.eventNames()).toEqual([]);
 });

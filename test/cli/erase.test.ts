@@ -116,14 +116,14 @@ beforeAll(async () => {
 afterAll(() => installation?.stop());
 
 describe("agents erase", () => {
-  it("asks for --yes, and says what would be lost", async () => {
+  it("requires --yes, and says what would be lost", async () => {
     const asked = await agents("erase", "Keeper", namesOfShards[0]!);
     expect(asked.code).toBe(2);
     expect(asked.err).toContain("--yes");
     expect((await streamsWith(MARKER)).length).toBeGreaterThan(10);
   });
 
-  it("removes all of an agent on a running installation, and nothing of another", async () => {
+  it("removes everything of an agent on a running installation, and nothing of another", async () => {
     const before = await streamsWith(KEPT);
     for (const name of namesOfShards) {
       const erased = await agents("erase", "keeper", name, "--yes", "--json");
@@ -140,7 +140,7 @@ describe("agents erase", () => {
     expect(await call("another", "all")).toMatchObject({ state: { notes: 42 } });
   });
 
-  it("leaves on the broker's disk only inputs that were done behind a waiting one, and reports them", async () => {
+  it("leaves on the broker's disk only finished inputs behind a waiting one, and reports them", async () => {
     const inBlocks = () =>
       filesWith(nats.storeDir, MARKER).map((file) => /streams\/(\w+)\//.exec(file)?.[1]);
     expect(new Set(inBlocks())).toEqual(new Set(["agents_INBOX"]));
@@ -154,7 +154,7 @@ describe("agents erase", () => {
     expect(filesWith(nats.storeDir, KEPT)).toEqual([]);
   });
 
-  it("an erased agent is a new one for its next caller, without earlier data", async () => {
+  it("leaves the name free: the next caller gets a new agent without earlier data", async () => {
     const name = namesOfShards[0]!;
     expect(await call(name, "all")).toEqual({
       state: { notes: 0, last: "", rung: [] },
@@ -164,11 +164,11 @@ describe("agents erase", () => {
     expect(await call(name, "note", "anew")).toBe(1);
   });
 
-  it("is exit code 3 where there is nothing", async () => {
+  it("exits with 3 if there is no such agent", async () => {
     expect((await agents("erase", "Keeper", "nobody", "--yes")).code).toBe(3);
   });
 
-  it("works without hosts; one that returns with the agent's local files discards them", async () => {
+  it("works without hosts; a host that returns with the agent's local files discards them", async () => {
     const name = namesOfShards[1]!;
     await call(name, "note", `${MARKER} in a file`);
     await pollUntil(
@@ -190,7 +190,7 @@ describe("agents erase", () => {
 });
 
 describe("a host that was frozen while its agent was erased", () => {
-  it("brings nothing back when it is thawed", async () => {
+  it("restores nothing when it is thawed", async () => {
     const name = namesOfShards[0]!;
     const key = `shard.${shardOf(agentId("Keeper", name), SHARDS)}`;
     const ownerOf = async (): Promise<string> =>

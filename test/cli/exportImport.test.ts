@@ -113,7 +113,7 @@ describe("agents export and import", () => {
     expect((await agents(target, "list")).out).toBe("");
   });
 
-  it("carry an agent to another installation: state, SQL, history and schedules are the same", async () => {
+  it("carry an agent to another installation with the same state, SQL, history and schedules", async () => {
     const imported = await agents(target, "import", file, "--json");
     expect(imported).toMatchObject({ code: 0, err: "" });
     expect(JSON.parse(imported.out)).toMatchObject({ class: "Keeper", name: "first", timers: 2 });
@@ -139,14 +139,14 @@ describe("agents export and import", () => {
     expect(causes(here!.out)).toEqual(causes(there!.out));
   });
 
-  it("refuse an agent that exists, and leave it unchanged", async () => {
+  it("refuse to overwrite an existing agent, and leave it unchanged", async () => {
     const again = await agents(target, "import", file);
     expect(again.code).toBe(1);
     expect(again.err).toContain("exists here");
     expect(again.err).toContain("--as");
   });
 
-  it("its queue and schedules run once there is a host, without a call", async () => {
+  it("carry its queue and schedules, which run once there is a host, without a call", async () => {
     await startHost(target);
     await pollUntil(
       "the queue is done and the schedule has rung",
@@ -172,13 +172,13 @@ describe("agents export and import", () => {
     expect(await call(target, "first", "note", "lives on")).toBe(42);
   });
 
-  it("knows the webhooks that it has processed: a redelivery is a duplicate", async () => {
+  it("carry the processed webhooks: a redelivery is a duplicate", async () => {
     await target.publish(agentId("Keeper", "first"), { key: "hook:1" }, "again");
     await pollUntil("it is taken", async () => (await inboxDepth(target)) === 0);
     expect((await all(target, "first")).state.notes).toBe(42);
   });
 
-  it("make a second one of another name, and bring back one that was erased", async () => {
+  it("make a copy under another name, and restore an erased agent", async () => {
     const copied = await agents(target, "import", file, "--as", "a copy / of it");
     expect(copied).toMatchObject({ code: 0 });
     expect(without(await all(target, "a copy / of it"), "soon").notes).toEqual(before.notes);

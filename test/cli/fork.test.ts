@@ -42,7 +42,7 @@ test("--fetch-classes platform leaves the platform's own classes in place", asyn
   expect(await call("looks", "hasPlatformClasses")).toBe(true);
 });
 
-test("is what the other was then, and each goes its own way", async () => {
+test("a fork equals the original at that point, and the two then diverge", async () => {
   await call("first", "note", "one");
   await call("first", "noteLong", LARGE_BYTES);
   await call("first", "plan", 3_600, "later");
@@ -64,7 +64,7 @@ test("is what the other was then, and each goes its own way", async () => {
   expect(await call<Kept>("third", "all")).toEqual(await call<Kept>("first", "all"));
 });
 
-test("its schedules run without a call", async () => {
+test("a fork's schedules run without a call", async () => {
   await call("bell", "plan", 3, "soon");
   expect(await agents("fork", "Keeper", "bell", "its fork")).toMatchObject({ code: 0 });
   for (const name of ["bell", "its fork"])
@@ -79,7 +79,7 @@ test("its schedules run without a call", async () => {
     );
 });
 
-test("is refused where it can't be, and writes nothing", async () => {
+test("an impossible fork is refused, and writes nothing", async () => {
   await call("here", "note", "one");
   await call("taken", "note", "mine");
   const seq = await seqNow("taken");

@@ -25,7 +25,7 @@ const CHOICES = { webhooks: "github", page: true, strict: true } as const;
 
 describe("init", () => {
   it.each(STARTER_NAMES)(
-    "a project for %s compiles under strict",
+    "creates a project for %s that compiles under strict",
     (webhooks) => {
       init(terminal(), "app", { ...CHOICES, webhooks, page: webhooks !== "slack" });
       const app = join(folder.path, "app");
@@ -41,14 +41,14 @@ describe("init", () => {
     120_000,
   );
 
-  it("changes no file that exists, and says which", () => {
+  it("changes no existing file, and lists those it skipped", () => {
     writeFileSync(join(folder.path, "server.ts"), "mine");
     expect(() => init(terminal(), ".", CHOICES)).toThrow("server.ts exists already");
     expect(readFileSync(join(folder.path, "server.ts"), "utf8")).toBe("mine");
     expect(existsSync(join(folder.path, "package.json"))).toBe(false);
   });
 
-  it("depends on this version, or on what was asked for", () => {
+  it("depends on this version, or on the requested one", () => {
     init(terminal(), "My App", { ...CHOICES, turnkeep: "file:../x.tgz" });
     const manifest = JSON.parse(readFileSync(join(folder.path, "My App/package.json"), "utf8")) as {
       name: string;
@@ -58,7 +58,7 @@ describe("init", () => {
     expect(manifest.dependencies).toEqual({ turnkeep: "file:../x.tgz" });
   });
 
-  it("is what npm create turnkeep runs, with its arguments and its exit code", () => {
+  it("is run by npm create turnkeep, with its arguments and its exit code", () => {
     const create = join(folder.path, "node_modules/create-turnkeep");
     cpSync(join(PACKAGE, "package/create-turnkeep"), create, { recursive: true });
     symlinkSync(PACKAGE, join(folder.path, "node_modules/turnkeep"));

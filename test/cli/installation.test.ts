@@ -87,7 +87,7 @@ const finished = (name: string, wanted: ReadonlyArray<string>) =>
   });
 
 describe("agents call", () => {
-  it("makes the agent, runs the method and prints its result", async () => {
+  it("creates the agent, runs the method and prints its result", async () => {
     expect(await agents(["call", "work-agent", "new one", "finished"])).toEqual({
       code: 0,
       out: "[]",
@@ -98,7 +98,7 @@ describe("agents call", () => {
     expect(JSON.parse(state.out)).toMatchObject({ state: { allowed: true } });
   });
 
-  it("what the method throws is exit code 1, with name, message and cause", async () => {
+  it("exits with 1 when the method throws, and prints name, message and cause", async () => {
     expect(await agents(["call", "WorkAgent", "thrower", "fail", "--json"])).toEqual({
       code: 1,
       out: "",
@@ -111,7 +111,7 @@ describe("agents call", () => {
     });
   });
 
-  it("without a host it gives up at its timeout, and asks whether one runs", async () => {
+  it("without a host, times out and asks whether one is running", async () => {
     const other = ["--namespace", "empty"];
     await agents(["provision", "--shards", "1", ...other]);
     const { code, err } = await agents([
@@ -123,7 +123,7 @@ describe("agents call", () => {
 });
 
 describe("agents schedules", () => {
-  it("lists what is scheduled, the next first", async () => {
+  it("lists schedules, the next one first", async () => {
     const before = Date.now();
     for (const [method, ...args] of [["planDaily"], ["plan", "3600", '"an hour"']] as const)
       expect(await agents(["call", "WorkAgent", "planner", method, ...args])).toMatchObject({
@@ -146,14 +146,14 @@ describe("agents schedules", () => {
     expect(people.err).toBe("2 schedules");
   });
 
-  it("a row with a time that no calendar has is listed, as one that never runs", async () => {
+  it("lists a row whose time is not in any calendar as one that never runs", async () => {
     await agents(["call", "WorkAgent", "beyond", "plan", "3600", "1"]);
     await agents(["call", "WorkAgent", "beyond", "putOff"]);
     const { out } = await agents(["schedules", "WorkAgent", "beyond", "--json"]);
     expect(lines(out)).toMatchObject([{ due: null, callback: "work" }]);
   });
 
-  it("an agent without schedules has none, an unknown one is exit code 3", async () => {
+  it("prints nothing for an agent without schedules, and exits with 3 for an unknown one", async () => {
     await agents(["call", "WorkAgent", "idle", "allow"]);
     expect(await agents(["schedules", "WorkAgent", "idle"])).toEqual({
       code: 0,
@@ -165,7 +165,7 @@ describe("agents schedules", () => {
 });
 
 describe("agents approvals", () => {
-  it("lists what waits, of one agent or of a class, and with --all what was decided and by whom", async () => {
+  it("lists open approvals of an agent or a class, and with --all the decided ones and by whom", async () => {
     for (const name of ["asker-1", "asker-2"])
       expect(await agents(["call", "WorkAgent", name, "ask", '"Pay 40?"'])).toMatchObject({
         code: 0,
@@ -202,7 +202,7 @@ describe("agents approvals", () => {
 });
 
 describe("agents dead", () => {
-  it("a queue item that died runs again as one, once it is redriven", async () => {
+  it("redrives a dead queue item as a queue item", async () => {
     await agents(["call", "WorkAgent", "queuer", "enqueue", '"item"']);
     const [letter] = await deadLetters("queuer", 1);
     expect(letter).toMatchObject({
@@ -231,7 +231,7 @@ describe("agents dead", () => {
     expect(ended.map((line) => line["dead"])).toEqual([true, undefined, undefined]);
   });
 
-  it("a schedule's run that died runs again at once; one that dies again is a new letter", async () => {
+  it("redrives a dead schedule's run at once; if it dies again, that is a new letter", async () => {
     await agents(["call", "WorkAgent", "late", "plan", "0", '"planned"']);
     const [first] = await deadLetters("late", 1);
     expect(first).toMatchObject({ cause: { kind: "schedule", type: "work" } });
@@ -248,7 +248,7 @@ describe("agents dead", () => {
     expect((await agents(["schedules", "WorkAgent", "late"])).err).toBe("Nothing is scheduled.");
   });
 
-  it("a webhook that died runs again as it was, and once however often it is redriven", async () => {
+  it("redrives a dead webhook unchanged, and once however often it is redriven", async () => {
     await publish("hooked", webhook("test:1", "hook"));
     const [letter] = await deadLetters("hooked", 1);
     const id = String(letter!["id"]);
@@ -266,7 +266,7 @@ describe("agents dead", () => {
     await deadLetters("hooked", 0);
   });
 
-  it("an input that can't be read can only be dropped; the others of a list have their turn", async () => {
+  it("can only drop an unreadable input; the others of a list are redriven", async () => {
     await publish("broken", Buffer.from("no envelope"));
     const [letter] = await deadLetters("broken", 1);
     const id = String(letter!["id"]);
@@ -290,7 +290,7 @@ describe("agents dead", () => {
 });
 
 describe("agents tail", () => {
-  it("prints turns as they are committed, with the state after them, until Ctrl-C", async () => {
+  it("prints turns as they are committed, with the resulting state, until Ctrl-C", async () => {
     await agents(["call", "WorkAgent", "watched", "allow"]);
     const tail = start(["tail", "work-agent", "watched", "--json"]);
     await pollUntil(
@@ -317,7 +317,7 @@ describe("agents tail", () => {
     ]); // prettier-ignore
   });
 
-  it("--limit ends it", async () => {
+  it("ends at --limit", async () => {
     await agents(["call", "WorkAgent", "limited", "allow"]);
     // Only one agent's, since schedules of others run when they are due.
     const tail = start(["tail", "WorkAgent", "limited", "--limit", "1"]);

@@ -19,7 +19,7 @@ const ESCAPED = "\\u001b[2J\\u009b31m\\u0007\\u202eevil\\u2066\\u000d\\u007f\\u0
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/;
 
 describe("printable text", () => {
-  it("has what controls a terminal or reorders text escaped as in JSON, and the rest as it was", () => {
+  it("escapes control and text-direction characters as JSON does, and changes nothing else", () => {
     expect(printable(HOSTILE)).toBe(ESCAPED);
     expect(printable("ä\tעברית 日本 👩‍💻\n")).toBe("ä\tעברית 日本 👩‍💻\n");
     expect(JSON.parse(printable(JSON.stringify({ a: HOSTILE })))).toEqual({ a: HOSTILE });
@@ -27,12 +27,12 @@ describe("printable text", () => {
       expect(CONTROLS.test(printable(String.fromCharCode(code)))).toBe(false);
   });
 
-  it("within one line has no line feed either", () => {
+  it("within one line also escapes line feeds", () => {
     expect(oneLine("a\nb\tc\u2028d")).toBe("a\\u000ab\\u0009c\\u2028d");
   });
 });
 
-describe("where lines leave", () => {
+describe("escaping of output", () => {
   it("the terminal escapes results and errors", () => {
     const written: string[] = [];
     const spies = [process.stdout, process.stderr].map((stream) =>
@@ -56,14 +56,14 @@ describe("where lines leave", () => {
     expect(JSON.parse(lines[1]!)).toMatchObject({ name: `${HOSTILE}\n12:00:00 ERROR forged` });
   });
 
-  it("the log has paths of a module's files without the mark of their load", () => {
+  it("the log shows module paths without the loader's suffix", () => {
     const lines: string[] = [];
     const log = processLog({ format: "json", write: (line) => lines.push(line) });
     log.error("failed", { error: "Error: x\n    at f (file:///app/a.ts?agents-load=12:3:4)" });
     expect(lines[0]).toContain("(file:///app/a.ts:3:4)");
   });
 
-  it("a name with a line feed is one line in lists, histories and dead letters", async () => {
+  it("a name with a line feed stays on one line in lists, histories and dead letters", async () => {
     const cli = new CliFixture();
     const name = "a\n    9 events, last 9 at now, host-1";
     await cli.append("Note", name, [{ error: "one\ntwo" }]);
@@ -91,14 +91,14 @@ async function exitCode(args: string[], closed: "stdout" | "stderr"): Promise<un
   return code;
 }
 
-describe("what a failed command says", () => {
-  it("what to do, where the machine is short of something, and of a defect the stack", async () => {
+describe("a failed command", () => {
+  it("prints the remedy when the machine lacks a resource, and the stack of a defect", async () => {
     const short = Object.assign(new Error("EMFILE: too many open files, open 'a'"), { code: "EMFILE" }); // prettier-ignore
     expect(explain(short)).toMatch(/^EMFILE: too many open files, open 'a'\. Allow more .* again$/);
     expect(explain(new Error("a defect"))).toMatch(/^Error: a defect\n +at /);
   });
 
-  it("the path of a file or folder that can't be used, without a stack", async () => {
+  it("prints the path of an unusable file or folder, without a stack", async () => {
     const file = fileURLToPath(import.meta.url);
     const tried = await mkdir(file, { recursive: true }).catch(explain);
     expect(tried).toBe(
@@ -106,7 +106,7 @@ describe("what a failed command says", () => {
     );
   });
 
-  it("which option names a login's file that can't be read, not that the broker is away", async () => {
+  it("names the option of an unreadable login file, instead of an unreachable broker", async () => {
     const cli = new CliFixture();
     for (const flag of ["--nats-creds", "--nats-nkey", "--nats-ca", "--nats-cert", "--nats-key"])
       expect(await cli.run(["list", "--nats", "nats://x", flag, "missing"])).toMatchObject({
@@ -118,11 +118,11 @@ describe("what a failed command says", () => {
 });
 
 describe("a reader that goes away, as head does", () => {
-  it("a closed stdout ends a command as SIGPIPE would", async () => {
+  it("that closes stdout ends a command as SIGPIPE would", async () => {
     expect(await exitCode(["--help"], "stdout")).toBe(141);
   });
 
-  it("a closed stderr changes no exit code", async () => {
+  it("that closes stderr changes no exit code", async () => {
     expect(await exitCode(["nonsense"], "stderr")).toBe(2);
   });
 });

@@ -15,7 +15,7 @@ function shown(hasTerminal: boolean) {
   return { time, progress, lines, bars };
 }
 
-test("a command that is done at once shows nothing", () => {
+test("a command that finishes at once shows no progress", () => {
   const { progress, lines, bars } = shown(false);
   progress.tell(1, 2);
   progress.tell(2, 2);
@@ -23,7 +23,7 @@ test("a command that is done at once shows nothing", () => {
   expect([lines, bars]).toEqual([[], []]);
 });
 
-test("without a terminal a line comes now and then, with what is left of the time", async () => {
+test("without a terminal, progress is logged occasionally, with the time left", async () => {
   const { time, progress, lines } = shown(false);
   for (let done = 1; done <= 120; done++) {
     await time.advance(1_000);
@@ -54,7 +54,7 @@ test("at a terminal one bar is redrawn, and removed at the end", async () => {
   ]);
 });
 
-test("what an earlier run has done says nothing of the time that is left", async () => {
+test("work done by an earlier run does not count towards the time left", async () => {
   const { time, progress, lines } = shown(false);
   progress.from(100);
   await time.advance(MINUTE_MS);

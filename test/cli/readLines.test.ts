@@ -26,24 +26,24 @@ test.each([
   ],
   [["\n"], [""]],
   [[], []],
-])("%j are the lines %j", async (chunks, lines) => {
+])("%j is read as the lines %j", async (chunks, lines) => {
   expect(await linesOf(of(...chunks))).toEqual(lines);
 });
 
-test("a character that is cut by a chunk is whole", async () => {
+test("a character split across chunks is decoded whole", async () => {
   const bytes = Buffer.from("é\n");
   const cut = Readable.from([bytes.subarray(0, 1), bytes.subarray(1)], { objectMode: false });
   expect(await linesOf(cut)).toEqual(["é"]);
 });
 
-test("a stream that failed before its first line was read rejects", async () => {
+test("a stream that fails before its first line is read rejects", async () => {
   const stream = new Readable({ read: () => undefined });
   const lines = readLines(stream);
   stream.destroy(new Error("damaged"));
   await expect(lines.next()).rejects.toThrow("damaged");
 });
 
-test("a stream that is left early is ended", async () => {
+test("a stream that is abandoned early is closed", async () => {
   const stream = of("a\nb\n", "c\n");
   for await (const _line of readLines(stream)) break;
   expect(stream.destroyed).toBe(true);

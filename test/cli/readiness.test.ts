@@ -21,7 +21,7 @@ describe("a gateway", () => {
     expect(readinessOf(gatewayAlone)).toEqual({ ready: true, note: "durability: weak" });
   });
 
-  test("stays ready when hosts die later, and says for how many shards", () => {
+  test("stays ready when hosts die later, and reports how many shards lack one", () => {
     const gateway = { shardsUnowned: 3, shardsOverdue: 0, shardsEverOwned: 8 };
     expect(readinessOf({ ...gatewayAlone, gateway })).toEqual({
       ready: true,
@@ -29,7 +29,7 @@ describe("a gateway", () => {
     });
   });
 
-  test("stays ready when no shard has had a host for long, and names the number", () => {
+  test("stays ready when no shard has had a host for a long time, and reports the number", () => {
     const gateway = { shardsUnowned: 8, shardsOverdue: 7, shardsEverOwned: 8 };
     expect(readinessOf({ ...gatewayAlone, gateway })).toMatchObject({
       ready: true,
@@ -48,7 +48,7 @@ describe("a gateway", () => {
 });
 
 describe("a host", () => {
-  test("is ready when it owns its share", () => {
+  test("is ready when it owns its share of shards", () => {
     const hostAlone = { ...gatewayAlone, gateway: undefined };
     const reason = "shards are still being claimed";
     const claiming = { ready: false, shardsUnowned: 2, shardsOverdue: 0 };
@@ -57,7 +57,7 @@ describe("a host", () => {
     expect(readinessOf({ ...hostAlone, host }).ready).toBe(true);
   });
 
-  test("says how many shards have had no owner for longer than a take-over takes", () => {
+  test("reports how many shards have had no owner for longer than a take-over takes", () => {
     const host = { ready: false, shardsUnowned: 5, shardsOverdue: 4 };
     expect(readinessOf({ ...gatewayAlone, gateway: undefined, host })).toEqual({
       ready: false,

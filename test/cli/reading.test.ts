@@ -39,14 +39,14 @@ describe("agents list", () => {
     }); // prettier-ignore
   });
 
-  it("a class is given by name or in kebab case, also one that kebab case can't be turned back to", async () => {
+  it("a class is matched by name or in kebab case, even if kebab case does not convert back", async () => {
     for (const name of ["RepoAgent", "repo-agent", "a-i-helper", "team"]) {
       const { out } = await cli.run(["list", name, "--json", ...NATS]);
       expect(out.split("\n"), name).toHaveLength(1);
     }
   });
 
-  it("an empty list is not a failure, and is reported to people only", async () => {
+  it("an empty list is not a failure, and the message about it is for people only", async () => {
     expect(await cli.run(["list", "no-such", "--json", ...NATS])).toEqual({
       code: 0,
       out: "",
@@ -56,7 +56,7 @@ describe("agents list", () => {
     expect(people).toEqual({ code: 0, out: "", err: "No agents of class no-such yet." });
   });
 
-  it("a class that is nearly the name of another is an error with that name", async () => {
+  it("a misspelt class is an error that suggests the existing one", async () => {
     for (const args of [
       ["list", "RepoAgnet"],
       ["state", "repo-agnet", "octo-demo"],
@@ -88,7 +88,7 @@ describe("agents history", () => {
     ]); // prettier-ignore
   });
 
-  it("--limit shows the last, --from what comes after, both with the right states", async () => {
+  it("--limit shows the latest turns, --from the later ones, both with the right states", async () => {
     const last = await cli.run([
       "history",
       "RepoAgent",
@@ -111,7 +111,7 @@ describe("agents history", () => {
     expect(from.out.split("\n")).toHaveLength(2);
   });
 
-  it("shows people inputs, changes and their author", async () => {
+  it("shows inputs, changes and their author to people", async () => {
     const { out } = await cli.run(["history", "RepoAgent", "octo-demo", ...NATS]);
     expect(out).toContain(
       `${seqs[1]}  2026-03-01T09:01:00.000Z  webhook github push  (host-1, epoch 1)`,
@@ -123,7 +123,7 @@ describe("agents history", () => {
 });
 
 describe("agents state", () => {
-  it("--json prints the state with its sequence and time; people get the state alone on stdout", async () => {
+  it("--json prints the state with its sequence and time; the plain form prints only the state", async () => {
     const { out } = await cli.run(["state", "repo-agent", "octo-demo", "--json", ...NATS]);
     expect(JSON.parse(out)).toEqual({
       class: "RepoAgent", name: "octo-demo", seq: seqs[2], time: "2026-03-01T09:02:00.000Z",
@@ -135,7 +135,7 @@ describe("agents state", () => {
     expect(JSON.parse(unset.out)).toMatchObject({ state: null });
   });
 
-  it("--at goes back to a sequence or a time", async () => {
+  it("--at shows the state at a sequence or a time", async () => {
     const at = async (point: string) => {
       const { out } = await cli.run([
         "state",
@@ -184,7 +184,7 @@ describe("agents sql", () => {
     ]);
   });
 
-  it("people get a table", async () => {
+  it("the plain form is a table", async () => {
     const { out, err } = await cli.run(["sql", "RepoAgent", "octo-demo", "SELECT", ...NATS]);
     expect(out.split("\n").map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
       ["n", "text", "none"], ["-", "----", "----"], ["0", "one", "NULL"], ["1", "two", "NULL"],
@@ -200,12 +200,12 @@ describe("agents sql", () => {
   });
 });
 
-describe("what commands that read are about", () => {
+describe("commands that read", () => {
   const data = mkdtempSync(join(tmpdir(), "agents-cli-"));
   afterAll(() => rmSync(data, { recursive: true }));
   const dev = { url: "http://127.0.0.1:1", natsUrl: "nats://dev:1", pid: process.pid, port: 1, adminPort: 2, namespace: "mine" }; // prettier-ignore
 
-  it("an agent that does not exist is exit code 3, everywhere", async () => {
+  it("exit with 3 for an agent that does not exist", async () => {
     for (const args of [["history"], ["state"], ["sql", "SELECT"]]) {
       const [command, ...rest] = args as [string, ...string[]];
       const { code, err } = await cli.run([command, "RepoAgent", "nope", ...rest, ...NATS]);
@@ -216,12 +216,12 @@ describe("what commands that read are about", () => {
     }
   });
 
-  it("--nats and --namespace name an installation", async () => {
+  it("use the installation of --nats and --namespace", async () => {
     await cli.run(["list", ...NATS, "--namespace", "other"]);
     expect(cli.targets.at(-1)).toEqual({ natsUrl: "nats://one:4222", namespace: "other" });
   });
 
-  it("else the running dev server of the data folder", async () => {
+  it("otherwise use the running dev server of the data folder", async () => {
     writeDevFile(data, dev);
     expect(statSync(join(data, "dev.json")).mode & 0o077).toBe(0);
     expect((await cli.run(["list", "--data", data])).code).toBe(0);
@@ -229,7 +229,7 @@ describe("what commands that read are about", () => {
     removeDevFile(data, process.pid);
   });
 
-  it("a dev server that is missing or has ended is an error with the remedy", async () => {
+  it("report a dev server that is missing or has ended, with the remedy", async () => {
     const none = await cli.run(["list", "--data", data], { cwd: data });
     expect(none).toMatchObject({
       code: 1,
@@ -244,7 +244,7 @@ describe("what commands that read are about", () => {
     });
   });
 
-  it("connections are closed, also after a failure", () => {
+  it("close their connections, also after a failure", () => {
     expect(cli.opened).toBe(0);
   });
 });
@@ -290,7 +290,7 @@ describe("the command line", () => {
       expect((await cli.run(["help", command])).out, command).toMatch(/Examples?:\n {2}agents /);
   });
 
-  it("a wrong command line is exit code 2 and says what is wrong, on stderr only", async () => {
+  it("an invalid command line is exit code 2 with the reason, on stderr only", async () => {
     const wrong: ReadonlyArray<readonly [string[], RegExp]> = [
       [["lst"], /Did you mean list/],
       [["state", "RepoAgent"], /missing required argument 'name'/],
@@ -326,7 +326,7 @@ describe("the command line", () => {
       });
   });
 
-  it("provision passes given options and leaves the others undefined", async () => {
+  it("provision passes the options that are set and leaves the others undefined", async () => {
     const { out } = await cli.run(["provision", ...NATS, "--replicas", "3"]);
     expect(out).toBe('nats://one:4222 agents {"replicas":3}');
   });

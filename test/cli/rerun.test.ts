@@ -82,7 +82,7 @@ afterAll(async () => {
   await installation?.kill();
 });
 
-test("on the code that it ran on nothing goes another way, and nothing is changed", async () => {
+test("on the same code nothing differs, and nothing is changed", async () => {
   const before = (await ports.journal.last(ID))!.seq;
   const again = await agents(["rerun", "repo-agent", "hello", NOW]);
   expect(again).toMatchObject({ code: 0, err: "" });
@@ -130,7 +130,7 @@ test("on other code each webhook reports its own differences", async () => {
   });
 });
 
-test("webhooks that called the world run again with the answers of then, also those that were tried again or died", async () => {
+test("webhooks that made calls run again with the recorded answers, even after retries or when they died", async () => {
   for (const [n, ref] of ["paid", "retried", "died"].entries())
     await webhook(n, JSON.stringify({ ref }), PAY);
   const before = asked.length;
@@ -158,7 +158,7 @@ test("webhooks that called the world run again with the answers of then, also th
   expect(asked.length).toBe(before);
 });
 
-test("reads settings from the environment, and reruns a part of the past", async () => {
+test("settings come from the environment, and a part of the history can be rerun", async () => {
   const options = ["--last", "1", "--json"];
   const again = await agents(["rerun", "RepoAgent", "hello", NOW, ...options], { STEP: "10" });
   expect(again.code).toBe(4);
@@ -171,7 +171,7 @@ test("reads settings from the environment, and reruns a part of the past", async
   expect(linesOf(part.out).map(({ seq }) => seq)).toEqual([2, 3, 4].map((n) => all[n]!.seq));
 });
 
-test("--failed runs only what failed or was tried again", async () => {
+test("--failed reruns only what failed or was retried", async () => {
   const broken = await agents(["rerun", "RepoAgent", "hello", NOW, "--failed", "--json"]);
   expect(linesOf(broken.out)).toMatchObject([{ inputs: ["github push hook:3"], outcome: "same" }]);
   const paid = await agents(["rerun", "PayAgent", "acme", NOW, "--failed", "--json"], { API });
@@ -181,7 +181,7 @@ test("--failed runs only what failed or was tried again", async () => {
   ]);
 });
 
-test("says what is wrong", async () => {
+test("invalid arguments are errors that say what is wrong", async () => {
   const cases: ReadonlyArray<readonly [string[], number, string]> = [
     [["RepoAgent", "nobody", NOW], 3, "nobody"],
     [

@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 
 describe("agents dev", () => {
-  it("finds the module, says where everything is, and leaves a note for other commands while it runs", async () => {
+  it("finds the module, prints where everything is, and leaves a note for other commands while it runs", async () => {
     const dev = start(["dev", ...FREE]);
     const url = await dev.printed(/^ {2}url +(\S+)/m);
     const metrics = await dev.printed(/^ {2}metrics +(\S+)/m);
@@ -61,7 +61,7 @@ describe("agents dev", () => {
     expect(dev.err).toBe("");
   });
 
-  it("makes up the secrets that nothing sets, keeps them, and prints a curl signed with them", async () => {
+  it("generates missing secrets, keeps them, and prints a curl signed with them", async () => {
     writeFileSync(at(".env"), "SECRET=from-file");
     const first = start(["dev", ...FREE]);
     const url = await first.printed(/^ {2}url +(\S+)/m);
@@ -85,7 +85,7 @@ describe("agents dev", () => {
     expect(readFileSync(at(".agents/dev-secrets.env"), "utf8")).toBe(kept);
   });
 
-  it("loads the module again when it changes, and runs on with the old code while it can't be loaded", async () => {
+  it("reloads the module when it changes, and keeps the old code while the new one can't be loaded", async () => {
     const dev = start(["dev", ...FREE]);
     const url = await dev.printed(/^ {2}url +(\S+)/m);
     await dev.printed(/Press Ctrl-C to stop/);
@@ -101,7 +101,7 @@ describe("agents dev", () => {
     await vi.waitFor(async () => expect(await get(url)).toMatchObject({ says: "three" }), 60_000);
   });
 
-  it("a second Ctrl-C ends it at once; two signals of one key press are one", async () => {
+  it("ends at once on a second Ctrl-C; two signals of one key press count as one", async () => {
     const dev = start(["dev", ...FREE], { HANG: "1" });
     await dev.printed(/Press Ctrl-C to stop/);
     dev.child.kill("SIGINT");
@@ -113,7 +113,7 @@ describe("agents dev", () => {
     expect(code).toBe(130);
   });
 
-  it("two on one data folder are refused; a file left by a killed one has no effect", async () => {
+  it("refuses a data folder in use; the file of a killed process has no effect", async () => {
     const first = start(["dev", ...FREE]);
     await first.printed(/Press Ctrl-C to stop/);
     const second = start(["dev", ...FREE]);
@@ -124,7 +124,7 @@ describe("agents dev", () => {
     await start(["dev", ...FREE]).printed(/Press Ctrl-C to stop/);
   });
 
-  it("a missing or invalid module is an error with the remedy", async () => {
+  it("reports a missing or invalid module with the remedy", async () => {
     writeFileSync(at("server.ts"), "export const a = 1;");
     const wrong = start(["dev", ...FREE]);
     expect(await wrong.ended).toBe(1);
@@ -135,7 +135,7 @@ describe("agents dev", () => {
     expect(none.err).toContain("No module was given and none was found here");
   });
 
-  it("a module that can't be loaded stops the broker that was started meanwhile", async () => {
+  it("stops the broker that it started if the module can't be loaded", async () => {
     writeFileSync(at("server.ts"), "export const broken = ;");
     const dev = start(["dev", ...FREE]);
     expect(await dev.ended).toBe(1);
@@ -143,7 +143,7 @@ describe("agents dev", () => {
     expect(dev.err).toContain("syntax error");
   });
 
-  it("a start that fails is exit code 1, and frees the admin port", async () => {
+  it("exits with 1 when a start fails, and frees the admin port", async () => {
     const dev = start(["dev", ...FREE], { FAIL_START: "1" });
     expect(await dev.ended).toBe(1);
     expect(dev.err).toContain("no broker");
@@ -153,7 +153,7 @@ describe("agents dev", () => {
 describe("agents gateway and host", () => {
   const args = ["--nats", "nats://x", "--admin-port", "0"];
 
-  it("log one JSON object a line on stderr, and stop on SIGTERM with exit code 0", async () => {
+  it("log one JSON object per line on stderr, and stop on SIGTERM with exit code 0", async () => {
     const gateway = start(["gateway", "server.ts", "--port", "0", ...args], { SECRET: "s", GITHUB_WEBHOOK_SECRET: "g" }); // prettier-ignore
     const line = JSON.parse(await gateway.printed(/^\{.*gateway serves.*\}$/m)) as Record<
       string,

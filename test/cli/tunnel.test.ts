@@ -18,7 +18,7 @@ const open = (script: string, warn: (line: string) => void = () => undefined) =>
   });
 const STAYS = "setInterval(() => 0, 1000);";
 
-it("the first URL of a host alone counts, not links to documentation or this machine", () => {
+it("only the first URL on its own host counts, not links to documentation or this machine", () => {
   expect(
     publicUrl(`Thank you for trying it. See https://developers.example.com/tunnels/run for terms.
 INF |  https://cut-off.trycloudflare.com  | -> http://localhost:8787\n`),
@@ -33,7 +33,7 @@ INF |  https://cut-off.trycloudflare.com  | -> http://localhost:8787\n`),
   expect(publicUrl("https://half.exam")).toBeUndefined(); // the rest may follow
 });
 
-it("runs the program with the local address, and ends it", async () => {
+it("the program is run with the local address, and ended afterwards", async () => {
   const tunnel = await open(
     `console.error("https://p" + process.argv[1] + ".example.com ", process.argv[2], process.pid); ${STAYS}`,
   );
@@ -41,7 +41,7 @@ it("runs the program with the local address, and ends it", async () => {
   await tunnel.close();
 });
 
-it("a program that ends without a URL fails the start, with what it printed", async () => {
+it("a program that ends without a URL fails the start, with its output", async () => {
   await expect(open(`console.error("no such account"); process.exit(3)`)).rejects.toThrow(
     /printed no public URL: it ended with code 3.*no such account/s,
   );

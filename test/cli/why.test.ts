@@ -78,7 +78,7 @@ afterAll(() => {
 });
 
 describe("agents why", () => {
-  it("names the turns that wrote a field, the newest first, each with its delivery and both values", async () => {
+  it("lists the turns that wrote a field, newest first, each with its delivery and both values", async () => {
     expect(await why("state.open")).toEqual([
       { seq: seqs[4], time: "2026-03-01T09:04:00.000Z", causes: [without(push(3))], before: 2, after: 3 },
       { seq: seqs[4], time: "2026-03-01T09:04:00.000Z", causes: [without(push(2, { attempt: 2 }))], before: 1, after: 2 },
@@ -91,7 +91,7 @@ describe("agents why", () => {
     );
   });
 
-  it("a part of the state that was removed with its parent was written by the turn that removed it", async () => {
+  it("attributes a part of the state removed with its parent to the turn that removed it", async () => {
     const writes = await why('state["odd.name"].a[1]');
     expect(writes.map(({ seq, before, after }) => [seq, before, after])).toEqual([
       [seqs[4], 2, undefined],
@@ -99,7 +99,7 @@ describe("agents why", () => {
     ]);
   });
 
-  it("follows a row by its primary key, through its making, change and end", async () => {
+  it("follows a row by its primary key, from insert through updates to delete", async () => {
     const writes = await why("events[42].title");
     expect(writes.map(({ seq, causes, before, after }) => [seq, causes.map(({ kind, id }) => `${kind} ${id}`), before, after])).toEqual([
       [seqs[5], ["schedule s"], "second", undefined],
@@ -113,7 +113,7 @@ describe("agents why", () => {
     ]);
   });
 
-  it("says what is wrong with a path, and when there was never such a value", async () => {
+  it("reports an invalid path, and a value that never existed", async () => {
     expect(await run("why", ...AGENT, "a..b")).toMatchObject({ code: 2, err: expect.stringContaining("is not a path") as string }); // prettier-ignore
     expect(await run("why", ...AGENT, "table:events")).toMatchObject({ code: 2, err: expect.stringContaining("key in brackets") as string }); // prettier-ignore
     expect(await run("why", ...AGENT, "members[ann]")).toMatchObject({ code: 2, err: expect.stringContaining("name and team") as string }); // prettier-ignore
@@ -140,7 +140,7 @@ describe("agents diff", () => {
     expect(people.out.split("\n")).toContain('events[42].title: "first" -> "second"');
   });
 
-  it("each path that it prints can be given to why", async () => {
+  it("prints paths that can be passed to why", async () => {
     const [found] = await lines<AgentDiff>("diff", ...AGENT, "--from", `${seqs[1]}`, "--to", `${seqs[4]}`); // prettier-ignore
     for (const { path, after } of [...found!.state, ...found!.rows]) {
       const writes = await why(path);
@@ -149,7 +149,7 @@ describe("agents diff", () => {
     }
   });
 
-  it("reports that nothing differs, and which point is wrong", async () => {
+  it("reports that nothing differs, and which point is invalid", async () => {
     const same = await run("diff", ...AGENT, "--from", `${seqs[2]}`, "--to", `${seqs[2]}`);
     expect(same).toMatchObject({ code: 0, out: "", err: expect.stringContaining("no difference") as string }); // prettier-ignore
     expect(await run("diff", ...AGENT)).toMatchObject({ code: 2, err: expect.stringContaining("--from") as string }); // prettier-ignore
@@ -160,11 +160,11 @@ describe("agents diff", () => {
   });
 });
 
-describe("agents history by filters", () => {
+describe("agents history with filters", () => {
   const shown = async (...args: ReadonlyArray<string>) =>
     (await lines<TurnLine>("history", ...AGENT, ...args)).map(({ seq, cause }) => [seq, cause.id]);
 
-  it("chooses turns by kind, route, delivery, failure, time and text", async () => {
+  it("selects turns by kind, route, delivery, failure, time and text", async () => {
     expect(await shown("--kind", "schedule")).toEqual([[seqs[5], "s"]]);
     expect(await shown("--route", "/webhooks/github", "--from", `${seqs[4]}`)).toEqual([
       [seqs[4], "hook:2"],
@@ -182,7 +182,7 @@ describe("agents history by filters", () => {
     expect(await run("history", ...AGENT, "--until", "1h", "--follow")).toMatchObject({ code: 2 });
   });
 
-  it("--rows shows the values that SQL wrote, with the last turn of their event", async () => {
+  it("shows with --rows the values that SQL wrote, with the last turn of their event", async () => {
     const found = await lines<TurnLine>("history", ...AGENT, "--rows", "--kind", "webhook");
     expect(found.map(({ rows }) => rows)).toEqual([
       [{ path: "events[42]", after: { id: 42, title: "first" } }],
@@ -197,7 +197,7 @@ describe("agents history by filters", () => {
     expect(people.out).toContain('    row       events[42].title: "first" -> "second"');
   });
 
-  it("--follow continues with what comes, each turn once, until a signal", async () => {
+  it("continues with --follow as turns are stored, each turn once, until a signal", async () => {
     const out: string[] = [];
     const ended = cli.run(["history", ...AGENT, "--json", "--kind", "rpc", "--follow", "--rows", ...NATS], { out: (line) => out.push(line) }); // prettier-ignore
     const before = await shown("--kind", "rpc");
@@ -214,8 +214,8 @@ describe("agents history by filters", () => {
   });
 });
 
-describe("agents why, where a name is a field and a table", () => {
-  it("a path that a field and a table both have is refused, and each can be named", async () => {
+describe("agents why, when a field and a table share a name", () => {
+  it("refuses an ambiguous path, and each of the two can be named", async () => {
     await event([{ cause: { kind: "rpc", id: "both" }, state: { set: { open: 3, events: { 42: "field" } } } }]); // prettier-ignore
     expect(await run("why", ...AGENT, "events[42]")).toMatchObject({ code: 2, err: expect.stringContaining("state.events[42] or table:events[42]") as string }); // prettier-ignore
     expect(await why("state.events[42]")).toMatchObject([{ after: "field" }]);

@@ -99,14 +99,14 @@ const run = (...args: ReadonlyArray<string>) =>
   );
 
 describe("--workers 2", () => {
-  it("two host workers share the shards, each with its own folder", async () => {
+  it("shares the shards among two host workers, each with its own folder", async () => {
     const shares = await sharedByTwo();
     expect(shares.size).toBe(2);
     expect(readdirSync(join(data, "hosts")).toSorted()).toEqual(["0", "1"]);
     expect(existsSync(join(data, "hosts", "1", "lock.json"))).toBe(true);
   });
 
-  it("two gateway workers answer on one port, and the parent has the metrics of both", async () => {
+  it("answers on one port with two gateway workers, whose metrics the parent exposes", async () => {
     const answeredBy = (text: string, worker: number): boolean =>
       new RegExp(`^agents_webhooks_total\\{worker="${worker}",.*status="200"\\} `, "m").test(text);
     const text = await pollUntil("both have answered a webhook", async () => {
@@ -124,7 +124,7 @@ describe("--workers 2", () => {
     expect(text).toMatch(/^agents_webhook_seconds_bucket\{worker="1",.*,le="\+Inf"\} \d+$/m);
   });
 
-  it("a port that others share is refused, and one that is somebody's own", async () => {
+  it("refuses a port that another program uses, shared or not", async () => {
     const port = new URL(gateway.url).port;
     const common = [MODULE, "--nats", nats.url, "--data", data, "--workers", "2"];
     const other = createServer().listen(0, "0.0.0.0");
@@ -138,13 +138,13 @@ describe("--workers 2", () => {
     other.close();
   });
 
-  it("a worker without a parent is refused", async () => {
+  it("is refused for a worker without a parent", async () => {
     const { code, err } = await run("host", MODULE, "--nats", nats.url, "--worker", "0");
     expect(code).toBe(2);
     expect(err).toContain("--worker is set by a control process");
   });
 
-  it("a failing start is reported once, and not repeated", async () => {
+  it("reports a failing start once, without retrying", async () => {
     const missing = join(data, "none.ts");
     const { code, err } = await run("host", missing, "--nats", nats.url, "--workers", "2", "--data", data); // prettier-ignore
     expect(code).toBe(1);
@@ -154,7 +154,7 @@ describe("--workers 2", () => {
     );
   });
 
-  it("a killed worker is replaced, and until then the process is not ready", async () => {
+  it("replaces a killed worker, and until then the process is not ready", async () => {
     const before = await sharedByTwo();
     const shards = await ownersOfShards();
     const [, killed = 0] = pidsOf(host);
@@ -195,7 +195,7 @@ describe("--workers 2", () => {
     expect([200, 202]).toContain(await webhook());
   });
 
-  it("SIGTERM ends all in order with exit code 0", async () => {
+  it("ends all workers in order on SIGTERM, with exit code 0", async () => {
     const pids = pidsOf(gateway);
     expect(pids.map(lives)).toEqual([true, true]);
     await gateway.stop();
@@ -205,7 +205,7 @@ describe("--workers 2", () => {
     expect(stopped.map(({ worker }) => worker).toSorted()).toEqual([0, 1]);
   });
 
-  it("a killed parent leaves no process, and its hosts stop in order", async () => {
+  it("leaves no process behind when the parent is killed, and its hosts stop in order", async () => {
     const pids = pidsOf(host);
     // Resolves when no process has its output open anymore; workers inherit it from their parent.
     await host.killControl();

@@ -81,7 +81,7 @@ afterAll(async () => {
   await installation?.kill();
 });
 
-test("runs dead letters of an agent one after another on one fork; nothing is called, stored or removed", async () => {
+test("dead letters of an agent run one after another on one fork; nothing is sent, stored or removed", async () => {
   const before = [await numbers(), await lastOf(), await lastOf(PAY), asked.length];
   const ran = await agents("dead", "redrive", "--all", "--on-fork", "--module", NEXT, "--json");
   expect(ran.err).toBe("agents: 2 of 6 failed on their forks, and were not redriven.\n");
@@ -137,7 +137,7 @@ test("runs dead letters of an agent one after another on one fork; nothing is ca
   expect([await numbers(), await lastOf(), await lastOf(PAY), asked.length]).toEqual(before);
 });
 
-test("with --yes, what did not fail on its fork is redriven, and the rest stays", async () => {
+test("with --yes, letters that succeed on the fork are redriven, and the others stay", async () => {
   const { broken, direct } = letters;
   const ran = await agents("dead", "redrive", `${direct}`, `${broken}`, "--on-fork", "--module", NEXT, "--yes"); // prettier-ignore
   expect([ran.code, ran.err]).toEqual([4, "agents: 1 of 2 failed on their forks, and were not redriven.\n"]); // prettier-ignore
@@ -152,7 +152,7 @@ test("with --yes, what did not fail on its fork is redriven, and the rest stays"
   expect([left.includes(broken!), left.includes(direct!)]).toEqual([false, true]);
 });
 
-test("a delivery runs on a fork first, too", async () => {
+test("a delivery can run on a fork first, too", async () => {
   const at = Date.now();
   const id = deliveryIds("tester")(at);
   const record = { id, at, time: at, status: "dead", agent: [REPO.class, REPO.name], key: "hook:again" } as const; // prettier-ignore
@@ -164,7 +164,7 @@ test("a delivery runs on a fork first, too", async () => {
   expect(sent.out).toMatch(/RepoAgent hello: delivered again as \S+$/m);
 });
 
-test("says what is wrong", async () => {
+test("invalid arguments are errors that say what is wrong", async () => {
   const cases: ReadonlyArray<readonly [string[], number, string]> = [
     [["dead", "redrive", "1", "--yes"], 2, "--yes belongs to --on-fork"],
     [["dead", "redrive", "1", "--module", NEXT], 2, "--module belongs to --on-fork"],
