@@ -36,14 +36,14 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       return found;
     };
 
-    it("a class in any case is kebab case in the URL, and the name is default", async () => {
+    it('a class name in any case becomes kebab case in the URL, and the instance name defaults to "default"', async () => {
       expect((await pathOf({})).pathname).toBe("/agents/room-agent/default");
       expect((await pathOf({ agent: "room-agent", name: "x" })).pathname).toBe(
         "/agents/room-agent/x",
       );
       expect((await pathOf({ agent: "ROOM_AGENT" })).pathname).toBe("/agents/room-agent/default");
     });
-    it("prefix, path and basePath take their places", async () => {
+    it("prefix, path and basePath are placed in the URL", async () => {
       expect((await pathOf({ prefix: "a/b", path: "c/d" })).pathname).toBe(
         "/a/b/room-agent/default/c/d",
       );
@@ -54,11 +54,11 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     it("a path that starts with a slash is refused", () => {
       expect(() => pool.open({ host: server.host, path: "/x" })).toThrow(/slash/);
     });
-    it("query values go along, null and undefined don't", async () => {
+    it("query values are sent, except null and undefined", async () => {
       const url = await pathOf({ query: { token: "a b", none: null, nothing: undefined } });
       expect(url.search).toMatch(/^\?_pk=[^&]+&token=a\+b(?:&since=)?$/);
     });
-    it("an async query is asked again for each connection", async () => {
+    it("an async query is evaluated again for each connection", async () => {
       let asked = 0;
       const query = async () => ({ token: `t${++asked}` });
       pool.open({ host: server.host, query });
@@ -66,7 +66,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       const again = await server.peer(2);
       expect(new URL(again.url, "http://x").searchParams.get("token")).toBe("t2");
     });
-    it("the connection id is kept over a reconnect, and may be chosen", async () => {
+    it("the connection id is kept across reconnects, and may be set", async () => {
       const client = pool.open({ host: server.host, id: "mine" });
       (await server.peer()).drop();
       expect((await server.peer(2)).url).toContain("_pk=mine");
@@ -75,7 +75,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
   });
 
   describe("identity and ready", () => {
-    it("is ready at the identity when no state follows", async () => {
+    it("is ready on the identity when no state follows", async () => {
       const onIdentity = vi.fn();
       const client = pool.open({ host: server.host, onIdentity });
       const peer = await server.peer();
@@ -97,14 +97,14 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await client.ready;
       expect(client).toMatchObject({ identified: true, state: { n: 1 } });
     });
-    it("without an identity it has state but is never ready", async () => {
+    it("without an identity, has state but is never ready", async () => {
       const client = pool.open({ host: server.host });
       (await server.peer()).state({ n: 1 });
       await until("the state is here", () => client.state !== undefined);
       expect(await standing(client.ready)).toBe("pending");
       expect(client.identified).toBe(false);
     });
-    it("every close makes ready wait again", async () => {
+    it("ready waits again after every close", async () => {
       const client = pool.open({ host: server.host });
       (await server.peer()).identity();
       await client.ready;
@@ -116,7 +116,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await again;
       expect(client.identified).toBe(true);
     });
-    it("another identity after a reconnect is reported with both", async () => {
+    it("a different identity after a reconnect is reported with both", async () => {
       const onIdentityChange = vi.fn();
       const client = pool.open({ host: server.host, onIdentityChange });
       (await server.peer()).identity("old");
@@ -126,7 +126,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await until("the new name is here", () => client.name === "new");
       expect(onIdentityChange.mock.calls).toEqual([["old", "new", "room-agent", "room-agent"]]);
     });
-    it("another identity is a warning without a listener; the same one is not", async () => {
+    it("a different identity is a warning if nothing listens; the same one is not", async () => {
       const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
       const client = pool.open({ host: server.host });
       (await server.peer()).identity("old");
@@ -143,7 +143,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
   });
 
   describe("state", () => {
-    it("a state set here applies at once, is reported as the client's and is sent", async () => {
+    it("a state set by the client applies at once, is reported with its source and is sent", async () => {
       const onStateUpdate = vi.fn();
       const client = pool.open({ host: server.host, onStateUpdate });
       const peer = await server.peer();
@@ -155,7 +155,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await until("the frame arrives", () => peer.received.length === 1);
       expect(JSON.parse(peer.received[0]!)).toEqual({ type: "cf_agent_state", state: { n: 1 } });
     });
-    it("a refused state is reported, and kept", async () => {
+    it("a rejected state is reported, and kept", async () => {
       const onStateUpdateError = vi.fn();
       const client = pool.open({ host: server.host, onStateUpdateError });
       const peer = await server.peer();
@@ -165,14 +165,14 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       expect(onStateUpdateError.mock.calls).toEqual([["State update rejected"]]);
       expect(client.state).toEqual({ n: 1 });
     });
-    it("a falsy state is a state", async () => {
+    it("a falsy state counts as a state", async () => {
       const onStateUpdate = vi.fn();
       const client = pool.open({ host: server.host, onStateUpdate });
       (await server.peer()).state(null);
       await until("the state is here", () => client.state === null);
       expect(onStateUpdate.mock.calls).toEqual([[null, "server"]]);
     });
-    it("a state set before it is open goes out when it is", async () => {
+    it("a state set before the connection opens is sent when it does", async () => {
       const client = pool.open({ host: server.host });
       client.setState({ early: true });
       const peer = await server.peer();
@@ -194,7 +194,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
   });
 
   describe("calls", () => {
-    it("a call is one frame with a fresh id, the method and its arguments", async () => {
+    it("a call is one frame with a new id, the method and its arguments", async () => {
       const client = pool.open({ host: server.host });
       const sum = client.call("add", [1, 2]);
       const none = client.call("none");
@@ -209,7 +209,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       peer.reply(other.id, { success: true, done: true });
       expect(await none).toBeUndefined();
     });
-    it("replies find their call in any order, and an error is its text", async () => {
+    it("replies match their call in any order, and an error rejects with its text", async () => {
       const client = pool.open({ host: server.host });
       const [first, second] = [client.call("a"), client.call("b")];
       const failed = expect(first).rejects.toThrow("a failed");
@@ -220,7 +220,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       peer.reply(a.id, { success: false, error: "a failed" });
       await failed;
     });
-    it("a call that times out says which, and after how long", async () => {
+    it("a call that times out names the method and the timeout", async () => {
       const client = pool.open({ host: server.host, defaultCallTimeout: 15 });
       await expect(client.call("slow")).rejects.toThrow("RPC call to slow timed out after 15ms");
       await expect(client.call("slow", [], { timeout: 5 })).rejects.toThrow("timed out after 5ms");
@@ -238,27 +238,30 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     it.each([
       ["under stream", (stream: object) => ({ stream })],
       ["bare", (stream: object) => stream],
-    ])("stream callbacks %s get the chunks, and the promise the final one", async (_how, shape) => {
-      const seen: unknown[] = [];
-      const client = pool.open({ host: server.host, defaultCallTimeout: 1 });
-      const done = client.call(
-        "count",
-        [2],
-        shape({
-          onChunk: (chunk: unknown) => seen.push(chunk),
-          onDone: (last: unknown) => seen.push(["done", last]),
-        }),
-      );
-      const peer = await server.peer();
-      const { id } = await peer.call();
-      peer.reply(id, { success: true, result: 1, done: false });
-      peer.reply(id, { success: true, result: 2, done: false });
-      // No default timeout: far more than 1 ms has passed.
-      peer.reply(id, { success: true, result: "end", done: true });
-      expect(await done).toBe("end");
-      await until("onDone ran", () => seen.length === 3);
-      expect(seen).toEqual([1, 2, ["done", "end"]]);
-    });
+    ])(
+      "stream callbacks %s receive the chunks, and the promise the final value",
+      async (_how, shape) => {
+        const seen: unknown[] = [];
+        const client = pool.open({ host: server.host, defaultCallTimeout: 1 });
+        const done = client.call(
+          "count",
+          [2],
+          shape({
+            onChunk: (chunk: unknown) => seen.push(chunk),
+            onDone: (last: unknown) => seen.push(["done", last]),
+          }),
+        );
+        const peer = await server.peer();
+        const { id } = await peer.call();
+        peer.reply(id, { success: true, result: 1, done: false });
+        peer.reply(id, { success: true, result: 2, done: false });
+        // No default timeout: far more than 1 ms has passed.
+        peer.reply(id, { success: true, result: "end", done: true });
+        expect(await done).toBe("end");
+        await until("onDone ran", () => seen.length === 3);
+        expect(seen).toEqual([1, 2, ["done", "end"]]);
+      },
+    );
     it("a failing stream calls its callback and rejects", async () => {
       const onError = vi.fn();
       const client = pool.open({ host: server.host });
@@ -271,7 +274,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       await until("onError ran", () => onError.mock.calls.length > 0);
       expect(onError.mock.calls).toEqual([["no"]]);
     });
-    it("the stub calls by name, and looking at it calls nothing", async () => {
+    it("the stub calls methods by name, and reading a property calls nothing", async () => {
       const client = pool.open({ host: server.host });
       const stub = client.stub as Record<string, (...args: unknown[]) => Promise<unknown>>;
       for (const probed of ["then", "toJSON", "constructor", "$$typeof", "nodeType"])
@@ -288,7 +291,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     });
   });
 
-  it("AgentClient.fetch throws: HTTP is agentFetch's", () => {
+  it("AgentClient.fetch throws and points to agentFetch", () => {
     expect(() => (kind.AgentClient as { fetch: () => unknown }).fetch()).toThrow(/agentFetch/);
   });
 });

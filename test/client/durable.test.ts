@@ -41,7 +41,7 @@ const part = (peer: FakePeer, id: string, more: object): void =>
   peer.send({ type: "cf_agent_stream", id, key: "answer", ...more });
 
 describe("a stream that a client follows", () => {
-  it("continues over lost connections, each chunk once", async () => {
+  it("continues across lost connections, with each chunk once", async () => {
     const client = pool.open({ host: server.host });
     const { got, places, ended } = follow(client);
     const first = await server.peer();
@@ -60,7 +60,7 @@ describe("a stream that a client follows", () => {
     expect(places).toEqual(["s.1", "s.2", "s.3", "s.4"]);
   });
 
-  it("asks again where a frame was lost, also the last one", async () => {
+  it("requests lost frames again, also the last one", async () => {
     const client = pool.open({ host: server.host });
     const { got, ended } = follow(client);
     const peer = await server.peer();
@@ -76,7 +76,7 @@ describe("a stream that a client follows", () => {
     expect(got.join("")).toBe("abcd");
   });
 
-  it("says where it is when the agent's next host asks", async () => {
+  it("reports its position when the agent's next host asks", async () => {
     const client = pool.open({ host: server.host });
     const { got } = follow(client);
     const peer = await server.peer();
@@ -87,7 +87,7 @@ describe("a stream that a client follows", () => {
     expect(await asked(peer, 2)).toEqual({ type: "cf_agent_stream", id, key: "answer", since: "s.1" }); // prettier-ignore
   });
 
-  it("of another stream under the key starts over, and reports it", async () => {
+  it("starts over when the key now names another stream, and reports that", async () => {
     const client = pool.open({ host: server.host });
     const { got, ended } = follow(client);
     const peer = await server.peer();
@@ -98,7 +98,7 @@ describe("a stream that a client follows", () => {
     expect(got.join("")).toBe("ab|c");
   });
 
-  it("begins after the place that it is given", async () => {
+  it("begins after the given position", async () => {
     const client = pool.open({ host: server.host });
     const { got, ended } = follow(client, { since: "s.2" });
     const peer = await server.peer();
@@ -109,7 +109,7 @@ describe("a stream that a client follows", () => {
     expect(got).toEqual(["c"]);
   });
 
-  it("rejects with the stream's failure, by its signal, and after a final close", async () => {
+  it("rejects when the stream fails, on its signal, and after a final close", async () => {
     const client = pool.open({ host: server.host });
     const failed = follow(client);
     const peer = await server.peer();
@@ -137,7 +137,7 @@ describe("a stream that a client follows", () => {
 });
 
 describe("a call that a durable stream answers", () => {
-  it("resumes after a lost connection, and its method is not called again", async () => {
+  it("resumes after a lost connection without calling its method again", async () => {
     const client = pool.open({ host: server.host });
     const got: unknown[] = [];
     const result = client.call("ask", ["why"], { stream: { onChunk: (...all: unknown[]) => got.push(...all) } }); // prettier-ignore
@@ -155,7 +155,7 @@ describe("a call that a durable stream answers", () => {
     expect(second.received.some((text) => text.includes('"rpc"'))).toBe(false);
   });
 
-  it("before its first chunk it rejects with its connection, like any call", async () => {
+  it("rejects with its connection before its first chunk, like any call", async () => {
     const client = pool.open({ host: server.host });
     const result = client.call("ask", [], { stream: {} });
     const peer = await server.peer();
@@ -190,7 +190,7 @@ describe("kept broadcasts", () => {
     return got;
   }
 
-  it("are messages like any other, and each connection begins where the last one ended", async () => {
+  it("arrive as ordinary messages, and each connection continues where the last one ended", async () => {
     const client = pool.open({ host: server.host, query: { token: "t" } });
     const got = listen(client);
     const first = await server.peer();
@@ -211,7 +211,7 @@ describe("kept broadcasts", () => {
     expect(askedFrom(second)).toEqual([]);
   });
 
-  it("that were lost on the way are asked for", async () => {
+  it("are requested again if they were lost", async () => {
     const client = pool.open({ host: server.host });
     const got = listen(client);
     const peer = await server.peer();
@@ -227,7 +227,7 @@ describe("kept broadcasts", () => {
     expect(got).toEqual(["eight", "nine"]);
   });
 
-  it("before the first of them a reconnect asks for all that came since", async () => {
+  it("are requested from the beginning by a reconnect before the first of them arrived", async () => {
     pool.open({ host: server.host });
     const first = await server.peer();
     first.identity();
@@ -236,7 +236,7 @@ describe("kept broadcasts", () => {
     expect(placeOf(second)).toBe("0");
   });
 
-  it("that are gone are reported, and the place is sent with a function's query", async () => {
+  it("that have expired are reported, and the position is sent beside a query function's values", async () => {
     let missed = 0;
     const client = pool.open({
       host: server.host,
@@ -252,7 +252,7 @@ describe("kept broadcasts", () => {
     expect(placeOf(await server.peer(2))).toBe("0.9");
   });
 
-  it("leave a parameter of the app's own with that name alone", async () => {
+  it("leave an app's own parameter of that name unchanged", async () => {
     pool.open({ host: server.host, query: { since: "2024" } });
     expect(placeOf(await server.peer())).toBe("2024");
   });

@@ -19,7 +19,7 @@ afterEach(async () => {
   await server.stop();
 });
 
-it("a lost connection does not reject it: the next one begins with the same frame", async () => {
+it("a keyed call survives a lost connection: the next one begins with the same frame", async () => {
   const client = pool.open({ host: server.host });
   const peer = await server.peer();
   const paid = client.call("pay", [5], { key: "order 1" });
@@ -31,7 +31,7 @@ it("a lost connection does not reject it: the next one begins with the same fram
   expect(await paid).toBe("paid");
 });
 
-it("a final close rejects it", async () => {
+it("a final close rejects a keyed call", async () => {
   const client = pool.open({ host: server.host });
   const peer = await server.peer();
   const paid = client.call("pay", [5], { key: "order 1" });
@@ -40,7 +40,7 @@ it("a final close rejects it", async () => {
   await expect(paid).rejects.toThrow("Connection closed");
 });
 
-it("is repeated until it is answered, and a second answer is ignored", async () => {
+it("a keyed call is repeated until it is answered, and a second answer is ignored", async () => {
   vi.useFakeTimers();
   const send = vi.fn();
   const calls = new PendingCalls({ readyState: 1, OPEN: 1, send });
@@ -56,7 +56,7 @@ it("is repeated until it is answered, and a second answer is ignored", async () 
   expect(calls.settle("2", { _tag: "Result", result: "paid" })).toBe(false);
 });
 
-it("one in the send buffer is not sent twice", () => {
+it("a keyed call in the send buffer is not sent twice", () => {
   vi.useFakeTimers();
   const send = vi.fn();
   const calls = new PendingCalls({ readyState: 1, OPEN: 1, send });

@@ -23,7 +23,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
   });
   afterEach(() => pool.close());
 
-  it("a call that was transmitted rejects; one still buffered goes out with the next connection", async () => {
+  it("a call that was sent rejects; one still buffered is sent on the next connection", async () => {
     const client = pool.open({ host: server.host });
     const peer = await server.peer();
     await opened(client);
@@ -44,7 +44,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     expect(next.received).toHaveLength(1);
     expect(onError.mock.calls).toEqual([["Connection closed"]]);
   });
-  it("a buffered call outlives connections that never open", async () => {
+  it("a buffered call survives connections that never open", async () => {
     server.refuse = () => 503;
     const client = pool.open({ host: server.host });
     const kept = client.call("kept");
@@ -72,7 +72,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     expect(server.peers).toHaveLength(1);
   });
   it.each([1000, 1001, 1011, 1012, 1013, 3999])(
-    "close code %i is an accident: it reconnects",
+    "close code %i is not final: the client reconnects",
     async (code) => {
       const client = pool.open({ host: server.host });
       (await server.peer()).close(code);
@@ -81,7 +81,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       expect(client.connectionError).toBeNull();
     },
   );
-  it("shouldReconnectOnClose may end it", async () => {
+  it("shouldReconnectOnClose may stop reconnecting", async () => {
     const codes: number[] = [];
     const shouldReconnectOnClose = ({ code }: { code: number }) => {
       codes.push(code);
@@ -94,7 +94,7 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
     expect(client.connectionError).toMatchObject({ code: 1011 });
     expect(codes).toEqual([1012, 1011]);
   });
-  it("maxRetries spent is the end, and calls stop waiting", async () => {
+  it("after maxRetries the client stops, and pending calls reject", async () => {
     server.refuse = () => 401;
     const onConnectionError = vi.fn();
     const client = pool.open({ host: server.host, maxRetries: 2, onConnectionError });

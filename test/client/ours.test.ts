@@ -26,22 +26,22 @@ afterEach(async () => {
 });
 
 describe("AgentClient", () => {
-  it("without a WebSocket the error says what to pass", () => {
+  it("without a WebSocket implementation, the error says what to pass", () => {
     vi.stubGlobal("WebSocket", undefined);
     const make = () => new AgentClient({ agent: "RoomAgent", host: server.host });
     expect(make).toThrow(/no global WebSocket.*option WebSocket/);
   });
-  it("made closed it needs no WebSocket before reconnect()", () => {
+  it("created closed, needs no WebSocket before reconnect()", () => {
     vi.stubGlobal("WebSocket", undefined);
     const client = new AgentClient({ agent: "RoomAgent", host: server.host, startClosed: true });
     expect(() => client.reconnect()).toThrow(/no global WebSocket/);
   });
-  it("options that name no agent or no host are refused by name", () => {
+  it("options without an agent or a host are errors that name the option", () => {
     const options = { agent: "RoomAgent", host: server.host };
     expect(() => new AgentClient({ ...options, host: "" })).toThrow(/"host" is missing/);
     expect(() => new AgentClient({ ...options, agent: "" })).toThrow(/"agent" is missing/);
   });
-  it("made closed it keeps calls for the first connection", async () => {
+  it("created closed, keeps calls for the first connection", async () => {
     const client = pool.open({ host: server.host, startClosed: true });
     const early = client.call("early");
     expect(await standing(early)).toBe("pending");
@@ -55,7 +55,7 @@ describe("AgentClient", () => {
     client.close();
     await expect(client.call("later")).rejects.toThrow("Connection closed");
   });
-  it("a call that a full send buffer drops rejects at once", async () => {
+  it("a call that does not fit the send buffer rejects at once", async () => {
     const client = pool.open({ host: server.host, startClosed: true, maxEnqueuedMessages: 1 });
     const kept = client.call("kept");
     await expect(client.call("lost")).rejects.toThrow("RPC call to lost was dropped");
@@ -65,7 +65,7 @@ describe("AgentClient", () => {
     peer.reply((await peer.call()).id, { success: true, done: true });
     await kept;
   });
-  it.each([Infinity, 2 ** 31])("a call may wait for %d ms", async (timeout) => {
+  it.each([Infinity, 2 ** 31])("a call may have a timeout of %d ms", async (timeout) => {
     const client = pool.open({ host: server.host });
     const long = client.call("long", [], { timeout });
     const peer = await server.peer();
@@ -78,7 +78,7 @@ describe("AgentClient", () => {
     const client = pool.open({ host: server.host });
     await expect(client.call("big", [1n])).rejects.toThrow(/BigInt/);
   });
-  it("reconnect() with an application code reconnects", async () => {
+  it("reconnect() with an application close code reconnects", async () => {
     const client = pool.open({ host: server.host });
     const peer = await server.peer();
     await until("it is open", () => client.readyState === 1);
@@ -87,7 +87,7 @@ describe("AgentClient", () => {
     await until("the server saw the code", () => peer.closed?.code === 4000);
     expect(client.connectionError).toBeNull();
   });
-  it("keeps the journal sequence of the latest state that has one", async () => {
+  it("keeps the journal sequence of the latest state that carries one", async () => {
     const client = pool.open({ host: server.host });
     expect(client.seq).toBeUndefined();
     const peer = await server.peer();
@@ -112,7 +112,7 @@ describe("AgentClient", () => {
     await until("the restored one is here", () => client.seq === 3);
     expect(onStateUpdate.mock.calls.map(([state]) => state)).toEqual(["new", "newer", "restored"]);
   });
-  it("frames of the protocol that are broken break nothing", async () => {
+  it("malformed protocol frames are ignored", async () => {
     const client = pool.open({ host: server.host });
     const peer = await server.peer();
     for (const frame of [
@@ -134,7 +134,7 @@ describe("agents/client and agents/react", () => {
   it.each([
     ["client", ["partysocket"]],
     ["react", ["partysocket", "react"]],
-  ])("%s pulls in %j and nothing else, nor anything of the server", (entry, packages) => {
+  ])("%s imports %j and nothing else, and nothing of the server", (entry, packages) => {
     const { files, outside } = reach(`services/${entry}/index.ts`);
     expect([...outside].toSorted()).toEqual(packages);
     for (const file of files) expect(file).toMatch(/^(?:services\/(?:client|react)|schemas)\//);

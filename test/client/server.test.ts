@@ -149,7 +149,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     await client.ready;
     expect(client.state).toBeUndefined();
   });
-  it("an agent that keeps its identity to itself still sends its state", async () => {
+  it("an agent that does not send its identity still sends its state", async () => {
     const client = open(fresh(), { agent: "SilentAgent" });
     await pollUntil("the state is here", () => client.state);
     expect(client.identified).toBe(false);
@@ -209,7 +209,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     await expect(client.call("notCallable")).rejects.toThrow("Method notCallable is not callable");
     await expect(client.call("setState", [{}])).rejects.toThrow("Method setState is not callable");
   });
-  it("a slow call holds no other back", async () => {
+  it("a slow call delays no other", async () => {
     const name = fresh();
     latches.set(name, makeLatch());
     const client = open(name);
@@ -238,14 +238,14 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     await pollUntil("onDone ran", () => seen.length === 4);
     expect(seen).toEqual([1, 2, 3, ["done", "done"]]);
   });
-  it("a stream that throws or is ended by an error rejects, after its chunks", async () => {
+  it("a stream that throws or ends with an error rejects after its chunks", async () => {
     const client = open(fresh());
     const onChunk = vi.fn();
     await expect(client.call("breakOff", [], { stream: { onChunk } })).rejects.toThrow("broke off");
     expect(onChunk.mock.calls).toEqual([[1]]);
     await expect(client.call("refuse", [], { stream: {} })).rejects.toThrow("refused");
   });
-  it("a stream that is never ended leaves its call open", async () => {
+  it("a stream that never ends leaves its call open", async () => {
     const client = open(fresh());
     const onChunk = vi.fn();
     await client.ready;
@@ -254,7 +254,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     await expect(open_).rejects.toThrow("RPC call to forget timed out after 1000ms");
     expect(onChunk.mock.calls).toEqual([[1]]);
   });
-  it("a stream whose caller has gone is closed", async () => {
+  it("a stream whose caller has left is closed", async () => {
     const name = fresh();
     latches.set(name, makeLatch());
     const client = open(name);
@@ -268,7 +268,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     await latches.get(name)!.opened;
   });
 
-  it("messages of its own come and go beside the protocol", async () => {
+  it("the app's own messages travel beside the protocol", async () => {
     const client = open(fresh());
     await client.ready;
     const seen: unknown[] = [];
@@ -280,7 +280,7 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     await pollUntil("both echoes", () => seen.length === 2);
     expect(seen).toEqual(["echo hello", "echo 3"]);
   });
-  it("a close code of the agent's own in 4000-4999 is final", async () => {
+  it("an agent's own close code in 4000-4999 is final", async () => {
     const client = open(fresh());
     await client.ready;
     client.send("close me");
@@ -288,17 +288,17 @@ describe.each(CLIENTS)("%s with our server", (_name, kind) => {
     expect(client.connectionError).toMatchObject({ code: 4001, reason: "as asked" });
     expect(client.shouldReconnect).toBe(false);
   });
-  it("an agent may refuse a client permanently as it connects", async () => {
+  it("an agent may permanently refuse a client as it connects", async () => {
     const client = open(fresh(), { query: { close: "4401" } });
     await pollUntil("the end is known", () => client.connectionError);
     expect(client.connectionError).toMatchObject({ code: 4401, reason: "as asked" });
   });
-  it("the server's own routing names the agent, where the client has a basePath", async () => {
+  it("with a basePath, the server's routing chooses the agent", async () => {
     const client = open("whoever", { basePath: "mine", path: "more" });
     await client.ready;
     expect(client).toMatchObject({ name: "alice", agent: "room-agent" });
   });
-  it("agentFetch reaches the same agent: its path, query, method and body", async () => {
+  it("agentFetch sends path, query, method and body to the same agent", async () => {
     const name = fresh();
     const options = { agent: "RoomAgent", host, name };
     const plain = await kind.agentFetch(options);

@@ -92,10 +92,10 @@ function compiled(
 }
 
 describe("the client's types", () => {
-  it("know an agent's state and methods, and no other", () => {
+  it("have an agent's state and methods, and nothing else", () => {
     expectTypeOf(compiled).toBeFunction();
   });
-  it("know every member of the base class, to leave it out", () => {
+  it("list every member of the base class, in order to exclude it", () => {
     expectTypeOf<Exclude<keyof Agent & string, BaseMember>>().toEqualTypeOf<never>();
   });
 });

@@ -205,7 +205,7 @@ describe("provisioning on a cluster", () => {
 });
 
 describe("servers die and leaders move under load", () => {
-  test("a process says what the servers say of themselves", () => {
+  test("a process reports the servers' own durability settings", () => {
     expect(readiness).toMatch(/^ready\ndurability: acknowledged is on disk \(3 copies\)\n/);
   });
 
@@ -215,18 +215,18 @@ describe("servers die and leaders move under load", () => {
     );
   });
 
-  test("what was acknowledged is done exactly once, in order, by one owner at a time", () => {
+  test("every acknowledged webhook is done exactly once, in order, by one owner at a time", () => {
     expect(checkExactlyOnce(sent, histories)).toEqual([]);
     expect(histories.flatMap(checkOrder)).toEqual([]);
     expect(histories.flatMap(checkEpochs)).toEqual([]);
   });
 
-  test("every webhook is held until stored, and none is refused", () => {
+  test("every webhook is held until it is stored, and none is refused", () => {
     expect([...statuses.keys()].filter((status) => status !== 200 && status !== 202)).toEqual([]);
     expect([...statuses.values()].reduce((sum, count) => sum + count, 0)).toBe(WEBHOOKS);
   });
 
-  test("no process ended or gave up", () => {
+  test("no process exits or gives up", () => {
     expect(processes.map(({ exitCode }) => exitCode)).toEqual(processes.map(() => undefined));
   });
 });

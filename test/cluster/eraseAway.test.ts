@@ -59,7 +59,7 @@ afterAll(async () => {
   await nats?.stop();
 });
 
-test("erasing while one of three servers is away is asked for twice, said plainly, and mended as it says", async () => {
+test("an erasure while one of three servers is away needs confirmation, says so, and is completed as it says", async () => {
   const third = nats.servers[2]!;
   const kept = ["agents_INBOX", "agents_JOURNAL"];
   await pollUntil("the third has its copies", () => {

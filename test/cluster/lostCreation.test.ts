@@ -31,7 +31,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-test("a consumer whose creation was not answered delivers again by itself", async () => {
+test("a consumer whose creation was not acknowledged resumes delivery by itself", async () => {
   let lost = 0;
   let losing = false;
   const call = async (verb: string, body?: object): Promise<unknown> => {

@@ -148,7 +148,7 @@ afterAll(async () => {
 });
 
 describe("stream groups on a cluster", () => {
-  test("have their place, and get it and their copies changed later, all of them", () => {
+  test("have their placement and replicas, and all of them are changed later", () => {
     expect([...placed]).toEqual(["nats-2"]);
     expect(provisioned).toContain("8 shards in 4 stream groups");
     expect(provisioned).toContain("acknowledged is on disk (3 copies)");
@@ -160,7 +160,7 @@ describe("stream groups on a cluster", () => {
     expect(new Set(leaders).size).toBe(3);
   });
 
-  test("do every acknowledged webhook once, in order, though a server that leads some of them is killed", () => {
+  test("process every acknowledged webhook once, in order, though a server that leads some of them is killed", () => {
     expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
     expect(histories.flatMap(checkOrder)).toEqual([]);
     expect(histories.flatMap(checkEpochs)).toEqual([]);

@@ -10,7 +10,7 @@ import { NumberedTable } from "../../core/collections/NumberedTable.ts";
 /** Adds, and takes out what was added so many adds ago. */
 const steps = fc.array(fc.oneof(fc.constant("add" as const), fc.nat(300)), { maxLength: 600 });
 
-test("a table holds what a map would, under numbers that it never reuses", () => {
+test("a numbered table behaves like a map, and never reuses a number", () => {
   fc.assert(
     fc.property(steps, (script) => {
       const table = new NumberedTable<{ readonly n: number }>();
@@ -38,7 +38,7 @@ test("a table holds what a map would, under numbers that it never reuses", () =>
   );
 });
 
-test("one that stays long does not delay others", () => {
+test("a long-lived entry does not slow down others", () => {
   const table = new NumberedTable<{ readonly n: number }>();
   const put = (): number => {
     const number = table.next();
@@ -63,7 +63,7 @@ test("unknown numbers find nothing", () => {
   for (const number of [0, -1, 65, NaN, Infinity, 0.5]) expect(table.get(number)).toBeUndefined();
 });
 
-test("a list holds what a set would, in the same order", () => {
+test("a linked list behaves like a set, in the same order", () => {
   fc.assert(
     fc.property(steps, (script) => {
       const list = new LinkedList<number>();
@@ -90,7 +90,7 @@ test("a list holds what a set would, in the same order", () => {
   );
 });
 
-test("a link that has left holds nothing: neither its value nor its neighbours", () => {
+test("a removed link holds neither its value nor its neighbours", () => {
   const list = new LinkedList<object>();
   const links = [list.add({}), list.add({}), list.add({})];
   links[1]!.leave();

@@ -52,7 +52,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       for (const { close } of [exact, one, rest, other]) close();
     });
 
-    it("hands over in order, and later, to who listens alone: from its own process and from others", async () => {
+    it("delivers asynchronously and in order to an exclusive subscriber, from its own process and others", async () => {
       const got: string[] = [];
       const close = a.bus.subscribe("bus.alone", ({ data }) => got.push(text(data)), {
         alone: true,
@@ -75,7 +75,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       expect(got).toHaveLength(100);
     });
 
-    it("answers requests where one listens alone, by a pattern too: its own and others', until it ends", async () => {
+    it("answers requests to an exclusive listener, by pattern too, from its own process and others, until it closes", async () => {
       const close = a.bus.subscribe(
         "bus.lone.>",
         ({ subject, data, reply }) => {
@@ -134,7 +134,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       for (const { close } of [shared, member]) close();
     });
 
-    it("a listener does not see the ambient context of who publishes or asks", async () => {
+    it("runs a listener outside the ambient context of the publisher or requester", async () => {
       const ambient = new AsyncLocalStorage<string>();
       const seen: Array<string | undefined> = [];
       const listen = (subject: string, ports: Ports, alone: boolean) =>
@@ -174,7 +174,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       for (const { close } of [one, two, all]) close();
     });
 
-    it("delivers nothing to a closed subscription, and closing twice is fine", async () => {
+    it("delivers nothing to a closed subscription, and closing twice has no effect", async () => {
       const closed = await collect(b, "bus.closed");
       closed.close();
       closed.close();
@@ -185,7 +185,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       open.close();
     });
 
-    it("answers a request with the first reply; many at once get each their own", async () => {
+    it("answers a request with the first reply, and concurrent requests each with their own", async () => {
       const close = b.bus.subscribe("bus.echo", ({ data, reply }) => {
         if (reply !== undefined) b.bus.publish(reply, bytes(`echo ${text(data)}`));
       });
@@ -206,14 +206,14 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       return replies;
     };
 
-    it("a request that nobody listens to ends with NoResponders, long before its timeout", async () => {
+    it("ends a request without listeners with NoResponders, long before its timeout", async () => {
       const startedMs = backend.nowMs();
       const reply = await settled(a.bus.request("bus.nobody", bytes(""), { timeoutMs: 10_000 }));
       expect(reply).toEqual({ _tag: "NoResponders" });
       expect(backend.nowMs() - startedMs).toBeLessThan(2_000);
     });
 
-    it("a request that nobody answers ends with TimedOut, after its timeout or its signal", async () => {
+    it("ends an unanswered request with TimedOut, at its timeout or on its signal", async () => {
       const silent = await collect(b, "bus.silent");
       const startedMs = backend.nowMs();
       const request = a.bus.request("bus.silent", bytes(""), { timeoutMs: 200 });
@@ -229,7 +229,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       silent.close();
     });
 
-    it("throws RangeError past the payload limit and takes a message just at it", async () => {
+    it("throws RangeError past the payload limit, and accepts a message exactly at it", async () => {
       const sink = await collect(b, "bus.large");
       const most = new Uint8Array(a.bus.payloadBytesMax);
       expect(() => a.bus.publish("bus.large", new Uint8Array(most.length + 1))).toThrow(RangeError);
@@ -238,7 +238,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       sink.close();
     });
 
-    it("broker away: requests end at once, publishing is dropped, flush rejects; then all is well", async () => {
+    it("ends requests at once while the broker is away, drops publishes, rejects flush, and then recovers", async () => {
       const sink = await collect(b, "bus.away");
       const silent = await collect(b, "bus.away.silent");
       const inFlight = a.bus.request("bus.away.silent", bytes(""), { timeoutMs: 60_000 });

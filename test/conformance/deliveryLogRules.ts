@@ -56,7 +56,7 @@ export function deliveryLogRules(makeBackend: () => Promise<Backend>): void {
       );
     });
 
-    it("stores without being asked to, soon", async () => {
+    it("stores records soon without a flush", async () => {
       const record = taken();
       a.deliveries.record(record);
       const found = await backend.until("stored", async () =>
@@ -65,7 +65,7 @@ export function deliveryLogRules(makeBackend: () => Promise<Backend>): void {
       expect(found).toEqual(record);
     });
 
-    it("begins at a time", async () => {
+    it("reads from a given time", async () => {
       a.deliveries.record(taken());
       await a.deliveries.flush();
       const startMs = backend.wallMs();
@@ -77,7 +77,7 @@ export function deliveryLogRules(makeBackend: () => Promise<Backend>): void {
       expect(await read("taken", backend.wallMs() + 60_000)).toEqual([]);
     });
 
-    it("keeps what was refused apart, and bounds how much of it a process stores at once", async () => {
+    it("keeps refused deliveries apart, and bounds how many of them a process stores at once", async () => {
       const before = (await read("taken")).length;
       const flood = Array.from({ length: 5_000 }, () => refused());
       for (const record of flood) a.deliveries.record(record);
@@ -91,13 +91,13 @@ export function deliveryLogRules(makeBackend: () => Promise<Backend>): void {
       expect(a.deliveries.dropped()).toBe(0);
     });
 
-    it("cuts an error's text, which an agent makes", async () => {
+    it("truncates an error's text, which an agent controls", async () => {
       a.deliveries.record(taken({ error: "e".repeat(100_000) }));
       await a.deliveries.flush();
       expect((await read("taken")).at(-1)!.error!.length).toBeLessThan(1_000);
     });
 
-    it("sends followers what comes from now on", async () => {
+    it("sends followers what is recorded from then on", async () => {
       const seen: string[] = [];
       const stop = b.deliveries.follow((records) => seen.push(...records.map(({ id }) => id)));
       const record = taken();
@@ -111,7 +111,7 @@ export function deliveryLogRules(makeBackend: () => Promise<Backend>): void {
       expect(seen[0]).toBe(record.id);
     });
 
-    it("drops and counts what can't be stored, and goes on afterwards", async () => {
+    it("drops and counts what can't be stored, and continues afterwards", async () => {
       await backend.kill();
       a.deliveries.record(taken());
       await backend.until("dropped", async () => {

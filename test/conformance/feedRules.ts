@@ -82,7 +82,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       for (const feed of feeds) feed.end();
     });
 
-    it("delivers nothing that was refused", async () => {
+    it("delivers no refused event", async () => {
       const id = newAgent("fenced");
       const feed = await follow({ className: id.class, name: id.name });
       const first = (await append(id, message("first"), NOTHING))!;
@@ -93,7 +93,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       feed.end();
     });
 
-    it("delivers nothing more once it has ended, and reports a handler that fails", async () => {
+    it("delivers nothing after it has ended, and reports a failing handler", async () => {
       const id = newAgent("ended");
       const feed = await follow({ className: id.class, name: id.name });
       const failing: unknown[] = [];
@@ -111,7 +111,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       witness.end();
     });
 
-    it("a broker that goes and comes back loses none and repeats none", async () => {
+    it("loses and repeats no event when the broker goes away and returns", async () => {
       const id = newAgent("healed");
       const feed = await follow({ className: id.class, name: id.name });
       const first = (await append(id, message("1"), NOTHING))!;

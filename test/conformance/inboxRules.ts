@@ -49,7 +49,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
           : { done: false as const, saw: deliveries.map(labelOf) },
       );
 
-    it("delivers everything stored, before and after consuming began, in order for each agent", async () => {
+    it("delivers everything stored, before or after consuming began, in order for each agent", async () => {
       const { shard, agent } = newShard();
       const [x, y] = [agent("x"), agent("y")];
       await publishAll(x, ["x1", "x2"]);
@@ -80,7 +80,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await consumer.stop();
     });
 
-    it("take-over: what the consumer before held is delivered again at once, acked ones never", async () => {
+    it("delivers the previous consumer's unacked messages again at once after a take-over, and acked ones never", async () => {
       const { shard, agent } = newShard();
       const id = agent("t");
       await publishAll(id, ["1", "2", "3", "4", "5"]);
@@ -110,7 +110,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await consumer.stop();
     });
 
-    it("the last of several that take one shard over at once gets everything", async () => {
+    it("delivers everything to the last of several consumers that take over one shard at once", async () => {
       const { shard, agent } = newShard();
       const id = agent("race");
       await publishAll(id, ["1", "2", "3"]);
@@ -132,7 +132,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       for (const d of owner) d.ack();
     });
 
-    it("a consumer of an earlier epoch takes nothing from a later one's, and one of a later epoch does", async () => {
+    it("refuses a take-over by an earlier epoch, and allows one by a later epoch", async () => {
       const { shard, agent } = newShard();
       const id = agent("epochs");
       await publish(id, message("1"));
@@ -156,7 +156,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await third.stop();
     });
 
-    it("taking over is given up when its signal fires, and leaves the consumer to the next", async () => {
+    it("abandons a take-over when its signal fires, and leaves the consumer to the next", async () => {
       const { shard, agent } = newShard();
       const early = AbortSignal.abort();
       const refused = a.inbox.consume(shard, () => undefined, { signal: early });
@@ -173,7 +173,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await next.stop();
     });
 
-    it("stop: no delivery begins after it, and what was not acked is the next consumer's", async () => {
+    it("begins no delivery after stop, and delivers what was not acked to the next consumer", async () => {
       const { shard, agent } = newShard();
       const id = agent("s");
       await publishAll(id, ["1", "2", "3"]);
@@ -192,7 +192,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await second.stop();
     });
 
-    it("nak: delivers again after the delay, not sooner, and counts it", async () => {
+    it("delivers again after a nak's delay, not sooner, and counts it", async () => {
       const { shard, agent } = newShard();
       await publish(agent("n"), message("later"));
       const deliveries: Delivery[] = [];
@@ -210,7 +210,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await consumer.stop();
     });
 
-    it("get gives a stored envelope again by its sequence, and nothing once it is acked", async () => {
+    it("returns a stored envelope by its sequence, and nothing once it is acked", async () => {
       const { shard, agent } = newShard();
       const id = agent("g");
       const seq = await publish(id, message("again"));
@@ -226,7 +226,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await consumer.stop();
     });
 
-    it("depth counts what is stored and not acked", async () => {
+    it("counts what is stored and not acked as its depth", async () => {
       const { shard, agent } = newShard();
       const before = await a.inbox.depth();
       await publishAll(agent("d"), ["1", "2", "3"]);
@@ -236,7 +236,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await consumer.stop();
     });
 
-    it("an envelope past the payload limit arrives whole and in its place", async () => {
+    it("delivers an envelope past the payload limit whole and in its place", async () => {
       const { shard, agent } = newShard();
       const id = agent("large");
       const large = message("large", LARGE_BYTES);
@@ -267,7 +267,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await consumer.stop();
     });
 
-    it("broker killed in the middle: everything stored arrives, held and acked ones only once", async () => {
+    it("delivers everything stored after the broker was killed, held and acked messages only once", async () => {
       const { shard, agent } = newShard();
       const id = agent("k");
       const labels = (from: number, to: number): string[] =>
@@ -299,7 +299,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await consumer.stop();
     });
 
-    it("publish says Unavailable when the signal fires while the broker is away", async () => {
+    it("returns Unavailable from publish when the signal fires while the broker is away", async () => {
       const { shard, agent } = newShard();
       const id = agent("u");
       await backend.kill();

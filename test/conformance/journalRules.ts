@@ -60,7 +60,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect((await read(id)).map((e) => e.data)).toEqual([message("1"), message("3")]);
     });
 
-    it("lets exactly one of many that append after the same event go on", async () => {
+    it("lets exactly one of many concurrent appends after the same event succeed", async () => {
       const id = newAgent();
       const results = await Promise.all(
         Array.from({ length: 20 }, (_, n) => append(n % 2 ? a : b, id, message(`${n}`), NONE)),
@@ -70,7 +70,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect(await read(id)).toHaveLength(1);
     });
 
-    it("refuses by one agent's sequence and not by another's", async () => {
+    it("checks an append against its own agent's sequence, not another's", async () => {
       const [one, two] = [newAgent(), newAgent()];
       await write(one, 3);
       await write(two, 2);
@@ -92,7 +92,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       for (const event of events) expect(event.storedMs).toBeGreaterThan(1_600_000_000_000);
     });
 
-    it("reads only what lies within the range, both ends included", async () => {
+    it("reads only the range, both ends included", async () => {
       const id = newAgent();
       const seqs = await write(id, 5);
       const at = (n: number): Sequence => seqs[n] as Sequence;
@@ -136,7 +136,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect(await b.journal.last(id)).toMatchObject({ seq: seqs[2], data: message("e2") });
     });
 
-    it("stores an event past the payload limit whole, and refuses it by the same rule", async () => {
+    it("stores an event past the payload limit whole, under the same conflict rule", async () => {
       const id = newAgent();
       const large = message("large", LARGE_BYTES);
       const first = await stored(append(a, id, message("small"), NONE));
@@ -195,7 +195,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       );
     });
 
-    it("trims a prefix, keeps the rest, and appends go on behind the last event", async () => {
+    it("trims a prefix, keeps the rest, and appends continue after the last event", async () => {
       const [id, other] = [newAgent(), newAgent()];
       const seqs = await write(id, 5);
       await write(other, 3);
@@ -222,7 +222,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect(await b.journal.last(id)).toMatchObject({ seq: last });
     });
 
-    it("leaves out of a reading what is trimmed before the reading comes to it", async () => {
+    it("skips what is trimmed before a read reaches it", async () => {
       const id = newAgent();
       const seqs = [await stored(append(a, id, message("small"), NONE))];
       for (let n = 0; n < 3; n++)
@@ -245,7 +245,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect(Buffer.compare((await b.journal.first(id))!.data, large)).toBe(0);
     });
 
-    it("keeps everything when the broker is killed, and appends go on by themselves", async () => {
+    it("keeps everything when the broker is killed, and appends resume by themselves", async () => {
       const id = newAgent();
       const seqs = await write(id, 5);
       await backend.kill();
@@ -263,7 +263,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       ]);
     });
 
-    it("says Unknown when the signal fires before the outcome is known", async () => {
+    it("returns Unknown when the signal fires before the outcome is known", async () => {
       const id = newAgent();
       await backend.kill();
       await backend.until("the loss of the connection", () => !a.bus.connected());

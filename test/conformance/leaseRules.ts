@@ -47,7 +47,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
         return result._tag === "Claimed" && result.lease;
       });
 
-    it("gives a key to only one of several that claim it at once", async () => {
+    it("grant a key to only one of several concurrent claims", async () => {
       const key = newKey();
       const results = await Promise.all(
         Array.from({ length: 10 }, (_, n) => (n % 2 ? a : b).leases.claim(key, `h${n}`)),
@@ -56,7 +56,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       expect(await a.leases.claim(key, "late")).toEqual({ _tag: "Held" });
     });
 
-    it("keeps a renewed lease past its TTL, with its epoch", async () => {
+    it("are kept past their TTL when renewed, with the same epoch", async () => {
       const key = newKey();
       const lease = await claim(a, key, "h1");
       const endMs = backend.nowMs() + 2.5 * LEASE_TTL_MS;
@@ -73,7 +73,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await a.leases.release(lease);
     });
 
-    it("expires when it is not renewed; a watcher is told, and the next epoch is larger", async () => {
+    it("expire when not renewed; watchers are notified, and the next epoch is larger", async () => {
       const key = newKey();
       const watching = await watch(b, key);
       const claimedMs = backend.nowMs();
@@ -95,7 +95,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await b.leases.release(next);
     });
 
-    it("epochs grow over many claims, however they end", async () => {
+    it("have epochs that grow over many claims, however these end", async () => {
       const key = newKey();
       const epochs: number[] = [];
       for (let n = 0; n < 4; n++) {
@@ -107,7 +107,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       expect(new Set(epochs).size).toBe(epochs.length);
     });
 
-    it("release frees it at once, tells watchers, and does nothing to somebody else's", async () => {
+    it("are freed by release at once, which notifies watchers and does not affect another's lease", async () => {
       const key = newKey();
       const watching = await watch(a, key);
       const first = await claim(a, key, "h1");
@@ -131,7 +131,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await b.leases.release(second);
     });
 
-    it("supersede replaces a lease by a new claim, and its key is never free", async () => {
+    it("are replaced by supersede with a new claim, and the key is never free in between", async () => {
       const key = newKey();
       const watching = await watch(b, key);
       const first = await claim(a, key, "h1");
@@ -153,7 +153,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       watching.stop();
     });
 
-    it("a renewal can change the value; one that does not is no change", async () => {
+    it("can change their value in a renewal; an unchanged value is no change", async () => {
       const key = newKey();
       const lease = await claim(a, key, "one");
       const watching = await watch(b, key);
@@ -167,7 +167,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await a.leases.release(lease);
     });
 
-    it("lists live leases by prefix", async () => {
+    it("are listed by prefix while live", async () => {
       const one = await claim(a, "host.one.x", "1");
       const two = await claim(b, "host.two", JSON.stringify({ at: "10.0.0.1", odd: "ü\n" }));
       const listed = await a.leases.list("host.");
@@ -178,7 +178,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await b.leases.release(two);
     });
 
-    it("a gateway's lease is like any other: claimed once, watched, listed, renewed, expired", async () => {
+    it("of gateways are like any other: claimed once, watched, listed, renewed, expired", async () => {
       const key = "gateway.g1";
       const watching = await watch(b, key);
       const lease = await claim(a, key, "g1");
@@ -199,7 +199,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       watching.stop();
     });
 
-    it("a watch misses nothing that happened while the broker was away", async () => {
+    it("are watched without missing what happened while the broker was away", async () => {
       const [gone, kept] = [newKey(), newKey()];
       const lease = await claim(a, gone, "h1");
       const watchingGone = await watch(b, gone);
@@ -224,7 +224,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await a.leases.release(next);
     });
 
-    it("reports nothing more once the signal has fired", async () => {
+    it("are reported no more once the watch's signal has fired", async () => {
       const key = newKey();
       const watching = await watch(b, key);
       watching.stop();

@@ -33,7 +33,7 @@ describe("memory", () => {
 });
 
 describe("virtual time", () => {
-  it("runs promise work between two timers, and timers that it sets within the span", async () => {
+  it("runs promise callbacks between two timers, and timers that they set within the span", async () => {
     const time = new VirtualTime();
     const seen: string[] = [];
     const sleep = (ms: number): Promise<void> =>
@@ -51,7 +51,7 @@ describe("virtual time", () => {
     expect(time.pending).toBe(1);
   });
 
-  it("a seed determines the sequence of ids and random numbers", () => {
+  it("determines the sequence of ids and random numbers by the seed", () => {
     const draw = (seed: number): unknown[] => {
       const time = new VirtualTime({ seed });
       return [time.id(), time.random(), time.id(), time.random()];
@@ -60,7 +60,7 @@ describe("virtual time", () => {
     expect(draw(7)).not.toEqual(draw(8));
   });
 
-  it("a jump of the wall clock moves neither timers nor the steady clock", async () => {
+  it("moves neither timers nor the steady clock when the wall clock jumps", async () => {
     const time = new VirtualTime({ startMs: 1_000 });
     let ran = false;
     time.after(100, () => (ran = true));
@@ -85,7 +85,7 @@ describe("the memory broker", () => {
       }).pipe(Effect.provide(layer)),
     );
 
-  it("is one broker for several processes, each with all ports as a layer", async () => {
+  it("is shared by several processes, each with all ports as a layer", async () => {
     const time = new VirtualTime();
     const broker = new MemoryBroker({ time });
     const [one, two] = [memoryLayer(broker.connect()), memoryLayer(broker.connect())];

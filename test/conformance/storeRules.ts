@@ -34,7 +34,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
     const equal = (x: Uint8Array | undefined, y: Uint8Array): boolean =>
       x !== undefined && Buffer.compare(x, y) === 0;
 
-    it("returns the last few snapshots, newest first", async () => {
+    it("return the last few snapshots, newest first", async () => {
       const id = newAgent();
       expect(await snapshots(id)).toEqual([]);
       const all = ["1", "2", "3", "4"].map((n) => message(n));
@@ -46,7 +46,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       ["that compresses well", encodeFrame({ id: "c" }, new Uint8Array(LARGE_BYTES))],
       ["that does not compress", message("n", LARGE_BYTES)],
       ["just large enough to be packed", message("p", 33 * 1024)],
-    ])("keeps a snapshot %s byte for byte", async (_, data) => {
+    ])("keep a snapshot %s byte for byte", async (_, data) => {
       const id = newAgent();
       await a.snapshots.put(id, message("small"));
       for (let n = 0; n < SNAPSHOTS_KEPT + 1; n++) await a.snapshots.put(id, data);
@@ -55,14 +55,14 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       for (const snapshot of found) expect(equal(snapshot, data)).toBe(true);
     });
 
-    it.each(ODD_NAMES)("keeps snapshots under a name with %s", async (_, name) => {
+    it.each(ODD_NAMES)("keep snapshots under a name with %s", async (_, name) => {
       const id = agentId("Odd_Class$", name);
       const large = message("large", LARGE_BYTES / 2);
       await a.snapshots.put(id, large);
       expect(equal((await snapshots(id))[0], large)).toBe(true);
     });
 
-    it("keeps the last bases, and replaces them by their revision alone", async () => {
+    it("keep the last bases, and replace them only by revision", async () => {
       const id = newAgent();
       expect(await b.snapshots.bases(id)).toBeUndefined();
       const put = (data: Uint8Array, revision: number) => a.snapshots.putBase(id, data, revision);
@@ -76,7 +76,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await b.snapshots.bases(id)).toEqual({ revision: third, copies });
     });
 
-    it("snapshots do not displace a base, and large ones are kept byte for byte", async () => {
+    it("never displace a base by snapshots, and keep large ones byte for byte", async () => {
       const id = newAgent();
       const large = message("base", LARGE_BYTES);
       const revision = await a.snapshots.putBase(id, large, 0);
@@ -87,7 +87,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(equal(found?.copies[0], large)).toBe(true);
     });
 
-    it("keeps the last quarantine mark of each agent, for every process", async () => {
+    it("keep the last quarantine mark of each agent, for every process", async () => {
       const [id, other] = [newAgent("a.b *"), newAgent()];
       const mark = {
         kind: "kills", reason: "why", host: "h", sinceMs: 1, untilMs: 2, times: 1, version: "v",
@@ -104,7 +104,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await marks(id)).toEqual([{ id, mark }]);
     });
 
-    it("removes bases up to a revision", async () => {
+    it("remove bases up to a revision", async () => {
       const id = newAgent();
       const first = (await a.snapshots.putBase(id, message("old", LARGE_BYTES), 0))!;
       await a.snapshots.removeBases(id, first);
@@ -114,7 +114,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await a.snapshots.bases(id)).toEqual({ revision: again, copies: [message("new")] });
     });
 
-    it("keeps a blob byte for byte, replaces it whole, removes it", async () => {
+    it("keep a blob byte for byte, replace it whole, remove it", async () => {
       const name = "request/Repo/x=2Fy/1";
       expect(await a.blobs.get(name)).toBeUndefined();
       await a.blobs.remove(name);
@@ -128,7 +128,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await a.blobs.get(name)).toBeUndefined();
     });
 
-    it("a reader of a blob that is being replaced gets the old or the new one, never a mix", async () => {
+    it("return the old or the new bytes of a blob that is being replaced, never a mix", async () => {
       const name = "request/Repo/replaced";
       const versions = [0, 1, 2, 3].map((n) => message(`version ${n}`, 700_000 + n));
       await a.blobs.put(name, versions[0] as Uint8Array);
@@ -144,7 +144,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       await writer;
     });
 
-    it("distinguishes long blob names, however late they differ", async () => {
+    it("distinguish long blob names, however late they differ", async () => {
       const long = `journal/Repo/${"=C3=BC".repeat(512)}/`;
       await a.blobs.put(`${long}1`, message("1"));
       await a.blobs.put(`${long}2`, message("2"));
@@ -152,14 +152,14 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await b.blobs.get(`${long}2`)).toEqual(message("2"));
     });
 
-    it("counts dead letters, large ones too", async () => {
+    it("count dead letters, large ones too", async () => {
       const before = await b.deadLetters.count();
       await a.deadLetters.put(newAgent(), message("dead"));
       await a.deadLetters.put(newAgent(), message("dead", LARGE_BYTES));
       expect(await b.deadLetters.count()).toBe(before + 2);
     });
 
-    it("lists dead letters oldest first, of one class or of all, byte for byte", async () => {
+    it("list dead letters oldest first, of one class or of all, byte for byte", async () => {
       const [one, other] = [agentId("Listed", "ü.*"), agentId("ListedToo", "x")];
       const large = message("large", LARGE_BYTES);
       for (const [id, data] of [
@@ -182,7 +182,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await letters("Unlisted")).toEqual([]);
     });
 
-    it("finds a dead letter by its number, and no more once it is removed", async () => {
+    it("find a dead letter by its number, and not after it is removed", async () => {
       const id = newAgent();
       for (const data of [message("first"), message("second", LARGE_BYTES)])
         await a.deadLetters.put(id, data);
@@ -197,7 +197,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await a.deadLetters.get((second!.seq + 100) as Sequence)).toBeUndefined();
     });
 
-    it("never reuses the number of a removed dead letter", async () => {
+    it("never reuse the number of a removed dead letter", async () => {
       const id = newAgent();
       await a.deadLetters.put(id, message("removed"));
       const removed = (await letters()).at(-1)!;
@@ -206,7 +206,7 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect((await letters()).at(-1)!.seq).toBeGreaterThan(removed.seq);
     });
 
-    it("survives a kill of the broker, and says BrokerUnavailable while it is away", async () => {
+    it("survive a kill of the broker, and report BrokerUnavailable while it is away", async () => {
       const id = newAgent();
       await a.snapshots.put(id, message("kept", LARGE_BYTES));
       await a.blobs.put("kept", message("kept", LARGE_BYTES));

@@ -5,7 +5,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 /** `pass` lets `ms` pass, and returns when everything due by then has run. */
 export function timeRules(time: TimeShape, pass: (ms: number) => Promise<void>): void {
   describe("time", () => {
-    it("both clocks move with what passes", async () => {
+    it("advances both clocks as time passes", async () => {
       const [wall, steady] = [time.nowMs(), time.monotonicMs()];
       await pass(30);
       expect(time.nowMs() - wall).toBeGreaterThanOrEqual(29);
@@ -31,7 +31,7 @@ export function timeRules(time: TimeShape, pass: (ms: number) => Promise<void>):
       expect(ran).toEqual(["now", "sooner", "later"]);
     });
 
-    it("a cancelled timer never runs, and cancelling twice is fine", async () => {
+    it("never runs a cancelled timer, and cancelling twice has no effect", async () => {
       let ran = false;
       const cancel = time.after(5, () => (ran = true));
       cancel();
@@ -40,7 +40,7 @@ export function timeRules(time: TimeShape, pass: (ms: number) => Promise<void>):
       expect(ran).toBe(false);
     });
 
-    it("a timer of more than 24 days does not run at once", async () => {
+    it("does not run a timer of more than 24 days at once", async () => {
       let ran = false;
       const cancel = time.after(2 ** 31 + 1_000, () => (ran = true));
       await pass(20);
@@ -48,7 +48,7 @@ export function timeRules(time: TimeShape, pass: (ms: number) => Promise<void>):
       cancel();
     });
 
-    it("ids are unique and made of token characters; random is within [0, 1)", () => {
+    it("makes unique ids of token characters, and random numbers within [0, 1)", () => {
       const ids = Array.from({ length: 1_000 }, () => time.id());
       expect(new Set(ids).size).toBe(ids.length);
       for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{16,}$/);

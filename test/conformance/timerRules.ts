@@ -52,7 +52,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       await backend.until("the last timer fires", () => labels(fired).includes("silence"));
     }
 
-    it("fires into the agent's inbox, with its envelope, never early", async () => {
+    it("fire into the agent's inbox, with their envelope, never early", async () => {
       const { shard, agent } = newShard();
       const [one, two] = [agent("one"), agent("two")];
       const fired = await listen(shard);
@@ -74,7 +74,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       );
     });
 
-    it("arming a name again replaces it: later, sooner, and with another envelope", async () => {
+    it("are replaced when their name is armed again: later, sooner, and with another envelope", async () => {
       const { shard, agent } = newShard();
       const id = agent("again");
       const fired = await listen(shard);
@@ -90,7 +90,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       expect(labels(fired)).toEqual(["sooner", "later", "silence"]);
     });
 
-    it("disarmed it does not fire; disarming what is unknown, or has fired, does nothing", async () => {
+    it("do not fire once disarmed; disarming an unknown or fired timer has no effect", async () => {
       const { shard, agent } = newShard();
       const id = agent("off");
       const fired = await listen(shard);
@@ -105,7 +105,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       expect(labels(fired)).toEqual(["on", "silence"]);
     });
 
-    it("one disarmed can be armed again", async () => {
+    it("can be armed again after they were disarmed", async () => {
       const { shard, agent } = newShard();
       const id = agent("twice");
       const fired = await listen(shard);
@@ -121,7 +121,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       ["passed long ago", () => backend.wallMs() - 40 * 365 * 86_400_000],
       ["before the epoch", () => -1],
       ["long before any calendar", () => -8.64e15],
-    ])("a time that is %s fires at once", async (_name, atMs) => {
+    ])("fire at once if their time is %s", async (_name, atMs) => {
       const { shard, agent } = newShard();
       const fired = await listen(shard);
       const startMs = backend.nowMs();
@@ -131,14 +131,14 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       expect(labels(fired)).toEqual(["past"]);
     });
 
-    it("a time far away is stored, to the end of the year 9999", async () => {
+    it("are stored for times up to the end of the year 9999", async () => {
       const { agent } = newShard();
       const id = agent("far");
       await arm(id, "far", Date.UTC(9999, 11, 31, 23, 59, 59));
       await ports.timers.disarm(id, "far");
     });
 
-    it("fires for whoever consumes the shard then", async () => {
+    it("fire for the consumer that owns the shard when they are due", async () => {
       const connected = await backend.open();
       // Again where a busy machine took so long that it was due for the consumer before.
       for (let dueMs = DUE_SOON_MS; ; dueMs *= 2) {
@@ -154,7 +154,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       }
     });
 
-    it.each(ODD_NAMES)("odd names of agents and of timers: %s", async (_name, odd) => {
+    it.each(ODD_NAMES)("keep odd names of agents and of timers: %s", async (_name, odd) => {
       const id = agentId("Repo", odd);
       const fired = await listen(shardOf(id, SHARDS) as ShardId);
       const mine = (): Fired[] => fired.filter((one) => one.id.name === odd);
@@ -167,7 +167,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       expect(labels(mine())).toEqual(["fires"]);
     });
 
-    it("survives a kill of the broker: what fell due meanwhile fires then, the rest when it is due", async () => {
+    it("survive a kill of the broker: those due meanwhile fire on its return, the rest when due", async () => {
       const { shard, agent } = newShard();
       const id = agent("restart");
       const fired = await listen(shard);
@@ -184,7 +184,7 @@ export function timerRules(makeBackend: () => Promise<Backend>): void {
       expect(fired[1]!.atMs).toBeGreaterThanOrEqual(now + 4_000);
     });
 
-    it("says BrokerUnavailable while the broker is away", async () => {
+    it("report BrokerUnavailable while the broker is away", async () => {
       const { agent } = newShard();
       await backend.kill();
       try {

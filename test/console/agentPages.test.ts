@@ -89,7 +89,7 @@ const NEWS_OF_THE_NEXT_PAGE: [count: number, acts: Act[]] = [
   ],
 ];
 
-it("shows what there is up to the last page that was asked for, however it changes meanwhile", async () => {
+it("all pages up to the last requested one are shown, whatever changes meanwhile", async () => {
   await fc.assert(
     fc.asyncProperty(fc.nat(250), fc.array(act, { maxLength: 40 }), async (count, acts) => {
       const known = new Known(count);
@@ -120,7 +120,7 @@ it("shows what there is up to the last page that was asked for, however it chang
   );
 });
 
-it("reloads only the page of an agent that changed", async () => {
+it("only the page of a changed agent is reloaded", async () => {
   const known = new Known(250);
   await known.settle();
   known.pages.more();
@@ -136,7 +136,7 @@ it("reloads only the page of an agent that changed", async () => {
   expect(known.asked).toHaveLength(1);
 });
 
-it("asks for nothing when other names have news than those that are searched for", async () => {
+it("changes of agents outside the search trigger no request", async () => {
   const known = new Known(30, { class: "repo", text: "AGENT 00" });
   await known.settle();
   known.asked.length = 0;
@@ -146,7 +146,7 @@ it("asks for nothing when other names have news than those that are searched for
   expect(known.asked).toEqual([]);
 });
 
-it("rests for nine times as long as an answer took, however much news there is", async () => {
+it("the list pauses for nine times as long as an answer took, however many changes there are", async () => {
   const known = new Known(300);
   await known.settle();
   known.pages.more();

@@ -79,7 +79,7 @@ describe("the console's API", () => {
     expect(text).not.toContain("on/the desk");
   });
 
-  it("sends its page with a policy that lets only its own script run, and nothing be framed or kept", async () => {
+  it("sends its page under a policy that allows only its own script, and no framing or caching", async () => {
     const { headers } = await fetch(served.url);
     expect(headers.get("content-security-policy")).toMatch(
       /^default-src 'none'; script-src 'nonce-[^']+'; style-src 'nonce-[^']+'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'$/,
@@ -94,7 +94,7 @@ describe("the console's API", () => {
       );
   });
 
-  it("answers no Host but loopback's on a loopback address, whatever token comes with it", async () => {
+  it("answers only loopback's Host on a loopback address, whatever the token", async () => {
     for (const foreign of ["evil.example", "evil.example:80", "localhost.evil.example", "10.0.0.1"])
       for (const path of ["/", "/api/agents"])
         expect([foreign, path, await statusOf("GET", path, { host: foreign })]).toEqual([
@@ -107,7 +107,7 @@ describe("the console's API", () => {
       expect([named, await statusOf("GET", "/api/hosts", { host: named })]).toEqual([named, 200]);
   });
 
-  it("lists agents by class and beginning of the name, and the hosts with their shards", async () => {
+  it("lists agents by class and name prefix, and the hosts with their shards", async () => {
     const names = async (query: string) =>
       (await get<{ name: string }[]>(`/api/agents?${query}`)).map(({ name }) => name).toSorted();
     expect(await names("")).toEqual(["in a drawer", "on/the desk"]);
@@ -135,7 +135,7 @@ describe("the console's API", () => {
     expect(await get(`${DESK}/schedules`)).toMatchObject([{ callback: "remind" }]);
   });
 
-  it("shows turns from a sequence on as in the whole list, also where states are diffs", async () => {
+  it("shows turns from a sequence on as in the whole list, even if states are stored as diffs", async () => {
     const long = "x".repeat(5_000);
     for (const end of ["a", "b", "c"]) await call("a long text", "write", long + end, "ann");
     const of = "/api/agents/NoteAgent/a%20long%20text/history";
@@ -146,7 +146,7 @@ describe("the console's API", () => {
     expect(await get(`${of}?from=${seq + 1}`)).toEqual([]);
   });
 
-  it("says what is wrong with a question", async () => {
+  it("reports what is wrong with a request", async () => {
     const wrong = async (path: string) => {
       const { status, text } = await ask(path);
       return [status, (JSON.parse(text) as { error: string }).error] as const;
@@ -198,7 +198,7 @@ const statusOf = (method: string, path: string, headers: Readonly<Record<string,
   statusWith(served.url + path, method, { ...bearer, ...headers });
 
 describe("agents console", () => {
-  it("makes up a token, prints the URL that opens it, and stops at a signal", async () => {
+  it("generates a token, prints the URL that opens the console, and stops on a signal", async () => {
     const own = await serve([], {});
     const opened = new URL(/http:\S+/.exec(own.said)![0]);
     const token = new URLSearchParams(opened.hash.slice(1)).get("token");
@@ -209,14 +209,14 @@ describe("agents console", () => {
     expect(await own.ended).toBe(0);
   });
 
-  it("refuses a token that could be guessed, and one on the command line, without repeating it", async () => {
+  it("refuses a guessable token, and one on the command line, without echoing it", async () => {
     await expect(serve([], { AGENTS_CONSOLE_TOKEN: "short" })).rejects.toThrow("too short");
     const shown = serve(["--token", "seen-by-everybody"], {});
     await expect(shown).rejects.toThrow(/--token-file <file>.*AGENTS_CONSOLE_TOKEN/);
     await expect(shown).rejects.not.toThrow("seen-by-everybody");
   });
 
-  it("takes the token from a file, which must be there, and not from two places", async () => {
+  it("reads the token from a file, which must exist, and not from two places", async () => {
     const file = installation.pathOf("token");
     writeFileSync(file, `${TOKEN}\n`, { mode: 0o600 });
     const own = await serve(["--token-file", file], {});
@@ -228,7 +228,7 @@ describe("agents console", () => {
     await expect(both).rejects.toThrow("Use one of them");
   });
 
-  it("accepts the public host that it is given, and no other", async () => {
+  it("accepts the configured public host, and no other", async () => {
     const own = await serve(["--public-host", "ops.example.com"], { AGENTS_CONSOLE_TOKEN: TOKEN });
     const status = (host: string) => statusWith(own.url, "GET", { host });
     expect(await status("ops.example.com")).toBe(200);
@@ -237,7 +237,7 @@ describe("agents console", () => {
     await own.ended;
   });
 
-  it("refuses an address after ten wrong tokens, the right one too, for a minute", async () => {
+  it("blocks an address for a minute after ten wrong tokens, even with the right one", async () => {
     const own = await serve([], { AGENTS_CONSOLE_TOKEN: TOKEN });
     const status = async (token: string) => {
       const headers = { authorization: `Bearer ${token}` };
@@ -296,7 +296,7 @@ describe("the console's page", () => {
     await page.close();
   });
 
-  it("shows new turns and agents by themselves, and takes nothing away that somebody types", async () => {
+  it("shows new turns and agents by itself, and never discards what somebody types", async () => {
     const { page, broken } = await open(`${desk}/tables`);
     const query = page.getByLabel("Query", { exact: true });
     await query.fill("SELECT half of");
@@ -326,7 +326,7 @@ describe("the console's page", () => {
     await Promise.all([page.close(), list.close(), timeline.close()]);
   });
 
-  it("finds agents by a query over all of them, which has a link, and leads to each", async () => {
+  it("finds agents by a query over all of them; the query has a link, and its rows lead to the agents", async () => {
     const { page } = await open("query");
     await page.getByLabel("Query", { exact: true }).fill("SELECT class, name FROM agents");
     await page.getByRole("button", { name: "Run" }).click();
@@ -340,7 +340,7 @@ describe("the console's page", () => {
     expect(await ask("/api/query?sql=SELECT+1+FROM+NoteAgents")).toMatchObject({ status: 404 });
   });
 
-  it("has pages of a list of any length, and dead letters in a view of their own, one or many", async () => {
+  it("pages lists of any length, and shows dead letters in their own view, singly or in bulk", async () => {
     const seqs: number[] = [];
     for (let n = 0; n < 230; n++)
       seqs.push(await storeEvent(installation.ports.journal, `bulk ${String(n).padStart(3, "0")}`, { turns: 0, after: 0 })); // prettier-ignore
@@ -378,7 +378,7 @@ describe("the console's page", () => {
     await page.close();
   });
 
-  it("runs dead letters on forks first, and then those that did not fail there", async () => {
+  it("runs dead letters on forks first, and then redrives those that succeeded there", async () => {
     await call("in a drawer", "write", "again", "nobody");
     await call("in a drawer", "enqueue");
     await call("on a shelf", "enqueue");
@@ -414,7 +414,7 @@ describe("the console's page", () => {
     await page.close();
   });
 
-  it("shows some screens of a long timeline at once: older turns by the page, and the newest again", async () => {
+  it("renders a few screens of a long timeline at once: older turns page by page, and back to the newest", async () => {
     let last = 0;
     for (let n = 0; n < 12; n++) last = await storeEvent(installation.ports.journal, "long", { turns: 99, after: last }); // prettier-ignore
     const { page, broken } = await open("agents/BulkAgent/long");
@@ -440,7 +440,7 @@ describe("the console's page", () => {
     await page.close();
   });
 
-  it("loses no turn between two pages of a timeline, whatever an event has, and shows one event whole", async () => {
+  it("loses no turn between two pages of a timeline, whatever an event contains, and shows one event whole", async () => {
     let after = 0;
     for (const turns of [30, 250, 40, 90])
       after = await storeEvent(installation.ports.journal, "thick", { turns, after });
@@ -476,7 +476,7 @@ describe("the console's page", () => {
     expect(await faultsOf(browser, place, views)).toEqual([]);
   });
 
-  it("is used by the keyboard alone", async () => {
+  it("can be used with the keyboard alone", async () => {
     const { page } = await open();
     await page.clock.install();
     await page.locator("body").press("Tab");
@@ -531,7 +531,7 @@ describe("the console's page", () => {
     await new Promise((resolve) => other.close(resolve));
   });
 
-  it("asks for the token if it is missing or wrong, and opens with the right one", async () => {
+  it("asks for a missing or wrong token, and opens with the right one", async () => {
     const page = await browser.newPage();
     await page.goto(`${served.url}/#token=a%20wrong%20token`);
     const field = page.getByLabel("The console's token");

@@ -41,7 +41,7 @@ const ask = async (path: string, init: RequestInit = {}) => {
 const open = (path: string, more?: PageOptions) =>
   openPage(browser, { url: served.url, token: TOKEN, path }, more);
 
-it("answers twenty tabs at once, and others when those that asked are gone", async () => {
+it("the console answers twenty tabs at once, and serves others after those have left", async () => {
   const sql = "/api/query?sql=SELECT+count(*)+AS+n+FROM+NoteAgent";
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(sql)));
   expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
@@ -59,7 +59,7 @@ it("answers twenty tabs at once, and others when those that asked are gone", asy
   expect(await ask(sql)).toMatchObject({ status: 200, text: answers[0]!.text });
 });
 
-it("shows names, states and rows of attackers as text", async () => {
+it("names, states and rows from attackers are shown as text", async () => {
   const name = "<img src=x onerror=hacked=1>";
   await call(name, "write", "</script><script>hacked=1</script>", "<svg onload=hacked=1>");
   const { page, broken } = await open("agents?text=img");
@@ -81,7 +81,7 @@ it("shows names, states and rows of attackers as text", async () => {
   await page.close();
 });
 
-it("shows names that break lines, turn directions or are very long, within their cells", async () => {
+it("names that break lines, change text direction or are very long stay within their cells", async () => {
   const names = ["two\nlines", "\u202egnp.exe", "long ".repeat(200)];
   for (const name of names) await call(name, "write", "x", "ann");
   const { page, broken } = await open("query", { viewport: { width: 375, height: 700 } });
@@ -100,7 +100,7 @@ it("shows names that break lines, turn directions or are very long, within their
   await page.close();
 });
 
-it("shows the beginning of what is large, and refuses what is too large", async () => {
+it("large values are shown truncated, and too large ones are refused", async () => {
   const { page, broken } = await open("query");
   const show = (sql: string) => page.goto(`${served.url}/#/query?sql=${encodeURIComponent(sql)}`);
   await show("SELECT printf('%.*c', 1000000, 'x') AS x");

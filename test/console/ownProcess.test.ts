@@ -8,13 +8,13 @@ const LINES = '{"seq":1}\n{"seq":2}\n';
 const ran = (code: number, out: string, err = "", signal?: NodeJS.Signals) =>
   ownProcess({ runSelf: async () => ({ code, out, err, signal }) }, TARGET)("rerun", []);
 
-test("is all of its lines where all has run, whether or not something came out otherwise", async () => {
+test("a rerun that completes returns all of its lines, whether or not anything differs", async () => {
   const all = [{ seq: 1 }, { seq: 2 }];
   expect(await ran(0, LINES)).toEqual(all);
   expect(await ran(4, LINES, "agents: A/a: 1 the same, 1 another way.\n")).toEqual(all);
 });
 
-test("is a failure with its reason where a command has ended before its end", async () => {
+test("a command that ends early is a failure with its reason", async () => {
   const err =
     "a warning: agents: as such\n40 events run again\nagents: The broker is away: gone.\n";
   await expect(ran(1, LINES, err)).rejects.toMatchObject({
@@ -28,7 +28,7 @@ test("is a failure with its reason where a command has ended before its end", as
   await expect(ran(1, LINES, "", "SIGKILL")).rejects.toMatchObject({ status: 503 });
 });
 
-test("is a failure with its limit where a command never ends", async () => {
+test("a command that never ends is a failure with its time limit", async () => {
   const late = { code: undefined, signal: "SIGKILL", out: LINES, err: "", late: true } as const;
   const own = ownProcess({ runSelf: async () => late }, TARGET);
   await expect(own("dead redrive", ["--on-fork"])).rejects.toMatchObject({

@@ -76,7 +76,7 @@ const printed = (pattern: RegExp): Promise<string> =>
     return found === undefined ? { done: false, saw: out + err } : { done: true, value: found };
   });
 
-it("finds which webhook changed a field, and what a corrected handler would have done", async () => {
+it("the console finds which webhook changed a field, and what a corrected handler would have done", async () => {
   const hooks = await printed(/POST (http\S+)/);
   const consoleUrl = await printed(/console\s+(http\S+#token=\S+)/);
   for (const [n, [action, amount]] of [

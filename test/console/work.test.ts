@@ -57,7 +57,7 @@ const untilStatus = (id: string, status: string): Promise<Workflows> =>
   });
 
 describe("a workflow in the console", () => {
-  it("is a graph: branches beside each other, what it waits for, and then what was undone, live", async () => {
+  it("is a graph of parallel branches, what it waits for, and what was undone, updated live", async () => {
     await call("ann", "start", "trip-1");
     await untilStatus("trip-1", "waiting");
     const { page, broken } = await open("agents/TripAgent/ann/workflows");
@@ -116,7 +116,7 @@ describe("a workflow in the console", () => {
     expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("Invalid pagination cursor")]); // prettier-ignore
   });
 
-  it("of 2,000 steps is shown by the page, the last ones first, each page with a link", async () => {
+  it("of 2,000 steps is shown page by page, the last ones first, each page with a link", async () => {
     await call("long", "steps", 2_000);
     const { page, broken } = await open("agents/TripAgent/long/workflows");
     const steps = page.getByRole("region", { name: "Steps" }).getByRole("listitem");
@@ -137,7 +137,7 @@ describe("a workflow in the console", () => {
 });
 
 describe("fibers in the console", () => {
-  it("show what runs with what it stashed, what is over, and what has been undone", async () => {
+  it("show running fibers with their stash, finished ones, and what was undone", async () => {
     await call("cleo", "research");
     const { page, broken } = await open("agents/TripAgent/cleo/fibers");
     const fiber = (name: string) => page.getByRole("region", { name: "Fibers" }).getByRole("row").filter({ hasText: new RegExp(`^${name}`) }); // prettier-ignore
@@ -161,7 +161,7 @@ describe("connections in the console", () => {
     return JSON.parse(out) as ConnectionsReply;
   };
 
-  it("are shown live, with tags and state, and do not wake an agent that has hibernated", async () => {
+  it("are shown live, with tags and state, without waking a hibernating agent", async () => {
     const url = `${installation.gateway.url}/agents/trip-agent/dora`;
     const first = await TestSocket.open(`${url}?_pk=phone`);
     const { page, broken } = await open("agents/TripAgent/dora/connections");
@@ -215,7 +215,7 @@ describe("connections in the console", () => {
   });
 });
 
-it("meets WCAG AA in dark and light, and fits a phone", async () => {
+it("these views meet WCAG AA in dark and light, and fit a phone", async () => {
   const views = [
     "agents/TripAgent/dora/connections",
     "agents/TripAgent/cleo/fibers",

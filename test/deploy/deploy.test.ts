@@ -38,7 +38,7 @@ const HOSTS = ["host-1", "host-2"];
 
 describe("compose.yaml", () => {
   const { services } = compose;
-  it("is three brokers, two gateways and two hosts, provisioned once with three copies", () => {
+  it("runs three brokers, two gateways and two hosts, provisioned once with three replicas", () => {
     expect(Object.keys(services)).toEqual([
       ...BROKERS, "provision", ...GATEWAYS, ...HOSTS, "mail", "retention", "console", "prometheus", "grafana",
     ]); // prettier-ignore
@@ -49,7 +49,7 @@ describe("compose.yaml", () => {
     expect(services["provision"]!.command).toEqual(["provision", "--replicas", "3"]);
   });
 
-  it("each starts once its dependencies are ready", () => {
+  it("starts each process once its dependencies are ready", () => {
     for (const name of BROKERS)
       expect(services[name]!.healthcheck).toMatchObject({
         test: expect.arrayContaining(["CMD"]) as unknown,
@@ -63,7 +63,7 @@ describe("compose.yaml", () => {
       });
   });
 
-  it("each broker's data and each process's cache have a volume of their own", () => {
+  it("gives each broker's data and each process's cache their own volume", () => {
     const mounts = Object.values(services).flatMap((service) => service.volumes ?? []);
     const named = mounts
       .map((mount) => mount.split(":")[0]!)
@@ -72,13 +72,13 @@ describe("compose.yaml", () => {
     for (const name of BROKERS) expect(services[name]!.volumes).toContain(`${name}-data:/data`);
   });
 
-  it("every file that it mounts exists", () => {
+  it("mounts only files that exist", () => {
     for (const mount of Object.values(services).flatMap((service) => service.volumes ?? []))
       if (mount.startsWith("./"))
         expect(existsSync(DEPLOY + mount.split(":")[0]!), mount).toBe(true);
   });
 
-  it("only gateways and mail are reachable from outside, and nothing runs with more rights than it needs", () => {
+  it("exposes only gateways and mail, and grants no process more rights than it needs", () => {
     const published = Object.entries(services).filter(([, service]) =>
       service.ports?.some((port) => !port.startsWith("127.0.0.1:")),
     );
@@ -87,7 +87,7 @@ describe("compose.yaml", () => {
       expect(services[name]).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
   });
 
-  it("each process logs in as its own user, and refuses a broker that can lose what it stored", () => {
+  it("logs each process in as its own user, and makes it refuse a broker that can lose acknowledged data", () => {
     for (const name of [...GATEWAYS, ...HOSTS, "mail"]) {
       const { environment } = services[name]!;
       const user = name.replace(/-\d$/, "");
@@ -99,7 +99,7 @@ describe("compose.yaml", () => {
     }
   });
 
-  it("brokers show certificates, and only they are given a key", () => {
+  it("gives certificates to brokers, and keys to them alone", () => {
     const { secrets } = parse(text("compose.yaml")) as {
       secrets: Record<string, { file: string }>;
     };
@@ -112,17 +112,17 @@ describe("compose.yaml", () => {
     }
   });
 
-  it("holds no secret", () => {
+  it("contains no secret", () => {
     expect(text("compose.yaml")).not.toMatch(/(?:PASSWORD|SECRET): (?!\$\{)/);
   });
 
-  it("every module that it runs exists", () => {
+  it("runs only modules that exist", () => {
     for (const { command } of Object.values(services))
       for (const part of (command ?? []).filter((word) => word.endsWith(".ts")))
         expect(existsSync(`${DEPLOY}../${part}`), part).toBe(true);
   });
 
-  it("docker's own validation accepts it, where docker is, and asks for the secrets where they are missing", () => {
+  it("passes docker's own validation, where docker is installed, and requires the missing secrets", () => {
     const tool = composeTool();
     if (tool === undefined) return; // the tests above are all that can be said without it
     const [program, ...args] = tool;
@@ -142,7 +142,7 @@ describe("compose.yaml", () => {
 
 describe("nats/", () => {
   it.each(["single.conf", "cluster.conf"])(
-    "a real nats-server takes %s, and acknowledges only what is on disk",
+    "has a %s that a real nats-server accepts and that acknowledges only what is on disk",
     async (file) => {
       const { path } = await Effect.runPromise(findNatsServer());
       const env = {
@@ -164,7 +164,7 @@ describe("nats/", () => {
     },
   );
 
-  it("the broker's image is new enough", () => {
+  it("uses a recent enough broker image", () => {
     const tag = compose.services["nats-1"]!.image!.split(":")[1]!.split("-")[0]!;
     // A tag of two parts is the newest of its line.
     expect(isNewEnough(parseVersion(`nats-server: v${tag}.99`)!)).toBe(true);
@@ -173,7 +173,7 @@ describe("nats/", () => {
 
 describe("Dockerfile", () => {
   const lines = text("Dockerfile").split("\n");
-  it("builds in one stage and runs in another, as a user without rights, with a healthcheck", () => {
+  it("builds in one stage and runs in another, as an unprivileged user, with a healthcheck", () => {
     expect(lines.filter((line) => line.startsWith("FROM node:24-trixie-slim"))).toHaveLength(2);
     const last = lines.slice(lines.lastIndexOf("FROM node:24-trixie-slim"));
     expect(last).toContain("USER node");
@@ -183,7 +183,7 @@ describe("Dockerfile", () => {
     );
   });
 
-  it("starts what is built, and nothing before what ends it while it starts", () => {
+  it("starts what is built, with nothing before it that a signal would end", () => {
     const entry = lines.find((line) => line.startsWith("ENTRYPOINT "))!.slice("ENTRYPOINT ".length);
     const files = (JSON.parse(entry) as string[]).filter((word) => word.endsWith(".js"));
     expect(files[0]).toMatch(/\/endOnSignals\.js$/);

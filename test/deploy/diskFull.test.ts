@@ -40,7 +40,7 @@ async function start(role: "gateway" | "host"): Promise<AgentsProcess> {
 const send = (url: string, id: string, noise: number): Promise<number> =>
   postLedger(url, { agent: "one", id, noise: "x".repeat(noise) });
 
-test("a full broker refuses, forgets nothing, and continues when there is room", async () => {
+test("a broker whose disk is full refuses, loses nothing, and continues when there is room", async () => {
   nats = await deployNats({ config: "single.conf", variables: { NATS_MAX_FILE: "1GB" } });
   execFileSync(process.execPath, [MAIN, "provision", "--shards", "2"], {
     env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },

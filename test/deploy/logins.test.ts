@@ -55,7 +55,7 @@ const seedFile = (name: string, pair: KeyPair): string => {
 
 describe("logins", () => {
   test(
-    "TLS with a private authority, and nkeys whose seeds the server never sees",
+    "work over TLS with a private authority, and with nkeys whose seeds the server never sees",
     async () => {
       const users = [
         "gateway",
@@ -98,7 +98,7 @@ describe("logins", () => {
   );
 
   test(
-    "the cluster's files as shipped refuse clients and servers without TLS, and monitoring stays local",
+    "require TLS of clients and servers with the shipped cluster files, and keep monitoring local",
     async () => {
       const certificates = makeCertificates(join(folder.path, "three"));
       nats = await deployNats({
@@ -132,7 +132,7 @@ describe("logins", () => {
   );
 
   test(
-    "credentials of an operator's account, as nsc makes them",
+    "work with credentials of an operator's account, as nsc makes them",
     async () => {
       const [operator, account, user, system] = [createOperator(), createAccount(), createUser(), createAccount()]; // prettier-ignore
       const limits = { subs: -1, conn: -1, data: -1, payload: -1, imports: -1, exports: -1, mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1, leaf: -1, wildcards: true }; // prettier-ignore
@@ -177,7 +177,7 @@ describe("--require-durable", () => {
     );
 
   test(
-    "refuses a server that acknowledges before it writes to disk, and says which and how to change it",
+    "refuses a server that acknowledges before it writes to disk, and says how to change that",
     async () => {
       nats = await deployNats({
         config: "single.conf",

@@ -58,19 +58,19 @@ const has = (tool: string, arg: string): boolean =>
   spawnSync(tool, [arg], { stdio: "ignore" }).error === undefined;
 
 describe("kubernetes/", () => {
-  it("kubectl builds it, where kubectl is", () => {
+  it("is built by kubectl, where kubectl is installed", () => {
     if (!has("kubectl", "--help")) return; // the rules below are all that can be said without it
     const built = execFileSync("kubectl", ["kustomize", KUBERNETES], { encoding: "utf8" });
     expect(parseAllDocuments(built)).toHaveLength(manifests.length);
   });
 
-  it("says of each object what it is, and no two are the same", () => {
+  it("names each object, and no two are the same", () => {
     const names = manifests.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
     expect(new Set(names).size).toBe(names.length);
     for (const { apiVersion } of manifests) expect(apiVersion).toMatch(/^(?:[a-z.0-9]+\/)?v\d$/);
   });
 
-  it("selectors select what they are for", () => {
+  it("has selectors that match their objects", () => {
     for (const { spec } of workloads)
       if (spec.selector !== undefined)
         expect(spec.template!.metadata.labels).toMatchObject(spec.selector.matchLabels!);
@@ -84,7 +84,7 @@ describe("kubernetes/", () => {
         );
   });
 
-  it("gateways and hosts have probes on the admin port, and rules for disruption and scale", () => {
+  it("probes gateways and hosts on the admin port, and sets disruption and scaling rules", () => {
     for (const name of ["gateway", "host"]) {
       const container = containers.find((each) => each.name === name)!;
       expect(container.args[0]).toBe(name);
@@ -96,7 +96,7 @@ describe("kubernetes/", () => {
     }
   });
 
-  it("every process logs in over TLS, and knows the authority", () => {
+  it("logs every process in over TLS with the authority", () => {
     for (const { name, env = [] } of containers) {
       const values = Object.fromEntries(env.map((one) => [one.name, one.value]));
       expect(values["NATS_URL"], name).toMatch(/^tls:/);
@@ -109,7 +109,7 @@ describe("kubernetes/", () => {
       expect(nats.config[part].tls).toEqual({ enabled: true, secretName: "nats-tls" });
   });
 
-  it("sets no variable that nothing reads, and runs nothing as root", () => {
+  it("sets only variables that are read, and runs nothing as root", () => {
     for (const { env = [] } of containers)
       for (const { name } of env) if (name !== "NATS_PASSWORD") expect([...known]).toContain(name);
     for (const each of containers)
@@ -122,7 +122,7 @@ describe("kubernetes/", () => {
 
 describe("systemd/", () => {
   const units = readdirSync(SYSTEMD);
-  it("systemd takes each unit, where systemd is", () => {
+  it("is accepted by systemd, where systemd is installed", () => {
     if (!has("systemd-analyze", "--version")) return; // as above
     const run = spawnSync("systemd-analyze", ["verify", ...units.map((unit) => SYSTEMD + unit)], {
       encoding: "utf8",
@@ -130,7 +130,7 @@ describe("systemd/", () => {
     expect(run.stderr + String(run.status)).toBe("0");
   });
 
-  it("runs our commands, restarts them, and waits for them to end", () => {
+  it("runs our commands, restarts them, and waits for them to stop", () => {
     for (const role of ["gateway", "host"]) {
       const unit = readFileSync(`${SYSTEMD}agents-${role}.service`, "utf8");
       expect(unit).toContain(`agents ${role} \${AGENTS_MODULE}`);

@@ -85,9 +85,9 @@ function missing(expr: string): string[] {
   });
 }
 
-describe("what watches the system", () => {
+describe("monitoring", () => {
   test.each(dashboard.panels.map((panel) => [panel.title, panel] as const))(
-    "the panel %s shows metrics that are served",
+    "has a panel %s whose metrics are served",
     (_, panel) => {
       const exprs = panel.targets.map(({ expr }) => expr);
       expect(exprs.flatMap(metricsIn)).not.toEqual([]);
@@ -96,14 +96,14 @@ describe("what watches the system", () => {
   );
 
   test.each(rules.map((rule) => [rule.alert, rule] as const))(
-    "the alert %s is about metrics that are served, and the runbook has it",
+    "has an alert %s whose metrics are served and which the runbook covers",
     (_, rule) => {
       expect(missing(rule.expr)).toEqual([]);
       expect(read("docs/operations/trouble.md")).toContain(`### ${rule.alert}\n`);
     },
   );
 
-  test("a turn that holds its process is counted, by class and by agent", async () => {
+  test("counts a turn that blocks its process, by class and by agent", async () => {
     let sent = 0;
     const top = await pollUntil("a stall", async () => {
       const body = JSON.stringify({ agent: "slow", id: `hold ${++sent}`, holdMs: 600 });
@@ -124,7 +124,7 @@ describe("what watches the system", () => {
     expect(stalls.reduce((sum, { value }) => sum + value, 0)).toBeGreaterThanOrEqual(top!.stalls);
   });
 
-  test("a metric that no process serves is detected", () => {
+  test("detects a metric that no process serves", () => {
     expect(missing("rate(agents_unknown_total[5m])")).toEqual(["agents_unknown_total"]);
     expect(missing("sum by (colour) (agents_webhooks_total)")).toEqual([
       "agents_webhooks_total{colour}",

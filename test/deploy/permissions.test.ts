@@ -90,7 +90,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-describe("every process under its own user", () => {
+describe("with every process under its own user", () => {
   test("webhooks are stored and answered by their agent, large ones too", async () => {
     expect(await sendWebhook("w1")).toBe(200);
     expect(await sendWebhook("w2", "x".repeat(LARGE_BYTES))).toBe(200);
@@ -111,7 +111,7 @@ describe("every process under its own user", () => {
     expect(await answer.json()).toEqual([{ count: 2 }]);
   });
 
-  test("the reader sees agents, their history and state, and can't act on them", async () => {
+  test("the reader reads agents, their history and state, and can't change them", async () => {
     expect((await cli("reader", "list")).text).toContain("one");
     expect((await cli("reader", "state", "Ledger", "one")).text).toContain('"count": 2');
     expect((await cli("reader", "history", "Ledger", "one")).text).toContain("github");
@@ -170,7 +170,7 @@ describe("every process under its own user", () => {
     expect(run.text).toContain("Durability: acknowledged is on disk (1 copy");
   });
 
-  test("the server refused nothing but the reader's call", () => {
+  test("the server refuses nothing but the reader's call", () => {
     const violations = nats.servers[0]!.log()
       .split("\n")
       .filter((line) => line.includes("Violation"));
@@ -178,7 +178,7 @@ describe("every process under its own user", () => {
     expect(violations.filter((line) => line.includes("user:reader")).length).toBeGreaterThan(0);
   });
 
-  test("a process says at /readyz how durable the broker is, as the server says it", async () => {
+  test("a process reports the broker's durability at /readyz, as the server states it", async () => {
     expect(host.lines.find((line) => line.message === "durability of the broker")).toMatchObject({
       durability: "acknowledged is on disk (1 copy: lost with its disk)",
     });
@@ -401,13 +401,13 @@ describe("the server refuses everything else", () => {
     expect(await refusals(user, "subscribe", subjects)).toEqual(subjects);
   });
 
-  test("a host may have sockets of its agents' code", async () => {
+  test("a host may accept sockets for its agents' code", async () => {
     expect(await refusals("host", "publish", ["$KV.agents_GATEWAYS.gateway.h1"])).toEqual([]);
     const own = ["agents.gateway.h1.frame", "agents.gateway.h1.census"];
     expect(await refusals("host", "subscribe", own)).toEqual([]);
   });
 
-  test("objects that handlers pass by reference are called by hosts, and by no one else", async () => {
+  test("objects that handlers pass by reference can be called by hosts, and by no other process", async () => {
     expect(await refusals("host", "publish", ["agents.process.g1"])).toEqual([]);
     for (const user of ["gateway", "mail", "host"] as const)
       expect(await refusals(user, "subscribe", ["agents.process.p1"])).toEqual([]);
@@ -415,7 +415,7 @@ describe("the server refuses everything else", () => {
       expect(await refusals(user, "publish", ["agents.process.g1"])).toEqual(["agents.process.g1"]);
   });
 
-  test("a refusal is a refusal: what is allowed is stored", async () => {
+  test("permissions refuse only what is forbidden: what is allowed is stored", async () => {
     const client = await nats.connect("operator");
     const ack = await client.request("agents.dead.Ledger.nobody", "{}", {
       timeout: REQUEST_TIMEOUT_MS,

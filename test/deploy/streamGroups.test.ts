@@ -72,7 +72,7 @@ describe("four stream groups under least privilege", () => {
     expect((await cli("reader", "state", "Ledger", AGENTS[8]!)).text).toContain('"count": 1');
   });
 
-  test("the operator erases an agent: its host ends it, and what its group stores is gone", async () => {
+  test("the operator erases an agent: its host ends it, and its data in the group is gone", async () => {
     const erased = await cli("operator", "erase", "Ledger", AGENTS[9]!, "--yes");
     expect(erased).toMatchObject({ code: 0 });
     expect(erased.text).toContain("Local files were removed from host-");
@@ -81,21 +81,21 @@ describe("four stream groups under least privilege", () => {
     expect((await cli("operator", "export", "Ledger", AGENTS[10]!)).code).toBe(0);
   });
 
-  test("the reader backs all groups up", async () => {
+  test("the reader backs up all groups", async () => {
     const saved = join(folder.path, "backup");
     const backup = await cli("reader", "backup", saved, "--json");
     expect(backup).toMatchObject({ code: 0 });
     expect(Number((JSON.parse(backup.text) as { events: number }).events)).toBeGreaterThan(39);
   });
 
-  test("a process with another number does not start, and says what to do", async () => {
+  test("a process with another number of groups does not start, and says what to do", async () => {
     const wrong = await cli("operator", "provision", "--stream-groups", "2");
     expect(wrong).toMatchObject({ code: 1 });
     expect(wrong.text).toContain("--stream-groups 4");
     expect(wrong.text).toContain("agents export");
   });
 
-  test("the server refused nothing of all this", () => {
+  test("the server refuses none of this", () => {
     const lines = nats.servers[0]!.log().split("\n");
     expect(lines.filter((line) => line.includes("Violation"))).toEqual([]);
   });
@@ -104,7 +104,7 @@ describe("four stream groups under least privilege", () => {
     ["gateway", ["$JS.API.CONSUMER.CREATE.agents_INBOX_2.thief", "agents.journal.1.Ledger.one"]],
     ["host", ["$JS.API.STREAM.PURGE.agents_JOURNAL_1", "$JS.API.STREAM.INFO.other_JOURNAL_1"]],
     ["reader", ["$JS.API.STREAM.PURGE.agents_SNAPSHOTS_3", "agents.journal.1.Ledger.one"]],
-  ])("the %s has the same rights in a group as with one group", async (user, subjects) => {
+  ])("the %s has the same rights in a group as with a single group", async (user, subjects) => {
     const connection = await client(user);
     const refused: string[] = [];
     const reading = (async () => {

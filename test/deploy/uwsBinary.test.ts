@@ -17,7 +17,7 @@ const accepted = new Map(
     .map(([hash, file]) => [file, hash]),
 );
 
-it("the native binaries that Linux loads are the accepted ones", () => {
+it("the native binaries that Linux loads are the approved ones", () => {
   const folder = dirname(createRequire(import.meta.url).resolve("uWebSockets.js"));
   const found = [...accepted.keys()].filter((file) => existsSync(join(folder, file)));
   const hashes = found.map((file) => [

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { CLI_REFERENCE, cliReference } from "./cliReference.ts";
 
-it("the command line's reference is what the commands say", async () => {
+it("the command-line reference is what the commands' help says", async () => {
   const page = readFileSync(CLI_REFERENCE, "utf8");
   expect(page, 'stale: run "npm run docs:cli"').toBe(await cliReference());
 });

@@ -79,7 +79,7 @@ describe("the conformance table", () => {
     expect([...new Set(gone)], "rename the row with the test").toEqual([]);
   });
 
-  it("counts as tests only what runs: no title stands in a comment or a skipped test", () => {
+  it("cites only tests that run: no title is in a comment or a skipped test", () => {
     const idle = rows.flatMap(referencesOf).filter(({ file, title }) => {
       const line =
         textOf(file)
@@ -90,12 +90,12 @@ describe("the conformance table", () => {
     expect(idle).toEqual([]);
   });
 
-  it.each(Object.entries(NAMES))("leaves out no name of %s", (_section, names) => {
+  it.each(Object.entries(NAMES))("covers every name of %s", (_section, names) => {
     const missing = names.split(/ (?!application)/).filter((name) => !says(name));
     expect(missing).toEqual([]);
   });
 
-  it("has each text that a caller reads", () => {
+  it("covers each text that a caller reads", () => {
     expect(ANSWERS.filter((answer) => !rows.some((row) => row.startsWith(`| ${answer}`)))).toEqual(
       [],
     );

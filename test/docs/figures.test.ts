@@ -37,7 +37,7 @@ const [all, examples, hereLoad, hereAll, hereSame, , installedAll, installedSame
   "# behaviours of # examples. Here # load, and of their # behaviours # are the same. With the reference's own package # load, and of their # behaviours # are the same.",
 );
 
-it("the sums above the table of what was driven are those of its rows", () => {
+it("the sums above the table of driven examples are those of its rows", () => {
   const [sums] = drivenTable(rowsOf(driven)).split("\n");
   expect(driven.replaceAll(/\s+/g, " ")).toContain(sums);
 });

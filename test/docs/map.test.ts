@@ -54,7 +54,7 @@ it.each(CHANGES)("%s: the map names the one file that decides it", (change, deci
   expect(deciding).toEqual([named]);
 });
 
-it("a CLI command has the file of its name", () => {
+it("each CLI command has the file of its name", () => {
   expect(rows.get("a CLI command")).toBe("`services/cli/commands/`");
   const list = read("services/cli/commandList.ts");
   const commands = [...list.matchAll(/import\("\.\/commands\/(\w+)\.ts"/g)];

@@ -21,7 +21,7 @@ it("the README's first block is a module that routes webhooks", () => {
   expect(first?.text).toContain("webhooks: [");
 });
 
-it("compiles: every block, whole ones with the imports that they show", async () => {
+it("every block compiles, whole modules with the imports that they show", async () => {
   mkdirSync(FOLDER, { recursive: true });
   expect(writeSnippets(ROOT, FOLDER, optionsWith(true, { skipLibCheck: true }))).toBeGreaterThan(
     20,

@@ -56,7 +56,7 @@ test("an alarm runs at its time on the next host", async () => {
   expect((await waker.runs()).runs).toEqual([{ isRetry: false, retryCount: 0, alarm: null }]);
 });
 
-test("an alarm that fails is tried again six times, and is a dead letter then", async () => {
+test("an alarm that fails is retried six times, and then becomes a dead letter", async () => {
   await using t = await start();
   const waker = t.agent(Waker as never, "a").stub as unknown as Waker;
   await waker.arm(1, Array<string>(7).fill("fail"));
@@ -67,7 +67,7 @@ test("an alarm that fails is tried again six times, and is a dead letter then", 
   expect(await t.deadLetters()).toMatchObject([{ agent: { name: "a" } }]);
 });
 
-test("a hibernating socket continues with its attachment and its automatic answer", async () => {
+test("a hibernating socket keeps its attachment and its automatic responses on the next host", async () => {
   await using t = await start();
   const client = await t.connect(Room as never, "a", { query: { name: "ada", tag: "x" } });
   expect(client.messages).toEqual(["welcome ada"]);
@@ -80,7 +80,7 @@ test("a hibernating socket continues with its attachment and its automatic answe
   expect(client.messages.slice(1)).toEqual(["ada (again)", "pong", ["x"]]);
 });
 
-test("a socket with listeners is closed when the next host has its object", async () => {
+test("a socket with listeners is closed when its object moves to the next host", async () => {
   await using t = await start();
   const client = await t.connect(Live as never, "a");
   client.send("x");

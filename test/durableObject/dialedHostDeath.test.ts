@@ -40,7 +40,7 @@ const heard = async (n: number, count: number) =>
       : { done: false as const, saw };
   });
 
-test("the living end of each socket is notified, or its socket continues with the next host", async () => {
+test("the surviving end of each socket is notified, or its socket continues on the next host", async () => {
   /** Numbers of pairs by the hosts of their ends: of the opened socket, then of the other. */
   const kinds = new Map<string, number[]>();
   const first = await call<number>("Dialer/d0", "pid");

@@ -21,7 +21,7 @@ function setUp() {
 }
 
 describe("events of an object", () => {
-  it("do not mix between calls that answer at once", async () => {
+  it("do not interleave between calls that answer at once", async () => {
     const { time, log, event } = setUp();
     const all = [event("a"), event("b"), event("c")];
     await time.advance(1);
@@ -29,7 +29,7 @@ describe("events of an object", () => {
     expect(log).toEqual(["a", "b", "c"].flatMap((name) => [`${name} begins`, `${name} ends`]));
   });
 
-  it("begin while another one waits for something outside", async () => {
+  it("begin while another awaits something outside", async () => {
     const { time, log, event } = setUp();
     const all = [event("a", 100), event("b")];
     await time.advance(200);
@@ -37,7 +37,7 @@ describe("events of an object", () => {
     expect(log).toEqual(["a begins", "b begins", "b ends", "a ends"]);
   });
 
-  it("wait while something holds them back, and then begin in their order", async () => {
+  it("wait while input is blocked, and then begin in order", async () => {
     const { time, events, log, event } = setUp();
     const [first, second] = [events.hold(), events.hold()];
     const all = [event("a"), event("b")];
@@ -51,7 +51,7 @@ describe("events of an object", () => {
     expect(log).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
-  it("begin after one that throws, whose error is its own", async () => {
+  it("begin after one that throws, and only that one rejects", async () => {
     const { time, events, log, event } = setUp();
     const failed = events.run(() => {
       throw new Error("mine");

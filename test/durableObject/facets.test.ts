@@ -95,14 +95,14 @@ describe("a facet", () => {
     expect(await count("a")).toEqual([3, 1]);
   });
 
-  test("answers fetch, and has its own facets", async () => {
+  test("answers fetch, and has facets of its own", async () => {
     const fetched = house()["fetch"]!(new Request("http://x/path")) as Promise<Response>;
     expect(await (await fetched).text()).toBe("/path of h");
     expect(await house()["ask"]!("a", "below")).toEqual([1, 1]);
     expect(await house()["ask"]!("a", "below")).toEqual([2, 2]);
   });
 
-  test("has its object's id, or the one that it is given, when it wakes by itself, too", async () => {
+  test("has its object's id or the given one, also when it wakes by itself", async () => {
     const id = (rig.env as unknown as Env).House.idFromName("h");
     expect(await house()["ask"]!("a", "about")).toEqual(["h", id.toString()]);
     expect(((await house()["askAs"]!("c", "about", "other")) as string[])[0]).toBe("other");
@@ -113,7 +113,7 @@ describe("a facet", () => {
     expect(await house()["askAs"]!("c", "wokenAs", "other")).toBe("other");
   });
 
-  test("is of a class of the module, with an id of a binding", async () => {
+  test("may be of any class of the module, with an id from a binding", async () => {
     expect(await house()["exported"]!()).toEqual(["House", "Tenant"]);
     await expect(house()["askWrong"]!({ class: "Tenant" })).rejects.toThrow(/a class that the module exports/); // prettier-ignore
     await expect(house()["askWrong"]!({})).rejects.toThrow(/a class that the module exports/);
@@ -121,7 +121,7 @@ describe("a facet", () => {
 });
 
 describe("the end of a facet", () => {
-  test("by abort takes what is in memory, and by delete what is stored, too", async () => {
+  test("by abort clears its memory, and by delete its storage, too", async () => {
     await count("a");
     await house()["abort"]!("a");
     await rig.settled();
@@ -134,7 +134,7 @@ describe("the end of a facet", () => {
     expect(await house()["drop"]!("none")).toBeUndefined();
   });
 
-  test("is done before the next use, in the same turn and after a crash", async () => {
+  test("completes before the next use, in the same turn and after a crash", async () => {
     await count("a");
     expect(await house()["dropAndAsk"]!("a")).toEqual([1, 1]);
     await count("a");

@@ -99,7 +99,7 @@ const urlOf = (path: string) => `${system.url}/agents/${path}`;
 const open = (query: string) => TestSocket.open(urlOf(`hall/sockets?${query}`));
 
 describe("a Durable Object with a lifecycle", () => {
-  test("starts its parts, then itself; a part may answer a request, else the object does", async () => {
+  test("starts its parts, then itself; a request goes to a part that handles it, else to the object", async () => {
     const answer = await fetch(urlOf("hall/one"));
     expect([answer.status, await answer.json()]).toEqual([200, { name: "one" }]);
     const seen = await fetch(urlOf("hall/one/seen"));
@@ -115,14 +115,14 @@ describe("a Durable Object with a lifecycle", () => {
     });
   });
 
-  test("has its start by start() in a method, and again after one that failed", async () => {
+  test("starts by start() in a method, and again after a failed start", async () => {
     expect(await halls.getByName("asked").ask()).toEqual(["part starts", "starts"]);
     const broken = halls.getByName("broken");
     await expect(broken.ask()).rejects.toThrow("the first start fails");
     expect((await broken.ask()).slice(-2)).toEqual(["part starts", "starts"]);
   });
 
-  test("has sockets with id, tags and state, which outlive its time in memory", async () => {
+  test("has sockets with id, tags and state, which survive eviction from memory", async () => {
     const [ada, bob] = [await open("_pk=ada&room=red"), await open("_pk=bob&room=blue")];
     expect([...(await ada.first(1)), ...(await bob.first(1))]).toEqual([
       '["ada","red"]',
@@ -150,7 +150,7 @@ describe("a Durable Object with a lifecycle", () => {
     ada.socket.close();
   });
 
-  test("keeps a handler of its own; without onRequest it answers 404", async () => {
+  test("keeps its own handler; without onRequest it answers 404", async () => {
     expect(await (await fetch(urlOf("fronted/a"))).text()).toBe("its own");
     expect((await fetch(urlOf("fronted/a"), { method: "POST" })).status).toBe(404);
   });

@@ -40,7 +40,7 @@ const open = (path: string) => TestSocket.open(`${system.url}${path}`);
 const told = (close: readonly unknown[]) =>
   pollUntil("the module is told", () => closes.some((each) => JSON.stringify(each) === JSON.stringify(close)) || { done: false, saw: closes }); // prettier-ignore
 
-test("brings what was sent before it was open, then answers: text and bytes, in order", async () => {
+test("a module's socket delivers what was sent before it opened, then the answers: text and bytes, in order", async () => {
   const ada = await open("/");
   for (const message of ["one", Buffer.from([1, 2, 255]), "two"]) ada.socket.send(message);
   expect(await ada.first(4)).toEqual(["welcome", "echo one", Buffer.from([255, 2, 1]), "echo two"]);
@@ -48,7 +48,7 @@ test("brings what was sent before it was open, then answers: text and bytes, in 
   await told([4002, "enough", true, 3]);
 });
 
-test("is closed by the module, which hears of it", async () => {
+test("the module can close its socket, and is notified of a close", async () => {
   const ada = await open("/");
   ada.socket.send("bye");
   await ada.until("it is closed", () => ada.closed !== undefined);
@@ -59,7 +59,7 @@ test("is closed by the module, which hears of it", async () => {
   expect([early.frames, early.closed]).toEqual([["welcome"], { code: 4001, reason: "at once" }]);
 });
 
-test("outlives a listener that throws", async () => {
+test("a socket survives a listener that throws", async () => {
   const ada = await open("/");
   ada.socket.send("fail");
   ada.socket.send("on");
@@ -67,7 +67,7 @@ test("outlives a listener that throws", async () => {
   ada.socket.close();
 });
 
-test("is not opened where the module has not accepted its end, or nobody asked for a socket", async () => {
+test("a socket is not opened if the module has not accepted its end, or none was requested", async () => {
   expect((await open("/forgotten")).refused).toMatchObject({ status: 500 });
   const plain = await globalThis.fetch(`${system.url}/`);
   expect([plain.status, await plain.text()]).toEqual([426, expect.stringMatching(/WebSocket/)]);

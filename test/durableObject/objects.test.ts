@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 
 describe("an id", () => {
-  test("of a name is the same each time, and is read back from its text", () => {
+  test("from a name is the same each time, and is parsed back from its text", () => {
     const id = counters.idFromName("Grüße");
     expect(id.name).toBe("Grüße");
     expect(id.toString()).toMatch(/^[0-9a-f]{64}$/);
@@ -62,13 +62,13 @@ describe("an id", () => {
     expect(() => counters.idFromString(text())).toThrow(/is not an id of Counter/);
   });
 
-  test("of another binding is refused by get", () => {
+  test("of another binding is rejected by get", () => {
     expect(() => counters.get(env.Waker.idFromName("a"))).toThrow(/get\(\) of Counter takes an id/);
   });
 });
 
 describe("a method", () => {
-  test("is called by its name, with what its constructor made ready", async () => {
+  test("is called by its name after the constructor has finished", async () => {
     const stub = counters.getByName("methods");
     expect([await stub.increment(), await stub.increment(3)]).toEqual([1, 4]);
     const { id, constructed, ...about } = await stub.about();
@@ -80,13 +80,13 @@ describe("a method", () => {
     expect(env.Counter).toBe(env.COUNTER);
   });
 
-  test("that reads, adds and writes between awaits counts every call", async () => {
+  test("that reads, adds and writes between awaits loses no update", async () => {
     const stub = counters.getByName("crowd");
     const values = await Promise.all(Array.from({ length: 40 }, () => stub.increment()));
     expect(values.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
   });
 
-  test("takes and returns what can be cloned", async () => {
+  test("takes and returns structured-clonable values", async () => {
     const cycle: Record<string, unknown> = { at: new Date(5) };
     cycle["self"] = cycle;
     const values = [
@@ -101,11 +101,11 @@ describe("a method", () => {
     ["instance", /the result of give is of type Counter/],
     ["function", /the result of give is a function/],
     ["stub", /the result of give is of type object/],
-  ])("is refused a result that can't be: %s", async (what, message) => {
+  ])("rejects a result that can't be cloned: %s", async (what, message) => {
     await expect(counter("bad")["give"]!(what)).rejects.toThrow(message);
   });
 
-  test("is refused an argument that can't be", async () => {
+  test("rejects an argument that can't be cloned", async () => {
     const call = counter("bad")["echo"]!({ deep: [() => 1] });
     await expect(call).rejects.toThrow("the arguments of echo: [0].deep[0] is a function");
   });
@@ -117,7 +117,7 @@ describe("a method", () => {
   });
 
   test.each(["missing", "alarm", "toString", "hasOwnProperty", "ctx", "runtime", "onMessage"])(
-    "is not %s",
+    "can't be %s",
     async (name) => {
       const stub = env.Waker.getByName("none") as unknown as Methods;
       await expect(stub[name]!()).rejects.toThrow(`Method ${name} does not exist`);
@@ -131,14 +131,14 @@ describe("a method", () => {
 });
 
 describe("fetch", () => {
-  test("of a class that extends nothing is reached by its binding", async () => {
+  test("reaches a class that extends nothing through its binding", async () => {
     const get = await fetch(`${system.url}/legacy/one/path?q`);
     expect(await get.json()).toEqual({ seen: 1, text: "", path: "/legacy/one/path" });
     const post = await fetch(`${system.url}/legacy/one`, { method: "POST", body: "hello" });
     expect(await post.json()).toEqual({ seen: 2, text: "hello", path: "/legacy/one" });
   });
 
-  test("of a class without one is a 500, and the log says why", async () => {
+  test("is a 500 for a class without one, and the log says why", async () => {
     const response = await counters.getByName("x").fetch("http://object/");
     expect(response.status).toBe(500);
     const lines = system.host.log.lines.map(({ fields }) => JSON.stringify(fields ?? ""));
@@ -165,11 +165,11 @@ describe("storage", () => {
     expect(await store("sql", "sql")).toEqual([2, ["n", "data"], 2, 2, true, [[1], [2]], true]);
   });
 
-  test("deletes all: keys, tables that refer to each other, views, the alarm", async () => {
+  test("deletes everything: keys, tables that reference each other, views, the alarm", async () => {
     expect(await env.Waker.getByName("empty").empty()).toEqual([[], null, 0, 2]);
   });
 
-  test("outlives the object's time in memory", async () => {
+  test("survives eviction from memory", async () => {
     const stub = counters.getByName("sleeper");
     await stub.increment();
     const look = async () => (await stub.about()).constructed > 1;
@@ -192,7 +192,7 @@ describe("an alarm", () => {
       { timeoutMs: 30_000, intervalMs: 20 },
     );
 
-  test("runs once at its time, even when the object has left memory meanwhile", async () => {
+  test("runs once at its time, even if the object was evicted meanwhile", async () => {
     const beforeMs = Date.now();
     expect(await waker("once").arm(600)).toBeGreaterThanOrEqual(beforeMs + 600);
     const { runs, alarm } = await ran("once", 1);
@@ -200,26 +200,26 @@ describe("an alarm", () => {
     expect(alarm).toBeNull();
   });
 
-  test("that is set in its handler runs again", async () => {
+  test("set in its handler runs again", async () => {
     await waker("again").arm(1, ["again", "again"]);
     const { runs } = await ran("again", 3);
     expect(runs).toEqual(Array(3).fill({ isRetry: false, retryCount: 0, alarm: null }));
   });
 
-  test("is replaced by the next, and cancelled", async () => {
+  test("is replaced by the next one, and can be cancelled", async () => {
     await waker("moved").arm(3_600_000);
     const at = await waker("moved").arm(7_200_000);
     expect(at).toBeGreaterThan(Date.now() + 7_000_000);
     expect(await waker("moved").disarm()).toBeNull();
   });
 
-  test("needs a handler, and a time", async () => {
+  test("requires a handler and a time", async () => {
     await expect(counters.getByName("none").wake()).rejects.toThrow(/Counter has no alarm\(\)/);
     await expect(waker("none").arm(NaN)).rejects.toThrow(/takes a Date, or milliseconds/);
   });
 });
 
-test("a webhook that comes again is applied once, and history says what it did", async () => {
+test("a redelivered webhook is applied once, and history shows what it did", async () => {
   const url = `${system.url}/ledger`;
   const send = (id: string) => postGithub(url, { account: "a", amount: 5 }, { id });
   expect((await send("w1")).text).toBe(`{"sum":5}`);

@@ -137,7 +137,7 @@ const connect = async (name: string, of: object = { agent: "tally" }) => {
   return { client, seen, call: (...[method, args]: [string, unknown[]]) => client.call(method as never, args as never) }; // prettier-ignore
 };
 
-test("its state and SQL outlive the object's time in memory", async () => {
+test("the reference's agent keeps its state and SQL when the object is evicted", async () => {
   const hit = async () => (await fetch(`${system.url}/agents/tally/a`)).json();
   expect(await hit()).toEqual({ count: 1, name: "a", hits: 1 });
   const { host } = system.host;
@@ -145,7 +145,7 @@ test("its state and SQL outlive the object's time in memory", async () => {
   expect(await hit()).toEqual({ count: 2, name: "a", hits: 2 });
 });
 
-test("its client calls, sets and receives the state, through hibernation", async () => {
+test("its client calls methods, and sets and receives the state, through hibernation", async () => {
   const { client, seen, call } = await connect("b");
   expect(await call("add", [5])).toBe(5);
   client.setState({ count: 50 });
@@ -156,7 +156,7 @@ test("its client calls, sets and receives the state, through hibernation", async
   client.close();
 });
 
-test("its schedules run by the object's alarm", async () => {
+test("its schedules run on the object's alarm", async () => {
   const { client, call } = await connect("c");
   await call("later", [20]);
   await pollUntil("it ran", async () => {
@@ -186,7 +186,7 @@ test("its workflow waits for its agent's approval, and reports to it", async () 
   client.close();
 });
 
-test("its sub-agents are called, listed, reached by a client, and deleted with what they have", async () => {
+test("its sub-agents are called, listed, reached by a client, and deleted with their data", async () => {
   const { client, call } = await connect("o", { agent: "office" });
   expect([await call("addTo", ["x", 2]), await call("addTo", ["x", 3])]).toEqual([2, 5]);
   expect(await call("addTo", ["y", 1])).toBe(1);
@@ -207,7 +207,7 @@ test("its sub-agents are called, listed, reached by a client, and deleted with w
   client.close();
 });
 
-test("its routeAgentEmail calls the agent, which calls the message back", async () => {
+test("its routeAgentEmail calls the agent, which calls back on the message", async () => {
   const done: unknown[] = [];
   const send = (subject: string, text = "Hello") => {
     const raw = new TextEncoder().encode(`Subject: ${subject}\r\n\r\n${text}`);

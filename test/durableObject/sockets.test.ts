@@ -27,7 +27,7 @@ async function ask(socket: TestSocket, ...messages: unknown[]): Promise<unknown[
 }
 
 describe("a socket that is accepted for hibernation", () => {
-  test("has what fetch sent first, then its messages' answers, in order", async () => {
+  test("receives what fetch sent first, then the answers to its messages, in order", async () => {
     const ada = await open("/room/order?name=ada");
     expect(await ada.first(1)).toEqual(["welcome ada"]);
     expect(await ask(ada, "one", "two")).toEqual(["echo one", "echo two"]);
@@ -35,7 +35,7 @@ describe("a socket that is accepted for hibernation", () => {
     await ada.close();
   });
 
-  test("receives every message unchanged, also those of agents' protocol", async () => {
+  test("delivers every message unchanged, including ones that look like the agents' protocol", async () => {
     const socket = await open("/room/frames?name=x");
     await socket.first(1);
     const frames = [`{"type":"cf_agent_state","state":{"a":1}}`, `{"type":"rpc","id":"1","method":"closes","args":[]}`]; // prettier-ignore
@@ -43,7 +43,7 @@ describe("a socket that is accepted for hibernation", () => {
     await socket.close();
   });
 
-  test("is found by its tags, and reaches the others", async () => {
+  test("is found by its tags, and can reach the others", async () => {
     const [a, b] = await Promise.all([
       open("/room/tags?name=a&tag=red&tag=blue"),
       open("/room/tags?name=b&tag=red"),
@@ -58,7 +58,7 @@ describe("a socket that is accepted for hibernation", () => {
     await Promise.all([a.close(), b.close()]);
   });
 
-  test("is answered without the object for a matching pair", async () => {
+  test("answers a matching message automatically without waking the object", async () => {
     const socket = await open("/room/auto?name=x");
     await socket.first(1);
     expect(await ask(socket, "auto", "ping", "ping", "auto")).toEqual([
@@ -67,7 +67,7 @@ describe("a socket that is accepted for hibernation", () => {
     await socket.close();
   });
 
-  test("continues when the object has left memory, with its attachment", async () => {
+  test("survives eviction of the object, with its attachment", async () => {
     const socket = await open("/room/sleep?name=ada&tag=t");
     await socket.first(1);
     let asked = 1;
@@ -81,7 +81,7 @@ describe("a socket that is accepted for hibernation", () => {
     await socket.close();
   });
 
-  test("notifies the object of its close; one that the object closes has its code", async () => {
+  test("notifies the object of its close; one closed by the object has the object's code", async () => {
     const [left, sent] = [await open("/room/closes?name=a"), await open("/room/closes?name=b")];
     await left.first(1);
     await left.close(4002, "I leave");
@@ -97,13 +97,13 @@ describe("a socket that is accepted for hibernation", () => {
     expect(closes).toEqual([4002, "I leave", true]);
   });
 
-  test("is closed as the object says in its fetch, after what that has sent", async () => {
+  test("is closed in fetch with the object's code, after what fetch has sent", async () => {
     const socket = await open("/room/reject?name=x&reject");
     await socket.until("it is closed", () => socket.closed !== undefined);
     expect([socket.frames, socket.closed]).toEqual([["welcome x"], { code: 4001, reason: "not you" }]); // prettier-ignore
   });
 
-  test("continues after a handler that throws", async () => {
+  test("survives a handler that throws", async () => {
     const socket = await open("/room/throws?name=x");
     await socket.first(1);
     socket.send("throw");
@@ -118,13 +118,13 @@ describe("an upgrade that the object does not accept", () => {
     expect(socket.refused).toEqual({ status: 403, body: "Who are you?" });
   });
 
-  test("is a plain 500 when that throws", async () => {
+  test("is a plain 500 if fetch throws", async () => {
     const socket = await open("/room/refused?name=x&throw");
     expect(socket.refused).toEqual({ status: 500, body: "Internal Server Error" });
   });
 });
 
-test("a socket with listeners keeps its object in memory, and notifies it of its close", async () => {
+test("a socket with listeners keeps its object in memory, and notifies it of the close", async () => {
   const socket = await open("/live/a");
   expect(await ask(socket, "x", "y")).toEqual(["1 x", "2 y"]);
   // Longer than an idle object stays in memory.
@@ -137,7 +137,7 @@ test("a socket with listeners keeps its object in memory, and notifies it of its
   });
 });
 
-test("a socket with listeners is closed when its object has restarted", async () => {
+test("a socket with listeners is closed when its object restarts", async () => {
   const socket = await open("/live/b");
   await ask(socket, "x");
   const live = env.Live.getByName("b");

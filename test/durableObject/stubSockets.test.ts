@@ -55,7 +55,7 @@ const open = async (name: string, query?: string) =>
   accepted((await upgraded(env.Room.getByName(name), query)).webSocket);
 
 describe("a socket that a module opens", () => {
-  test("brings what the object sent first, then its answers, text and bytes, in order", async () => {
+  test("delivers what the object sent first, then its answers, text and bytes, in order", async () => {
     const response = await upgraded(env.Room.getByName("order"));
     expect([response.status, response.body]).toEqual([101, null]);
     const ada = accepted(response.webSocket);
@@ -66,7 +66,7 @@ describe("a socket that a module opens", () => {
     ada.socket.close();
   });
 
-  test("continues when its object has left memory, with its attachment", async () => {
+  test("survives eviction of its object, with its attachment", async () => {
     const ada = await open("sleep");
     let asked = 1;
     const again = async () => {
@@ -96,7 +96,7 @@ describe("a socket that a module opens", () => {
     expect(await rejected.first(2)).toEqual(["welcome x", [4001, "not you", true]]);
   });
 
-  test("throws what the platform throws where it is held wrong", async () => {
+  test("throws what the platform throws when misused", async () => {
     const { webSocket } = await upgraded(env.Room.getByName("wrong"));
     expect(() => webSocket.send("x")).toThrow(TypeError);
     expect(() => webSocket.close()).toThrow(TypeError);
@@ -111,13 +111,13 @@ describe("a socket that a module opens", () => {
     expect(() => webSocket.send("x")).toThrow(/after close\(\)/);
   });
 
-  test("is closed with 1009 by a message past the limit, which is an error first", async () => {
+  test("is closed with 1009 after an error by a message past the limit", async () => {
     const ada = await open("large");
     ada.socket.send(new Uint8Array(1024 * 1024 + 1));
     expect((await ada.first(3)).slice(1)).toEqual(["error", [1009, "Message too large", false]]);
   });
 
-  test("is not opened where the object answers something else, or can't", async () => {
+  test("is not opened if the object returns something else, or fails", async () => {
     const refused = await upgraded(env.Room.getByName("refused"), "");
     expect([refused.status, refused.headers.get("x-a"), await refused.text(), refused.webSocket]).toEqual(
       [403, "1", "Who are you?", undefined],
@@ -125,7 +125,7 @@ describe("a socket that a module opens", () => {
     expect((await upgraded(env.Room.getByName("refused"), "name=x&throw")).status).toBe(500);
   });
 
-  test("is a client's where it returns the response, or its socket in one of its own", async () => {
+  test("becomes a client's if the module returns the response, or its socket in a new one", async () => {
     for (const kind of ["room", "copy", "dialer"]) {
       const client = await TestSocket.open(`${system.url}/${kind}/passed?name=bob`);
       client.send("one");
@@ -137,7 +137,7 @@ describe("a socket that a module opens", () => {
     expect(taken.refused).toMatchObject({ status: 500 });
   });
 
-  test("reaches an agent, by the agents' protocol", async () => {
+  test("reaches an agent through the agents' protocol", async () => {
     const desk = (system.gateway.env["Desk"] as unknown as AgentNamespace).getByName("d");
     const { socket, first, shown } = accepted((await upgraded(desk as never)).webSocket);
     await first(3);
@@ -156,7 +156,7 @@ describe("a socket that an object opens", () => {
       return look(saw, saw.heard.length >= heard && (!isClosed || saw.closed !== null));
     });
 
-  test("brings its events as turns, and keeps the object in memory until it closes", async () => {
+  test("delivers its events as turns, and keeps the object in memory until it closes", async () => {
     const dialer = env.Dialer.getByName("d");
     expect(await dialer.dial("Room", "dialed")).toBe(101);
     await dialer.say("one", "two");
@@ -171,7 +171,7 @@ describe("a socket that an object opens", () => {
     expect((await toldOf("d", 4, true)).closed).toEqual([4005, "done", true]);
   });
 
-  test("ends when its agent leaves memory; the other side is notified", async () => {
+  test("closes when its agent is evicted, and notifies the other side", async () => {
     const dialer = env.Dialer.getByName("gone");
     await dialer.dial("Room", "left");
     await dialer.abort().catch(() => undefined);
@@ -181,7 +181,7 @@ describe("a socket that an object opens", () => {
     });
   });
 
-  test("goes from host to host", async () => {
+  test("works between two hosts", async () => {
     const second = await startTestHost(system.options, "host-b");
     await pollUntil("both have shards", () => second.host.shardsOwned.length > 0);
     const names = Array.from({ length: 12 }, (_, n) => `far ${n}`);
@@ -218,7 +218,7 @@ describe("when a host is lost", () => {
     expect(live.shown().at(-1)).toEqual([1012, "The object was restarted", true]);
   });
 
-  test("one that is not accepted is closed after a minute", async () => {
+  test("a socket that is not accepted is closed after a minute", async () => {
     await using t = await start();
     const { webSocket } = await upgraded(t.objects.Room.getByName("a"));
     await t.advance("59 seconds");
