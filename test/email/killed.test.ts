@@ -17,7 +17,7 @@ afterEach(async () => {
   for (const close of closes.splice(0).toReversed()) await close();
 });
 
-test("an accepted mail is answered once, whatever happens to hosts", async () => {
+test("an accepted mail is answered once, whatever hosts are killed", async () => {
   const nats = await startNats();
   closes.push(() => nats.stop());
   const sink = await Sink.open();

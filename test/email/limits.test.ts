@@ -93,7 +93,7 @@ class RawClient {
 const MAIL = { from: "a@x.org", to: "b@x.org", subject: "s", text: "t" };
 
 describe("the SMTP listener", () => {
-  test("a truncated message is not accepted", async () => {
+  test("does not accept a truncated message", async () => {
     const { port, mails } = await listen();
     const client = new RawClient(port);
     await client.hear();
@@ -107,7 +107,7 @@ describe("the SMTP listener", () => {
     expect(mails.map((mail) => mail.headers.get("subject"))).toEqual(["s"]);
   });
 
-  test("an address that no route has is refused before the message is sent", async () => {
+  test("refuses an address that no route matches before the message is sent", async () => {
     const { port, mails } = await listen({}, (to) => to === "b@x.org");
     expect((await deliver(port, { ...MAIL, to: "c@x.org" })).response).toMatch(/^550 5\.1\.1/);
     const client = createTransport({ host: "127.0.0.1", port, ignoreTLS: true });
@@ -117,7 +117,7 @@ describe("the SMTP listener", () => {
     expect(mails).toHaveLength(1);
   });
 
-  test("too many recipients or messages a minute are refused temporarily", async () => {
+  test("temporarily refuses too many recipients or messages per minute", async () => {
     const { port } = await listen({ recipientsMax: 2, messagesPerPeerPerMinute: 2 });
     const client = new RawClient(port);
     await client.hear();
@@ -132,7 +132,7 @@ describe("the SMTP listener", () => {
     expect(await client.say("MAIL FROM:<a@x.org>")).toMatch(/^451 4\.7\.0/);
   });
 
-  test("a message announced as too large, and one that lies about it, are refused with 552", async () => {
+  test("refuses with 552 a message announced as too large, and one that lies about its size", async () => {
     const { port, mails } = await listen({ messageBytesMax: 2_000 });
     const client = new RawClient(port);
     await client.hear();
@@ -146,7 +146,7 @@ describe("the SMTP listener", () => {
     expect((await deliver(port, MAIL)).code).toBe(250);
   });
 
-  test("one peer has only so many connections", async () => {
+  test("limits the connections of one peer", async () => {
     const { port } = await listen({ connectionsPerPeerMax: 1 });
     const first = new RawClient(port);
     expect(await first.hear()).toMatch(/^220/);
@@ -162,7 +162,7 @@ describe("the SMTP listener", () => {
     });
   });
 
-  test("a certificate enables STARTTLS; credentials restrict sending to their owners over TLS", async () => {
+  test("offers STARTTLS with a certificate; with credentials, only their owners may send, over TLS", async () => {
     const keys = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const cert = makeCertificate(keys, { fromMs: Date.now() - 1e6, toMs: Date.now() + 1e9 });
     const key = keys.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
@@ -190,14 +190,14 @@ describe("the SMTP listener", () => {
     expect(mails).toHaveLength(1);
   });
 
-  test("a module that never ends does not block a sender: it gets a temporary error", async () => {
+  test("answers a sender with a temporary error when the module never finishes", async () => {
     const never = () => new Promise(() => undefined);
     const { port, log } = await listen({ handlerTimeoutMs: 50 }, undefined, never);
     expect((await deliver(port, MAIL)).response).toMatch(/^451 /);
     expect(JSON.stringify(log.lines)).toContain("took too long");
   });
 
-  test("without a relay, what a module sends on fails for now, and says what to set", async () => {
+  test("temporarily fails what a module sends without a relay, and says what to set", async () => {
     const { port, log } = await listen({}, undefined, (message) => message.forward("c@x.org"));
     expect((await deliver(port, MAIL)).response).toMatch(/^451 /);
     expect(JSON.stringify(log.lines)).toContain("SMTP_URL");

@@ -50,11 +50,11 @@ describe("by address", () => {
   ])("%s", async (to, target) => {
     expect(await resolve(email(to), {})).toEqual(target);
   });
-  test("everything goes to one agent where that is said", async () => {
+  test("every message goes to one agent if so configured", async () => {
     const all = createCatchAllEmailResolver("One", "main");
     expect(await all(email("x@y.org"), {})).toEqual({ agentName: "One", agentId: "main" });
   });
-  test("the resolver by unsigned headers throws, and says what to use", () => {
+  test("the resolver by unsigned headers throws, and says what to use instead", () => {
     expect(() => createHeaderBasedEmailResolver()).toThrow(/createSecureReplyEmailResolver/);
   });
 });
@@ -88,7 +88,7 @@ describe("by signed headers", () => {
     expect(await refusal(headers)).toEqual(["invalid"]);
   });
 
-  test("each way to be wrong has its reason", async () => {
+  test("each kind of invalid signature has its reason", async () => {
     const headers = await signAgentHeaders("s3cret", "my-agent", "n");
     expect(await refusal({})).toEqual(["missing_headers"]);
     const { "X-Agent-Sig": _gone, ...unsigned } = headers;
@@ -120,7 +120,7 @@ test.each([
   [[{ key: "Precedence", value: "list" }], true],
   [[{ key: "Precedence", value: "normal" }], false],
   [[], false],
-])("is it automatic? %j", (headers, is) => {
+])("isAutoReplyEmail classifies %j", (headers, is) => {
   expect(isAutoReplyEmail(headers)).toBe(is);
 });
 
@@ -145,7 +145,7 @@ describe("routing", () => {
       expect(taken[0]!.slice(0, 2)).toEqual(["SupportAgent", "x"]);
     },
   );
-  test("a message that an app has built is routed as one that came; its bytes may be a stream", async () => {
+  test("a message built by an app is routed like a received one; its bytes may be a stream", async () => {
     const raw = "Subject: made\r\n\r\nby hand";
     for (const given of [raw, new Response(raw).body!]) {
       taken.length = 0;
@@ -162,7 +162,7 @@ describe("routing", () => {
     await routeAgentEmail(built, env, { resolver: async () => null });
     expect(reasons).toEqual(["Unknown address"]);
   });
-  test("an unknown binding is named, with the existing ones", async () => {
+  test("an unknown binding is an error that names it and the existing ones", async () => {
     const resolver = createCatchAllEmailResolver("Nope", "x");
     await expect(routeAgentEmail(email("a@b.org"), env, { resolver })).rejects.toThrow(
       "Agent namespace 'Nope' not found in environment. Available agents: SupportAgent",
@@ -184,7 +184,7 @@ describe("declared routes", () => {
     ["support+*@x.org", "support+Case-7@x.org", "case-7"],
     ["*@x.org", "any@x.org", "any"],
     ["*@*", "any@y.org", "any"],
-  ])("%s takes %s for %s", async (address, to, agentId) => {
+  ])("%s matches %s and names the agent %s", async (address, to, agentId) => {
     const route = emailRoute(address, { agent: "Support" });
     expect(route.matches(to)).toBe(true);
     expect(await route.target(email(to))).toEqual({ agentName: "Support", agentId });
@@ -194,10 +194,10 @@ describe("declared routes", () => {
     ["support@x.org", "supportt@x.org"],
     ["support+*@x.org", "support+@x.org"],
     ["a.b@x.org", "axb@x.org"],
-  ])("%s does not take %s", (address, to) => {
+  ])("%s does not match %s", (address, to) => {
     expect(emailRoute(address, { agent: "Support" }).matches(to)).toBe(false);
   });
-  test("a route that can't work says why, alone and in a module", () => {
+  test("an invalid route says why, alone and in a module", () => {
     expect(() => emailRoute("nonsense", { agent: "A" })).toThrow(/local@domain/);
     expect(() => emailRoute("*a*@x.org", { agent: "A" })).toThrow(/one \*/);
     class Support extends Agent {}
@@ -208,15 +208,15 @@ describe("declared routes", () => {
   });
 });
 
-describe("reading and writing heads", () => {
-  test("headers are unfolded, joined, and invalid lines skipped", () => {
+describe("reading and writing headers", () => {
+  test("folded headers are joined, and invalid lines skipped", () => {
     const raw = new TextEncoder().encode(
       "Subject: a\r\n  folded\r\nnonsense\r\nX-A: 1\nX-A: 2\r\n\r\nX-B: body",
     );
     const headers = readHeaders(raw);
     expect(Object.fromEntries(headers)).toEqual({ subject: "a  folded", "x-a": "1, 2" });
   });
-  test("encoded words are read, whatever their charset; unknown ones stay", () => {
+  test("encoded words are decoded, whatever their charset; unknown ones stay", () => {
     expect(decodeWords("=?UTF-8?Q?J=C3=B6rg_M?= =?iso-8859-1?B?/A==?=")).toBe("Jörg Mü");
     expect(decodeWords("=?no-such?Q?x?=")).toBe("=?no-such?Q?x?=");
   });
@@ -229,11 +229,11 @@ describe("reading and writing heads", () => {
     ["a header's name", { headers: { "X-A: 1\r\nBcc": "b@x.org" } }],
     ["a header of the message's own", { headers: { Bcc: "b@x.org", From: "c@x.org" } }],
     ["a message id", { inReplyTo: "<a>\nBcc: b@x.org" }],
-  ])("nothing is smuggled into a head by %s", (_what, part) => {
+  ])("nothing is injected into the headers by %s", (_what, part) => {
     const whole = { from: "a@x.org", to: "b@x.org", subject: "s", text: "t", ...part };
     expect(() => composeMail(whole)).toThrow(TypeError);
   });
-  test("whatever bytes come, there is a head, a key, and parts", async () => {
+  test("any bytes yield headers, a key, and parts", async () => {
     // A small generator of its own: the same bytes at every run.
     let seed = 7;
     const next = (below: number) => (seed = (seed * 48_271) % 2_147_483_647) % below;
@@ -252,7 +252,7 @@ describe("reading and writing heads", () => {
       expect(Array.isArray(parsed.headers)).toBe(true);
     }
   });
-  test("one message has one key, whatever relays add; another under its Message-ID has another", async () => {
+  test("one message has one key, whatever relays add; another with its Message-ID has a different key", async () => {
     const key = async (raw: string, to = "a@x.org") =>
       (
         await mailHead(

@@ -124,7 +124,7 @@ describe("mail by SMTP", () => {
         : { done: false, saw: [letters, events, system.log.lines.slice(-5)] },
     );
 
-  test("a multipart message with an attachment and odd encodings arrives whole, and its answer leaves in its thread", async () => {
+  test("a multipart message with an attachment and unusual encodings arrives whole, and its reply stays in the thread", async () => {
     // 日本語の件名 in ISO-2022-JP, and a body in it.
     const japanese = Buffer.from("1b2442467c4b5c386c1b2842", "hex");
     const raw = Buffer.concat([
@@ -189,7 +189,7 @@ describe("mail by SMTP", () => {
     expect(header(parsed, "x-agent-id")).toBe("Case-7");
   });
 
-  test("an answer to the answer comes home by its signed headers, which no forger has", async () => {
+  test("a reply to the reply reaches the agent by its signed headers, which can't be forged", async () => {
     await send(plain("SupportAgent+Home@example.com", "hello"));
     const [answer] = await sink.got(1);
     const kept = Object.fromEntries(
@@ -215,7 +215,7 @@ describe("mail by SMTP", () => {
     expect(letters).toHaveLength(2);
   });
 
-  test("one message for two agents runs on both; a repetition runs on neither", async () => {
+  test("one message for two agents runs on both; a redelivery runs on neither", async () => {
     const mail = {
       ...plain("a@example.com", "both", "<both@example.org>"),
       to: ["SupportAgent+Two-a@example.com", "SupportAgent+Two-b@example.com"],
@@ -235,7 +235,7 @@ describe("mail by SMTP", () => {
     expect(new Set(ids).size).toBe(4);
   });
 
-  test("a rejection is 550 with its reason, no route 550 5.1.1, a module that throws 451", async () => {
+  test("a rejection is 550 with its reason, a missing route 550 5.1.1, a module that throws 451", async () => {
     expect((await send(plain("closed@example.com", "x"))).response).toMatch(/^550 .*We are closed/);
     expect((await send(plain("nobody@example.com", "x"))).response).toMatch(/^550 5\.1\.1/);
     expect((await send(plain("no-such+a@example.com", "x"))).response).toMatch(/^550 5\.1\.1/);
@@ -266,7 +266,7 @@ describe("mail by SMTP", () => {
     expect(letters).toHaveLength(1);
   });
 
-  test("an onEmail that throws runs again, and its effects and answer happen once", async () => {
+  test("an onEmail that throws runs again, and its effects and reply happen once", async () => {
     failing = 2;
     expect((await send(plain("SupportAgent+Again@example.com", "again"))).code).toBe(250);
     await lettersGot(1);
@@ -274,7 +274,7 @@ describe("mail by SMTP", () => {
     expect(events.filter((event) => event === "begin Again")).toHaveLength(3);
   });
 
-  test("an automatic message gets no answer; setReject in onEmail notifies the sender; a forward is sent unchanged", async () => {
+  test("an automatic message gets no reply; setReject in onEmail notifies the sender; a forward is sent unchanged", async () => {
     const to = "SupportAgent+Auto@example.com";
     await send({ ...plain(to, "out of office"), headers: { "Auto-Submitted": "auto-replied" } });
     await send({ ...plain(to, "forward me"), headers: { "X-Mark": "1" } });
@@ -289,7 +289,7 @@ describe("mail by SMTP", () => {
     expect(mails[1]!.raw.toString()).toContain("not for us");
   });
 
-  test("a relay that is away for a moment gets the very same message later; one that says no gets it once", async () => {
+  test("an unavailable relay gets the identical message later; one that refuses gets it once", async () => {
     sink.attempts = 0;
     const refused: SunkMail[] = [];
     sink.refuse = (mail) => {
@@ -313,7 +313,7 @@ describe("mail by SMTP", () => {
     expect(sink.attempts).toBe(1);
   });
 
-  test("declared routes refuse strangers at once, and a mail larger than the broker's messages arrives whole", async () => {
+  test("declared routes refuse unknown recipients at once, and a mail past the broker's payload limit arrives whole", async () => {
     const sizes: number[] = [];
     class Box extends Agent {
       override async onEmail(email: AgentEmail) {
@@ -338,7 +338,7 @@ describe("mail by SMTP", () => {
     }
   });
 
-  test("a broker that is away makes 451, and the message sent again arrives", async () => {
+  test("an unavailable broker causes 451, and the message sent again arrives", async () => {
     const mail = plain("SupportAgent+Away@example.com", "away", "<away@example.org>");
     nats.freeze();
     try {

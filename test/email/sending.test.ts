@@ -77,7 +77,7 @@ const module = {
 const MAIL = { from: "ann@example.org", to: "r@example.com", subject: "Hi", text: "words" };
 
 describe("sendEmail", () => {
-  test("leaves once the turn is stored, with the agent's headers over the caller's", async () => {
+  test("sends once the turn is stored, with the agent's headers over the caller's", async () => {
     await using t = await testAgents({ module });
     const events: unknown[] = [];
     const end = subscribe("email", (event) => events.push([event.type, event.payload]));
@@ -112,7 +112,7 @@ describe("sendEmail", () => {
     expect(events).toContainEqual(["email:send", told]);
   });
 
-  test("without a binding it throws; a custom binding is called with the signed headers", async () => {
+  test("throws without a binding, and calls a custom binding with the signed headers", async () => {
     await using t = await testAgents({ module });
     const writer = t.agent(Writer, "w");
     await expect(writer.writeWithout()).rejects.toThrow(/sendEmail: the binding is missing/);
@@ -122,7 +122,7 @@ describe("sendEmail", () => {
     expect(t.sends()).toHaveLength(0);
   });
 
-  test("mail of a turn that is not stored is not sent", async () => {
+  test("sends no mail of a turn that is not stored", async () => {
     await using t = await testAgents({ module });
     await t
       .agent(Writer, "w")
@@ -132,7 +132,7 @@ describe("sendEmail", () => {
     expect(t.sends()).toHaveLength(0);
   });
 
-  test("it is tried again with the same id and bytes; what the relay refuses is dead at once, and may be redriven", async () => {
+  test("retries with the same id and bytes; what the relay refuses is dead at once, and can be redriven", async () => {
     let status = 451;
     await using t = await testAgents({ module, outgoing: () => new Response(null, { status }) });
     const writer = t.agent(Writer, "w");
@@ -156,7 +156,7 @@ describe("sendEmail", () => {
     expect(t.sends()[4]!.body).toBe(t.sends()[0]!.body);
   });
 
-  test("two mails under one Message-ID of the caller's are two mails", async () => {
+  test("sends two mails that share the caller's Message-ID as two mails", async () => {
     await using t = await testAgents({ module });
     const headers = { "Message-ID": "<own@example.com>" };
     await t.agent(Writer, "w").writeTwo({ headers });
@@ -167,7 +167,7 @@ describe("sendEmail", () => {
     ]);
   });
 
-  test("it is sent by the next host when the first is lost", async () => {
+  test("sends from the next host when the first is lost", async () => {
     await using t = await testAgents({ module });
     const lost = t.crashAt("after commit", Writer, "w");
     const call = t.agent(Writer, "w").write();
@@ -226,18 +226,18 @@ describe("an address", () => {
     'Ann "B" <a@b.example>',
     "<a@b.example>>",
     "<a@b.example> Ann",
-  ])("%s is none", (text) => {
+  ])("is not %s", (text) => {
     expect(() => read(text)).toThrow("not a mail address");
   });
 
   // By a regular expression with three repetitions of blanks, it is 15 s.
-  test("of blanks is none", { timeout: 10_000 }, () => {
+  test("of blanks is not an address", { timeout: 10_000 }, () => {
     expect(() => read(" ".repeat(3_600))).toThrow("not a mail address");
   });
 });
 
 describe("replyToEmail", () => {
-  test("answers in the thread, each answer under its own id, derived from the input", async () => {
+  test("replies in the thread, each reply under its own id, derived from the input", async () => {
     reply = {};
     await using t = await testAgents({ module });
     await t.email({ ...MAIL, headers: { "Message-ID": "<1@example.org>" } });
@@ -259,7 +259,7 @@ describe("replyToEmail", () => {
     ]);
   });
 
-  test("a missing subject reads null; headers and subject of the caller's come last", async () => {
+  test("shows a missing subject as null; the caller's headers and subject win", async () => {
     await using t = await testAgents({ module });
     reply = {};
     const { subject: _none, ...bare } = MAIL;
@@ -281,7 +281,7 @@ describe("replyToEmail", () => {
     });
   });
 
-  test("a mail that came by a signed reply is answered with a secret, or with null, not without", async () => {
+  test("requires a secret, or an explicit null, to reply to a mail that came by a signed reply", async () => {
     await using t = await testAgents({ module });
     reply = { secret };
     await t.email(MAIL);
@@ -306,7 +306,7 @@ describe("replyToEmail", () => {
     [{ headers: { "Auto-Submitted": "auto-generated" } }],
     [{ headers: { Precedence: "list" } }],
     [{ from: "" }],
-  ])("never answers a machine: %j", async (given) => {
+  ])("never replies to an automatic message: %j", async (given) => {
     reply = {};
     await using t = await testAgents({ module });
     await t.email({ ...MAIL, headers: {}, ...given });
@@ -316,7 +316,7 @@ describe("replyToEmail", () => {
     expect(t.logs.some(({ message }) => message === "a mail is not answered")).toBe(true);
   });
 
-  test("a name that would begin another header is refused", async () => {
+  test("rejects a name that would inject a header", async () => {
     reply = { fromName: "R\r\nBcc: all@example.org" };
     await using t = await testAgents({ module });
     await t.email(MAIL);
@@ -325,7 +325,7 @@ describe("replyToEmail", () => {
     expect((await t.deadLetters())[0]!.reason).toMatch(/line break/);
   });
 
-  test("an agent without onEmail logs incoming mail", async () => {
+  test("logs incoming mail of an agent without onEmail", async () => {
     class Deaf extends Agent {}
     const email = async (message: unknown, env: unknown) =>
       routeAgentEmail(message as AgentEmail, env, {

@@ -11,12 +11,12 @@ import { tempFolder } from "../kit/tempFolder.ts";
 const read = (given: Parameters<typeof mailSettings>[0], env: Record<string, string> = {}) =>
   mailSettings(given, { cwd: "/", env });
 
-test("omitted options are not set", () => {
+test("options that are omitted stay unset", () => {
   expect(Object.values(read({})).every((value) => value === undefined)).toBe(true);
   expect(read({ smtpRelay: "" }).relayUrl).toBeUndefined();
 });
 
-test("sizes are MiB, certificates are read, credentials come from the environment", () => {
+test("sizes are in MiB, certificates are read from files, credentials from the environment", () => {
   const folder = tempFolder("pem");
   try {
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -41,6 +41,6 @@ test.each([
   ["a relay that is no URL", { smtpRelay: "relay.example.com" }, {}, /smtp:\/\/user:password@/],
   ["a relay of another kind", { smtpRelay: "http://relay.example.com" }, {}, /smtps:\/\//],
   ["a file that is not there", { tlsCert: "/none.pem", tlsKey: "/none.pem" }, {}, /can't be read/],
-])("refuses %s", (_what, given, env, why) => {
+])("invalid settings are refused: %s", (_what, given, env, why) => {
   expect(() => read(given, env)).toThrow(why);
 });

@@ -34,7 +34,7 @@ describe("the environment of a module", () => {
   const load = (processEnv: Record<string, string> = {}) =>
     loadEnv({ cwd: folder, module: "app/server.ts", processEnv });
 
-  it("the process wins over .env.local, that over .env, and the module's folder over the working folder", () => {
+  it("the process wins over .env.local, which wins over .env, and the module's folder over the working folder", () => {
     put(".env", "A=cwd\nB=cwd\nC=cwd\nD=cwd\nE=cwd");
     put(".env.local", "B=cwd.local");
     put("app/.env", "C=app\nD=app\nE=app");
@@ -46,11 +46,11 @@ describe("the environment of a module", () => {
     );
   });
 
-  it("no file at all is fine", () => {
+  it("no file is required", () => {
     expect(load({ A: "1" })).toEqual({ env: { A: "1" }, files: [] });
   });
 
-  it("a fallback file loses to everything", () => {
+  it("a fallback file has the lowest precedence", () => {
     put("made-up.env", "A=made-up\nB=made-up");
     put(".env", "A=cwd");
     const fallbackFiles = [join(folder, "made-up.env")];

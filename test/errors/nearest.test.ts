@@ -12,6 +12,6 @@ it.each([
   ["no-such", CLASSES, undefined],
   ["", CLASSES, undefined],
   ["anything", [], undefined],
-])("%j is near %j: %j", (word, candidates, expected) => {
+])("the nearest name to %j among %j is %j", (word, candidates, expected) => {
   expect(nearest(word, candidates)).toBe(expected);
 });

@@ -11,7 +11,7 @@ import { CallInterrupted } from "../../core/errors/errors.ts";
 import { decodeError, encodeError } from "../../core/call/remoteError.ts";
 
 describe("errors of the platform", () => {
-  it("an agent that is lost is transient, also as a cause, and as another host received it", () => {
+  it("a lost agent's error is transient, also as a cause, and as another host received it", () => {
     const lost = new AgentUnreachable({ message: "nobody answers" });
     for (const error of [lost, new AgentDiscarded(), new CallInterrupted()])
       for (const seen of [
@@ -23,7 +23,7 @@ describe("errors of the platform", () => {
         expect(isPlatformTransientError(seen), String(seen)).toBe(true);
   });
 
-  it("a moved agent is distinguished from an unreachable one", () => {
+  it("a moved agent's error is distinguished from an unreachable agent's", () => {
     expect(isDurableObjectCodeUpdateReset(new AgentDiscarded())).toBe(true);
     expect(isDurableObjectCodeUpdateReset(new AgentUnreachable({ message: "x" }))).toBe(false);
   });

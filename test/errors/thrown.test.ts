@@ -19,12 +19,12 @@ test.each([
   ["an error without a message", withGetter("message"), UNREADABLE, `Error: ${UNREADABLE}`],
   ["an error without a name", withGetter("name"), "x", `${UNREADABLE}: x`],
   ["an error whose message is no text", Object.assign(new Error(), { message: Symbol("m") }), "Symbol(m)", "Error: Symbol(m)"],
-])("%s has a text", (_, thrown, message, failure) => {
+])("%s yields a text", (_, thrown, message, failure) => {
   expect([messageOf(thrown), failureText(thrown)]).toEqual([message, failure]);
   expect(typeof stackOf(thrown)).toBe("string");
 }); // prettier-ignore
 
-test("an error without a stack has its message, an unreadable one has none", () => {
+test("an error without a stack falls back to its message, an unreadable one has none", () => {
   expect(stackOf(Object.assign(new Error("x"), { stack: undefined }))).toBe("x");
   expect(stackOf(withGetter("stack"))).toBe(UNREADABLE);
 });

@@ -10,7 +10,7 @@ const REAL = createRequire(import.meta.url)("@octokit/webhooks-examples") as Rea
 const first = (name: string): unknown => REAL.find((event) => event.name === name)!.examples[0];
 
 describe("one line about a GitHub event", () => {
-  it("every real payload has a title and a link that is one, if any", () => {
+  it("has a title for every real payload, and a valid link, if any", () => {
     let count = 0;
     for (const { name, examples } of REAL)
       for (const payload of examples) {
@@ -23,7 +23,7 @@ describe("one line about a GitHub event", () => {
     expect(count).toBeGreaterThan(100);
   });
 
-  it("names what an event is about", () => {
+  it("names the subject of an event", () => {
     expect(summarise("issues", first("issues"))).toMatchObject({
       title: "Issue #1 edited: Spelling error in the README file",
       actor: "Codertocat",
@@ -39,7 +39,7 @@ describe("one line about a GitHub event", () => {
     { sender: "x", issue: null },
     { issue: { html_url: "javascript:alert(1)" } },
   ];
-  it.each(odd)("anything at all is summarised: %j", (payload) => {
+  it.each(odd)("is written for any value: %j", (payload) => {
     expect(summarise("issues", payload)).toMatchObject({ url: null, actor: null });
     expect(summarise("push", payload).title).toBe("0 commits to a branch");
   });

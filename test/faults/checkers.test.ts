@@ -36,7 +36,7 @@ const right = history(
 );
 const sent = (key: string, ...statuses: number[]): SentInput => ({ agent: "one", key, statuses });
 
-describe("a history that is right", () => {
+describe("a correct history", () => {
   test("passes every checker", () => {
     const inputs = [sent("k1", 200), sent("k2", 202, 200), sent("k3", 503), sent("k4", 503, 0)];
     expect([
@@ -51,11 +51,11 @@ describe("a history that is right", () => {
 });
 
 describe("a planted violation is found:", () => {
-  test("an accepted input that was never done", () => {
+  test("an accepted input that was never processed", () => {
     const inputs = ["k1", "k2", "k3", "k4"].map((key) => sent(key, 202));
     expect(checkExactlyOnce(inputs, [right])).toEqual(["one k4 was answered 202 and never done"]);
   });
-  test("an input that was done twice", () => {
+  test("an input that was processed twice", () => {
     const twice = history(...right.events, event(5, { turns: [turn(4, "k1")] }));
     const inputs = ["k1", "k2", "k3"].map((key) => sent(key, 200));
     expect(checkExactlyOnce(inputs, [twice])).toEqual(["one k1 was done 2 times"]);
@@ -64,33 +64,33 @@ describe("a planted violation is found:", () => {
     const inputs = ["k1", "k3"].map((key) => sent(key, 200));
     expect(checkExactlyOnce(inputs, [right])).toEqual(["one k2 was done and never sent"]);
   });
-  test("an input that left its mark twice, never, or without being done", () => {
+  test("an input whose mark is duplicated, missing, or present without processing", () => {
     expect(checkApplied(right, ["k1", "k1", "k2", "x"])).toEqual([
       "Ledger/one: k1 is applied 2 times",
       "Ledger/one: k3 is applied 0 times",
       "Ledger/one: x is applied and not done",
     ]);
   });
-  test("an event that comes before its predecessor", () => {
+  test("an event before its predecessor", () => {
     expect(checkOrder(history(event(3), event(2)))).toEqual([
       "Ledger/one: event 2 comes after event 3",
     ]);
   });
-  test("a state change that does not fit the state before it", () => {
+  test("a state change that does not apply to the previous state", () => {
     const splice = event(2, {
       turns: [{ cause: { kind: "request" }, state: { splice: [900, 900, "x"] } }],
     });
     expect(checkOrder(history(event(1), splice))).toHaveLength(1);
   });
-  test("an epoch that goes back", () => {
+  test("an epoch that decreases", () => {
     expect(checkEpochs(history(event(1, { epoch: 2 }), event(2, { epoch: 1 })))).toHaveLength(1);
   });
-  test("two hosts that write in one epoch", () => {
+  test("two hosts that write in the same epoch", () => {
     expect(checkEpochs(history(event(1), event(2, { host: "b" })))).toEqual([
       "Ledger/one event 2: b and a both wrote in epoch 1",
     ]);
   });
-  test("half a turn in an event: state without its input, and an input without its state", () => {
+  test("half a turn in an event: a state without its input, and an input without its state", () => {
     expect(checkAtomic(history(event(1, { turns: [turn(1)] })))).toHaveLength(1);
     expect(checkAtomic(history(event(1, { turns: [turn(0, "k1")] })))).toHaveLength(1);
   });

@@ -59,7 +59,7 @@ const whole = (key: string) => ({
 }); // prettier-ignore
 
 describe("the output gate", () => {
-  test("outputs leave in order, and only after their commit", async () => {
+  test("sends outputs in order, and only after their commit", async () => {
     await rig.connect();
     onInput = (agent) => {
       agent.broadcast("before any write");
@@ -81,7 +81,7 @@ describe("the output gate", () => {
     ]);
   });
 
-  test("a call's answer waits for what it may have read", async () => {
+  test("holds a call's answer until what it may have read is stored", async () => {
     rig.holding = true;
     await rig.deliver(1);
     let told: unknown;
@@ -93,7 +93,7 @@ describe("the output gate", () => {
     expect(told).toEqual({ n: 2 });
   });
 
-  test("a lost lease stops the turn before its outputs", async () => {
+  test("holds back a turn's outputs when the lease is lost", async () => {
     onInput = async (agent, text) => {
       agent.broadcast("too early?");
       await wait(10);
@@ -109,7 +109,7 @@ describe("the output gate", () => {
     expect(await rig.events()).toEqual(before);
   });
 
-  test("a lease that is lost while the append is out drops the outputs, although it was stored", async () => {
+  test("drops the outputs when the lease is lost during the append, although it was stored", async () => {
     rig.holding = true;
     await rig.deliver(1);
     const passing = rig.held[0]!.pass();
@@ -137,7 +137,7 @@ describe("an agent without a journal", () => {
     expect(await rig.events()).toEqual([]);
   });
 
-  test("does not announce its first event when its shard was lost meanwhile", async () => {
+  test("does not announce its first event if its shard was lost meanwhile", async () => {
     let renewed = (_held: boolean): void => undefined;
     rig.isStillOurs = new Promise((resolve) => (renewed = resolve));
     await rig.deliver(1);
@@ -154,7 +154,7 @@ describe("an agent without a journal", () => {
     expect(rig.left).toEqual(["ack 1", "answer 1 200 duplicate"]);
   });
 
-  test("announces its first event once its late lease is renewed", async () => {
+  test("announces its first event once its overdue lease renewal succeeds", async () => {
     let renewed = (_held: boolean): void => undefined;
     rig.isStillOurs = new Promise((resolve) => (renewed = resolve));
     await rig.deliver(1);
@@ -180,7 +180,7 @@ describe("an agent without a journal", () => {
     expect(await rig.get()).toEqual({ n: 1 });
   });
 
-  test("stores an event before it acks the trigger of a job that it does not know", async () => {
+  test("stores an event before it acks the trigger of an unknown job", async () => {
     rig.holding = true;
     await rig.deliver(1, "schedule:gone:1", "", "schedule");
     expect(rig.left).toEqual([]);
@@ -216,7 +216,7 @@ describe("a refused append", () => {
     expect(rest).toEqual([whole("key-1")]);
   });
 
-  test("is counted even when the lease was lost meanwhile", async () => {
+  test("is counted even if the lease was lost meanwhile", async () => {
     rig.holding = true;
     await rig.deliver(1);
     rig.intrude(2);
@@ -228,7 +228,7 @@ describe("a refused append", () => {
     expect(rig.left).toEqual([]);
   });
 
-  test("of an older owner that has thawed changes nothing for the newer one", async () => {
+  test("of an older owner that was thawed does not affect the newer one", async () => {
     rig.holding = true;
     await rig.deliver(1);
     const [stale] = rig.held.splice(0);
@@ -247,8 +247,8 @@ describe("a refused append", () => {
   });
 });
 
-describe("one durable turn, one commit:", () => {
-  test(`a durable turn that ends within ${GATHER_MS} ms of its first write makes one event`, async () => {
+describe("commits of durable turns:", () => {
+  test(`a durable turn that ends within ${GATHER_MS} ms of its first write is one event`, async () => {
     onInput = async (agent, text) => {
       await wait(500);
       agent.setState({ n: 5 });
@@ -262,7 +262,7 @@ describe("one durable turn, one commit:", () => {
     expect(await rig.events()).toHaveLength(before + 1);
   });
 
-  test("the commit of a turn that ends waits for one in mid-write", async () => {
+  test("the commit of a turn that ends waits for a turn in the middle of its writes", async () => {
     const pauses: Record<string, number> = { "key-1": 20, "key-2": 5 };
     onInput = async (agent, text) => {
       agent.write(text);
@@ -276,7 +276,7 @@ describe("one durable turn, one commit:", () => {
     expect(await turns()).toEqual([whole("key-1"), whole("key-2")]);
   });
 
-  test("while a commit waits so, no further input begins", async () => {
+  test("no further input begins while a commit waits for that", async () => {
     onInput = async (agent, text) => {
       agent.write(text);
       if (text === "key-1") await wait(20);
@@ -290,7 +290,7 @@ describe("one durable turn, one commit:", () => {
     expect(await turns()).toEqual([whole("key-1"), whole("key-2"), whole("key-3")]);
   });
 
-  test("a call that writes waits for one in mid-write too", async () => {
+  test("a call that writes waits for a turn in the middle of its writes, too", async () => {
     await rig.connect();
     onInput = async (agent, text) => {
       agent.write(text);
@@ -322,7 +322,7 @@ describe("one durable turn, one commit:", () => {
     expect((await turns()).at(-1)).toEqual({ ...whole("key-1"), wrote: false });
   });
 
-  test("SQL that changed no page leaves no event", async () => {
+  test("SQL that changes no page writes no event", async () => {
     const before = await rig.events();
     await rig.connect();
     onInput = () => undefined;
@@ -334,7 +334,7 @@ describe("one durable turn, one commit:", () => {
 });
 
 describe("a crash", () => {
-  test("after a flush in mid-turn: what was stored is undone, and the input runs again with attempt 2", async () => {
+  test("after a flush in mid-turn: what was stored is undone, and the input runs again as attempt 2", async () => {
     let crashed = false;
     onInput = async (agent, text) => {
       agent.write(text);
@@ -354,7 +354,7 @@ describe("a crash", () => {
     expect(await rig.get()).toEqual({ n: 2 });
   });
 
-  test("before the commit: the input runs again with attempt 1, and its writes apply once", async () => {
+  test("before the commit: the input runs again as attempt 1, and its writes apply once", async () => {
     rig.holding = true;
     await rig.deliver(1);
     rig.lose();
@@ -367,8 +367,8 @@ describe("a crash", () => {
   });
 });
 
-describe("repetition and failure", () => {
-  test("the repetition of a running key waits, and is then a duplicate", async () => {
+describe("repeated and failing inputs", () => {
+  test("a repetition of a running key waits, and is then a duplicate", async () => {
     onInput = async (agent, text) => {
       await wait(10);
       agent.write(text);
@@ -388,7 +388,7 @@ describe("repetition and failure", () => {
     expect(await rig.get()).toEqual({ n: 2 });
   });
 
-  test("a failed attempt is journaled before it is put off, and its writes stay", async () => {
+  test("a failed attempt is journaled before it is delayed, and its writes stay", async () => {
     onInput = (agent, text) => {
       agent.write(text);
       throw new Error("not yet");
@@ -429,7 +429,7 @@ describe("repetition and failure", () => {
 });
 
 describe("attempts", () => {
-  test("an input whose agent is lost before it runs spends no attempt, and runs eventually", async () => {
+  test("an input whose agent is lost before it runs uses no attempt, and runs eventually", async () => {
     rig.lose();
     rig.claim(2);
     rig.holding = true;

@@ -44,7 +44,7 @@ beforeAll(async () => {
 });
 afterAll(() => folder.remove());
 
-test("no damaged event, snapshot, blob or cache is believed", async () => {
+test("damaged events, snapshots, blobs and caches are never used", async () => {
   const { counts, violations } = await sweepDamage(material, { seed: 1, times: TIMES });
   expect(violations).toEqual([]);
   const kinds = [...counts.keys()];
@@ -60,7 +60,7 @@ test("no damaged event, snapshot, blob or cache is believed", async () => {
   }
 });
 
-test("an agent whose snapshot looks like a later version's is what its journal says", async () => {
+test("an agent whose snapshot appears to be of a later version is rebuilt from its journal", async () => {
   const { recorded, message } = snapshotOf(PLAIN);
   const data = Uint8Array.from(message.data);
   data[`{"v":`.length]! ^= 2;
@@ -74,7 +74,7 @@ test("an agent whose snapshot looks like a later version's is what its journal s
   memory.close();
 });
 
-test("a blob whose entry is damaged is corrupt, not a broker that is away", async () => {
+test("a blob with a damaged entry is reported as corrupt, not as an unavailable broker", async () => {
   const recorded = new Recorded(material);
   const { entryOf } = objectStore(material.subjects);
   const isEntry = ({ subject }: StoredAt): boolean => subject.startsWith(entryOf("*").slice(0, -1));

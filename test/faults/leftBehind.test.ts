@@ -142,7 +142,7 @@ function nothingGoesOn(): Promise<unknown> {
   );
 }
 
-test("fibers are gone on with, each step once", async () => {
+test("interrupted fibers are resumed, with each step run once", async () => {
   const told = await ofEach(WORKERS, (n) => ask<Fibers>("worker", n));
   for (const { steps } of told) expect(steps).toEqual(numbers(STEPS));
   for (const { status, rows } of told) expect([status, rows]).toEqual(["completed", 1]);
@@ -155,7 +155,7 @@ test("fibers are gone on with, each step once", async () => {
 });
 
 describe("a Durable Object", () => {
-  test("has each alarm's writes and each webhook's once, both halves in one order", async () => {
+  test("applies the writes of each alarm and webhook once, to both storages in the same order", async () => {
     const tills = await ofEach(OBJECTS, (n) => ask<Written>("till", n));
     console.log(`alarms before the first kill: ${alarmsBefore.join(" ")}`);
     expect(Math.min(...alarmsBefore)).toBeLessThan(ALARMS);
@@ -169,7 +169,7 @@ describe("a Durable Object", () => {
     }
   });
 
-  test("has its hibernated socket, with attachment, tag and messages", async () => {
+  test("keeps its hibernated socket with attachment, tag and messages", async () => {
     await Promise.all(guests.map((guest) => guest.say("after")));
     for (const [n, { answers, closed }] of guests.entries()) {
       const attachment = { name: `guest-${n}` };
@@ -180,7 +180,7 @@ describe("a Durable Object", () => {
     for (const guest of guests) guest.close();
   });
 
-  test("that is the reference's agent has each schedule's writes once", async () => {
+  test("built on the reference's agent applies each schedule's writes once", async () => {
     const wanted = numbers(ALARMS).map((n) => `schedule ${n}`);
     const tallies = await ofEach(OBJECTS, (n) =>
       pollUntil(`tally ${n} is done`, async () => {

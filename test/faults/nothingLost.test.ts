@@ -145,41 +145,41 @@ afterAll(async () => {
 const all = (check: (history: History) => ReadonlyArray<string>) => histories.flatMap(check);
 const idsOf = ({ id }: History): string[] => live.get(id.name)!.ids.map((it) => `github:${it}`);
 
-describe("after hosts and the broker were killed and a host was frozen in mid-commit", () => {
-  test("every webhook that was accepted is done exactly once, and nothing else is", () => {
+describe("after hosts and the broker are killed and a host is frozen in mid-commit", () => {
+  test("every accepted webhook is done exactly once, and nothing else is", () => {
     expect(senders.sent).toHaveLength(DISTINCT);
     expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
   });
 
-  test("each agent's count and rows are exactly its webhooks that are done", () => {
+  test("each agent's count and rows are exactly its processed webhooks", () => {
     expect(all((history) => checkApplied(history, idsOf(history)))).toEqual([]);
     for (const { state, ids } of live.values()) expect(state.count).toBe(ids.length);
   });
 
-  test("no webhook went to the dead letters", () => {
+  test("no webhook becomes a dead letter", () => {
     const dead = histories.flatMap(({ events }) =>
       events.flatMap(({ head }) => head.turns.filter((turn) => turn.dead === true)),
     );
     expect(dead).toEqual([]);
   });
 
-  test("the frozen host's stale appends were refused", () => {
+  test("the frozen host's stale appends are refused", () => {
     expect(refused).toBeGreaterThan(0);
   });
 
-  test("journals are in order, and every event applies to the one before", () => {
+  test("journals are in order, and every event applies to the previous one", () => {
     expect(all(checkOrder)).toEqual([]);
   });
 
-  test("epochs never decrease, and one epoch is one host's", () => {
+  test("epochs never decrease, and each epoch has one host", () => {
     expect(all(checkEpochs)).toEqual([]);
   });
 
-  test("after every event the state is in step with the inputs done", () => {
+  test("after every event the state matches the processed inputs", () => {
     expect(all(checkAtomic)).toEqual([]);
   });
 
-  test("each agent rebuilt from its journal alone is, to the byte, what snapshots, caches and the host have", async () => {
+  test("each agent rebuilt from its journal alone equals snapshots, caches and the host, to the byte", async () => {
     const { journal, snapshots } = installation.ports;
     const memory = await openSqliteDatabases({ folder: undefined });
     // Stopped in order: their caches are clean.

@@ -12,7 +12,7 @@ const BUDGET_MS = 10_000;
 const TEST_TIMEOUT_MS = 300_000;
 
 test(
-  "nothing that was promised is broken while real processes die, freeze and are cut off",
+  "all guarantees hold while real processes are killed, frozen and partitioned",
   async () => {
     const report = await runRig({ seed: 1, servers: 1, faults: FAULTS, budgetMs: BUDGET_MS });
     console.info("fault rig:", report.figures, report.bites.lines);

@@ -118,7 +118,7 @@ const withEvents = (...more: History["events"]): RigHistory =>
 const keysBut = (gone: string, ...more: string[]): RigHistory =>
   withLedger({ keys: [...ledger.keys.filter((key) => key !== gone), ...more] });
 
-test("a history that is right passes every checker", () => {
+test("a correct history passes every checker", () => {
   for (const check of Object.values(CHECKS)) expect(check(RIGHT)).toEqual([]);
 });
 
@@ -156,7 +156,7 @@ const PLANTED: ReadonlyArray<readonly [check: keyof typeof CHECKS, history: RigH
   ["I13", { ...RIGHT, received: [] }, /w is stored and was never sent/],
 ]; // prettier-ignore
 
-test("a turn may be stored in two parts, if the first says so", () => {
+test("a turn may be stored in two parts if the first part says so", () => {
   const { done } = turn("webhook", "github:h", 10);
   const rest = event("one", 9, [{ cause: half.cause, done }] as ReadonlyArray<TurnRecord>);
   const { history } = ledger;
@@ -173,7 +173,7 @@ describe("a planted violation is found:", () => {
   });
 });
 
-test("a fault that was done and left no trace is named", () => {
+test("a fault that was injected and left no trace is reported", () => {
   const bites = new Bites();
   for (const fault of ["sharp", "blunt", "silent"]) bites.begin(fault);
   bites.add("sharp", "bites", 2);
@@ -188,7 +188,7 @@ test("a seed determines the schedule, which contains each fault", () => {
   expect(scheduleOf(7, names)).not.toEqual(scheduleOf(8, names));
 });
 
-test("what is damaged is never what it was", () => {
+test("damaging bytes always changes them", () => {
   const bytes = Uint8Array.from({ length: 50 }, (_, n) => n);
   const random = new Random(1);
   for (let n = 0; n < 500; n++) expect(damage(bytes, random)).not.toEqual(bytes);

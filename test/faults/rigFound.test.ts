@@ -71,7 +71,7 @@ test("a call that reaches a host past its lease is not repeated, unless it is re
   shard.drop();
 });
 
-test("a shard that is handed over while it starts listens to nothing afterwards", async () => {
+test("a shard that is handed over while it starts stops listening", async () => {
   const time = new VirtualTime();
   const connection = new MemoryBroker({ time }).connect("host");
   const subjects = new Subjects();
@@ -100,7 +100,7 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   expect((await asked)._tag).toBe("NoResponders");
 });
 
-test("a shard released before its calls were answered is not awaited afterwards", async () => {
+test("releasing a shard with unanswered calls does not wait for them", async () => {
   const time = new VirtualTime();
   const connection = new MemoryBroker({ time }).connect("host");
   const subjects = new Subjects();
@@ -131,7 +131,7 @@ test("a shard released before its calls were answered is not awaited afterwards"
   expect(waits).toBe(before);
 });
 
-test("a shard that was another's when it was claimed is claimed again, though nothing more is heard of it", async () => {
+test("a shard that another host held when claimed is claimed again, even without further notice", async () => {
   const time = new VirtualTime();
   const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 1 });
   const connection = broker.connect("host");
@@ -162,7 +162,7 @@ test("a shard that was another's when it was claimed is claimed again, though no
   await closing;
 });
 
-test("a process whose server stores nothing goes to another, and not while one elects", () => {
+test("a process whose server stores nothing moves to another server, but not during an election", () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   try {
     let left = 0;
@@ -195,7 +195,7 @@ test("a process whose server stores nothing goes to another, and not while one e
   }
 });
 
-test("a journal with a gap is not read past it", async () => {
+test("a journal is not read past a gap", async () => {
   const broker = new MemoryBroker({ time: new VirtualTime() });
   const journal = makeMemoryJournal(broker.connect("host"));
   const memory = await openSqliteDatabases({ folder: undefined });
@@ -229,7 +229,7 @@ test("a journal with a gap is not read past it", async () => {
   memory.close();
 });
 
-test("a started call whose agent is discarded may have been done; one that had not begun was not", async () => {
+test("a started call of a discarded agent may have been done; one that had not begun was not", async () => {
   const agentThat = (discardedWhen: "before" | "while it is stored") => {
     const agent = {
       discarded: discardedWhen === "before",
@@ -254,7 +254,7 @@ test("a started call whose agent is discarded may have been done; one that had n
   expect(before).not.toBeInstanceOf(CallInterrupted);
 });
 
-test("a trigger that a slow clock considers early is delayed by seconds at most", () => {
+test("a trigger that is early by a slow clock is delayed by seconds at most", () => {
   const putOff: number[] = [];
   const handle = { nak: (ms: number) => putOff.push(ms) } as object as InputHandle;
   // All of a scheduler that this needs: an agent whose clock is an hour slow.

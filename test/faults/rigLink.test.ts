@@ -15,7 +15,7 @@ const lease = "MSG _INBOX.b 4 $JS.ACK.KV_agents_LEASES.w.1.2.3.4.0 5\r\nlease\r\
 const call = "MSG agents.call.1.Board.one 5 _INBOX.c.1 4\r\ncall\r\n";
 const plain = "MSG _INBOX.c.1 2 0\r\n\r\n";
 
-test("a stream is cut into the same frames however it arrives, and only inputs are deliveries", () => {
+test("a stream is cut into the same frames however it arrives, and only inputs count as deliveries", () => {
   const parts = ['INFO {"a":1}\r\n', "PING\r\n", input(1), lease, call, plain, "+OK\r\n", input(2)];
   const bytes = Buffer.from(parts.join(""));
   for (let size = 1; size <= bytes.length; size++) {
@@ -56,7 +56,7 @@ async function connected(between: "clients" | "servers" = "clients") {
 const arrives = (text: () => string, check: (text: string) => boolean): Promise<unknown> =>
   pollUntil("it arrives", () => check(text()) || { done: false, saw: text() });
 
-test("inputs come twice, whole, and everything else once and in order", async () => {
+test("inputs are duplicated whole, and everything else arrives once and in order", async () => {
   const { link, upstream, text } = await connected();
   link.disturb({ random: new Random(1), twiceShare: 1, lateShare: 0, lateMsMax: 5 });
   upstream.write(input(1) + call + plain);
@@ -66,7 +66,7 @@ test("inputs come twice, whole, and everything else once and in order", async ()
   expect(link.repeated).toBe(1);
 });
 
-test("an input that comes late is overtaken by those after it, and counted only then", async () => {
+test("a delayed input is overtaken by later ones, and only then counted", async () => {
   const { link, upstream, text } = await connected();
   link.disturb({ random: new Random(1), twiceShare: 0, lateShare: 1, lateMsMax: 5 });
   upstream.write(input(1));
@@ -84,7 +84,7 @@ test("an input that comes late is overtaken by those after it, and counted only 
   expect(link.overtaken).toBe(1);
 });
 
-test("nothing passes a link that is cut, and between servers nothing is taken for an input", async () => {
+test("a cut link passes nothing, and nothing between servers is mistaken for an input", async () => {
   const { link, upstream, text } = await connected("servers");
   link.disturb({ random: new Random(1), twiceShare: 1, lateShare: 0, lateMsMax: 1 });
   upstream.write(input(1));

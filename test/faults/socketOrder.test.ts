@@ -83,7 +83,7 @@ beforeAll(async () => {
 });
 afterAll(() => installation.stop());
 
-test("messages keep their order, without loss, when hosts stop in order and are killed", async () => {
+test("messages keep their order, and none is lost, when hosts stop gracefully and are killed", async () => {
   const first = await installation.startHost("a");
   await installation.shared(1);
   const { url } = installation.gateway;

@@ -119,19 +119,19 @@ afterAll(async () => {
   console.info("rolling restart:", figures);
 });
 
-describe("both hosts are restarted in order while webhooks flow", () => {
+describe("when both hosts are restarted in turn under webhooks", () => {
   test("no webhook fails", () => {
     // 202: stored, where a busy machine took longer than the gateway waits.
     const { 200: done = 0, 202: stored = 0, ...failed } = Object.fromEntries(senders.byStatus);
     expect({ taken: done + stored, failed }).toEqual({ taken: WEBHOOKS, failed: {} });
   });
 
-  test("every webhook is done exactly once, and epochs never go back", () => {
+  test("every webhook is done exactly once, and epochs never decrease", () => {
     expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
     expect(histories.flatMap(checkEpochs)).toEqual([]);
   });
 
-  test("no client loses its socket, and each ends with the last state", async () => {
+  test("no client loses its socket, and each ends with the latest state", async () => {
     const expected = WEBHOOKS / CLIENTS;
     await pollUntil("every client has the last state", () => {
       const saw = clients.map(({ last }) => last);
@@ -140,7 +140,7 @@ describe("both hosts are restarted in order while webhooks flow", () => {
     expect(clients.map(({ closed }) => closed)).toEqual(clients.map(() => undefined));
   });
 
-  test("no client sees states out of order, nor one twice but from an agent's next owner", () => {
+  test("no client sees states out of order, nor one twice except from an agent's next owner", () => {
     for (const { counts } of clients)
       expect(withoutRepeats(counts)).toEqual([...new Set(counts)].toSorted((x, y) => x - y));
   });
@@ -159,7 +159,7 @@ describe("both hosts are restarted in order while webhooks flow", () => {
     });
   });
 
-  test("a gateway whose hosts have all gone stays ready, and says how many shards have none", async () => {
+  test("a gateway without any host stays ready, and reports how many shards lack one", async () => {
     await Promise.all([hosts.a.kill(), hosts.b.kill()]);
     const { gateway } = installation;
     await pollUntil("it knows that they are gone", async () => {
@@ -171,14 +171,14 @@ describe("both hosts are restarted in order while webhooks flow", () => {
     expect(readiness.status).toBe(200);
   });
 
-  test("a gateway whose clients have just gone too stops at once", async () => {
+  test("a gateway whose clients have just left as well stops at once", async () => {
     for (const { socket } of clients) socket.terminate();
     const startMs = performance.now();
     await installation.gateway.stop();
     expect(performance.now() - startMs).toBeLessThan(STOP_MS_MAX);
   });
 
-  test("each host owns half of the shards when both are up", () => {
+  test("each host owns half of the shards once both are up", () => {
     for (const shares of sharesSeen) expect([...shares.values()]).toEqual([SHARDS / 2, SHARDS / 2]);
   });
 });

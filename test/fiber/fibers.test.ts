@@ -100,7 +100,7 @@ describe("runFiber", () => {
     expect(causes.filter(({ type }) => type === "fiber add")).not.toEqual([]);
   });
 
-  test("throws what its function throws; nothing of it is left", async () => {
+  test("rejects with what its function throws, and leaves no record", async () => {
     const rig = await make();
     bodies["fail"] = () => {
       throw new RangeError("no such thing");
@@ -110,7 +110,7 @@ describe("runFiber", () => {
     expect(rig.events.at(-1)?.payload).toMatchObject({ fiberName: "fail", managed: false });
   });
 
-  test("keeps its agent in memory, and shows no schedule", async () => {
+  test("keeps its agent in memory, and no schedule is visible", async () => {
     const rig = await make();
     bodies["slow"] = async (_context, agent) => {
       await sleep(rig, 100_000);
@@ -127,7 +127,7 @@ describe("runFiber", () => {
     expect(rig.activeAgents).toBe(0);
   });
 
-  test("is recovered after its host was killed, with its last stash, before onStart, without a call", async () => {
+  test("is recovered after its host is killed, with its last stash, before onStart and without a call", async () => {
     const rig = await make();
     bodies["research"] = async ({ stash }) => {
       stash({ step: 1 });
@@ -180,7 +180,7 @@ describe("runFiber", () => {
     expect(await rig.call("w", "rows")).toEqual([]);
   });
 
-  test("started in a recovery it replaces the interrupted one in one commit, and takes over its stash", async () => {
+  test("started in a recovery, replaces the interrupted fiber in one commit, and inherits its stash", async () => {
     const rig = await make();
     bodies["long"] = async ({ stash }) => {
       stash({ at: 7 });
@@ -211,7 +211,7 @@ describe("runFiber", () => {
     ]);
   });
 
-  test("is interrupted by a hand-over, which does not wait for it: its signal fires, what it does then is refused", async () => {
+  test("is interrupted by a hand-over without delaying it: its signal fires, and later writes are refused", async () => {
     const rig = await make();
     const saw: unknown[] = [];
     bodies["long"] = async ({ signal }, agent) => {
@@ -230,7 +230,7 @@ describe("runFiber", () => {
     expect(await rig.call("w", "told")).toEqual([]);
   });
 
-  test("two at once stash each for itself, by this.stash too, from functions that they call", async () => {
+  test("runs twice at once with separate stashes, through this.stash too, in nested functions", async () => {
     const rig = await make();
     const body: Body = async (_context, agent) => {
       for (let n = 0; n < 3; n++) {
@@ -252,7 +252,7 @@ describe("runFiber", () => {
     );
   });
 
-  test("a recovery that throws is tried again, later each time, until the fiber is a day old", async () => {
+  test("retries a recovery that throws, with growing delays, until the fiber is a day old", async () => {
     const rig = await make();
     bodies["long"] = () => sleep(rig, 10_000_000);
     recover = () => {
@@ -276,7 +276,7 @@ describe("runFiber", () => {
     expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
   });
 
-  test("an alarm interval of zero is replaced by the default, with a log line", async () => {
+  test("replaces an alarm interval of zero by the default, and logs it", async () => {
     class Hasty extends Worker {
       static override options = { keepAliveIntervalMs: 0 };
     }
@@ -289,7 +289,7 @@ describe("runFiber", () => {
     expect(rig.log.lines.map(({ message }) => message).join()).toContain("is 0, but must be at least 100"); // prettier-ignore
   });
 
-  test("a recovery that takes its host along is given up", async () => {
+  test("gives up a recovery that repeatedly ends its host", async () => {
     const rig = await make();
     bodies["poison"] = () => sleep(rig, 10_000_000);
     recover = async () => sleep(rig, 10_000_000);
@@ -303,7 +303,7 @@ describe("runFiber", () => {
     expect(typesOf(rig).at(-1)).toBe("fiber:recovery:skipped");
   });
 
-  test("a recovery that takes its time does not hold its agent's start up for ever", async () => {
+  test("does not let a slow recovery block its agent's start indefinitely", async () => {
     const rig = await make();
     bodies["long"] = () => sleep(rig, 10_000_000);
     recover = async (_context, agent) => {
@@ -321,7 +321,7 @@ describe("runFiber", () => {
     expect(recovered).toHaveLength(1);
   });
 
-  test("an invalid name or value is an error that says which", async () => {
+  test("rejects an invalid name or value by naming it", async () => {
     const rig = await make();
     bodies["loop"] = ({ stash }) => {
       const loop: { me?: unknown } = {};
@@ -335,7 +335,7 @@ describe("runFiber", () => {
 });
 
 describe("startFiber", () => {
-  test("its successor has its metadata until it sets its own", async () => {
+  test("passes its metadata to the successor until that sets its own", async () => {
     const rig = await make();
     bodies["work"] = () => sleep(rig, 1_000_000);
     recover = ({ name }, agent) => agent.begin(name);
@@ -353,7 +353,7 @@ describe("startFiber", () => {
   const start = (rig: JobRig, name: string, options?: StartFiberOptions) =>
     rig.call<StartFiberResult>("w", "start", name, options);
 
-  test("accepts at once, and keeps the record of how it ended", async () => {
+  test("returns at once, and keeps the record of how it ended", async () => {
     const rig = await make();
     bodies["reply"] = async ({ stash }, agent) => {
       await sleep(rig, 5_000);
@@ -381,7 +381,7 @@ describe("startFiber", () => {
     expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
   });
 
-  test("begins when the turn that asked for it is stored, whole", async () => {
+  test("begins once the whole turn that requested it is stored", async () => {
     await make();
     const turns = () => rig.journal("w").flatMap((event) => event.turns);
     let before: ReturnType<typeof turns> = [];
@@ -406,7 +406,7 @@ describe("startFiber", () => {
     expect(behind.length).toBeGreaterThan(0);
   });
 
-  test("runs once for a key, or an id, however often it is asked for", async () => {
+  test("runs once for a key or an id, however often it is requested", async () => {
     const rig = await make();
     let runs = 0;
     bodies["once"] = async () => {
@@ -442,7 +442,7 @@ describe("startFiber", () => {
     expect(ended).toMatchObject({ status: "error", error: "the provider is away", accepted: true });
   });
 
-  test("is cancelled: its signal fires and the record says so, whatever the function does", async () => {
+  test("can be cancelled: its signal fires and the record says so, whatever the function does", async () => {
     const rig = await make();
     const saw: unknown[] = [];
     bodies["stubborn"] = async ({ signal }) => {
@@ -462,7 +462,7 @@ describe("startFiber", () => {
     });
   });
 
-  test("is cancelled before it began: it never does", async () => {
+  test("never begins if it is cancelled first", async () => {
     const rig = await make();
     let ran = false;
     bodies["never"] = () => void (ran = true);
@@ -481,7 +481,7 @@ describe("startFiber", () => {
     expect(await rig.call("w", "ask", "listFibers")).toEqual([]);
   });
 
-  test("interrupted, it becomes what onFiberRecovered returns", async () => {
+  test("takes the outcome that onFiberRecovered returns after an interruption", async () => {
     const rig = await make();
     const results: Record<string, FiberRecoveryResult | undefined> = {
       nothing: undefined,
@@ -522,7 +522,7 @@ describe("startFiber", () => {
     expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
   });
 
-  test("records are listed newest first, by status and name, and deleted when they have ended", async () => {
+  test("lists records newest first, by status and name, and deletes ended ones", async () => {
     const rig = await make();
     bodies = {
       fine: () => 1,

@@ -79,14 +79,14 @@ async function crashIn(step: string): Promise<void> {
 }
 
 describe("a step of a fiber", () => {
-  it("with a result is not run again by the successor: it returns the result", async () => {
+  it("with a result is not run again by the successor, which gets the stored result", async () => {
     work = async (_worker, step) => [await step("one"), await step("one"), await step("two")];
     await crashIn("two");
     expect(await told()).toEqual([["one 1", "one 2", "two 2"]]);
     expect(calls).toEqual(["one", "one", "two", "two"]);
   });
 
-  it("has one idempotency key in all runs, and no other step or fiber has it", async () => {
+  it("has one idempotency key in all runs, shared with no other step or fiber", async () => {
     work = async (_worker, step) => [await step("one"), await step("two")];
     await crashIn("one");
     expect(calls).toEqual(["one", "one", "two"]);
@@ -99,7 +99,7 @@ describe("a step of a fiber", () => {
     expect(new Set(keys).size).toBe(4);
   });
 
-  it("keeps its result until the fiber has ended, however it ends", async () => {
+  it("keeps its result until the fiber ends, however it ends", async () => {
     work = async (_worker, step) => [await step("one")];
     await agent().begin("done");
     await test.settled();
@@ -117,7 +117,7 @@ describe("a step of a fiber", () => {
     expect(await agent().kept()).toBe(0);
   });
 
-  it("is tried again by the policy, and can begin others, whatever their names", async () => {
+  it("is retried by its policy, and can start other steps under any names", async () => {
     let attempts = 0;
     const names = ["a>1:b", "'; --", "__proto__", "\u0000\n", "\ud800", "\ud801"];
     work = async (worker, step) => {
@@ -134,7 +134,7 @@ describe("a step of a fiber", () => {
     expect(attempts).toBe(3);
   });
 
-  it("can't write, and returns what JSON can carry", async () => {
+  it("can't write, and must return JSON", async () => {
     const failureOf = async (f: () => Promise<unknown>): Promise<string> =>
       f().then(String, String);
     work = async (worker) => [
@@ -151,7 +151,7 @@ describe("a step of a fiber", () => {
     ]);
   });
 
-  it("is refused once its fiber has ended", async () => {
+  it("is refused after its fiber has ended", async () => {
     const ended = makeLatch();
     let late: Promise<unknown> = Promise.resolve();
     work = async (_worker, step) => {
@@ -164,7 +164,7 @@ describe("a step of a fiber", () => {
     expect(calls).toEqual([]);
   });
 
-  it("that runs when its fiber is cancelled is aborted, and leaves nothing", async () => {
+  it("that is running when its fiber is cancelled is aborted, and leaves nothing", async () => {
     let aborted = false;
     work = async (worker) =>
       worker.step("long", async ({ signal }) => {
@@ -181,7 +181,7 @@ describe("a step of a fiber", () => {
   });
 });
 
-it("this.fetch in a fiber is a step, and keeps no request", async () => {
+it("this.fetch in a fiber is a step, and does not store the request", async () => {
   work = async (worker, step) => [
     await worker.textOf("/pay", { method: "POST" }),
     await worker.textOf("/pay", { record: true }).catch(String),

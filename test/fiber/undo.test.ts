@@ -90,7 +90,7 @@ async function crashIn(call: string): Promise<void> {
 const DONE = ["reserve", "charge", "send"];
 const UNDONE = ["undo the charge", "undo the reserve"];
 
-it("a fiber that fails undoes its steps, the last one first, before its record says so", async () => {
+it("a failed fiber undoes its steps in reverse order before its record says so", async () => {
   latches["undo the reserve"] = makeLatch();
   await agent().begin();
   await until(() => calls.includes("undo the reserve"));
@@ -112,14 +112,14 @@ it("runFiber rejects with the error itself once all is undone", async () => {
   expect(calls).toEqual([...DONE, ...UNDONE]);
 });
 
-it("a fiber that ends well undoes nothing", async () => {
+it("a fiber that succeeds undoes nothing", async () => {
   fails = () => false;
   await agent().begin();
   await test.settled();
   expect(calls).toEqual(DONE);
 });
 
-it("an undo that fails is tried again, then named, and the others run", async () => {
+it("an undo that fails is retried, then reported, and the others run", async () => {
   fails = (call) => call === "send" || call === "undo the charge";
   await agent().begin();
   await until(() => calls.includes("undo the reserve"));
@@ -131,7 +131,7 @@ it("an undo that fails is tried again, then named, and the others run", async ()
 });
 
 it.each(UNDONE)(
-  "a host that ends in %s leaves each undone once, or under one key, by the successor",
+  "after a host ends in %s, the successor undoes each step once, or under one key",
   async (call) => {
     await crashIn(call);
     const own = UNDONE.indexOf(call);
@@ -145,7 +145,7 @@ it.each(UNDONE)(
   },
 );
 
-it("once undoing has begun the fiber has failed, though its code would succeed by now", async () => {
+it("once undoing has begun, the fiber has failed, even if its code would succeed by now", async () => {
   latches["undo the charge"] = makeLatch();
   await agent().begin();
   await until(() => calls.includes("undo the charge"));
@@ -158,7 +158,7 @@ it("once undoing has begun the fiber has failed, though its code would succeed b
   expect((await agent().look("f+"))?.error).toBe("send failed (undone: charge, reserve)");
 });
 
-it("a step that still runs when its fiber has failed is awaited, and undone", async () => {
+it("a step that is still running when its fiber fails is awaited, and undone", async () => {
   latches["charge"] = makeLatch();
   await agent().parallel();
   await until(() => calls.length === 2);
@@ -169,7 +169,7 @@ it("a step that still runs when its fiber has failed is awaited, and undone", as
   expect(calls).toEqual(["charge", "send", "undo the charge"]);
 });
 
-it("a fiber that is cancelled undoes nothing", async () => {
+it("a cancelled fiber undoes nothing", async () => {
   latches["send"] = makeLatch();
   await agent().begin();
   await until(() => calls.includes("send"));
@@ -180,7 +180,7 @@ it("a fiber that is cancelled undoes nothing", async () => {
   expect((await agent().look())?.status).toBe("aborted");
 });
 
-it("a fiber that is being undone can't be cancelled: it has failed", async () => {
+it("a fiber that is being undone can't be cancelled, since it has failed", async () => {
   latches["undo the charge"] = makeLatch();
   await agent().begin();
   await until(() => calls.includes("undo the charge"));
@@ -191,7 +191,7 @@ it("a fiber that is being undone can't be cancelled: it has failed", async () =>
   expect((await agent().look())?.status).toBe("error");
 });
 
-it("a fiber that is given up names the steps that were done and not undone", async () => {
+it("a fiber that is given up lists the completed steps that were not undone", async () => {
   recovery = "fails";
   await crashIn("send");
   expect((await agent().look())?.error).toBe(
@@ -200,7 +200,7 @@ it("a fiber that is given up names the steps that were done and not undone", asy
   expect(await agent().kept()).toBe(0);
 });
 
-it("an undo that repeatedly ends its host is completed", async () => {
+it("an undo that repeatedly ends its host is eventually completed", async () => {
   latches["undo the charge"] = makeLatch();
   await agent().begin();
   for (let death = 1; death <= 3; death++) {
@@ -216,7 +216,7 @@ it("an undo that repeatedly ends its host is completed", async () => {
   expect(calls.at(-1)).toBe("undo the reserve");
 });
 
-it("a recovery that begins no fiber undoes nothing more", async () => {
+it("a recovery that restarts no fiber undoes nothing more", async () => {
   recovery = "begins nothing";
   await crashIn("undo the charge");
   expect(calls).toEqual([...DONE, "undo the charge"]);

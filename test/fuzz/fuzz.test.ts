@@ -15,7 +15,7 @@ const SUITE_MS = 700;
 const EXECUTIONS_MAX = 3_000;
 
 test.each(targets.map((target) => [target.name, target] as const))(
-  "%s holds its promises, whatever the bytes are",
+  "%s holds its invariants for any bytes",
   async (_, target) => {
     const endMs = performance.now() + SUITE_MS;
     const until = (executions: number) => executions > EXECUTIONS_MAX || performance.now() > endMs;
@@ -29,7 +29,7 @@ test.each(targets.map((target) => [target.name, target] as const))(
 describe("the fuzzer", () => {
   const seeds = [Buffer.from('{"a":[1,"two"]}')];
 
-  test("finds what throws, rejects and reads past a checksum, and says with which input", async () => {
+  test("finds code that throws, rejects or reads past a checksum, and reports the input", async () => {
     const run = (input: Uint8Array) => {
       if (Buffer.from(input).includes("__proto__")) throw new Error("polluted");
     };

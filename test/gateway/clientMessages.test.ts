@@ -126,7 +126,7 @@ const aheadOf = (from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, n) => `ahead ${from + n}`);
 
 describe("a client's messages", () => {
-  test("wait for the first to be taken, and then go ahead", async () => {
+  test("wait until the first is accepted, and are then sent ahead", async () => {
     const { push, until, answer } = make();
     push(3);
     await until("alone 1");
@@ -136,7 +136,7 @@ describe("a client's messages", () => {
     await until("ahead 2", "ahead 3", "ahead 4");
   });
 
-  test("go one at a time to an older host, whose confirmations have no number", async () => {
+  test("are sent one at a time to an older host, whose confirmations have no number", async () => {
     const { push, until, answer } = make();
     push(3);
     for (const n of [1, 2, 3]) {
@@ -146,7 +146,7 @@ describe("a client's messages", () => {
     await until();
   });
 
-  test("end with one that fails, ahead or alone: none is repeated", async () => {
+  test("end with the first that fails, ahead or alone: none is repeated", async () => {
     const ahead = make();
     await ahead.begin();
     ahead.push(3);
@@ -164,7 +164,7 @@ describe("a client's messages", () => {
     await alone.until();
   });
 
-  test("are at most 64 ahead, and about 1 MiB", async () => {
+  test("are sent at most 64, or about 1 MiB, ahead", async () => {
     const many = make();
     await many.begin();
     many.push(100);
@@ -177,14 +177,14 @@ describe("a client's messages", () => {
     await large.until("ahead 2", "ahead 3");
   });
 
-  test("too many that wait are refused", async () => {
+  test("are refused when too many wait", async () => {
     const { push } = make();
     const accepted = push(1_100);
     expect(accepted.filter(Boolean)).toHaveLength(1_000);
     expect(accepted.indexOf(false)).toBe(1_000);
   });
 
-  test("that are too large together are refused, and taken again when some have gone", async () => {
+  test("are refused when their total is too large, and accepted again when some are sent", async () => {
     const { push, until, answer } = make();
     const MIB = 1024 * 1024;
     expect(push(20, MIB)).toEqual(Array.from({ length: 20 }, (_, n) => n < 16));
@@ -197,7 +197,7 @@ describe("a client's messages", () => {
     expect(push(20, MIB)).toEqual(Array.from({ length: 20 }, (_, n) => n < 16));
   });
 
-  test("are not repeated before each sent one is answered; then the first goes alone", async () => {
+  test("are not repeated until each sent one is answered; then the first is sent alone", async () => {
     const { begin, push, sent, until, answer } = make();
     await begin();
     push(4);
@@ -219,7 +219,7 @@ describe("a client's messages", () => {
     await until(...aheadOf(3, 6));
   });
 
-  test("that are known to be taken are never sent again, though answers before theirs are missing", async () => {
+  test("that are known to be accepted are never sent again, even if earlier answers are missing", async () => {
     const { begin, push, sent, until } = make();
     await begin();
     push(4);
@@ -232,7 +232,7 @@ describe("a client's messages", () => {
     await until("alone 5");
   });
 
-  test("of which nothing is heard are asked again within seconds, though their host lives", async () => {
+  test("without an answer are asked about again within seconds, even if their host is alive", async () => {
     const { begin, push, sent, time, until, answer } = make();
     await begin();
     push(3);
@@ -249,7 +249,7 @@ describe("a client's messages", () => {
     await until(...aheadOf(3, 4));
   });
 
-  test("of which nothing is heard for two minutes end their socket", async () => {
+  test("without an answer for two minutes close their socket", async () => {
     const { push, state, sent, time } = make();
     push(1);
     await time.advance(119_000);
@@ -299,7 +299,7 @@ describe("a client's messages", () => {
     expect(state).toMatchObject({ open: false, failure: undefined, broken: undefined });
   });
 
-  test("that a host lived through are all sent, though their client has gone", async () => {
+  test("that a host survived are all sent, even if their client has left", async () => {
     const { begin, push, sent, state, messages, until, answer } = make();
     await begin();
     push(2);
@@ -315,7 +315,7 @@ describe("a client's messages", () => {
     await until("close");
   });
 
-  test("that were out without an answer go alone, each", async () => {
+  test("that were sent without an answer are each repeated alone", async () => {
     const { begin, push, sent, until, answer } = make();
     await begin();
     push(3);
@@ -328,7 +328,7 @@ describe("a client's messages", () => {
     await until();
   });
 
-  test("past what the bus takes go alone, with nothing ahead of them", async () => {
+  test("past the bus's payload limit are sent alone, with nothing ahead of them", async () => {
     const { begin, push, until, answer } = make();
     await begin();
     push(1);

@@ -115,7 +115,7 @@ describe("a call whose host is lost", () => {
     expect(suspected()).toHaveLength(2);
   });
 
-  test("is repeated again where one of the hosts had only stalled and comes back, four times in all", async () => {
+  test("is repeated if its host had only stalled and returns, four times in all", async () => {
     const { time, calls, host, outcome, suspected } = make();
     const call = outcome(calls.call(ID, CALL, HOW));
     for (let stalls = 0; stalls < 4; stalls++) {
@@ -131,7 +131,7 @@ describe("a call whose host is lost", () => {
     expect(suspected()).toEqual([false, true, true, true]);
   });
 
-  test("is answered by the next host, if that one lives", async () => {
+  test("is answered by the next host if that one survives", async () => {
     const { time, calls, host, outcome } = make();
     host.comes();
     const call = outcome(calls.call(ID, CALL, HOW));
@@ -142,7 +142,7 @@ describe("a call whose host is lost", () => {
     expect(call.now).toMatchObject({ reply: ANSWER });
   });
 
-  test("counts across a caller's retries, though none was pending when the lease ended", async () => {
+  test("counts across a caller's retries, even if none was pending when the lease ended", async () => {
     const { time, calls, host, outcome, suspected } = make();
     const call = outcome(askHost(calls, ID, CALL));
     for (let deaths = 0; deaths < 2; deaths++) {
@@ -161,7 +161,7 @@ describe("a call whose host is lost", () => {
     expect(suspected()).toEqual([false, true]);
   });
 
-  test("counts when it was offered and not asked for", async () => {
+  test("counts if it was only offered", async () => {
     const { time, calls, host, outcome, suspected } = make();
     host.comes();
     const tries = new CallTries();
@@ -177,7 +177,7 @@ describe("a call whose host is lost", () => {
     expect([suspected(), tries.losses]).toEqual([[false, true], 1]);
   });
 
-  test("does not count when the offer was answered before", async () => {
+  test("does not count if the offer was already answered", async () => {
     const { time, calls, host, outcome, suspected } = make();
     host.comes(() => ANSWER);
     const tries = new CallTries();
@@ -206,7 +206,7 @@ describe("a call whose host is lost", () => {
     expect(heard).toHaveLength(1);
   });
 
-  test("is not repeated when its code may already have ended a host", async () => {
+  test("is not repeated if its code may already have ended a host", async () => {
     const { time, calls, host, outcome, heard } = make({ any: true });
     host.comes();
     const call = outcome(calls.call(ID, CALL, HOW));
@@ -219,27 +219,30 @@ describe("a call whose host is lost", () => {
   });
 });
 
-describe("a call whose host lives", () => {
+describe("a call whose host is alive", () => {
   const LATE: CallReply = { kind: "notHere", late: true };
   const cases: ReadonlyArray<readonly [string, Answer, true | undefined]> = [
     ["says that it is not here", { kind: "notHere" }, undefined],
     ["answers late", LATE, undefined],
     ["has given the shard up", undefined, true],
   ];
-  test.each(cases)("is repeated, and no suspect: it %s", async (_what, reply, released) => {
-    const { time, calls, host, outcome, suspected } = make();
-    const call = outcome(askHost(calls, ID, CALL));
-    for (let moves = 0; moves < 4; moves++) {
-      host.comes(() => reply);
-      await time.advance(SOON_MS);
-      await host.dies();
-      host.leasesEnd(released);
-    }
-    host.comes(() => ANSWER);
-    await time.advance(60 * SOON_MS);
-    expect(call.now).toEqual(ANSWER);
-    expect(suspected().filter(Boolean)).toEqual([]);
-  });
+  test.each(cases)(
+    "is repeated without becoming a suspect: it %s",
+    async (_what, reply, released) => {
+      const { time, calls, host, outcome, suspected } = make();
+      const call = outcome(askHost(calls, ID, CALL));
+      for (let moves = 0; moves < 4; moves++) {
+        host.comes(() => reply);
+        await time.advance(SOON_MS);
+        await host.dies();
+        host.leasesEnd(released);
+      }
+      host.comes(() => ANSWER);
+      await time.advance(60 * SOON_MS);
+      expect(call.now).toEqual(ANSWER);
+      expect(suspected().filter(Boolean)).toEqual([]);
+    },
+  );
 
   test("is not a suspect after a broker outage longer than a lease", async () => {
     const { time, connection, calls, host, outcome, suspected } = make();
@@ -257,7 +260,7 @@ describe("a call whose host lives", () => {
     expect(suspected()).toEqual([false, false]);
   });
 
-  test("waits for a host until its deadline, and then was not done", async () => {
+  test("waits for a host until its deadline, and is then known not to have run", async () => {
     const { time, calls, outcome } = make();
     const call = outcome(calls.call(ID, CALL, HOW));
     await time.advance(HOW.deadlineMs + SOON_MS);
@@ -279,7 +282,7 @@ describe("on one agent, a call that may have ended its host before", () => {
   };
   const input = { cause: { id: "input" } } as object as Turn;
 
-  test("is turned away while another runs, for ten seconds at most", async () => {
+  test("is refused while another runs, for ten seconds at most", async () => {
     const { time, suspects } = open();
     const over = suspects.admitCall()!;
     expect(suspects.admitCall()).toBe(undefined);
@@ -293,7 +296,7 @@ describe("on one agent, a call that may have ended its host before", () => {
     expect(suspects.admitCall()).toBeTypeOf("function");
   });
 
-  test("is answered notHere when it is refused, and was not begun", async () => {
+  test("is answered notHere when it is refused, and has not begun", async () => {
     const { suspects } = open();
     const agent = {
       suspects, discarded: false, unblocked: () => Promise.resolve(),
@@ -310,7 +313,7 @@ describe("on one agent, a call that may have ended its host before", () => {
   });
 
   test.each(["announceInput", "announce"] as const)(
-    "does not run beside an input or a job that was begun before (%s)",
+    "does not run beside an input or a job that began before it (%s)",
     async (announce) => {
       const { time, suspects } = open();
       const over = suspects.admitCall()!;

@@ -37,7 +37,7 @@ function answeredWith(reply: object): Promise<{ response: HttpResponse; logged: 
   });
 }
 
-test("what a host answers is sent on", async () => {
+test("a host's answer is passed on", async () => {
   const { response, logged } = await answeredWith({ kind: "done", status: 200, headers: [] });
   expect([response.status, logged]).toEqual([200, 0]);
 });

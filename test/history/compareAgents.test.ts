@@ -27,14 +27,14 @@ const compare = (
     before,
   );
 
-test("nothing, where there is nothing", () => {
+test("equal agents have no difference", () => {
   expect(compare({}, {})).toEqual([]);
   const same = ["CREATE TABLE t (a, b)", "INSERT INTO t VALUES (1, x'00ff'), (1, x'00ff')"];
   const state = { deep: [{ a: null }] };
   expect(compare({ state, database: databaseOf(...same) }, { state: { deep: [{ a: null }] }, database: databaseOf(...same) })).toEqual([]); // prettier-ignore
 });
 
-test("each path of the state, whatever its names", () => {
+test("each changed path of the state is listed, whatever its names", () => {
   const was = { state: { a: 1, list: [1, 2], "odd name": { x: true }, gone: "it" } };
   const is = { state: { a: 1, list: [1, 3, 4], "odd name": { x: false }, new: null } };
   expect(compare(was, is)).toEqual([
@@ -47,7 +47,7 @@ test("each path of the state, whatever its names", () => {
   expect(compare({}, { state: {} })).toEqual(["state: unset -> {}"]);
 });
 
-test("each row that came, went or changed, by its key; tables that came and went", () => {
+test("each added, removed or changed row is listed by its key, and each added or dropped table", () => {
   const was = databaseOf('CREATE TABLE "a b" (x)', 'INSERT INTO "a b" VALUES (1), (1), (2)', "CREATE TABLE old (x)", "CREATE TABLE keyed (id TEXT PRIMARY KEY, x)", "INSERT INTO keyed VALUES ('k', 1), ('gone', 2)"); // prettier-ignore
   const is = databaseOf('CREATE TABLE "a b" (x)', `INSERT INTO "a b" VALUES (1), (3), (x'0a')`, "CREATE TABLE new (x)", "INSERT INTO new VALUES (1)", "CREATE TABLE keyed (id TEXT PRIMARY KEY, x)", "INSERT INTO keyed VALUES ('k', 9)"); // prettier-ignore
   expect(compare({ database: was }, { database: is })).toEqual([
@@ -61,7 +61,7 @@ test("each row that came, went or changed, by its key; tables that came and went
   ]);
 });
 
-test("a column that came, whatever objects have under its name", () => {
+test("an added column is listed, even if it is named like a property of objects", () => {
   const was = ["CREATE TABLE t (a)", "INSERT INTO t VALUES (1)"];
   const names = ["constructor", "__proto__"];
   const is = [...was, ...names.map((name) => `ALTER TABLE t ADD ${name} DEFAULT 2`)];
@@ -69,7 +69,7 @@ test("a column that came, whatever objects have under its name", () => {
   expect(found.slice(1)).toEqual(["t[1].constructor: unset -> 2", "t[1].__proto__: unset -> 2"]);
 });
 
-test("new queue items, whatever their ids", () => {
+test("new queue items are listed, whatever their ids", () => {
   const table = "CREATE TABLE svc_agents_queue (id, callback, payload)";
   const row = (id: string, payload: string) =>
     `INSERT INTO svc_agents_queue VALUES ('${id}', 'run', '${payload}')`;
@@ -81,7 +81,7 @@ test("new queue items, whatever their ids", () => {
   ]);
 });
 
-test("at most what a person reads", () => {
+test("the list is cut to a readable length", () => {
   const many = (value: number) =>
     Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`f${n}`, value]));
   const lines = compare({ state: many(1) }, { state: { ...many(2), long: "x".repeat(1_000) } });

@@ -27,7 +27,7 @@ function written(errors: ReadonlyArray<string>): ReadonlyArray<LogFields> {
   return lines;
 }
 
-test("a stack is the same whatever Node's event loop was doing", () => {
+test("a repeated stack is recognised, whatever Node's event loop was doing", () => {
   const [first, second] = written([
     `${THROWN}\n    at runNextTicks (node:internal/process/task_queues:60:5)\n    at process.processTimers (node:internal/timers:516:9)\n    at async runWebhook (runWebhook.js:14:26)`,
     `${THROWN}\n    at process.processTicksAndRejections (node:internal/process/task_queues:95:5)\n    at async runWebhook (runWebhook.js:14:26)`,
@@ -36,7 +36,7 @@ test("a stack is the same whatever Node's event loop was doing", () => {
   expect(second).toMatchObject({ error: "Error: boom", stack: "as of the attempt before" });
 });
 
-test("another stack is written", () => {
+test("a different stack is logged", () => {
   const [, second] = written([THROWN, THROWN.replace("9:40", "10:2")]);
   expect(second!["error"]).toMatch(/server\.ts:10:2/);
 });

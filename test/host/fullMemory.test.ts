@@ -47,7 +47,7 @@ beforeAll(async () => {
 
 afterAll(() => installation?.stop());
 
-test("the longest idle agents leave, and memory stays below its limit", async () => {
+test("the longest idle agents are evicted, and memory stays below its limit", async () => {
   const status = readFileSync(`/proc/${host.pid}/status`, "utf8");
   const residentMb = Number(/^VmHWM:\s+(\d+) kB/m.exec(status)![1]) / 1024;
   const hibernated = await host.metric("agents_hibernations_total");
@@ -64,7 +64,7 @@ test("the longest idle agents leave, and memory stays below its limit", async ()
   });
 });
 
-test("every input is done once, and none is dropped", async () => {
+test("every input is processed once, and none is dropped", async () => {
   expect(await inputsDone(host)).toBe(AGENTS * TOUCHES);
   expect(await host.metric("agents_dead_letters_total")).toBe(0);
   for (let n = 0; n < AGENTS; n += 97) {

@@ -106,7 +106,7 @@ describe(`${AGENTS} agents that were touched once and are idle`, () => {
     expect(after.heapUsed - before.heapUsed).toBeLessThan(HEAP_GROWTH_MAX);
   });
 
-  test("leave no memory behind outside of the heap either", () => {
+  test("leave no memory behind outside the heap either", () => {
     expect(after.external - before.external).toBeLessThan(HEAP_GROWTH_MAX);
   });
 
@@ -114,7 +114,7 @@ describe(`${AGENTS} agents that were touched once and are idle`, () => {
     expect(after.descriptors - before.descriptors).toBeLessThan(DESCRIPTORS_GROWTH_MAX);
   });
 
-  test("did not make the host miss its leases", () => {
+  test("do not make the host miss lease renewals", () => {
     expect(host.lines.filter(({ message }) => message === "shard lost")).toEqual([]);
   });
 

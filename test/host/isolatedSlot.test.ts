@@ -82,7 +82,7 @@ test("a slot whose agent has a socket is not empty, until the socket is closed",
   expect(alone.slot.empty).toBe(true);
 });
 
-test("the slot that follows has the sockets as the process had them", async () => {
+test("the next slot takes over the sockets as the process had them", async () => {
   const alone = new Alone();
   await alone.call({ kind: "connect", socket: SOCKET });
   const now = { ...SOCKET, attachment: attachment(2) };
@@ -90,7 +90,7 @@ test("the slot that follows has the sockets as the process had them", async () =
   expect(await alone.succeed()).toEqual([now]);
 });
 
-test("where the process has ended, the slot that follows has them as their gateways know them", async () => {
+test("if the process has ended, the next slot takes over the sockets as their gateways know them", async () => {
   const alone = new Alone();
   await alone.call({ kind: "connect", socket: SOCKET });
   const now = { ...SOCKET, attachment: attachment(3) };

@@ -25,7 +25,7 @@ class Worker extends Agent<unknown, { readonly pushes: number }> {
 
 const systems = useSystems();
 
-test("the other agents of its shard are served until it ends", async () => {
+test("while a long turn runs, the other agents of its shard are served", async () => {
   const verify = github({ secret: { value: SECRET } });
   const webhooks = [
     webhook("/webhooks/github", {

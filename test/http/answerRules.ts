@@ -11,7 +11,7 @@ const answering = (adapter: Adapter, response: HttpResponse) =>
 
 export const answerRules = (adapter: Adapter): void => {
   describe("answers", () => {
-    it("each status has its reason", async () => {
+    it("have the reason phrase of their status", async () => {
       let status = 200;
       await using server = await startServer(adapter, {
         onRequest: (exchange) => exchange.respond({ status, headers: [], body: "x" }),
@@ -37,7 +37,7 @@ export const answerRules = (adapter: Adapter): void => {
     });
 
     it.each(["\xe9t\xe9 \xff", "caf\xe9 \u65e5\u672c", "plain"])(
-      "the text %j leaves as UTF-8",
+      "send the text %j as UTF-8",
       async (body) => {
         await using server = await answering(adapter, { status: 200, headers: [], body });
         const answer = await fetch(`http://127.0.0.1:${server.port}/`);
@@ -45,7 +45,7 @@ export const answerRules = (adapter: Adapter): void => {
       },
     );
 
-    it("repeated headers go out one by one, and Latin-1 as one byte a character", async () => {
+    it("send repeated headers one by one, and Latin-1 as one byte per character", async () => {
       await using server = await answering(adapter, {
         status: 200,
         headers: [
@@ -62,14 +62,14 @@ export const answerRules = (adapter: Adapter): void => {
       expect(valuesOf(response, "content-length")).toEqual(["0"]);
     });
 
-    it("text goes out as UTF-8, with its length in bytes", async () => {
+    it("send text as UTF-8, with its length in bytes", async () => {
       await using server = await answering(adapter, ok("grüße 🙂"));
       const response = await fetch(server.url);
       expect(response.headers.get("content-length")).toBe("12");
       expect(await response.text()).toBe("grüße 🙂");
     });
 
-    it("framing and date are the server's, whatever the handler says", async () => {
+    it("set framing and date headers themselves, whatever the handler says", async () => {
       await using server = await answering(adapter, {
         status: 200,
         headers: [
@@ -91,7 +91,7 @@ export const answerRules = (adapter: Adapter): void => {
       expect(valuesOf(response, "date")).not.toEqual(["yesterday"]);
     });
 
-    it("connection: close ends the connection after the answer", async () => {
+    it("end the connection after an answer with connection: close", async () => {
       const headers = [["connection", "close"]] as const;
       await using server = await answering(adapter, { status: 200, headers, body: "bye" });
       using client = await RawClient.connect(server.port);
@@ -100,7 +100,7 @@ export const answerRules = (adapter: Adapter): void => {
       await client.untilClosed();
     });
 
-    it("a HEAD request gets the length and no body", async () => {
+    it("give a HEAD request the length and no body", async () => {
       await using server = await startServer(adapter, {
         onRequest: (exchange) => exchange.respond(ok("12345")),
       });
@@ -110,7 +110,7 @@ export const answerRules = (adapter: Adapter): void => {
       expect((await client.send(GET).response()).body).toBe("12345");
     });
 
-    it("a HEAD request whose answer has no body gets no length: a GET's may be another", async () => {
+    it("give a HEAD request without an answer body no length, as a GET's may differ", async () => {
       await using server = await startServer(adapter, {
         onRequest: (exchange) =>
           exchange.respond(ok(exchange.request.method === "HEAD" ? "" : "12345")),
@@ -122,27 +122,24 @@ export const answerRules = (adapter: Adapter): void => {
       expect((await client.send(GET).response()).body).toBe("12345");
     });
 
-    it.each([204, 304])(
-      "a %i has neither body nor length, and ends at its head",
-      async (status) => {
-        let body = "ignored";
-        await using server = await startServer(adapter, {
-          onRequest: (exchange) => {
-            exchange.respond({ status, headers: [], body });
-            body = "";
-          },
-        });
-        using client = await RawClient.connect(server.port);
-        for (let round = 0; round < 2; round += 1) {
-          const response = await client.send(GET).response();
-          expect(response.statusLine).toMatch(`HTTP/1.1 ${status} `);
-          expect(valuesOf(response, "content-length")).toEqual([]);
-        }
-        expect(client.text).toBe("");
-      },
-    );
+    it.each([204, 304])("send a %i without body and length", async (status) => {
+      let body = "ignored";
+      await using server = await startServer(adapter, {
+        onRequest: (exchange) => {
+          exchange.respond({ status, headers: [], body });
+          body = "";
+        },
+      });
+      using client = await RawClient.connect(server.port);
+      for (let round = 0; round < 2; round += 1) {
+        const response = await client.send(GET).response();
+        expect(response.statusLine).toMatch(`HTTP/1.1 ${status} `);
+        expect(valuesOf(response, "content-length")).toEqual([]);
+      }
+      expect(client.text).toBe("");
+    });
 
-    it("a large answer reaches a slow reader whole", async () => {
+    it("reach a slow reader whole, however large", async () => {
       const body = randomBytes(24 * 1024 * 1024 + 7);
       await using server = await answering(adapter, ok(body));
       using client = await RawClient.connect(server.port);
@@ -165,7 +162,7 @@ export const answerRules = (adapter: Adapter): void => {
       expect(hash.digest("hex")).toBe(createHash("sha256").update(body).digest("hex"));
     });
 
-    it("the first answer counts, and a second is reported", async () => {
+    it("count only once: a second is reported", async () => {
       await using server = await startServer(adapter, {
         onRequest: (exchange) => {
           exchange.respond(ok("first"));
@@ -191,25 +188,22 @@ export const answerRules = (adapter: Adapter): void => {
       ["headers that are none", { status: 200, headers: undefined as never, body: "" }],
       ["a body that is none", { status: 200, headers: [], body: {} as never }],
     ];
-    it.each(refused)(
-      "an answer with %s is reported, and the caller gets 500",
-      async (_, response) => {
-        await using server = await answering(adapter, response);
-        using client = await RawClient.connect(server.port);
-        client.send("GET /a?token=s HTTP/1.1\r\nHost: h\r\n\r\n");
-        const answer = await client.response();
-        expect([answer.statusLine, answer.body, valuesOf(answer, "set-cookie")]).toEqual([
-          "HTTP/1.1 500 Internal Server Error",
-          "Internal Server Error",
-          [],
-        ]);
-        expect(server.failures).toEqual([
-          { during: "respond", method: "GET", path: "/a", error: expect.any(Error) as Error },
-        ]);
-      },
-    );
+    it.each(refused)("with %s are reported, and the caller gets 500", async (_, response) => {
+      await using server = await answering(adapter, response);
+      using client = await RawClient.connect(server.port);
+      client.send("GET /a?token=s HTTP/1.1\r\nHost: h\r\n\r\n");
+      const answer = await client.response();
+      expect([answer.statusLine, answer.body, valuesOf(answer, "set-cookie")]).toEqual([
+        "HTTP/1.1 500 Internal Server Error",
+        "Internal Server Error",
+        [],
+      ]);
+      expect(server.failures).toEqual([
+        { during: "respond", method: "GET", path: "/a", error: expect.any(Error) as Error },
+      ]);
+    });
 
-    it("when the caller goes, the signal fires and an answer is ignored", async () => {
+    it("are ignored when the caller has left, and the signal fires", async () => {
       const exchanges: Exchange[] = [];
       await using server = await startServer(adapter, {
         onRequest: (exchange) => void exchanges.push(exchange),
@@ -225,7 +219,7 @@ export const answerRules = (adapter: Adapter): void => {
       exchange.respond(ok());
     });
 
-    it("a signal that is first asked for after the caller went has fired", async () => {
+    it("fire a signal that is first read after the caller left", async () => {
       const exchanges: Exchange[] = [];
       await using server = await startServer(adapter, {
         onRequest: (exchange) => void exchanges.push(exchange),
@@ -242,7 +236,7 @@ export const answerRules = (adapter: Adapter): void => {
       expect(exchange.aborted.fired).toBe(true);
     });
 
-    it("a caller that goes in the middle of a large answer fires the signal", async () => {
+    it("fire the signal when the caller leaves in the middle of a large answer", async () => {
       const exchanges: Exchange[] = [];
       await using server = await startServer(adapter, {
         onRequest: (exchange) => {
@@ -257,7 +251,7 @@ export const answerRules = (adapter: Adapter): void => {
       await until("the abort", () => exchanges[0]?.aborted.fired);
     });
 
-    it("a caller that got its answer does not count as gone", async () => {
+    it("do not fire the signal for a caller that received its answer", async () => {
       const exchanges: Exchange[] = [];
       await using server = await startServer(adapter, {
         onRequest: (exchange) => {

@@ -21,22 +21,22 @@ const unloadable = () =>
     throw new Error("This version of uWS.js supports only …");
   });
 
-it("node is node:http, whatever is installed", async () => {
+it("the choice node is node:http, whatever is installed", async () => {
   expect(await Effect.runPromise(nameOf(httpServerLayer("node")))).toBe("node:http");
 });
 
-it("auto is uWebSockets.js where it loads", async () => {
+it("the choice auto is uWebSockets.js where it loads", async () => {
   const expected = loadUws() instanceof UwsUnavailable ? "node:http" : "uWebSockets.js";
   expect(await Effect.runPromise(nameOf(httpServerLayer("auto")))).toBe(expected);
 });
 
-it("auto falls back on node:http where it does not load", async () => {
+it("the choice auto falls back on node:http where it does not load", async () => {
   for (const load of [missing, unloadable]) {
     expect(await Effect.runPromise(nameOf(httpServerLayer("auto", { load })))).toBe("node:http");
   }
 });
 
-it("warns of a binary that does not load, not of a plain install", async () => {
+it("a binary that does not load causes a warning, a plain install does not", async () => {
   const said: string[] = [];
   const say = (level: string) => (message: string) => void said.push(`${level}: ${message}`);
   const log = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };
@@ -48,7 +48,7 @@ it("warns of a binary that does not load, not of a plain install", async () => {
   ]);
 });
 
-it("uws fails where it does not load, and says why", async () => {
+it("the choice uws fails where it does not load, and says why", async () => {
   const reasons = [];
   for (const load of [missing, unloadable]) {
     const exit = await Effect.runPromiseExit(nameOf(httpServerLayer("uws", { load })));
@@ -62,7 +62,7 @@ it("uws fails where it does not load, and says why", async () => {
   ]);
 });
 
-it("loading leaves the environment as it was", () => {
+it("loading does not change the environment", () => {
   const before = { ...process.env };
   loadUws();
   expect(process.env).toEqual(before);

@@ -35,7 +35,7 @@ export const failureRules = (adapter: Adapter): void => {
       ["rejects in onRequest", { onRequest: async () => broken() }, "onRequest"],
       ["throws in limitBody", { limitBody: broken }, "limitBody"],
     ];
-    it.each(requests)("and %s is a 500, and reported", async (_, handlers, during) => {
+    it.each(requests)("and %s causes a 500, and is reported", async (_, handlers, during) => {
       await using server = await startServer(adapter, handlers);
       using peer = await RawClient.connect(server.port);
       const { statusLine, body } = await peer.send(POST).response();
@@ -47,7 +47,7 @@ export const failureRules = (adapter: Adapter): void => {
       await lives(server);
     });
 
-    it("after it has answered leaves the answer as it is", async () => {
+    it("after it has answered does not change the answer, and is reported", async () => {
       await using server = await startServer(adapter, {
         onRequest: async (exchange) => {
           exchange.respond(ok("fine"));
@@ -63,7 +63,7 @@ export const failureRules = (adapter: Adapter): void => {
       ["rejects", async () => broken()],
       ["decides nothing", (async () => undefined) as never],
     ];
-    it.each(upgrades)("and %s in onUpgrade is a 500, and reported", async (_, onUpgrade) => {
+    it.each(upgrades)("and %s in onUpgrade causes a 500, and is reported", async (_, onUpgrade) => {
       await using server = await startServer(adapter, { onUpgrade });
       using peer = await RawClient.connect(server.port);
       const { statusLine } = await peer.send(HANDSHAKE).response();
@@ -74,7 +74,7 @@ export const failureRules = (adapter: Adapter): void => {
       await lives(server);
     });
 
-    it("by refusing an upgrade with what may not be sent is a 500, and reported", async () => {
+    it("by refusing an upgrade with an invalid answer causes a 500, and is reported", async () => {
       await using server = await startServer(adapter, {
         onUpgrade: async () => ({
           _tag: "Refuse",

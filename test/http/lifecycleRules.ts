@@ -27,7 +27,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       });
     });
 
-    it("a port that is shared takes several servers that say so, and nobody else", async () => {
+    it("a port is shared only by servers that all request it", async () => {
       const port = await freePort();
       const shared = (): Promise<TestServer> =>
         startServer(adapter, {}, { port, portShared: true });
@@ -43,7 +43,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       await expect(startServer(adapter, {}, { port })).rejects.toThrow("in use");
     });
 
-    it("an address of another machine is a ListenFailed that says so", async () => {
+    it("an address of another machine is a ListenFailed with the reason", async () => {
       const elsewhere = startServer(adapter, {}, { hostname: "192.0.2.1" });
       await expect(elsewhere).rejects.toMatchObject({
         _tag: "ListenFailed",
@@ -51,7 +51,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       });
     });
 
-    it("after it stopped, nothing listens and the port is free again", async () => {
+    it("after a stop, nothing listens and the port is free again", async () => {
       const port = await freePort();
       const server = await startServer(adapter, {}, { port });
       using idle = await RawClient.connect(server.port);
@@ -63,7 +63,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       expect((await fetch(again.url)).status).toBe(200);
     });
 
-    it("stopping answers what is in flight and ends its connection", async () => {
+    it("stopping answers requests in flight and ends their connections", async () => {
       const exchanges: Exchange[] = [];
       const server = await startServer(adapter, {
         onRequest: (exchange) => void exchanges.push(exchange),
@@ -81,7 +81,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       await client.untilClosed();
     });
 
-    it("a request that comes on an old connection while stopping is answered, and ends it", async () => {
+    it("a request on an open connection during the stop is answered, and ends the connection", async () => {
       const exchanges: Exchange[] = [];
       const server = await startServer(adapter, {
         onRequest: (exchange) => {
@@ -110,7 +110,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       }
     });
 
-    it("goes on answering on open connections until nothing has come for so long", async () => {
+    it("open connections are answered until none has been used for the drain window", async () => {
       const server = await startServer(
         adapter,
         { onRequest: (exchange) => exchange.respond(ok("late")) },
@@ -158,7 +158,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       expect(closes).toEqual(codes.map(() => [1001, "Server is stopping", true]));
     });
 
-    it("a handshake that is decided while stopping is refused", async () => {
+    it("a handshake that is decided during the stop is refused", async () => {
       const decisions: Array<(decision: UpgradeDecision) => void> = [];
       let opened = 0;
       const server = await startServer(adapter, {
@@ -183,7 +183,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       expect([status, opened]).toEqual([503, 0]);
     });
 
-    it("two servers in one process don't know of each other", async () => {
+    it("two servers in one process are independent", async () => {
       await using one = await startServer(adapter, { onRequest: (x) => x.respond(ok("one")) });
       const two = await startServer(adapter, { onRequest: (x) => x.respond(ok("two")) });
       expect(await (await fetch(two.url)).text()).toBe("two");
@@ -191,7 +191,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       expect(await (await fetch(one.url)).text()).toBe("one");
     });
 
-    it("a scope that closes without a request closes at once", async () => {
+    it("a scope that closes before any request closes at once", async () => {
       const scope = Scope.makeUnsafe();
       const options = { hostname: "127.0.0.1", port: 0, headerTimeoutMs: 1_000 };
       const rest = { bodyTimeoutMs: 1_000, headerBytesMax: 8_192, connectionsMax: 10 };

@@ -24,7 +24,7 @@ export const counting = async (adapter: Adapter, options = {}) => {
 
 export const limitRules = (adapter: Adapter): void => {
   describe("limits", () => {
-    it("a body whose length is over the limit gets 413 before it is sent", async () => {
+    it("a body whose declared length exceeds the limit gets 413 before it is sent", async () => {
       const { handled, server } = await counting(adapter);
       await using _ = server;
       using client = await RawClient.connect(server.port);
@@ -34,7 +34,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([]);
     });
 
-    it("a caller that is still sending gets to read the 413", async () => {
+    it("a caller that is still sending can read the 413", async () => {
       const { handled, server } = await counting(adapter);
       await using _ = server;
       for (let round = 0; round < 5; round += 1) {
@@ -47,7 +47,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([]);
     });
 
-    it("a chunked body gets 413 when it passes the limit, and the connection is closed", async () => {
+    it("a chunked body gets 413 when it exceeds the limit, and the connection is closed", async () => {
       const { handled, server } = await counting(adapter);
       await using _ = server;
       using client = await RawClient.connect(server.port);
@@ -61,7 +61,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([]);
     });
 
-    it("a body of exactly the limit passes, by length and in chunks", async () => {
+    it("a body of exactly the limit is accepted, by length and in chunks", async () => {
       const { handled, server } = await counting(adapter);
       await using _ = server;
       using client = await RawClient.connect(server.port);
@@ -72,7 +72,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([LIMIT, LIMIT]);
     });
 
-    it("the limit is the request's own", async () => {
+    it("the limit may differ by request", async () => {
       const { handled, server } = await counting(adapter);
       await using _ = server;
       const post = (path: string) =>
@@ -99,7 +99,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([]);
     });
 
-    it("a caller that leaves in the middle of its body is forgotten", async () => {
+    it("a caller that leaves in the middle of its body is dropped", async () => {
       const { handled, server } = await counting(adapter, times);
       await using _ = server;
       using client = await RawClient.connect(server.port);
@@ -112,7 +112,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([]);
     });
 
-    it("a handler may take longer than the body's time", async () => {
+    it("a handler may take longer than the time limit of a body", async () => {
       await using server = await startServer(
         adapter,
         { onRequest: (exchange) => void setTimeout(() => exchange.respond(ok("late")), 900) },
@@ -122,7 +122,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(await response.text()).toBe("late");
     });
 
-    it("a head of 12 KiB passes where 16 are allowed, one of 20 gets 431", async () => {
+    it("a head of 12 KiB is accepted under a limit of 16, and one of 20 gets 431", async () => {
       const { handled, server } = await counting(adapter, { headerBytesMax: 16 * 1024 });
       await using _ = server;
       const head = (bytes: number) =>
@@ -137,7 +137,7 @@ export const limitRules = (adapter: Adapter): void => {
       expect(handled).toEqual([0]);
     });
 
-    it("connections past the limit are closed as they come, and room is given back", async () => {
+    it("connections past the limit are closed as they arrive, and closed ones free their place", async () => {
       await using server = await startServer(adapter, {}, { connectionsMax: 2 });
       const get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
       using first = await RawClient.connect(server.port);

@@ -11,7 +11,7 @@ import { headerRecord } from "../../services/gateway/requests.ts";
 
 const ODD = "__proto__";
 
-test("a stored webhook has its header __proto__, and so has the request that is made of it", async () => {
+test("a header named __proto__ is kept in a stored webhook and in the request made from it", async () => {
   const headers = emptyHeaders();
   addHeader(headers, ODD, "1");
   addHeader(headers, ODD, "2");
@@ -26,7 +26,7 @@ test("a stored webhook has its header __proto__, and so has the request that is 
   }
 });
 
-test("merged headers of a mail have one named __proto__, the last one given", () => {
+test("merged headers of a mail keep the last one named __proto__", () => {
   const odd = (value: string) => Object.fromEntries([[ODD.toUpperCase(), value]]);
   const merged = mergeHeaders(odd("1"), Object.fromEntries([[ODD, "2"]]), { "X-A": "3" });
   expect(Object.entries(merged)).toEqual([

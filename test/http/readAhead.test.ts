@@ -19,7 +19,7 @@ test("a body that is already received is read whole", async () => {
   });
 });
 
-test("a body's stream of text is refused, with the way to encode it", async () => {
+test("a body stream of text is refused, with the way to encode it", async () => {
   await expect(ahead("text")).rejects.toThrow(
     "returned a string; enqueue Uint8Array (new TextEncoder().encode(text))",
   );

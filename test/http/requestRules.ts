@@ -13,7 +13,7 @@ const DECODES_HEADERS = Number(process.versions.node.split(".")[0]) > 20;
 
 export const requestRules = (adapter: Adapter): void => {
   describe("requests", () => {
-    it("a target reaches the handler as it was sent", async () => {
+    it("reach the handler with the target as it was sent", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       const targets = [
@@ -30,7 +30,7 @@ export const requestRules = (adapter: Adapter): void => {
       }
     });
 
-    it("a target that is not a path, or holds raw UTF-8, is refused", async () => {
+    it("are refused if the target is not a path or contains raw UTF-8", async () => {
       await using server = await startServer(adapter);
       for (const target of ["*", "http://h/x", "h:80", "/caf\xc3\xa9"]) {
         using client = await RawClient.connect(server.port);
@@ -41,7 +41,7 @@ export const requestRules = (adapter: Adapter): void => {
       }
     });
 
-    it("every method reaches the handler as it was sent", async () => {
+    it("reach the handler with any method as it was sent", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"]) {
@@ -50,7 +50,7 @@ export const requestRules = (adapter: Adapter): void => {
       }
     });
 
-    it("repeated headers keep each value, in order, under the lower-case name", async () => {
+    it("keep each value of repeated headers, in order, under the lower-case name", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send("GET / HTTP/1.1\r\nHost: h\r\nX-A: 1, 2\r\nx-a: 3\r\nCookie: a=1\r\n");
@@ -61,7 +61,7 @@ export const requestRules = (adapter: Adapter): void => {
       expect(headers["user-agent"]).toEqual(["one", "two"]);
     });
 
-    it("a header's bytes are one character each", async () => {
+    it("have headers with one character per byte", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send("GET / HTTP/1.1\r\nHost: h\r\n");
@@ -72,7 +72,7 @@ export const requestRules = (adapter: Adapter): void => {
 
     // The library's build for Node 24 gives no bytes, only what it decoded.
     it.skipIf(adapter.name === "uws" && DECODES_HEADERS)(
-      "a header's bytes are kept where they are no UTF-8, too",
+      "keep a header's bytes that are not valid UTF-8, too",
       async () => {
         await using server = await startServer(adapter);
         using client = await RawClient.connect(server.port);
@@ -81,7 +81,7 @@ export const requestRules = (adapter: Adapter): void => {
       },
     );
 
-    it("a header named like a property of objects is an ordinary header", async () => {
+    it("treat a header named like a property of objects as an ordinary header", async () => {
       let missing: unknown = "not asked";
       let given: unknown;
       await using server = await startServer(adapter, {
@@ -97,7 +97,7 @@ export const requestRules = (adapter: Adapter): void => {
       expect({ missing, given }).toEqual({ missing: undefined, given: ["x"] });
     });
 
-    it("the caller's address is plain IPv4, also on a dual-stack socket", async () => {
+    it("have the caller's address as plain IPv4, also on a dual-stack socket", async () => {
       for (const hostname of ["127.0.0.1", "::"]) {
         await using server = await startServer(adapter, {}, { hostname });
         using client = await RawClient.connect(server.port);
@@ -107,7 +107,7 @@ export const requestRules = (adapter: Adapter): void => {
       }
     });
 
-    it("a body is delivered whole, in however many pieces it comes", async () => {
+    it("deliver a body whole, however it is split", async () => {
       const bodies: Buffer[] = [];
       await using server = await startServer(adapter, {
         onRequest: (exchange) => {
@@ -123,7 +123,7 @@ export const requestRules = (adapter: Adapter): void => {
       }
     });
 
-    it("a chunked body is delivered whole", async () => {
+    it("deliver a chunked body whole", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -135,7 +135,7 @@ export const requestRules = (adapter: Adapter): void => {
       expect(Buffer.from(body, "base64").toString()).toBe("hello world!");
     });
 
-    it("the bodies of two requests at once are not mixed up", async () => {
+    it("keep the bodies of two concurrent requests apart", async () => {
       const seen: string[] = [];
       await using server = await startServer(adapter, {
         onRequest: (exchange) => {
@@ -153,7 +153,7 @@ export const requestRules = (adapter: Adapter): void => {
       expect(answers).toEqual(answers.map(() => true));
     });
 
-    it("100 Continue is sent before the body is asked for", async () => {
+    it("are sent 100 Continue before the body is read", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send(
@@ -164,7 +164,7 @@ export const requestRules = (adapter: Adapter): void => {
       expect(Buffer.from(echoed(await client.response()).body, "base64").toString()).toBe("hi");
     });
 
-    it("a connection serves one request after another", async () => {
+    it("are served one after another on a connection", async () => {
       await using server = await startServer(adapter, {
         onRequest: (exchange) => void setImmediate(() => echo(exchange)),
       });
@@ -175,7 +175,7 @@ export const requestRules = (adapter: Adapter): void => {
       }
     });
 
-    it("pipelined requests that are answered at once are answered in order", async () => {
+    it("are answered in order when pipelined", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       const one = (n: number) => `POST /${n} HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n${n}`;
@@ -186,7 +186,7 @@ export const requestRules = (adapter: Adapter): void => {
       }
     });
 
-    it("an offer of another protocol is ignored", async () => {
+    it("ignore an offer to upgrade to another protocol", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send("POST /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n");
@@ -207,32 +207,29 @@ export const requestRules = (adapter: Adapter): void => {
       ["an unknown coding", "Transfer-Encoding: gzip\r\n\r\n0\r\n\r\n"],
       ["a bad chunk size", "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n"],
     ];
-    it.each(ambiguous)(
-      "a request with %s is refused and its connection closed",
-      async (_, rest) => {
-        let handled = 0;
-        await using server = await startServer(adapter, {
-          onRequest: (exchange) => {
-            handled += 1;
-            exchange.respond(ok());
-          },
-        });
-        const request = `POST / HTTP/1.1\r\nHost: h\r\n${rest}`;
-        using honest = await RawClient.connect(server.port);
-        await honest.send(request).untilClosed();
-        expect(honest.text).toMatch(/^HTTP\/1\.1 (400|501) /);
-        // With more behind it, being cut off without an answer is as good.
-        using smuggler = await RawClient.connect(server.port);
-        smuggler.send(`${request}GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n`);
-        await smuggler.untilClosed();
-        expect(smuggler.text).toMatch(/^(HTTP\/1\.1 (400|501) |$)/);
-        expect(handled).toBe(0);
-      },
-    );
+    it.each(ambiguous)("are refused with %s, and their connection is closed", async (_, rest) => {
+      let handled = 0;
+      await using server = await startServer(adapter, {
+        onRequest: (exchange) => {
+          handled += 1;
+          exchange.respond(ok());
+        },
+      });
+      const request = `POST / HTTP/1.1\r\nHost: h\r\n${rest}`;
+      using honest = await RawClient.connect(server.port);
+      await honest.send(request).untilClosed();
+      expect(honest.text).toMatch(/^HTTP\/1\.1 (400|501) /);
+      // With more behind it, being cut off without an answer is as good.
+      using smuggler = await RawClient.connect(server.port);
+      smuggler.send(`${request}GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n`);
+      await smuggler.untilClosed();
+      expect(smuggler.text).toMatch(/^(HTTP\/1\.1 (400|501) |$)/);
+      expect(handled).toBe(0);
+    });
 
     // The end of such a host would be the path that is routed.
     it.each(["a/agents/b?", "a?", "a#", "a\\b", "u:p@a", "a b", "[::1", "a\r\nHost: b"])(
-      "a request and an upgrade whose host is %j are refused",
+      "and upgrades are refused when the host is %j",
       async (host) => {
         await using server = await startServer(adapter);
         for (const rest of ["", UPGRADE]) {
@@ -243,21 +240,21 @@ export const requestRules = (adapter: Adapter): void => {
       },
     );
 
-    it.each(["", "a", "a:1", "a.", "[::1]:1", "ä"])("a host may be %j", async (host) => {
+    it.each(["", "a", "a:1", "a.", "[::1]:1", "ä"])("may have the host %j", async (host) => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
       expect((await client.response()).statusLine).toBe("HTTP/1.1 200 OK");
     });
 
-    it("a request without a method is refused", async () => {
+    it("are refused without a method", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send(" / HTTP/1.1\r\nHost: a\r\n\r\n");
       expect((await client.response()).statusLine).toMatch(/^HTTP\/1.1 400 /);
     });
 
-    it("a request without a host is refused", async () => {
+    it("are refused without a host", async () => {
       await using server = await startServer(adapter);
       using client = await RawClient.connect(server.port);
       client.send("GET / HTTP/1.1\r\nX: y\r\n\r\n");

@@ -19,9 +19,9 @@ describe("the host of a request", () => {
     ["local host", undefined],
     ["::1", undefined],
     ["", undefined],
-  ])("%j is %j", (header, name) => expect(hostNameOf(header)).toBe(name));
+  ])("in the header %j is %j", (header, name) => expect(hostNameOf(header)).toBe(name));
 
-  it("is served when it is loopback's, listed, or an address where addresses are", () => {
+  it("is served if it is loopback's, listed, or an IP address where these are allowed", () => {
     const told = { names: ["agents.internal"], addresses: false };
     for (const host of [
       undefined,
@@ -47,7 +47,7 @@ describe("the host of a request", () => {
 });
 
 describe("the origin of a request", () => {
-  it("is the server's own when its host and port are those that were asked, whatever the scheme", () => {
+  it("is the server's own if its host and port are the requested ones, whatever the scheme", () => {
     expect(isSameOrigin("https://a.example", ["a.example"])).toBe(true);
     expect(isSameOrigin("https://a.example", ["a.example:443"])).toBe(true);
     expect(isSameOrigin("http://a.example:8080", ["A.example:8080"])).toBe(true);
@@ -64,7 +64,7 @@ describe("the origin of a request", () => {
       expect([origin, isSameOrigin(origin, ["a.example"])]).toEqual([origin, false]);
   });
 
-  it("is written as browsers write it", () => {
+  it("is written as browsers send it", () => {
     expect(readOrigin("*")).toBe("*");
     expect(readOrigin("HTTPS://A.example:443/")).toBe("https://a.example");
     for (const text of [
@@ -80,7 +80,7 @@ describe("the origin of a request", () => {
 });
 
 describe("the webhook of a turn that an older release stored", () => {
-  it("has no route, and was verified unless its provider says that nothing was", () => {
+  it("has no route, and counts as verified unless its provider verifies nothing", () => {
     const cause = { kind: "webhook", id: "github:1:2", provider: "github", type: "push" } as const;
     expect(webhookOf(cause)).toEqual({ route: undefined, provider: "github", verified: true, deliveryId: "1:2", event: "push" }); // prettier-ignore
     expect(webhookOf({ ...cause, id: "gen:x", provider: "unsigned" })).toMatchObject({

@@ -16,20 +16,17 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     ["stops in the middle", "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "],
     ["holds what no head may", "GET / HTTP/1.1\r\nHost: h\r\nX : y\r\n\r\n"],
   ] as const;
-  it.for(heads)(
-    "a head that %s ends with its connection closed",
-    async ([what, sent], { expect }) => {
-      const { handled, server } = await counting(adapter, { headerTimeoutMs: 500 });
-      await using _server = server;
-      using raw = await RawClient.connect(server.port);
-      raw.send(sent);
-      await raw.untilClosed(SLOW_MS);
-      expect(raw.text, what).toMatch(/^(HTTP\/1\.1 (408|400) |$)/);
-      expect(handled).toEqual([]);
-    },
-  );
+  it.for(heads)("a head that %s closes its connection", async ([what, sent], { expect }) => {
+    const { handled, server } = await counting(adapter, { headerTimeoutMs: 500 });
+    await using _server = server;
+    using raw = await RawClient.connect(server.port);
+    raw.send(sent);
+    await raw.untilClosed(SLOW_MS);
+    expect(raw.text, what).toMatch(/^(HTTP\/1\.1 (408|400) |$)/);
+    expect(handled).toEqual([]);
+  });
 
-  it("a head that trickles in does not gain time by it", async ({ expect }) => {
+  it("a slowly trickling head gets no extra time", async ({ expect }) => {
     const { handled, server } = await counting(adapter, { headerTimeoutMs: 500 });
     await using _server = server;
     using raw = await RawClient.connect(server.port);
@@ -39,7 +36,9 @@ describe.concurrent.each(adapters)("$name", (adapter) => {
     expect(handled).toEqual([]);
   });
 
-  it("a peer that answers no ping is cut off, and one that does is kept", async ({ expect }) => {
+  it("a peer that answers no ping is disconnected, and one that does is kept", async ({
+    expect,
+  }) => {
     const { server, sockets } = await accepting(adapter, { socketIdleMs: 12_000 });
     await using _server = server;
     using alive = await client(server.port);

@@ -97,7 +97,7 @@ const handshakeText = (key = "dGhlIHNhbXBsZSBub25jZQ==", version = "13"): string
 
 export const socketRules = (adapter: Adapter): void => {
   describe("the handshake", () => {
-    it("the handler decides on the whole request, in its own time", async () => {
+    it("lets the handler decide on the whole request, asynchronously", async () => {
       const seen: HttpRequest[] = [];
       const sockets = new Sockets();
       await using server = await startServer(adapter, {
@@ -113,7 +113,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(seen[0]?.headers["x-token"]).toEqual(["t"]);
     });
 
-    it("a target that is not a path, or holds raw UTF-8, is refused before the handler sees it", async () => {
+    it("refuses a target that is not a path or contains raw UTF-8 before the handler sees it", async () => {
       let decided = 0;
       await using server = await startServer(adapter, {
         onUpgrade: async () => {
@@ -129,7 +129,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(decided).toBe(0);
     });
 
-    it("a refusal is a plain response", async () => {
+    it("is refused with a plain response", async () => {
       await using server = await startServer(adapter, {
         onUpgrade: async () => ({
           _tag: "Refuse",
@@ -142,7 +142,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(valuesOf(response, "www-authenticate")).toEqual(["Bearer"]);
     });
 
-    it("the accept key is the one that the standard's example gives", async () => {
+    it("answers with the accept key of the standard's example", async () => {
       const { server } = await accepting(adapter);
       await using _ = server;
       using raw = await RawClient.connect(server.port);
@@ -153,7 +153,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(valuesOf(response, "sec-websocket-extensions")).toEqual([]);
     });
 
-    it("a subprotocol is answered only when the handler gave one that was offered", async () => {
+    it("selects a subprotocol only if the handler chose one that was offered", async () => {
       const sockets = new Sockets();
       let given: string | undefined;
       await using server = await startServer(adapter, {
@@ -190,7 +190,7 @@ export const socketRules = (adapter: Adapter): void => {
       ["a chunked body", withLine("Transfer-Encoding: chunked") + "0\r\n\r\n", "no body"],
       ["a protocol that is none", withLine("Sec-WebSocket-Protocol: a b"), "protocol"],
       ["a protocol twice", withLine("Sec-WebSocket-Protocol: a, b, a"), "protocol"],
-    ])("a handshake with %s gets 400, which says why", async (_, text, why) => {
+    ])("with %s gets 400 with the reason", async (_, text, why) => {
       const { server, sockets } = await accepting(adapter);
       await using _server = server;
       using raw = await RawClient.connect(server.port);
@@ -202,7 +202,7 @@ export const socketRules = (adapter: Adapter): void => {
     });
 
     it.each(["POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"])(
-      "a %s that offers a WebSocket is plain HTTP without the offer",
+      "is not attempted for a %s, which is plain HTTP without the offer",
       async (method) => {
         const seen: unknown[] = [];
         const upgrades: unknown[] = [];
@@ -229,7 +229,7 @@ export const socketRules = (adapter: Adapter): void => {
       },
     );
 
-    it("an upgrade behind an unanswered request ends the connection, and nothing else", async () => {
+    it("behind an unanswered request ends the connection, and nothing else", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       const held = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n";
@@ -247,7 +247,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.ws.readyState).toBe(WebSocket.OPEN);
     });
 
-    it("a caller that goes before the decision never opens a socket", async () => {
+    it("opens no socket if the caller leaves before the decision", async () => {
       const sockets = new Sockets();
       const decisions: Array<(decision: UpgradeDecision) => void> = [];
       const signals: AbortSignal[] = [];
@@ -273,7 +273,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(missed).toBe(1);
     });
 
-    it("a thousand handshakes in a row leave no connection behind", async () => {
+    it("leaves no connection behind after a thousand in a row", async () => {
       const { server, sockets } = await accepting(adapter, { connectionsMax: 20 });
       await using _ = server;
       for (let round = 0; round < 50; round += 1) {
@@ -288,7 +288,7 @@ export const socketRules = (adapter: Adapter): void => {
   });
 
   describe("messages", () => {
-    it("text and binary keep their kind both ways", async () => {
+    it("keep their kind both ways, text and binary", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       sockets.onMessage = (data) => {
@@ -306,7 +306,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(plain).toEqual(sent);
     });
 
-    it("what was received stays as it was after the next message", async () => {
+    it("keep their bytes after the next message arrives", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       using peer = await client(server.port);
@@ -318,7 +318,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(intact).toBe(true);
     });
 
-    it("a message in fragments arrives as one", async () => {
+    it("in fragments arrive as one", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       using peer = await client(server.port);
@@ -330,7 +330,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(sockets.messages).toEqual(["one two three"]);
     });
 
-    it("no message comes before open returned, and what open sends goes first", async () => {
+    it("arrive only after open returned, and what open sends goes first", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       let opened = false;
@@ -351,7 +351,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(early).toEqual([false]);
     });
 
-    it("frames arrive in the order they were sent", async () => {
+    it("arrive in the order they were sent", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       using peer = await client(server.port);
@@ -362,7 +362,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.received).toEqual(sent);
     });
 
-    it("text that is bytes already arrives as text, between others in order", async () => {
+    it("of encoded text arrive as text, in order among others", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       using peer = await client(server.port);
@@ -374,7 +374,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.received).toEqual(["before", "Grüße ☃", "after"]);
     });
 
-    it("a message over the limit closes the socket with 1009", async () => {
+    it("over the limit close the socket with 1009", async () => {
       const { server, sockets } = await accepting(adapter, { messageBytesMax: 10_000 });
       await using _ = server;
       using peer = await client(server.port);
@@ -385,7 +385,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(sockets.messages).toEqual(["x".repeat(10_000)]);
     });
 
-    it("a message far over the limit ends the socket without being gathered", async () => {
+    it("far over the limit close the socket without being buffered", async () => {
       const { server, sockets } = await accepting(adapter, { messageBytesMax: 10_000 });
       await using _ = server;
       using peer = await client(server.port);
@@ -395,7 +395,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(sockets.messages).toEqual([]);
     });
 
-    it("text that is not UTF-8 ends the socket", async () => {
+    it("of invalid UTF-8 text close the socket", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       using peer = await client(server.port);
@@ -413,7 +413,7 @@ export const socketRules = (adapter: Adapter): void => {
       ["no code", (ws) => ws.close(), [1005, "", true]],
       ["nothing at all", (ws) => ws.terminate(), [1006, "", false]],
     ];
-    it.each(byPeer)("a peer that leaves with %s is reported so", async (_, leave, close) => {
+    it.each(byPeer)("by a peer with %s is reported so", async (_, leave, close) => {
       const { server, sockets } = await accepting(adapter);
       await using _server = server;
       using peer = await client(server.port);
@@ -424,7 +424,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(sockets.closes).toHaveLength(1);
     });
 
-    it("a code of 3000 to 3999 is reported; uWebSockets.js takes it for a broken close", async () => {
+    it("with a code of 3000 to 3999 is reported; uWebSockets.js takes it for an abnormal close", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _server = server;
       using peer = await client(server.port);
@@ -433,7 +433,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(await sockets.firstClose()).toEqual(expected[adapter.name]);
     });
 
-    it("a socket closed here tells the peer, and onClose once, after close has returned", async () => {
+    it("by the server reaches the peer, and calls onClose once, after close has returned", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       using peer = await client(server.port);
@@ -449,7 +449,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(sockets.closes).toHaveLength(1);
     });
 
-    it("a socket may be closed in open and in onMessage", async () => {
+    it("may be requested in open and in onMessage", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       sockets.onOpen = (socket) => {
@@ -469,7 +469,7 @@ export const socketRules = (adapter: Adapter): void => {
     });
 
     it.each([0, 999, 1004, 1005, 1006, 1015, 2000, 5000, Number.NaN, 1000.5])(
-      "%d may not be sent, so the peer gets no code",
+      "with the reserved code %d sends the peer no code",
       async (code) => {
         const { server, sockets } = await accepting(adapter);
         await using _ = server;
@@ -491,7 +491,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.received.map(String)).toEqual(texts);
     });
 
-    it("a reason is cut to what a frame holds, between characters", async () => {
+    it("truncates a reason to what a frame holds, between characters", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;
       using peer = await client(server.port);
@@ -499,7 +499,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(await closeOf(peer)).toEqual([4000, `x${"é".repeat(61)}`]);
     });
 
-    it("a laggard is closed with 1013 and costs nothing more", async () => {
+    it("comes with 1013 for a reader that falls behind, which then uses no more memory", async () => {
       const limit = 256 * 1024;
       const { server, sockets } = await accepting(adapter, { socketBufferBytesMax: limit });
       await using _ = server;
@@ -521,7 +521,7 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.received.every((data) => data === frame)).toBe(true);
     });
 
-    it("a reader that keeps up is not closed, however much it gets", async () => {
+    it("does not come for a reader that keeps up, however much it receives", async () => {
       const limit = 256 * 1024;
       const { server, sockets } = await accepting(adapter, { socketBufferBytesMax: limit });
       await using _ = server;

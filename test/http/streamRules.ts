@@ -40,7 +40,7 @@ class Source implements BodyReader {
 }
 
 export const streamRules = (adapter: Adapter): void => {
-  describe("an answer that goes on", () => {
+  describe("a streamed answer", () => {
     const HEAD = {
       status: 200,
       headers: [["content-type", "text/event-stream"]] as const,
@@ -49,7 +49,7 @@ export const streamRules = (adapter: Adapter): void => {
     const serve = (source: Source, body: Uint8Array | string = "") =>
       startServer(adapter, { onRequest: (exchange) => exchange.stream({ ...HEAD, body }, source) });
 
-    it("shows its head before there is a body, and each piece before the next is made", async () => {
+    it("sends its head before the body, and each piece before the next is made", async () => {
       const source = new Source();
       await using server = await serve(source);
       const head = fetch(server.url);
@@ -68,7 +68,7 @@ export const streamRules = (adapter: Adapter): void => {
       expect((await reader.read()).done).toBe(true);
     });
 
-    it("begins with what is there already; an empty piece is not its end", async () => {
+    it("begins with what is available; an empty piece is not its end", async () => {
       const source = new Source();
       await using server = await serve(source, "first ");
       source.give("");
@@ -77,7 +77,7 @@ export const streamRules = (adapter: Adapter): void => {
       expect(await (await fetch(server.url)).text()).toBe("first second");
     });
 
-    it("leaves its connection to the next request", async () => {
+    it("leaves its connection usable for the next request", async () => {
       const source = new Source();
       await using server = await startServer(adapter, {
         onRequest: (exchange) =>
@@ -123,7 +123,7 @@ export const streamRules = (adapter: Adapter): void => {
       await until("it to go on", () => reads > stoppedAt + 8, { seen: () => reads });
     });
 
-    it("is cancelled when its caller goes", async () => {
+    it("is cancelled when its caller leaves", async () => {
       const source = new Source();
       await using server = await serve(source);
       const controller = new AbortController();
@@ -134,7 +134,7 @@ export const streamRules = (adapter: Adapter): void => {
       await until("the cancellation", () => source.cancelled);
     });
 
-    it("that fails cuts the connection: the caller does not take it for whole", async () => {
+    it("that fails cuts the connection, so that the caller does not take it for complete", async () => {
       const source = new Source();
       await using server = await serve(source);
       using client = await RawClient.connect(server.port);
@@ -163,7 +163,7 @@ export const streamRules = (adapter: Adapter): void => {
       await until("both to be cancelled", () => sources.every(({ cancelled }) => cancelled));
     });
 
-    it("can be given once, like any answer", async () => {
+    it("can be sent only once, like any answer", async () => {
       const source = new Source();
       await using server = await startServer(adapter, {
         onRequest: (exchange) => {
@@ -176,7 +176,7 @@ export const streamRules = (adapter: Adapter): void => {
       expect(server.failures.map(({ during }) => during)).toEqual(["respond"]);
     });
 
-    it("with a head that may not be sent is 500, and the rest is cancelled", async () => {
+    it("with an invalid head is a 500, and the body is cancelled", async () => {
       const source = new Source();
       await using server = await startServer(adapter, {
         onRequest: (exchange) => exchange.stream({ ...HEAD, status: 101 }, source),

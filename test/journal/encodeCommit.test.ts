@@ -48,7 +48,7 @@ const COMMITS: ReadonlyArray<ReadonlyArray<unknown>> = [
   [{ after: "it was unset" }, undefined, { after: "once more" }],
 ];
 
-test("the state that a commit leads to is the one that a reader of its event comes to", () => {
+test("the state after a commit equals the state that a reader of its event reconstructs", () => {
   const [live, read] = [new AgentImage(ID), new AgentImage(ID)];
   const ways = new Set<string>();
   for (const [n, states] of COMMITS.entries()) {

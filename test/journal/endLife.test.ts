@@ -60,14 +60,14 @@ describe("endLife", () => {
     expect(bareEnd(last)).toEqual(head);
   });
 
-  it("uses the journal's epoch for an unowned agent", async () => {
+  it("uses the journal's epoch for an agent without an owner", async () => {
     const { journal, append, end } = setUp();
     await append(eventOf(3), NONE);
     await end(undefined);
     expect(decodeEvent((await journal.last(ID))!.data).head.epoch).toBe(3);
   });
 
-  it("does nothing if already ended, or without a journal", async () => {
+  it("does nothing for an ended agent, or without a journal", async () => {
     const { append, end } = setUp();
     expect(await end(5)).toBe(0);
     await append(eventOf(3), NONE);
@@ -75,7 +75,7 @@ describe("endLife", () => {
     expect(await end(7)).toBe(seq);
   });
 
-  it("a destroy() does not count: its event names the turn", async () => {
+  it("does not count a destroy(), whose event names the turn", async () => {
     const { journal, append, end } = setUp();
     const turns = [{ cause: { kind: "rpc", type: "destroy" } }] as const;
     const destroyed = await append(eventOf(3, { kind: "destroyed", turns: [...turns] }), NONE);
@@ -83,14 +83,14 @@ describe("endLife", () => {
     expect(await end(5)).toBeGreaterThan(destroyed);
   });
 
-  it("leaves the agent to a later owner", async () => {
+  it("gives way to a later owner", async () => {
     const { journal, append, end } = setUp();
     const seq = await append(eventOf(9), NONE);
     await expect(end(5)).rejects.toMatchObject({ name: "AgentDiscarded" });
     expect((await journal.last(ID))!.seq).toBe(seq);
   });
 
-  it("follows an older owner's events, and gives up if they do not end", async () => {
+  it("appends after an older owner's events, and gives up if they do not stop", async () => {
     const { journal, append, end } = setUp();
     await append(eventOf(3), NONE);
     const disturbed = (times: number): EndLifeOptions["journal"] => ({

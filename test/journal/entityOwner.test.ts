@@ -30,21 +30,21 @@ function imageOf(id: AgentId, ...heads: ReadonlyArray<JournalHead>): AgentImage 
 }
 
 describe("an agent's entity", () => {
-  it("is that of the first event that has one, whatever comes later", () => {
+  it("is the one of the first event that has one, whatever comes later", () => {
     expect(imageOf(ID, event()).entity).toBeUndefined();
     expect(imageOf(ID, event(), event("Ac-me/Site"), event("ac/me-site")).entity).toBe(
       "Ac-me/Site",
     );
   });
 
-  it("ends with its life, also by the input that ends it", () => {
+  it("is cleared when the agent ends, also by the input that ends it", () => {
     const image = imageOf(ID, event("ac-me/site"), event("ac-me/site", "destroyed"));
     expect(image.entity).toBeUndefined();
     applyEvent(image, 3 as Sequence, event("ac/me-site"));
     expect(image.entity).toBe("ac/me-site");
   });
 
-  it("is kept by a snapshot; one of an earlier release has none", () => {
+  it("is kept in a snapshot; an earlier release's snapshot has none", () => {
     const again = (image: AgentImage) =>
       AgentImage.fromSnapshot(ID, decodeSnapshot(image.encode(new Uint8Array(0))).head).entity;
     expect(again(imageOf(ID, event("ac-me/site")))).toBe("ac-me/site");
@@ -52,7 +52,7 @@ describe("an agent's entity", () => {
     expect(decodeSnapshot(imageOf(ID, event()).encode()).head).not.toHaveProperty("entity");
   });
 
-  it("goes along to the same name, and means nothing under another", () => {
+  it("is kept by a copy under the same name, and dropped under another", () => {
     const moved = (id: AgentId): JournalHead =>
       decodeEvent(transplant(encodeEvent(event("ac-me/site")), { id, epoch: 0 as Epoch })).head;
     expect(imageOf(ID, moved(ID)).entity).toBe("ac-me/site");

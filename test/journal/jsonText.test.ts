@@ -4,7 +4,7 @@ import { jsonText, LEVELS_MAX } from "../../core/journal/jsonText.ts";
 const nested = (levels: number, inner: unknown = 0): unknown =>
   Array.from({ length: levels }).reduce<unknown>((value) => [value], inner);
 
-test("accepts the maximum of levels, and no more", () => {
+test("JSON text may have the maximum depth, and no more", () => {
   expect(jsonText(nested(LEVELS_MAX), "it")).toHaveLength(2 * LEVELS_MAX + 1);
   expect(() => jsonText(nested(LEVELS_MAX + 1), "it")).toThrow(
     new RangeError(
@@ -20,11 +20,11 @@ test("brackets in strings do not count, whatever escapes precede them", () => {
     expect(JSON.parse(jsonText([value, { [value]: 1 }], "it")!)).toEqual([value, { [value]: 1 }]);
 }); // prettier-ignore
 
-test("levels that were closed do not count", () => {
+test("closed levels do not count", () => {
   const wide = Array.from({ length: LEVELS_MAX + 1 }, () => nested(3));
   expect(jsonText(wide, "it")).toBe(JSON.stringify(wide));
 });
 
-test("what JSON leaves out has no text", () => {
+test("a value that JSON omits has no text", () => {
   expect([jsonText(undefined, "it"), jsonText(() => 1, "it")]).toEqual([undefined, undefined]);
 });

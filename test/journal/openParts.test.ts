@@ -41,7 +41,7 @@ const parts = (...events: ReadonlyArray<Partial<JournalHead>>): unknown =>
 const PART = { turns: [webhook("a", { ...begun, ...set })], part: true } as const;
 
 describe("the parts that the next owner undoes", () => {
-  test("are those at the journal's end, from the first of them", () => {
+  test("are those at the end of the journal, from the first of them", () => {
     expect(parts(PART)).toEqual([1, [["a", "webhook"]]]);
     expect(parts({ turns: [webhook("z", set)] }, PART, PART)).toEqual([2, [["a", "webhook"]]]);
     const other = { turns: [webhook("b", { ...begun, ...set })], part: true } as const;
@@ -53,7 +53,7 @@ describe("the parts that the next owner undoes", () => {
     ["a new owner's claim", { kind: "claimed" }],
     ["another input that is done and wrote nothing", { turns: [webhook("b", { done: ["b"] })] }],
     ["an announced attempt", { turns: [webhook("a", begun)] }],
-  ])("are still there after %s", (_what, event) => {
+  ])("remain after %s", (_what, event) => {
     expect(parts(PART, event)).toEqual([1, [["a", "webhook"]]]);
   });
 
@@ -66,7 +66,7 @@ describe("the parts that the next owner undoes", () => {
     ["a queue item", { turns: [], queue: { del: ["q"] } }],
     ["the event that undid them", { turns: [webhook("a", { ...begun, undone: true })] }],
     ["the end of the agent's life", { kind: "destroyed" }],
-  ])("stand after %s", (_what, event) => {
+  ])("become final after %s", (_what, event) => {
     expect(parts(PART, event)).toBeUndefined();
   });
 });
@@ -75,7 +75,7 @@ describe("results of steps", () => {
   const STEPS = [{ key: "1:x", result: { n: [1] } }, { key: "2:x" }];
   const done = after({ turns: [webhook("a", { ...begun, steps: STEPS })] });
 
-  test("are kept by input and step until the input is done, dead, or a job that its agent's end takes along", () => {
+  test("are kept by input and step until the input is done, dead, or a job that ends with its agent", () => {
     expect([...done.steps.get("a")!]).toEqual([["1:x", '{"n":[1]}'], ["2:x", undefined]]); // prettier-ignore
     const step = { turns: [webhook("a", { ...begun, steps: STEPS })] };
     for (const end of [{ done: ["a"] }, { done: ["dead:1"], dead: true }] as const)
@@ -86,7 +86,7 @@ describe("results of steps", () => {
     expect(after(job, { kind: "destroyed" }).steps.size).toBe(0);
   });
 
-  test("a run that has stored one does not count as an attempt until it fails", () => {
+  test("keep a run that stored one from counting as an attempt until it fails", () => {
     const cause = { kind: "webhook", id: "a", attempt: 2 } as const;
     const attempts = (record: Partial<TurnRecord>) =>
       after({ turns: [{ cause, begun: true, ...record }] }).begun.get("a")?.attempts;
@@ -96,7 +96,7 @@ describe("results of steps", () => {
     expect(attempts({ steps: STEPS, error: "no" })).toBe(2);
   });
 
-  test("and parts are carried by snapshots", () => {
+  test("and open parts are stored in snapshots", () => {
     const image = after(PART, { turns: [webhook("a", { ...begun, steps: STEPS })] });
     const { head } = decodeSnapshot(image.encode(new Uint8Array(0)));
     const again = AgentImage.fromSnapshot(ID, head);
@@ -104,7 +104,7 @@ describe("results of steps", () => {
     expect(again.parts?.toSnapshot()).toEqual([1, [["a", "webhook"]]]);
   });
 
-  test("the head that is applied is the one that is written", () => {
+  test("are the same in the applied head and in the written one", () => {
     const image = new AgentImage(ID);
     const turn = new Turn({ cause: { kind: "webhook", id: "a" }, owner: {}, durable: true });
     const texts = ['{"b":"\\u2028","a":[1e21]}', "null", undefined, '"🦉"'];

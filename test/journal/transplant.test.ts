@@ -38,7 +38,7 @@ const PLACE = { id: agentId("Repo", "a copy / of it"), epoch: 5 as Epoch };
 describe("transplant", () => {
   const { head, delta } = decodeEvent(transplant(encodeEvent(HEAD, DELTA), PLACE));
 
-  it("keeps what an event did, byte for byte", () => {
+  it("keeps an event's changes, byte for byte", () => {
     expect(Buffer.compare(delta, DELTA)).toBe(0);
     const { turns, ...rest } = head;
     expect(rest).toEqual({
@@ -51,13 +51,13 @@ describe("transplant", () => {
     expect(turns[1]).toEqual(HEAD.turns[1]);
   });
 
-  it("leaves out where inputs lay in the other inbox, and nothing else of them", () => {
+  it("drops the inputs' positions in the other inbox, and nothing else of them", () => {
     const { seq: _seq, ...cause } = HEAD.turns[0]!.cause;
     expect(head.turns[0]!.cause).toEqual(cause);
     expect(head.turns[0]!.done).toEqual(["github:1", "dead:letter", "dead:4711x"]);
   });
 
-  it("names no event of the other journal that the agent was put back to", () => {
+  it("drops a reference to an event of the other journal that the agent was restored to", () => {
     expect(head.turns[2]!.restored).toEqual({ time: 11 });
   });
 });
@@ -78,7 +78,7 @@ describe("an agent's file", () => {
     return { id, events };
   };
 
-  it("returns what was written", () => {
+  it("is read back as it was written", () => {
     const { id, events } = read(lines);
     expect(id).toEqual(agentId("Repo", "ü 大"));
     expect(events).toHaveLength(3);

@@ -103,7 +103,7 @@ const headerSets = fc.constantFrom<Record<string, string>>(
 );
 
 describe("a lazy request", () => {
-  test("looks like the platform's, in whatever order it is looked at", async () => {
+  test("looks like the platform's, in whatever order its properties are read", async () => {
     const methods = fc.constantFrom("GET", "POST", "PUT", "DELETE", "OPTIONS");
     const urls = fc.constantFrom(
       "http://localhost:8787/webhooks/github?x=1",
@@ -134,7 +134,7 @@ describe("a lazy request", () => {
     );
   });
 
-  test("has its signal, as does the platform's request behind it, in any order of reads", () => {
+  test("has a signal, as does the platform's request behind it, in any order of reads", () => {
     for (const looksFirst of [true, false])
       for (const method of ["GET", "PURGE"]) {
         const caller = new AbortController();
@@ -157,7 +157,7 @@ describe("a lazy request", () => {
       }
   });
 
-  test("that no request can be is refused as by the platform", () => {
+  test("that is invalid is refused as by the platform", () => {
     const init = { method: "POST", headers: {}, body: null };
     expect(() => LazyRequest.make("nowhere", init)).toThrow(TypeError);
     expect(() => LazyRequest.make("http://x/", { ...init, method: "TRACE" })).toThrow(TypeError);
@@ -166,7 +166,7 @@ describe("a lazy request", () => {
     );
   });
 
-  test("can be fetched", async () => {
+  test("can be passed to fetch", async () => {
     const server = createServer((request, response) => {
       request.pipe(response.writeHead(200, { "x-method": request.method ?? "" }));
     }).listen(0);
@@ -185,7 +185,7 @@ describe("a lazy request", () => {
 describe("the bytes of a lazy request", () => {
   const init = { method: "POST", headers: {}, body: bytes("body") };
 
-  test("are taken once, which uses the request up", async () => {
+  test("are taken once, which marks the request as used", async () => {
     const request = LazyRequest.make("http://x/", init);
     expect(LazyRequest.take(request)).toBe(init.body);
     expect(request.bodyUsed).toBe(true);
@@ -229,7 +229,7 @@ describe("a lazy response", () => {
     { headers: { "bad name": "x" } },
   );
 
-  test("looks like the platform's, in whatever order it is looked at", async () => {
+  test("looks like the platform's, in whatever order its properties are read", async () => {
     const texts = fc.oneof(bodies, fc.constant(null), fc.constant(undefined));
     await fc.assert(
       fc.asyncProperty(texts, inits, fc.boolean(), looks, async (body, init, json, names) => {
@@ -248,7 +248,7 @@ describe("a lazy response", () => {
     );
   });
 
-  test("goes on the wire as the platform's would", async () => {
+  test("is sent as the platform's would be", async () => {
     await fc.assert(
       fc.asyncProperty(bodies, inits, async (body, init) => {
         const wire = async (Class: typeof Response) => {
@@ -284,7 +284,7 @@ describe("a lazy response", () => {
     return [lazy!, new NativeResponse(content, { status, headers })];
   };
 
-  test("of another's bytes looks like the platform's, in whatever order it is looked at", async () => {
+  test("made from another's bytes looks like the platform's, in whatever order its properties are read", async () => {
     await fc.assert(
       fc.asyncProperty(answers, looks, (answer, names) => compare(...both(answer), names)),
       { numRuns: 400 },
@@ -293,7 +293,7 @@ describe("a lazy response", () => {
       expect(LazyResponse.of(bytes(""), status, [])).toBeUndefined();
   });
 
-  test("of another's bytes goes out of the gateway as the platform's would, also after it was changed", async () => {
+  test("made from another's bytes is sent by the gateway as the platform's would be, also after a change", async () => {
     await fc.assert(
       fc.asyncProperty(answers, fc.boolean(), async (answer, isChanged) => {
         const wire = async (response: Response) => {
@@ -307,13 +307,13 @@ describe("a lazy response", () => {
     );
   });
 
-  test("that a module made once goes out of the gateway each time", async () => {
+  test("that a module made once is sent by the gateway each time", async () => {
     const notFound = new Response("Nothing here", { status: 404 });
     for (let time = 0; time < 2; time++)
       expect(await toHttpResponse(notFound)).toMatchObject({ status: 404, body: "Nothing here" });
   });
 
-  test("is left to the platform where it is derived from, or made of bytes and streams", async () => {
+  test("is the platform's own when it is derived, or made of bytes and streams", async () => {
     class Mine extends Response {}
     const mine = new Mine("x", { status: 202 });
     expect([mine instanceof Mine, mine.status, await mine.text()]).toEqual([true, 202, "x"]);
@@ -332,7 +332,7 @@ describe("what code can see of a lazy object", () => {
   const lazy = new Response("x");
   const made = LazyRequest.make("http://localhost/", { method: "GET", headers: [], body: null });
 
-  test("its prototype derives from the platform's, and it has no own fields", () => {
+  test("is a prototype that derives from the platform's, and no own fields", () => {
     for (const [object, Class] of [
       [lazy, Response],
       [made, Request],
@@ -344,13 +344,13 @@ describe("what code can see of a lazy object", () => {
     }
   });
 
-  test("a method taken off the platform's prototype does not work on it", () => {
+  test("is that a method of the platform's prototype does not work on it", () => {
     for (const [object, Class] of [[lazy, NativeResponse], [made, NativeRequest]] as const)
       expect(() => Reflect.get(Class.prototype, "status" in object ? "status" : "url", object)).toThrow(TypeError); // prettier-ignore
     expect(() => Headers.prototype.get.call(made.headers, "x")).toThrow(TypeError);
   });
 
-  test("a method replaced on the platform's prototype is not called", async () => {
+  test("is that a method replaced on the platform's prototype is not called", async () => {
     const { text } = NativeResponse.prototype;
     NativeResponse.prototype.text = () => Promise.resolve("replaced");
     try {
@@ -361,7 +361,7 @@ describe("what code can see of a lazy object", () => {
     }
   });
 
-  test("the platform's constructor, kept from before, does not take it", () => {
+  test("is that a saved platform constructor does not accept it", () => {
     expect(() => new NativeRequest(made)).toThrow(TypeError);
     expect(new Request(made).url).toBe(made.url);
   });
