@@ -2,10 +2,22 @@
  * Publishes messages to streams and awaits their acks, many at a time. An outcome is what the
  * broker replied and nothing more. `NatsJournal`, `NatsInbox` and `NatsLeases` each find out in
  * their own way what an ambiguous outcome means.
+ *
+ * A leader that dies takes the acks with it that it owed, and nobody says so to those who wait. The
+ * election of the next leader is announced, however: soon after that, a message that is still not
+ * acked is ambiguous, and its writer goes on, instead of at the ack's timeout.
  */
 import type { Msg } from "@nats-io/nats-core";
 import type { Sequence } from "../../../schemas/Address.ts";
-import { headers, isNoResponders, type HeaderBlock, type ReplyInbox } from "./ReplyInbox.ts";
+import type { NatsConnectionShape } from "./NatsConnection.ts";
+import {
+  headers,
+  isNoResponders,
+  type HeaderBlock,
+  type Lost,
+  type ReplyInbox,
+  type Waiter,
+} from "./ReplyInbox.ts";
 
 export type PublishOutcome =
   | { readonly _tag: "Stored"; readonly seq: Sequence }
@@ -23,6 +35,13 @@ export const WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164;
 
 /** A healthy broker acks within milliseconds, one that elects a leader within seconds. */
 const ACK_TIMEOUT_MS = 5_000;
+/**
+ * What the servers of a cluster publish when a stream has a new leader (NATS ADR-1, advisories). A
+ * login that may not hear it waits for the timeout (`deploy/nats/permissions.conf`).
+ */
+const ELECTIONS = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.*";
+/** More than a new leader needs to begin to serve, and than a healthy one needs for its acks. */
+const SETTLED_MS = 250;
 /** Larger than any header block of this release, with room for the headers of later ones. */
 export const HEADER_BYTES_MAX = 1_024;
 
@@ -41,9 +60,13 @@ export interface PublishOptions {
 
 export class AckPublisher {
   private readonly replies: ReplyInbox;
+  private readonly connection: Pick<NatsConnectionShape, "client" | "log">;
+  /** Messages that were sent, ever. */
+  private sent = 0;
 
-  constructor(replies: ReplyInbox) {
+  constructor(replies: ReplyInbox, connection: AckPublisher["connection"]) {
     this.replies = replies;
+    this.connection = connection;
   }
 
   /** Never rejects. `signal` ends only the wait: the outcome is then ambiguous. */
@@ -52,24 +75,12 @@ export class AckPublisher {
     data: Uint8Array,
     options: PublishOptions = {},
   ): Promise<PublishOutcome> {
+    if (this.sent++ === 0) this.watchElections();
     return new Promise((resolve) => {
-      this.replies.send(
-        subject,
-        data,
-        {
-          reply: (message) => {
-            resolve(readAck(message));
-            return true;
-          },
-          lost: (why) =>
-            resolve(
-              why === "notSent"
-                ? { _tag: "NotSent", message: "the broker is unreachable" }
-                : { _tag: "Ambiguous", message: `no ack from the broker (${why})` },
-            ),
-        },
-        { timeoutMs: ACK_TIMEOUT_MS, ...options },
-      );
+      this.replies.send(subject, data, new AckWaiter(this.sent, resolve), {
+        timeoutMs: ACK_TIMEOUT_MS,
+        ...options,
+      });
     });
   }
 
@@ -90,6 +101,54 @@ export class AckPublisher {
       headers: block,
       ...(signal === undefined ? {} : { signal }),
     });
+  }
+
+  /** Begins with the first message: a process that only reads needs no permission for it. */
+  private watchElections(): void {
+    const { client, log } = this.connection;
+    if (client.isClosed()) return;
+    client.subscribe(ELECTIONS, {
+      callback: (error) => {
+        if (error === null) return this.onElection();
+        log("warn", "elections of the broker cannot be watched; lost acks are noticed later", {
+          error: String(error),
+        });
+      },
+    });
+  }
+
+  /** Another stream's acks come within the time, too. */
+  private onElection(): void {
+    const owed = this.sent;
+    setTimeout(() => {
+      for (const waiter of this.replies.takeAll((one) => one instanceof AckWaiter && one.nth <= owed))
+        (waiter as AckWaiter).lost("a stream elected another leader");
+    }, SETTLED_MS).unref();
+  }
+}
+
+/** Awaits one ack. */
+class AckWaiter implements Waiter {
+  /** The message is the publisher's `nth`, from 1. */
+  readonly nth: number;
+  private readonly resolve: (outcome: PublishOutcome) => void;
+
+  constructor(nth: number, resolve: (outcome: PublishOutcome) => void) {
+    this.nth = nth;
+    this.resolve = resolve;
+  }
+
+  reply(message: Msg): boolean {
+    this.resolve(readAck(message));
+    return true;
+  }
+
+  lost(why: Lost | "a stream elected another leader"): void {
+    this.resolve(
+      why === "notSent"
+        ? { _tag: "NotSent", message: "the broker is unreachable" }
+        : { _tag: "Ambiguous", message: `no ack from the broker (${why})` },
+    );
   }
 }
 

@@ -52,7 +52,7 @@ export async function openNats(
   options: OpenOptions = {},
 ): Promise<NatsShape> {
   const replies = new ReplyInbox(connection, connection.newInbox());
-  const publisher = new AckPublisher(replies);
+  const publisher = new AckPublisher(replies, connection);
   const groupCommit: GroupCommit = { on: false };
   const api = new JetStreamApi(replies);
   const reader = new StreamReader(replies, api, options);
