@@ -23,10 +23,10 @@ const AGENTS = 40;
 const WEBHOOKS = 1_200;
 const SHARDS = 8;
 /**
- * An election takes the servers up to four seconds and some: the route holds its webhooks for
- * longer.
+ * An election takes the servers 4 to 9 s, and longer where they wait for a core: the route holds
+ * its webhooks for as long as that may take on any machine.
  */
-const DEADLINE_MS = 9_500;
+const DEADLINE_MS = 60_000;
 const DURABILITY = "durability of the broker";
 const STREAMS = [
   "agents_INBOX", "agents_JOURNAL", "agents_SNAPSHOTS", "agents_DEAD", "KV_agents_LEASES", "KV_agents_GATEWAYS", "OBJ_agents_BLOBS", "agents_TIMERS", "agents_BODIES",
@@ -150,6 +150,7 @@ beforeAll(async () => {
         concurrency: 8,
         paceMs: 60,
         heldBack: 100,
+        timeoutMs: 2 * DEADLINE_MS,
       }),
   );
   await Promise.all(senders.map((each) => each.more(50)));

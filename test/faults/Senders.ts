@@ -22,9 +22,11 @@ export interface SendersOptions {
   readonly paceMs: number;
   /** Deliveries at the end that wait for `release`. */
   readonly heldBack: number;
+  /** For an answer; longer than the route's deadline. Default 20,000. */
+  readonly timeoutMs?: number;
 }
 
-/** Longer than any deadline of a route. */
+/** Longer than the deadlines of most routes. */
 const REQUEST_TIMEOUT_MS = 20_000;
 
 export class Senders {
@@ -106,7 +108,7 @@ export class Senders {
         {
           method: "POST",
           agent: this.http,
-          timeout: REQUEST_TIMEOUT_MS,
+          timeout: this.options.timeoutMs ?? REQUEST_TIMEOUT_MS,
           headers: {
             "content-type": "application/json",
             "content-length": body.length,
