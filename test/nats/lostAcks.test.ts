@@ -24,4 +24,3 @@ test("a message that is not acked is ambiguous soon after an election, without i
     message: "no ack from the broker (a stream elected another leader)",
   });
 });
-

@@ -121,7 +121,9 @@ export class AckPublisher {
   private onElection(): void {
     const owed = this.sent;
     setTimeout(() => {
-      for (const waiter of this.replies.takeAll((one) => one instanceof AckWaiter && one.nth <= owed))
+      for (const waiter of this.replies.takeAll(
+        (one) => one instanceof AckWaiter && one.nth <= owed,
+      ))
         (waiter as AckWaiter).lost("a stream elected another leader");
     }, SETTLED_MS).unref();
   }
