@@ -25,6 +25,7 @@ import { AwaitedEvents } from "../workflow/AwaitedEvents.ts";
 import { describeThrown, type StoredError } from "../workflow/errors.ts";
 import { Execution } from "../workflow/Execution.ts";
 import { RunSignals } from "../workflow/RunSignals.ts";
+import type { Arrival } from "../workflow/StepWaits.ts";
 import { ENDED, RunTable, type RunRecord, type WorkflowStatus } from "../workflow/RunTable.ts";
 import { REPORT_ERROR, Steps } from "../workflow/Steps.ts";
 import { Undos } from "../workflow/Undos.ts";
@@ -72,7 +73,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#out = new RunSignals(this.#runtime, () => `${this.workflowClass.name}/${this.name}`);
     const { approvals } = this.#runtime.apis;
     this.#events = new AwaitedEvents(this.#table, approvals, this.#runtime.log);
-    approvals.onDecided(() => this.#heard());
+    approvals.onDecided(({ key }) => key !== null && this.#heard({ key }));
     // Its events are those of its agent, and its journal has its own work.
     this.observability = undefined;
   }
@@ -110,13 +111,13 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     }
     // The start may arrive later: an input that can't be read, or has failed, is overtaken.
     this.#events.arrive(type, payload, timeMs);
-    if (run !== undefined) this.#heard();
+    if (run !== undefined) this.#heard({ eventType: type });
   }
 
   /** Something arrived that a step may wait for. */
-  #heard(): void {
+  #heard(arrival: Arrival): void {
     this.#push();
-    this.#runtime.afterCommit(() => this.#execution?.waits.check());
+    this.#runtime.afterCommit(() => this.#execution?.waits.check(arrival));
   }
 
   // In, by stubs
@@ -190,8 +191,9 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
 
   // Rules 1 and 2
 
-  async wake(): Promise<void> {
-    this.#heard();
+  /** `key`: of the step whose time has come. */
+  async wake(key: string): Promise<void> {
+    this.#heard({ key });
   }
 
   async drive(): Promise<void> {
@@ -200,9 +202,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#driving = true;
     try {
       const execution = (this.#execution ??= this.#execute(run));
-      const { waits } = execution;
-      if (!run.paused) this.#runtime.inBackground(() => waits.unpark());
-      this.#runtime.inBackground(() => waits.check());
+      if (!run.paused) this.#runtime.inBackground(() => execution.waits.unpark());
       await execution.quiet();
     } finally {
       this.#driving = false;

@@ -5,6 +5,8 @@
  * 1. Each wait has its own schedule (`Wakes`), so the agent may leave memory.
  * 2. A wake that arrives too early is armed again: the clock of another host may be behind, or this
  *    one's was set back.
+ * 3. An arrival is looked up only for the steps that it may concern: each of thousands of waiting
+ *    steps costs queries.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AwaitedEvents, Question } from "./AwaitedEvents.ts";
@@ -30,6 +32,9 @@ export interface WaitsOwner {
   unrecorded(error: unknown): void;
 }
 
+/** What may end a wait: the wake of the step with this key, an answer to it, or an event. */
+export type Arrival = { readonly key: string } | { readonly eventType: string };
+
 interface Waiting {
   readonly record: StepRecord;
   /** The wait's time has passed. */
@@ -42,6 +47,8 @@ export class StepWaits {
   /** By the step's key. */
   private readonly waiting = new Map<string, Waiting>();
   private parked: Array<() => void> = [];
+  /** The instance was paused when something arrived, or when a wait began. */
+  private isLate = false;
 
   constructor(host: WaitsHost, owner: WaitsOwner) {
     this.host = host;
@@ -85,21 +92,34 @@ export class StepWaits {
     });
   }
 
-  /** The instance was resumed. */
+  /** The instance is not paused. Continues what waited for that. */
   unpark(): void {
     const parked = this.parked;
     this.parked = [];
     for (const go of parked) go();
+    if (!this.isLate) return;
+    this.isLate = false;
+    for (const waiting of this.waiting.values()) this.look(waiting);
   }
 
-  /** Checks times and events again. */
-  check(): void {
-    for (const waiting of this.waiting.values()) this.look(waiting);
+  /** Rule 3. */
+  check(arrival: Arrival): void {
+    if ("key" in arrival) {
+      const waiting = this.waiting.get(arrival.key);
+      if (waiting !== undefined) this.look(waiting);
+      return;
+    }
+    for (const waiting of this.waiting.values())
+      if (waiting.record.eventType === arrival.eventType) this.look(waiting);
   }
 
   private look({ record, onDue }: Waiting): void {
     const { runtime, events, wakes, isPaused } = this.host;
-    if (isPaused() || this.owner.isAbandoned() || !this.waiting.has(record.key)) return;
+    if (this.owner.isAbandoned() || !this.waiting.has(record.key)) return;
+    if (isPaused()) {
+      this.isLate = true;
+      return;
+    }
     if (record.eventType !== null) {
       const event = runtime.inBackground(() => events.take(record));
       if (event !== undefined) return void this.owner.settle(record, event);
