@@ -6,8 +6,9 @@
  * idle kept-alive connection must send a request, within 10 s (8 to 12 s, in ticks of 4 s), so a
  * shorter `headerTimeoutMs` has no effect. A body must keep up 16 KiB/s. A head has at most 98
  * fields; names consist of letters, digits and hyphens (any other name counts as incomplete), and
- * values lose bytes above 127 at both ends. HTTP/1.0 is answered with 505, chunk extensions and
- * trailers with 4xx or 5xx. A request pipelined behind an unanswered one cuts the connection.
+ * values lose bytes above 127 at both ends. HTTP/1.0 is answered with 505 (and, on Node 20, so is a
+ * request line that arrives in two reads), chunk extensions and trailers with 4xx or 5xx. A request
+ * pipelined behind an unanswered one cuts the connection.
  *
  * 1. The number of open exchanges is exact: `stop` waits for it to reach zero.
  * 2. An upgraded connection leaves the library's connection count without an event. It is counted
