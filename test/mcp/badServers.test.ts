@@ -100,7 +100,7 @@ describe("a server that", () => {
   test("is not there", () =>
     fails("http://127.0.0.1:9/mcp", UNREACHABLE, "absent", /ECONNREFUSED/));
 
-  test("answers with its own error, or violates the protocol", async () => {
+  test("answers with an error, or violates the protocol", async () => {
     const broken = await serve({}, (_request, response) => response.writeHead(503).end("\u0007down\n".repeat(400))); // prettier-ignore
     await fails(broken.url, UNREACHABLE, "broken", /down/);
     const page = await serve({}, (_request, response) => reply(response, "<html>hi</html>", "text/html")); // prettier-ignore
@@ -124,7 +124,7 @@ describe("a server that", () => {
     await fails(cut.url, UNREACHABLE, "cut", /terminated|aborted|cut|closed|ECONNRESET/i);
   });
 
-  test("lists invalid tools, and too many of them", async () => {
+  test("lists invalid tools, or too many of them", async () => {
     const liar = await serve({ "tools/list": say({ tools: [{ name: 7 }] }) });
     await fails(liar.url, /could not list its tools/, "liar");
     const big = await serve({ "tools/list": say({ tools: [{ name: "t", description: "x".repeat(3_000_000), inputSchema: { type: "object" } }] }) }); // prettier-ignore
@@ -135,7 +135,7 @@ describe("a server that", () => {
     expect(pages).toBeLessThanOrEqual(50);
   });
 
-  test("sends more than an answer may have, as JSON or as events, or never ends its headers' promise", async () => {
+  test("sends an oversized answer, as JSON or as events", async () => {
     const flood =
       (type: string, line: string): Answer =>
       (_message, response) => {
@@ -153,7 +153,7 @@ describe("a server that", () => {
     await fails(events.url, UNREACHABLE, "flood-events", /too large/);
   });
 
-  test("hangs in a call: the call times out, the next one is sent", async () => {
+  test("hangs in a call times out, and the next call is sent", async () => {
     let calls = 0;
     const server = await serve({
       "tools/call": (message, response) => {
@@ -169,7 +169,7 @@ describe("a server that", () => {
     expect(await rpc(socket, "call", "h", "t", {})).toMatchObject({ content: [{ text: "late" }] });
   });
 
-  test("hangs in the handshake: the agent's other servers are not delayed, and it can be removed", async () => {
+  test("hangs in the handshake does not delay the agent's other servers, and can be removed", async () => {
     const hanging = await serve({ initialize: hang });
     const good = await serve({});
     const socket = await open("handshake");
@@ -180,7 +180,7 @@ describe("a server that", () => {
     expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
   });
 
-  test("removed during its retries is not retried", async () => {
+  test("is removed during its retries is not retried", async () => {
     let tries = 0;
     const server = await serve({}, (_request, response) => {
       tries++;
@@ -199,7 +199,7 @@ describe("a server that", () => {
     expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
   });
 
-  test("says all the time that its tools have changed is asked at times, and the change is seen", async () => {
+  test("constantly announces changed tools is asked at a limited rate, and the change is seen", async () => {
     let lists = 0;
     const server = await serve({}, (request, response) => {
       if (request.method === "GET") {
@@ -236,7 +236,7 @@ describe("an address", () => {
     "http://2852039166/", "http://0xa9fea9fe/", "http://[::ffff:169.254.169.254]/", "http://[64:ff9b::a00:1]/",
     "ftp://example.com/", "file:///etc/passwd", "not a url", "http://user:password@example.com/",
   ]; // prettier-ignore
-  test.each(blocked)("%s is blocked when it is registered, and stores nothing", async (url) => {
+  test.each(blocked)("%s is blocked at registration, and nothing is stored", async (url) => {
     expect(refusal(url, DEV)).toBeTypeOf("string");
     expect(refusal(url, SERVED)).toBeTypeOf("string");
     const socket = await open("blocked");
@@ -249,13 +249,13 @@ describe("an address", () => {
   test.each([
     "http://127.0.0.1:3000/mcp", "http://localhost:3000", "http://LOCALHOST./", "http://a.localhost/", "http://[::1]/", "http://127.9.9.9/",
     "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://127.1/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/",
-  ])("%s, which is this machine, is blocked outside of agents dev unless it is allowed", async (url) => {
+  ])("%s, on this machine, is blocked outside agents dev unless allowed", async (url) => {
     expect(refusal(url, SERVED)).toBeTypeOf("string");
     expect(() => addressGuard(new URL(url), SERVED).check(new URL(url))).toThrow(/^Blocked URL/);
     expect(addressGuard(new URL(url), SERVED).allows("127.0.0.1")).toBe(false);
   }); // prettier-ignore
 
-  test("of this machine is only for servers named by it: others can't redirect to it", () => {
+  test("of this machine is only for servers registered with it: others can't redirect to it", () => {
     const outside = addressGuard(new URL("https://example.com/mcp"), DEV);
     const inside = addressGuard(new URL("http://localhost:1/mcp"), DEV);
     for (const url of ["http://127.0.0.1/", "http://localhost/", "http://[::1]/"]) {
@@ -266,7 +266,7 @@ describe("an address", () => {
     expect(() => inside.check(new URL("http://169.254.169.254/"))).toThrow(/^Blocked URL/);
   });
 
-  test("that a public name resolves to is asked of the resolver, by the connection itself", async () => {
+  test("that a public name resolves to is checked by the connection itself", async () => {
     const server = createServer((_request, response) => response.end("secret"));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     stops.push(() => new Promise((resolve) => void server.close(() => resolve())));
@@ -280,7 +280,7 @@ describe("an address", () => {
     close();
   });
 
-  test("that a server redirects to, or names for OAuth, is blocked like any other", async () => {
+  test("to which a server redirects, or that it names for OAuth, is blocked like any other", async () => {
     const away = await serve({}, (_request, response) =>
       response.writeHead(307, { location: "http://169.254.169.254/latest" }).end(),
     );

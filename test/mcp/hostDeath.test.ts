@@ -32,7 +32,7 @@ afterAll(async () => {
   await installation?.stop();
 });
 
-test("after a host's death the servers are connected to again, and their tools work", async () => {
+test("after a host dies, the servers are reconnected and their tools work", async () => {
   const url = `${installation.gateway.url}/agents/tool-agent/survivor`;
   const socket = await TestSocket.open(url);
   await rpc(socket, "add", "New", streamable.url, { id: "new" });

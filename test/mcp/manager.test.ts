@@ -131,7 +131,7 @@ describe("the manager", () => {
     ]);
   });
 
-  test("answers what a server asks the user, by the agent's handler", async () => {
+  test("answers a server's elicitations through the agent's handler", async () => {
     const { tools, asked, result } = await rpc<{ tools: string[]; asked: unknown[][]; result: unknown }>(await open("elicit"), "elicit", everything.url); // prettier-ignore
     // Servers offer such tools only to clients that said that they can be asked.
     expect(tools).toContain("trigger-elicitation-request");
@@ -143,7 +143,7 @@ describe("the manager", () => {
     expect(mcp.tools.map(({ name }) => name)).not.toContain("trigger-elicitation-request");
   });
 
-  test("returns tools that the ai package's generateText runs", async () => {
+  test("returns tools that generateText of the ai package can run", async () => {
     expect(await rpc(await open("generate"), "generate", everything.url)).toMatchObject({
       text: "done",
       results: [{ content: [{ type: "text", text: "Echo: from a model" }] }],
@@ -157,13 +157,13 @@ describe("the manager", () => {
 });
 
 describe("an agent that uses no MCP", () => {
-  test("has no table, no database, and nothing in its journal for it", async () => {
+  test("has no table, no database, and no trace of it in its journal", async () => {
     const socket = await open("none", "tool-agent");
     expect(await rpc(socket, "servers")).toEqual({ servers: {}, tools: [], prompts: [], resources: [] }); // prettier-ignore
     expect(await journalOf(system.options, "ToolAgent", "none")).toEqual([]);
   });
 
-  test("does not load the SDK: one file imports it, and is imported when a server is connected to", () => {
+  test("does not load the SDK: one file imports it, when a server is first connected", () => {
     const texts = readdirSync("services", { recursive: true, encoding: "utf8" })
       // The entries for servers are read by modules that have one.
       .filter((path) => path.endsWith(".ts") && !/^mcp(?:Agent|Handler)\//.test(path))
@@ -187,10 +187,10 @@ describe("names and texts", () => {
     expect(normalizeServerId(name)).toBe(id);
     expect(normalizeServerId(id)).toBe(id);
   });
-  test("normalizeServerId refuses a name of which nothing is left", () => {
+  test("normalizeServerId refuses a name that normalizes to nothing", () => {
     expect(() => normalizeServerId("---")).toThrow(TypeError);
   });
-  test("an error's text has no control characters, and 500 at most", () => {
+  test("an error's text has no control characters, and at most 500 characters", () => {
     expect(errorText(new Error("a\u001b[31m\r\nb"))).toBe("a [31m b");
     expect(errorText("y".repeat(501))).toBe(`${"y".repeat(500)}...`);
     expect(errorText("y".repeat(500))).toBe("y".repeat(500));

@@ -66,7 +66,7 @@ const add = (socket: TestSocket) =>
 const ready = (socket: TestSocket) =>
   untilMcp(socket, "it is ready", ({ servers }) => servers["secrets"]?.state === "ready");
 
-describe("a server that wants OAuth", () => {
+describe("a server that requires OAuth", () => {
   test("is authenticating, with its authorization URL; after the callback its tools are available", async () => {
     const socket = await open("flow");
     const added = await add(socket);
@@ -111,7 +111,7 @@ describe("a server that wants OAuth", () => {
     expect(await rpc(socket, "keys")).toEqual([]);
   });
 
-  test("is authenticating where it greets everyone, and wants consent for its lists only", async () => {
+  test("is authenticating if it accepts connections and requires consent only for its lists", async () => {
     for (const method of ["initialize", "notifications/initialized"]) server.open.add(method);
     const socket = await open("greeted");
     const added = await add(socket);
@@ -123,7 +123,7 @@ describe("a server that wants OAuth", () => {
     expect((await ready(socket)).tools.map(({ name }) => name)).toEqual(["secret"]);
   });
 
-  test("asks its user for a further scope in mid-session, and fails where it wants consent again at once", async () => {
+  test("asks its user for an additional scope in mid-session, and fails if it requires consent again at once", async () => {
     const socket = await open("scopes");
     const first = (await add(socket)).authUrl;
     await get(await server.consent(first));
@@ -138,7 +138,7 @@ describe("a server that wants OAuth", () => {
     expect(failed.servers["secrets"]!.error).toMatch(/although its user has just authorized it/);
   });
 
-  test("waits for its user over a restart of the agent, and the callback is good then too", async () => {
+  test("waits for its user across a restart of the agent, and the callback still works", async () => {
     const first = await open("restarted");
     const { authUrl } = await add(first);
     abort(first);
@@ -153,7 +153,7 @@ describe("a server that wants OAuth", () => {
     expect(mcp.servers["secrets"]?.state).toBe("ready");
   });
 
-  test("renews an expired token, and asks for consent if it can't", async () => {
+  test("refreshes an expired token, and asks for consent if it can't", async () => {
     const socket = await open("renewed");
     const { authUrl } = await add(socket);
     await get(await server.consent(authUrl));
@@ -191,7 +191,7 @@ describe("a callback", () => {
     await ready(socket);
   });
 
-  test("that brings a refusal makes the server failed, with the text for people", async () => {
+  test("with a refusal marks the server as failed, with a readable text", async () => {
     const socket = await open("refused");
     const { authUrl } = await add(socket);
     await rpc(socket, "redirects", { errorRedirect: "/failed" });
@@ -210,7 +210,7 @@ describe("a callback", () => {
   });
 });
 
-describe("what is kept for OAuth", () => {
+describe("stored OAuth data", () => {
   const make = () => {
     const values = new Map<string, unknown>();
     const storage = {
@@ -231,7 +231,7 @@ describe("what is kept for OAuth", () => {
     return { provider, time, values };
   };
 
-  test("a state is good once, and for ten minutes", async () => {
+  test("accepts a state once, and for ten minutes", async () => {
     const { provider, time } = make();
     const state = await provider.state();
     expect(state).toMatch(/^[\w-]+\.s$/);
@@ -248,7 +248,7 @@ describe("what is kept for OAuth", () => {
     });
   });
 
-  test("a second authorization does not spoil the first: each has its verifier", async () => {
+  test("keeps a verifier for each of two concurrent authorizations", async () => {
     const { provider } = make();
     await provider.saveClientInformation({ client_id: "c" });
     const first = await provider.state();
@@ -259,13 +259,13 @@ describe("what is kept for OAuth", () => {
     expect(await provider.codeVerifier()).toBe("one");
   });
 
-  test("unused states do not accumulate", async () => {
+  test("does not accumulate unused states", async () => {
     const { provider, values } = make();
     for (let n = 0; n < 100; n++) await provider.state();
     expect([...values.keys()].filter((key) => key.includes("/state/"))).toHaveLength(16);
   });
 
-  test("an executable URL is refused as an authorization URL", () => {
+  test("never contains an executable URL as an authorization URL", () => {
     const { provider } = make();
     expect(() => provider.redirectToAuthorization(new URL("javascript:alert(1)"))).toThrow(
       TypeError,

@@ -45,7 +45,7 @@ interface ToolResult {
 
 describe("the reference server", () => {
   test.each(["streamable-http", "sse"] as const)(
-    "over %s: tools, prompts and resources work",
+    "works over %s: tools, prompts and resources",
     async (type) => {
       // prettier-ignore
       const { url } = type === "sse" ? sse : streamable;
@@ -74,14 +74,14 @@ describe("the reference server", () => {
     },
   );
 
-  test("auto finds the older transport by itself", async () => {
+  test("is reached by auto over the older transport without configuration", async () => {
     const socket = await open("auto");
     const { id } = await rpc<{ id: string }>(socket, "add", "Old", sse.url);
     const echo = await rpc<ToolResult>(socket, "call", id, "echo", { message: "old" });
     expect(echo.content[0]?.text).toBe("Echo: old");
   });
 
-  test("one of the same name and URL is used again; an id that another has is refused", async () => {
+  test("is reused under the same name and URL; an id in use by another server is refused", async () => {
     const socket = await open("twice");
     const first = await rpc<{ id: string }>(socket, "add", "One", streamable.url);
     expect(await rpc(socket, "add", "One", streamable.url)).toEqual(first);
@@ -91,7 +91,7 @@ describe("the reference server", () => {
     await expect(rpc(socket, "add", "Two", sse.url, { id: "one" })).rejects.toThrow('"one" is taken by "One"'); // prettier-ignore
   });
 
-  test("a tool that does not exist is an error, a tool that fails is a result", async () => {
+  test("reports a missing tool as an error, and a failing tool as a result", async () => {
     const socket = await open("errors");
     const { id } = await rpc<{ id: string }>(socket, "add", "E", streamable.url);
     const outcome = await rpc<ToolResult>(socket, "call", id, "absent", {}).catch(String);
@@ -114,7 +114,7 @@ describe("clients", () => {
     await untilMcp(late, "it is gone", ({ servers }) => Object.keys(servers).length === 0);
   });
 
-  test("of the reference's published package see the frame", async () => {
+  test("of the reference's published package receive the frame", async () => {
     const frames: Array<{ type: string; mcp: { servers: Record<string, { state: string }> } }> = [];
     const client = new AgentClient({ host: system.url.replace("http://", ""), agent: "ToolAgent", name: "published", WebSocket } as never); // prettier-ignore
     try {
@@ -130,7 +130,7 @@ describe("clients", () => {
     }
   });
 
-  test("events report what happened", async () => {
+  test("receive events about what happened", async () => {
     const socket = await open("events", "watched-agent");
     const { id } = await rpc<{ id: string }>(socket, "add", "W", streamable.url);
     await rpc(socket, "remove", id);
@@ -163,7 +163,7 @@ describe("a server", () => {
   });
 
   test.each(["streamableHttp", "sse"] as const)(
-    "that is restarted (%s) is used again without being asked",
+    "that is restarted (%s) is used again without intervention",
     async (transport) => {
       // prettier-ignore
       const first = await startEverything(transport);

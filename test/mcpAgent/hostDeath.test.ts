@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.stop());
 
-test("a session and its state outlive the host; a call that ran there is answered with an error", async () => {
+test("a session and its state survive the host; a call that was running there fails with an error", async () => {
   const { call, client, transport } = await connectClient(url, {
     answer: () => ({ action: "accept", content: { amount: 1 } }),
   });

@@ -92,13 +92,13 @@ describe("createLegacyMcpHandler without a transport", () => {
       body: JSON.stringify(message),
     });
 
-  it("answers one request without a session; its tools know the caller", async () => {
+  it("answers one request without a session, and its tools see the caller", async () => {
     const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "whoami" } };
     const answer = await handlerOf()(ask(call), {}, { props: { user: "ada" } });
     expect(await answer.text()).toContain(String.raw`{\"user\":\"ada\"}`);
   });
 
-  it("says at the second one that a server is made for each", async () => {
+  it("reports at the second request that each needs a new server", async () => {
     const handler = handlerOf();
     await handler(ask(INITIALIZE), {}, {});
     await expect(handler(ask(INITIALIZE), {}, {})).rejects.toThrow(/for each request/);

@@ -110,7 +110,7 @@ describe("a client that sends", () => {
     expect(answer.status).toBe(400);
   });
 
-  it("any id of JSON-RPC has its answer", async () => {
+  it("any valid JSON-RPC id gets its answer", async () => {
     const ids = [0, -1, 2 ** 53 - 1, "", "turnkeep:restore", "__proto__", "x".repeat(100_000)];
     for (const id of ids) {
       const answer = await post(url, { ...LIST, id }, session);
@@ -118,7 +118,7 @@ describe("a client that sends", () => {
     }
   });
 
-  it("the id of a request that runs is refused, and the one that runs is answered", async () => {
+  it("the id of a running request again is refused, and the first request is answered", async () => {
     const own = await begin();
     const asking = await post(url, calling(7, "ask"), own);
     const isQuestion = (data: string): boolean => data.includes("elicitation/create");
@@ -173,7 +173,7 @@ describe("a client that sends", () => {
     expect(await again.text()).toMatch(/Session not found/);
   });
 
-  it("two GETs has one stream, and another when that one is closed", async () => {
+  it("two GETs has one stream at a time, and gets another once that one is closed", async () => {
     const own = await begin();
     const open = (signal?: AbortSignal) =>
       fetch(url, {
@@ -198,7 +198,7 @@ describe("the older transport", () => {
   const messages = (sessionId: string, body: string) =>
     fetch(`${system.url}/sse/message?sessionId=${sessionId}`, { method: "POST", body });
 
-  it("takes messages of a session only while its stream is open", async () => {
+  it("accepts messages of a session only while its stream is open", async () => {
     const leaving = new AbortController();
     const stream = await fetch(`${system.url}/sse`, { signal: leaving.signal });
     const reader = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -219,7 +219,7 @@ describe("the older transport", () => {
     ["that nobody has begun", UUID],
     ["that can't be", "a/b"],
     ["that is huge", "x".repeat(2_000)],
-  ])("knows no session %s", async (_what, sessionId) => {
+  ])("does not recognise the session %s", async (_what, sessionId) => {
     const answer = await messages(sessionId, JSON.stringify(LIST));
     expect(answer.status).toBe(404);
   });

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 
 describe("a session over streamable HTTP", () => {
-  it("has its own state, which the SDK's client sees through its tools", async () => {
+  it("has its own state, which its tools show to the SDK's client", async () => {
     const [a, b] = [await connectClient(url), await connectClient(url)];
     expect((await a.client.listTools()).tools.map(({ name }) => name)).toEqual(
       expect.arrayContaining(["add", "ask", "hang", "whoami"]),
@@ -30,7 +30,7 @@ describe("a session over streamable HTTP", () => {
     await b.client.close();
   });
 
-  it("is the same for the client of the SDK's version 1", async () => {
+  it("also works with the SDK's version 1 client", async () => {
     const client = new ClientOfVersion1({ name: "old", version: "1" });
     await client.connect(new TransportOfVersion1(new URL(url)));
     const args = { name: "add", arguments: { amount: 7 } };
@@ -39,7 +39,7 @@ describe("a session over streamable HTTP", () => {
     await client.close();
   });
 
-  it("asks the user in the middle of a tool", async () => {
+  it("can elicit input from the user in the middle of a tool", async () => {
     const { call, client } = await connectClient(url, {
       answer: () => ({ action: "accept", content: { amount: 30 } }),
     });
@@ -48,7 +48,7 @@ describe("a session over streamable HTTP", () => {
     await client.close();
   });
 
-  it("outlives hibernation, with the client's capabilities", async () => {
+  it("survives hibernation, with the client's capabilities", async () => {
     const { call, client, transport } = await connectClient(url, {
       answer: () => ({ action: "accept", content: { amount: 1 } }),
     });
@@ -67,14 +67,14 @@ describe("a session over streamable HTTP", () => {
     expect((await answered).at(-1)!.data).toContain("decline: 1");
   });
 
-  it("that is unknown is 404, and a request without one that does not initialize is 400", async () => {
+  it("that is unknown returns 404, and a request without one that does not initialize 400", async () => {
     const call = { jsonrpc: "2.0", id: 1, method: "tools/list" };
     expect((await post(url, call, "nobody-knows-it")).status).toBe(404);
     expect((await post(url, call)).status).toBe(400);
     expect((await fetch(`${system.url}/mcp`)).status).toBe(400);
   });
 
-  it("ends with DELETE: its state is gone, and its id is unknown", async () => {
+  it("ends with DELETE: its state is deleted, and its id unknown", async () => {
     const { call, client, transport } = await connectClient(url);
     await call("add", { amount: 5 });
     const sessionId = transport.sessionId!;
@@ -84,7 +84,7 @@ describe("a session over streamable HTTP", () => {
     expect(again.status).toBe(404);
   });
 
-  it("knows what authenticated the request that began it, also after hibernation", async () => {
+  it("keeps the authentication of its first request, also after hibernation", async () => {
     const { call, client, transport } = await connectClient(url, { headers: { "x-user": "ada" } });
     const sessionId = transport.sessionId!;
     expect(JSON.parse(await call("whoami"))).toEqual({
@@ -98,8 +98,8 @@ describe("a session over streamable HTTP", () => {
   });
 });
 
-describe("a stream that broke", () => {
-  it("continues after the last event that the client has, and a finished one ends", async () => {
+describe("a stream that was interrupted", () => {
+  it("resumes after the client's last event, and one that has finished ends", async () => {
     const begun = await post(url, INITIALIZE);
     const session = begun.headers.get("mcp-session-id")!;
     const [first] = await eventsOf(begun);
@@ -128,7 +128,7 @@ describe("a stream that broke", () => {
 });
 
 describe("the older transport", () => {
-  it.each(["/sse", "/auto"])("at %s: tools by server-sent events", async (path) => {
+  it.each(["/sse", "/auto"])("serves tools by server-sent events at %s", async (path) => {
     const client = new ClientOfVersion1({ name: "old", version: "1" });
     await client.connect(new SSEClientTransport(new URL(system.url + path)));
     const args = { name: "add", arguments: { amount: 4 } };
@@ -137,20 +137,20 @@ describe("the older transport", () => {
     await client.close();
   });
 
-  it("shares its path with streamable HTTP where that is asked for", async () => {
+  it("shares its path with streamable HTTP if configured", async () => {
     const { call, client } = await connectClient(`${system.url}/auto`);
     expect(await call("add", { amount: 9 })).toBe("9");
     await client.close();
   });
 
-  it("a message for an unknown stream is 404", async () => {
+  it("answers a message for an unknown stream with 404", async () => {
     const answer = await post(`${system.url}/sse/message?sessionId=nobody`, INITIALIZE);
     expect(answer.status).toBe(404);
   });
 });
 
 describe("the route", () => {
-  it("answers preflights, and names the session's header to browsers", async () => {
+  it("answers preflights, and exposes the session header to browsers", async () => {
     const preflight = await fetch(url, { method: "OPTIONS" });
     expect(preflight.status).toBe(204);
     expect(preflight.headers.get("access-control-expose-headers")).toBe("mcp-session-id");
@@ -166,7 +166,7 @@ describe("the route", () => {
     await expect(CounterMcp.serve("/").fetch(begin("/other"), {})).rejects.toThrow(/no agent binding/); // prettier-ignore
   });
 
-  it("names the missing binding, and the transports that exist", () => {
+  it("names the missing binding, or the existing transports", () => {
     const request = new Request(url, { method: "POST", body: JSON.stringify(INITIALIZE) });
     const route = CounterMcp.serve("/mcp", { binding: "NoSuch" });
     return Promise.all([

@@ -62,7 +62,7 @@ async function connect(user?: string) {
 }
 
 describe("createMcpHandler", () => {
-  it("serves the SDK's client, and its tools keep what lasts in agents", async () => {
+  it("serves the SDK's client, and its tools keep lasting data in agents", async () => {
     const client = await connect("ada");
     const call = { name: "addNote", arguments: { note: "x" } };
     expect(textOf(await client.callTool(call))).toBe("ada has 1");
@@ -72,7 +72,7 @@ describe("createMcpHandler", () => {
     await Promise.all([client.close(), other.close()]);
   });
 
-  it("answers its route only, and pages of its own origins only", async () => {
+  it("answers its route only, and only pages of its own origins", async () => {
     const ask = (path: string, origin?: string) =>
       fetch(system.url + path, {
         method: "POST",
@@ -86,12 +86,12 @@ describe("createMcpHandler", () => {
     expect(good.headers.get("access-control-allow-origin")).toBe("https://app.example.com");
   });
 
-  it("refuses a server in place of a function, and the option bus", () => {
+  it("refuses a server in place of a function, and the bus option", () => {
     expect(() => createMcpHandler(makeServer() as never)).toThrow(/takes a function/);
     expect(() => createMcpHandler(makeServer, { bus: {} } as never)).toThrow(/no option bus/);
   });
 
-  it("is what agents/mcp has for functions", async () => {
+  it("is what agents/mcp uses for functions", async () => {
     const either = createEither(makeServer);
     const answer = await either(new Request("http://localhost/other"), {}, {});
     expect(answer.status).toBe(404);

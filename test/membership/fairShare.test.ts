@@ -33,7 +33,7 @@ const countsOf = (holders: ReadonlyArray<string | undefined>, hosts: ReadonlyArr
   hosts.map((host) => holders.filter((holder) => holder === host).length);
 
 describe("the fair share", () => {
-  test("from any distribution all shards become owned, and no host has two more than another", () => {
+  test("gives every shard an owner from any distribution, with at most one shard of difference between hosts", () => {
     const worlds = fc.record({ shards: fc.integer({ min: 1, max: 40 }), hosts: fc.integer({ min: 1, max: 7 }) }); // prettier-ignore
     fc.assert(
       fc.property(worlds, fc.infiniteStream(fc.nat(8)), ({ shards, hosts }, picks) => {
@@ -49,14 +49,14 @@ describe("the fair share", () => {
     );
   });
 
-  test("a host that joins is given its share and no shard moves but those", () => {
+  test("gives a joining host its share and moves no other shard", () => {
     const holders: Array<string | undefined> = [];
     expect(settle(64, Object.assign(holders, Array(64).fill("host-0")), names(3)).moves).toBe(42);
     expect(countsOf(holders, names(3)).toSorted()).toEqual([21, 21, 22]);
     expect(settle(64, holders, names(4)).moves).toBe(16);
   });
 
-  test("a host that leaves moves its own shards only", () => {
+  test("moves only the shards of a host that leaves", () => {
     const holders: Array<string | undefined> = Array(64).fill("host-0");
     settle(64, holders, names(3));
     const left = holders.map((holder) => (holder === "host-2" ? undefined : holder));
@@ -64,7 +64,7 @@ describe("the fair share", () => {
     expect(settle(64, left, names(2)).moves).toBe(gone);
   });
 
-  test("a host whose lease is gone counts for nothing, though it holds shards still", () => {
+  test("ignores a host whose lease has ended, although it still holds shards", () => {
     const holders = Array<string>(32).fill("gone");
     expect(fairShare({ shards: 64, self: "a", hosts: ["a", "b"], holders })).toBe(32);
   });

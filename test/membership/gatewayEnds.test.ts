@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import { DeadlineSignals } from "../../services/gateway/DeadlineSignals.ts";
 
-test("deadlines of webhooks that were answered don't outlive the gateway", () => {
+test("deadlines of answered webhooks do not delay the gateway's exit", () => {
   const armed = new Set<() => void>();
   const time = {
     monotonicMs: () => 0,

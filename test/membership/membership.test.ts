@@ -20,14 +20,14 @@ function expectAll({ rules }: PartResult): void {
 
 describe("an installation whose members change under load", () => {
   test(
-    "hosts and gateways are restarted one after the other: no webhook fails, no host costs a socket",
+    "restarts hosts and gateways one after the other: no webhook fails, and no host costs a socket",
     async () =>
       expectAll(await measureRolling({ clients: 30, perSecond: 25, restMs: 500, say: quiet })),
     PART_TIMEOUT_MS,
   );
 
   test(
-    "a host is stopped within slow turns: they are answered, waiting work continues elsewhere, all is applied once",
+    "stops a host during slow turns: they are answered, waiting work continues elsewhere, and all is applied once",
     async () => expectAll(await measureDrain({ agents: 6, slowMs: 1_000, longMs: 1_500 })),
     PART_TIMEOUT_MS,
   );

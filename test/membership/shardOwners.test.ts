@@ -39,7 +39,7 @@ describe("the owner of a shard", () => {
     watched: { readonly value: string | undefined; readonly revision: number } | undefined,
   ) => shardOwner({ self: "a", lease, watched });
 
-  test("is this host while the watch says nothing newer than its claim", () => {
+  test("is this host while the watch reports nothing newer than its claim", () => {
     expect(of(epochOf(7), undefined)).toBe("a");
     expect(of(epochOf(7), { value: undefined, revision: 6 })).toBe("a");
     expect(of(epochOf(7), { value: "b", revision: 5 })).toBe("a");
@@ -51,7 +51,7 @@ describe("the owner of a shard", () => {
     expect(of(epochOf(7), { value: undefined, revision: 8 })).toBeUndefined();
   });
 
-  test("is whom the watch names, and nobody if that is this host without a lease", () => {
+  test("is the host that the watch names, and nobody if that is this host without a lease", () => {
     expect(of(undefined, { value: "b", revision: 5 })).toBe("b");
     expect(of(epochOf(7), { value: "b", revision: 8 })).toBe("b");
     expect(of(undefined, { value: "a", revision: 5 })).toBeUndefined();
@@ -59,7 +59,7 @@ describe("the owner of a shard", () => {
   });
 });
 
-test("a view keeps the ends of shards' leases, and forgets processes that are gone", () => {
+test("a view keeps the ends of shards' leases, and forgets processes that have ended", () => {
   const view = new LeaseView();
   const hear = (key: string, value: string | undefined, revision: number) =>
     view.heard({ key, value, revision });
@@ -129,7 +129,7 @@ const holderOf = (broker: MemoryBroker, key: string): string | undefined =>
   broker.leases.live().find(({ lease }) => lease.key === key)?.lease.value;
 
 describe("a host whose leases are lost by the broker", () => {
-  test("claims a shard again whose lease was gone, by the watch's word, before the ack of its claim", async () => {
+  test("claims a shard again when the watch reports its lease gone before the claim's ack", async () => {
     let wiped = 0;
     await withHost(
       (leases, broker) => ({
@@ -150,7 +150,7 @@ describe("a host whose leases are lost by the broker", () => {
     );
   });
 
-  test("does not run a shard past the renewal that finds its lease gone, and claims it again, when the watch says nothing", async () => {
+  test("stops a shard at the renewal that finds its lease gone, and claims it again, even without the watch", async () => {
     let isDeaf = false;
     await withHost(
       (leases) => ({
@@ -172,7 +172,7 @@ describe("a host whose leases are lost by the broker", () => {
     );
   });
 
-  test("keeps a shard that it has claimed again, though an older renewal comes back late and lost", async () => {
+  test("keeps a shard that it has claimed again when an older renewal fails late", async () => {
     let late: (() => void) | undefined;
     await withHost(
       (leases, broker) => ({
@@ -196,7 +196,7 @@ describe("a host whose leases are lost by the broker", () => {
     );
   });
 
-  test("releases a shard that is over by its own clock, which a control process would renew for ever", async () => {
+  test("releases a shard whose lease has expired by its own clock, even if a control process still renews it", async () => {
     let away = false;
     await withHost(
       (leases, broker) => ({
@@ -221,7 +221,7 @@ describe("a host whose leases are lost by the broker", () => {
     );
   });
 
-  test("claims a shard that can't be started again at each renewal, and no sooner", async () => {
+  test("claims a shard that can't be restarted at each renewal, and no sooner", async () => {
     let isBroken = true;
     let claims = 0;
     await withHost(
@@ -243,7 +243,7 @@ describe("a host whose leases are lost by the broker", () => {
     );
   });
 
-  test("claims its own lease again at once when the watch says that it is gone", async () => {
+  test("claims its own lease again at once when the watch reports it gone", async () => {
     await withHost(
       () => ({}),
       async ({ broker, host, until }) => {
@@ -271,7 +271,7 @@ describe("a host whose leases are lost by the broker", () => {
   });
 });
 
-test("a gateway claims its lease again at once when the watch says that it is gone, and counts shards without an owner", async () => {
+test("a gateway claims its lease again at once when the watch reports it gone, and counts shards without an owner", async () => {
   const time = new VirtualTime();
   const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 2 });
   const connection = broker.connect("gateway");

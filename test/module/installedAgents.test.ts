@@ -47,12 +47,12 @@ function app(setting: unknown): string {
   );
 }
 
-it("has one word for it; another is refused", async () => {
+it("the package.json option has one value; any other is refused", async () => {
   const { error } = await loader.load(app({ agents: "reference" }));
   expect(error?.message).toMatch(/package\.json: "turnkeep" has "agents": "reference"\. The only value is "installed"/); // prettier-ignore
 });
 
-it("keeps agents for what is installed, for its packages too; turnkeep stays this package", async () => {
+it("with the option, agents resolves to the installed package, for its packages too; turnkeep stays this package", async () => {
   const report = await loader.load(app({ agents: "installed" }));
   expect(report.error).toBeUndefined();
   expect(report.agents).toEqual(["Mine"]);

@@ -37,7 +37,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
   });
   afterAll(() => loader.stop());
 
-  it("a lone TypeScript file imports agents without node_modules, with enums and standard decorators", async () => {
+  it("lets a lone TypeScript file import agents without node_modules, with enums and standard decorators", async () => {
     const file = put("server.ts", COUNTER);
     const step = put("lib/step.ts", "export const step: number = 7;");
     expect(await loader.load(file)).toEqual({
@@ -49,7 +49,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     });
   });
 
-  it("a text file is imported as its text, and watched; a configuration file beside it is, too", async () => {
+  it("imports a text file as its text, and watches it, and a configuration file beside it, too", async () => {
     const config = put("wrangler.jsonc", '{ "durable_objects": { "bindings": [] } }');
     const page = put("page.html", "<p>`${1}</p>");
     const file = put(
@@ -63,13 +63,13 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect(files).toEqual([file, page, config]);
   });
 
-  it.each(["module", "commonjs"])("the package.json beside it may say %s", async (type) => {
+  it.each(["module", "commonjs"])("accepts a package.json beside it that says %s", async (type) => {
     put("package.json", JSON.stringify({ name: "app", type }));
     put("lib/step.ts", "export const step: number = 8;");
     expect((await loader.load(put("server.ts", COUNTER))).value).toEqual([8, 43]);
   });
 
-  it("loaded again it has fresh code, of its imports too", async () => {
+  it("gives it fresh code when loaded again, and its imports too", async () => {
     const file = put("server.ts", COUNTER);
     put("lib/step.ts", "export const step = 1;");
     expect((await loader.load(file)).value).toEqual([1, 43]);
@@ -79,14 +79,14 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect((await loader.load(file)).value).toEqual([2, 53]);
   });
 
-  it("a copy of agents in the module's node_modules is not used: a process has one Agent", async () => {
+  it("ignores a copy of agents in the module's node_modules: a process has one Agent", async () => {
     put("node_modules/agents/package.json", `{"name":"agents","exports":"./index.js"}`);
     put("node_modules/agents/index.js", `throw new Error("the wrong copy")`);
     put("lib/step.ts", "export const step = 1;");
     expect((await loader.load(put("server.ts", COUNTER))).error).toBeUndefined();
   });
 
-  it("packages in its node_modules are found and loaded once", async () => {
+  it("finds packages in its node_modules and loads them once", async () => {
     put("node_modules/dep/package.json", `{"name":"dep","main":"./index.js"}`);
     put(
       "node_modules/dep/index.js",
@@ -105,7 +105,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect((await loader.load(file)).value).toBe(1);
   });
 
-  it("a syntax error names the file and line, and the files so far are worth watching", async () => {
+  it("reports file and line of a syntax error, and the files to watch until then", async () => {
     const file = put("server.ts", `import "./lib/bad.ts";\n`);
     const bad = put("lib/bad.ts", "export const a = 1;\nexport const b: = 2;\n");
     const { error, files } = await loader.load(file);
@@ -116,7 +116,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect((await loader.load(script)).error!.message).toContain(`${script}:2:`);
   });
 
-  it("an error while it runs shows where", async () => {
+  it("reports where an error occurred while it ran", async () => {
     const file = put("server.ts", `const x: number = 1;\n\nthrow new RangeError("boom " + x);\n`);
     const { error } = await loader.load(file);
     expect(error!.message).toMatch(/failed while loading\n {2}RangeError: boom 1\n/);
@@ -124,7 +124,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect(error!.message).not.toContain("agents-load");
   });
 
-  it("a missing import names what and from where, and is watched for", async () => {
+  it("reports what a missing import was and in which file, and watches for it", async () => {
     const file = put("server.ts", `import "./gone.ts";`);
     const { error, files } = await loader.load(file);
     expect(error!.message).toContain(`Cannot find module '${at("gone.ts")}' imported from ${file}`);
@@ -133,7 +133,7 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect((await loader.load(other)).error!.message).toMatch(/not-installed.*npm install/);
   });
 
-  it("a path without a file is an error that names it", async () => {
+  it("is an error that names the path if it has no file", async () => {
     expect((await loader.load(at("nope.ts"))).error!.message).toBe(
       `${at("nope.ts")}: no such file. Use the path of the module that exports your agents`,
     );

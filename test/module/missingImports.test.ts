@@ -46,8 +46,8 @@ function namesOf(entry: string): string[] {
     .toSorted();
 }
 
-describe("the list of what the reference has", () => {
-  it("is of the version that is installed, and has each of its entries", () => {
+describe("the list of the reference's exports", () => {
+  it("matches the installed version, and has each of its entries", () => {
     expect(manifest.version).toBe(REFERENCE_VERSION);
     const entries = Object.keys(manifest.exports).filter((key) => key !== ".");
     expect(REFERENCE_ENTRIES.map((path) => `./${path}`).toSorted()).toEqual(entries.toSorted());
@@ -64,14 +64,14 @@ describe("the list of what the reference has", () => {
     expect(both.filter((entry) => REFERENCE_NAMES[entry] === undefined)).toEqual([]);
   });
 
-  it("ignores what is not in it", () => {
+  it("excludes everything else", () => {
     const all = new Set(Object.values(REFERENCE_NAMES).flat());
     const entries = new Set(REFERENCE_ENTRIES.map((path) => `agents/${path}`));
     expect(Object.keys(INSTEAD).filter((key) => !all.has(key) && !entries.has(key))).toEqual([]);
   });
 });
 
-describe("a module that imports what the reference has and we have not", () => {
+describe("a module that imports an export that only the reference has", () => {
   let loader: LoaderProcess;
   let folder: string;
   beforeAll(() => {
@@ -91,7 +91,7 @@ describe("a module that imports what the reference has and we have not", () => {
     return error?.message ?? "it loaded";
   };
 
-  it("a name: the error says which, from where, that the reference has it, and what to use", async () => {
+  it("gets an error with the name, the file, the fact that the reference has it, and what to use", async () => {
     const file = put(
       "name.ts",
       `import { Agent, DurableObjectOAuthClientProvider } from "agents";\nexport class A extends Agent { static c = DurableObjectOAuthClientProvider; }`,
@@ -101,7 +101,7 @@ describe("a module that imports what the reference has and we have not", () => {
     );
   });
 
-  it("a name for which there is nothing says that", async () => {
+  it("gets an error that says so if there is no replacement", async () => {
     const file = put(
       "none.ts",
       `import { AGENT_TOOL_PROGRESS_PART } from "agents";\nconsole.log(AGENT_TOOL_PROGRESS_PART);`,
@@ -121,7 +121,7 @@ describe("a module that imports what the reference has and we have not", () => {
       /there is no "agents\/chat\/react" here: .* Use a method marked @callable/,
     ],
     ["agents/schedules/parser", /Use "agents\/schedule"$/],
-  ])("the entry %s: the error says it, from the file that imports it", async (entry, message) => {
+  ])("gets an error about the entry %s, from the file that imports it", async (entry, message) => {
     put("deep.ts", `import * as it from "${entry}";\nexport const x = it;`);
     const text = await messageOf(
       put("entry.ts", `import { x } from "./deep.ts";\nexport const y = x;`),
@@ -130,7 +130,7 @@ describe("a module that imports what the reference has and we have not", () => {
     expect(text.startsWith(`${join(folder, "deep.ts")}: `)).toBe(true);
   });
 
-  it("what neither package has is not attributed to the reference", async () => {
+  it("gets no mention of the reference for a name that neither package has", async () => {
     const name = put("typo.ts", `import { Agnet } from "agents";\nexport const x = Agnet;`);
     expect(await messageOf(name)).toBe(
       `${name}:1: "agents" has no Agnet. If it is a type, write \`import type\``,

@@ -38,7 +38,7 @@ describe("the shape of a module", () => {
     expect(fetch!(new Request("http://x/"), {}, context)).toBeInstanceOf(Response);
   });
 
-  it("origins are written as browsers send them; anything else is refused with what to write", () => {
+  it("origins are normalized as browsers send them; anything else is refused with what to write", () => {
     const read = (allowedOrigins: unknown) =>
       readModule({ Repo, default: { allowedOrigins } }, "m.ts").allowedOrigins;
     expect(read(undefined)).toBeUndefined();
@@ -61,7 +61,7 @@ describe("the shape of a module", () => {
       );
   });
 
-  it("a word for http that opens nothing is refused: it must not look as if it did", () => {
+  it("an unknown value for http is refused, since it would seem to open the class", () => {
     class Open extends Agent {
       static options = { http: "Open" };
     }
@@ -88,7 +88,7 @@ describe("the shape of a module", () => {
     ["a route to a class that is not exported", { Repo, default: { webhooks: [route("/w", "Nope")] } }, /webhooks\[0\] \(\/w\) sends to Nope.*Exported: Repo/],
     ["two routes of one path", { Repo, default: { webhooks: [route("/w", "Repo"), route("/w", "Repo")] } }, /two webhook routes have the path \/w/],
   ]; // prettier-ignore
-  it("classes that share a name, as a factory's do, and nameless ones have their exports' names", () => {
+  it("classes that share a name, as from a factory, and nameless ones are named by their exports", () => {
     const read = readModule({ Repo, Other: Twin, Anon: (() => class extends Agent {})() }, "m.ts");
     expect([...read.agents.keys()]).toEqual(["Repo", "Other", "Anon"]);
     expect(read.agents.get("Other")).toBe(Twin);
@@ -99,7 +99,7 @@ describe("the shape of a module", () => {
     expect(readModule({ default: { email() {} } }, "m.ts").agents.size).toBe(0);
   });
 
-  it("keys of the reference's platform and of frameworks are left alone", () => {
+  it("keys of the reference's platform and of frameworks are ignored", () => {
     const scheduled = {
       Repo,
       default: { fetch: () => new Response(), scheduled() {}, queue() {} },
@@ -114,7 +114,7 @@ describe("the shape of a module", () => {
     expect(readModule({ Repo, default: new Framework() }, "m.ts").fetch).toBeDefined();
   });
 
-  it.each(bad)("%s is refused with a message that says what to do", (_what, exports, message) => {
+  it.each(bad)("%s is refused with the remedy", (_what, exports, message) => {
     expect(() => readModule(exports, "m.ts")).toThrowError(message);
   });
 });

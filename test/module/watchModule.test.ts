@@ -56,7 +56,7 @@ it("reports a save between load and watch, and none before the load", async () =
   await seen([["a.ts"], ["lib/b.ts"]]);
 });
 
-it("files saved together are one report", async () => {
+it("files that are saved together are reported once", async () => {
   start("a.ts", "lib/b.ts");
   writeFileSync(at("a.ts"), "22");
   writeFileSync(at("lib/b.ts"), "22");
@@ -72,7 +72,7 @@ it("a file replaced by rename is seen, and again after that", async () => {
   }
 });
 
-it("a missing file is reported when it appears, and follow replaces what is watched", async () => {
+it("a missing file is reported when it appears, and follow replaces the watched files", async () => {
   start("new.ts");
   writeFileSync(at("new.ts"), "1");
   await seen([["new.ts"]]);
@@ -82,7 +82,7 @@ it("a missing file is reported when it appears, and follow replaces what is watc
   await seen([["new.ts"], ["a.ts"]]);
 });
 
-it("a change between two lists of one file is not lost", async () => {
+it("a change is not lost when the watched files are replaced", async () => {
   start("a.ts");
   writeFileSync(at("a.ts"), "22");
   watcher.follow([at("a.ts"), at("lib/b.ts")]);

@@ -22,13 +22,13 @@ const THREE = [
 ];
 
 describe("acknowledged is on disk", () => {
-  test("where each server that holds copies syncs before it answers; others don't matter", () => {
+  test("if each server with a copy syncs before it answers; others don't matter", () => {
     const durability = judge(THREE, answersOf({ a: true, b: true, c: true, other: false }), 3);
     expect(durability).toEqual({ _tag: "Durable", replicas: 3, away: [] });
     expect(describeDurability(durability)).toBe("acknowledged is on disk (3 copies)");
   });
 
-  test("while one of three is away, which is named: it stores nothing that is acknowledged", () => {
+  test("while one of three is unreachable, which is reported: it stores nothing that is acknowledged", () => {
     const durability = judge(THREE, answersOf({ a: true, b: true }), 3);
     expect(durability).toEqual({ _tag: "Durable", replicas: 3, away: ["c"] });
     expect(describeDurability(durability)).toBe(
@@ -36,7 +36,7 @@ describe("acknowledged is on disk", () => {
     );
   });
 
-  test("not if one that answers syncs later", () => {
+  test("except if one that answers syncs later", () => {
     const durability = judge(THREE, answersOf({ a: true, b: false }), 3);
     expect(durability).toMatchObject({
       _tag: "Weak",
@@ -45,7 +45,7 @@ describe("acknowledged is on disk", () => {
   });
 });
 
-describe("it is unknown", () => {
+describe("durability is unknown", () => {
   test("when those that answer are a minority of a stream's copies", () => {
     expect(judge(THREE, answersOf({ a: true }), 3)._tag).toBe("Unknown");
     const apart = [
@@ -56,7 +56,7 @@ describe("it is unknown", () => {
     expect(judge([["a"]], answersOf({ b: true }), 1)._tag).toBe("Unknown");
   });
 
-  test("when no server answers: the account may not ask", () => {
+  test("when no server answers, as the account may not ask", () => {
     expect(judge(THREE, new Map(), 3)).toMatchObject({
       _tag: "Unknown",
       why: expect.stringContaining("allow this account to request"),

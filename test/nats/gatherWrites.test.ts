@@ -11,7 +11,7 @@ import { pollUntil } from "../kit/poll.ts";
 
 const MESSAGES = 100;
 
-test("what a pass of the event loop publishes goes out in one write, in order; a lot at once", async () => {
+test("everything published in one pass of the event loop is sent in one write, in order, however much", async () => {
   const nats = await startNats();
   const client = await connect({ servers: nats.url });
   try {
@@ -66,7 +66,7 @@ test("what a pass of the event loop publishes goes out in one write, in order; a
   }
 });
 
-test("a client with other internals is left unchanged", () => {
+test("a client with different internals is left unchanged", () => {
   for (const other of [{}, { protocol: {} }, { protocol: { flushPending: () => undefined } }])
     expect(gatherWrites(other as never)).toBeUndefined();
 });

@@ -44,7 +44,7 @@ const passed = async (): Promise<void> => {
 };
 const alone = (count: number): string[] => Array.from({ length: count }, () => "alone");
 
-test("few go by themselves, without a wait for those before", async () => {
+test("a few messages are sent singly, without waiting for earlier ones", async () => {
   const { give, seen } = make();
   await give(3);
   expect(seen()).toEqual(alone(3));
@@ -52,7 +52,7 @@ test("few go by themselves, without a wait for those before", async () => {
   expect(seen()).toEqual(alone(7));
 });
 
-test("when many come, those under way end first, then the rest is one batch, and what comes meanwhile the next", async () => {
+test("when many arrive, those in flight end first, the rest is one batch, and later ones the next", async () => {
   const { give, end, seen, outcomes } = make();
   await give(5);
   await give(20);
@@ -70,7 +70,7 @@ test("when many come, those under way end first, then the rest is one batch, and
   expect(seen()).toEqual([]);
 });
 
-test("at most as many are sent singly at once as a batch needs", async () => {
+test("at most a batch's minimum number of messages is in flight singly", async () => {
   const { give, end, seen } = make();
   await give(7);
   await give(7);
@@ -81,7 +81,7 @@ test("at most as many are sent singly at once as a batch needs", async () => {
   expect(seen()).toEqual(alone(4));
 });
 
-test("beside other streams a batch has to be worth as many times more", async () => {
+test("with several streams, the minimum size of a batch grows with their number", async () => {
   const { give, end, seen } = make(4);
   await give(20);
   expect(seen()).toEqual(alone(20));
@@ -91,7 +91,7 @@ test("beside other streams a batch has to be worth as many times more", async ()
   expect(seen()).toEqual(["batch of 40"]);
 });
 
-test("a refused batch goes message by message, and then what waits continues", async () => {
+test("a refused batch is sent message by message, and then waiting messages continue", async () => {
   const { give, end, seen, outcomes } = make();
   await give(9);
   await give(3);
@@ -102,7 +102,7 @@ test("a refused batch goes message by message, and then what waits continues", a
   expect(seen()).toEqual(alone(3));
 });
 
-test("what is abandoned before it is sent is not sent", async () => {
+test("a message that is abandoned before it is sent is not sent", async () => {
   const { give, end, seen, outcomes } = make();
   const stop = new AbortController();
   await give(9);

@@ -25,7 +25,7 @@ function both(message: Msg): readonly [unknown, unknown] {
   ];
 }
 
-test("stored messages, statuses, bare ones and odd ones are read as the client reads them", async () => {
+test("headers of stored messages, statuses, and bare or unusual ones are parsed as the client parses them", async () => {
   const nats = await startNats();
   const client = await connect({ servers: nats.url });
   try {
@@ -69,7 +69,7 @@ test("stored messages, statuses, bare ones and odd ones are read as the client r
   }
 });
 
-test("most are read without the client's own headers", async () => {
+test("most headers are parsed without the client's own parser", async () => {
   const nats = await startNats();
   const client = await connect({ servers: nats.url });
   try {

@@ -92,7 +92,7 @@ function watchOf() {
   };
 }
 
-test("a lease renewed while a round's list is sent is not lost", async () => {
+test("a lease that is renewed while a round's list is sent is not lost", async () => {
   const { round, send, told } = watchOf();
   await round(2);
   send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
@@ -117,7 +117,7 @@ test("a lease that ended between two rounds is gone when the list is complete", 
   expect(told().at(-1)).toBe("shard.1 gone");
 });
 
-test("a lease that ended is gone also when others were renewed while the list was sent", async () => {
+test("a lease that ended is gone even if others were renewed while the list was sent", async () => {
   const { round, send, told } = watchOf();
   await round(2);
   send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
@@ -128,7 +128,7 @@ test("a lease that ended is gone also when others were renewed while the list wa
   expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
 });
 
-test("a lease that a replica has kept is as old as its message, in whichever round it is listed", async () => {
+test("a lease kept by a lagging replica is as old as its message, in whichever round it is listed", async () => {
   const { round, send, told } = watchOf();
   await round(2);
   send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
@@ -139,7 +139,7 @@ test("a lease that a replica has kept is as old as its message, in whichever rou
   expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
 });
 
-test("a lease that was given up is released, also where a host of an older release did it", async () => {
+test("a released lease is reported as released, also when a host of an older release did it", async () => {
   const { round, send, told, releases } = watchOf();
   await round(0);
   send({ key: "shard.0", seq: 1, atMs: 0, behind: 0 });

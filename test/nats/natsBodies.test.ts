@@ -31,7 +31,7 @@ describe("bodies", () => {
   const stored = () =>
     collect(nats.reader.messages(nats.subjects.stream.bodies, ">", { fromSeq: 1 }));
 
-  it("a body can't be replaced, and what others add to its chunks is passed over", async () => {
+  it("can't be replaced, and chunks added by others are ignored", async () => {
     const blobs = makeNatsBlobs(nats);
     const data = message("mine", BYTES);
     await blobs.put("inbox/A/x/1", data);
@@ -47,7 +47,7 @@ describe("bodies", () => {
     expect(Buffer.compare((await blobs.get("inbox/A/x/1"))!, data)).toBe(0);
   });
 
-  it("a write that was cut short is completed by its repetition, in whatever order", async () => {
+  it("are completed by repeating a write that was cut short, in any order", async () => {
     const data = message("again", BYTES);
     let left = 2;
     const dropping: NatsShape = {
@@ -68,7 +68,7 @@ describe("bodies", () => {
     expect(Buffer.compare((await blobs.get("inbox/A/x/2"))!, data)).toBe(0);
   });
 
-  it("bodies of calls and answers go by themselves; those of inputs stay until they are removed", async () => {
+  it("of calls and answers expire by themselves; those of inputs stay until they are removed", async () => {
     const blobs = makeNatsBlobs(nats);
     for (const name of ["calls/1", "answers/1", "inbox/A/x/3"])
       await blobs.put(name, message(name));
@@ -84,7 +84,7 @@ describe("bodies", () => {
     expect(await blobs.get("inbox/A/x/3")).toBeUndefined();
   });
 
-  it("the body of an input is removed when its host has done it, and not before", async () => {
+  it("of an input are removed once its host has processed it, and not before", async () => {
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
     const id = agentId("B", "big");
     const done = message("done", LARGE_BYTES);
@@ -114,7 +114,7 @@ describe("bodies", () => {
     await next.stop();
   });
 
-  it("a gateway, which has no direct gets, reads an answer of many chunks and lists leases", async () => {
+  it("of many chunks can be read by a gateway, which has no direct gets, as can the list of leases", async () => {
     const edge = await openNats(nats.connection, new Subjects(), { leaderOnly: true });
     const asked: string[] = [];
     const request = edge.api.request.bind(edge.api);
@@ -131,7 +131,7 @@ describe("bodies", () => {
     expect(asked.length).toBeGreaterThan(2);
   });
 
-  it("an input of an older release, whose body is in the object store, is delivered", async () => {
+  it("of an older release's inputs, in the object store, are delivered", async () => {
     const blobs = makeNatsBlobs(nats);
     const data = message("older", BYTES);
     const sub = nats.subjects.bucket.blobs;

@@ -44,7 +44,7 @@ describe("due timers", () => {
     return (await nats.api.call<Info>(`STREAM.INFO.${nats.subjects.stream.timers}`)).state.messages;
   };
 
-  it("each comes once, to the owner of its shard, whichever host carried it", async () => {
+  it("arrive once each, at the owner of their shard, whichever host relayed them", async () => {
     const [one, two] = [await open("shared"), await open("shared")];
     const consumers = [await consume(one, 0), await consume(two, 1)];
     const timers = makeNatsTimers(one);
@@ -67,7 +67,7 @@ describe("due timers", () => {
     for (const consumer of consumers) await consumer.stop();
   });
 
-  it("one that can't be stored stays, and comes when it can", async () => {
+  it("that can't be stored stay, and arrive when they can", async () => {
     const opened = await open("refused");
     let refusals = 3;
     const publisher = opened.inboxPublishers[0]!;
@@ -88,7 +88,7 @@ describe("due timers", () => {
     await consumer.stop();
   });
 
-  it("continue when the broker has forgotten the consumer", async () => {
+  it("continue after the broker has lost the consumer", async () => {
     const nats = await open("forgotten");
     const consumer = await consume(nats, 0);
     const timers = makeNatsTimers(nats);
@@ -100,7 +100,7 @@ describe("due timers", () => {
     await consumer.stop();
   });
 
-  it("what a host pulled and never stored goes to another", async () => {
+  it("that a host pulled and never stored go to another host", async () => {
     const nats = await open("frozen");
     const first = await consume(nats, 0);
     await makeNatsTimers(nats).arm(ofShard(0), "x", Date.now(), message("x"));

@@ -68,7 +68,7 @@ describe("nats, faults", () => {
   };
 
   describe("an append whose ack was lost", () => {
-    it("was stored: it is found by reading back, and not appended again", async () => {
+    it("was stored: it is found by reading, and not appended again", async () => {
       const id = newAgent();
       link.swallow("toClient");
       const outcome = begin(id, message("ours"));
@@ -79,7 +79,7 @@ describe("nats, faults", () => {
       expect(await journal(id)).toEqual(["ours"]);
     });
 
-    it("was stored, and somebody else appended behind it: still found", async () => {
+    it("was stored, and another event was appended behind it: it is still found", async () => {
       const id = newAgent();
       await healed();
       link.swallow("toClient");
@@ -104,7 +104,7 @@ describe("nats, faults", () => {
       expect(await journal(id)).toEqual(["ours"]);
     });
 
-    it("never arrived, and somebody else came first: Conflict", async () => {
+    it("never arrived, and another event came first: Conflict", async () => {
       const id = newAgent();
       await healed();
       const before = link.swallowed("toServer");
@@ -118,7 +118,7 @@ describe("nats, faults", () => {
       expect(await journal(id)).toEqual(["theirs"]);
     });
 
-    it("is large: stored once, whole", async () => {
+    it("is large: it is stored once, whole", async () => {
       const id = newAgent();
       await healed();
       const outcome = begin(id, message("large", LARGE_BYTES));
@@ -130,7 +130,7 @@ describe("nats, faults", () => {
       );
     });
 
-    it("went to a frozen broker that was then killed: appended again, once", async () => {
+    it("went to a frozen broker that was then killed: it is appended again, once", async () => {
       const ids = Array.from({ length: 20 }, () => newAgent());
       await healed();
       backend.server.freeze();
@@ -142,7 +142,7 @@ describe("nats, faults", () => {
       for (const id of ids) expect(await journal(id)).toEqual(["ours"]);
     });
 
-    it("many at once under repeated cuts: every one stored exactly once", async () => {
+    it("is one of many under repeated cuts: every one is stored exactly once", async () => {
       await healed();
       const ids = Array.from({ length: 10 }, () => newAgent());
       let running = true;
@@ -185,7 +185,7 @@ describe("nats, faults", () => {
     const labels = (from: number, to: number): string[] =>
       Array.from({ length: to - from }, (_, n) => String(from + n));
 
-    it("gets again what was lost on the way when its connection broke, in order, each once", async () => {
+    it("receives again, in order and once each, what was lost when its connection broke", async () => {
       const { shard, agent } = newShard();
       const id = agent("lost");
       await healed();
@@ -213,7 +213,7 @@ describe("nats, faults", () => {
       await consumer.stop();
     });
 
-    it("whose host is cut off delivers nothing after another took over, even when it returns", async () => {
+    it("whose host is partitioned delivers nothing after another took over, even when it returns", async () => {
       const { shard, agent } = newShard();
       const id = agent("zombie");
       await healed();
@@ -243,7 +243,7 @@ describe("nats, faults", () => {
       await consumer.stop();
     });
 
-    it("that a host took too late, and never left because it died, is its later owner's again", async () => {
+    it("left by a host that took over too late and died returns to its later owner", async () => {
       const { shard, agent } = newShard();
       const id = agent("late");
       await healed();
@@ -271,7 +271,7 @@ describe("nats, faults", () => {
       await owner.stop();
     });
 
-    it("keeps a put-off input put off across a broken connection", async () => {
+    it("keeps a delayed input delayed across a broken connection", async () => {
       const { shard, agent } = newShard();
       await healed();
       const deliveries: Delivery[] = [];
@@ -289,7 +289,7 @@ describe("nats, faults", () => {
     });
   });
 
-  it("a watch that was cut off learns that a lease is gone, even without any trace of it", async () => {
+  it("a watch that was disconnected learns that a lease is gone, even without any trace of it", async () => {
     await healed();
     const claimed = await direct.leases.claim("shard.traceless", "h1");
     expect(claimed._tag).toBe("Claimed");
@@ -313,7 +313,7 @@ describe("nats, faults", () => {
     stop.abort();
   });
 
-  it("an unrenewed lease ends for a watch, also if its replica never expires it", async () => {
+  it("an unrenewed lease ends for a watch, even if its replica never expires it", async () => {
     await healed();
     const admin = await openConnection({ servers: backend.server.url }, () => undefined);
     const { api, subjects } = await openNats(admin, new Subjects());
@@ -345,7 +345,7 @@ describe("nats, faults", () => {
     await admin.close();
   });
 
-  it("a release leaves no expiry marker, which could come late and wipe the next claim", async () => {
+  it("a release leaves no expiry marker that could come late and delete the next claim", async () => {
     const admin = await openConnection({ servers: backend.server.url }, () => undefined);
     const { api, subjects } = await openNats(admin, new Subjects());
     const subject = `$KV.${subjects.bucket.leases}.shard.released`;

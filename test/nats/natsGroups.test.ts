@@ -47,7 +47,7 @@ describe("a group", () => {
   const seqOf = (outcome: PublishOutcome): number =>
     outcome._tag === "Stored" ? outcome.seq : Number.NaN;
 
-  it("of many is one batch, and each message has the sequence at which it lies", async () => {
+  it("of many is one batch, and each message has its own sequence", async () => {
     const outcomes = await many("many", 300);
     expect(batches).toBe(299);
     const seqs = outcomes.map(seqOf);
@@ -55,13 +55,13 @@ describe("a group", () => {
     for (const n of [0, 1, 150, 299]) expect(await stored(seqs[n]!)).toBe(`many${n}`);
   });
 
-  it("of few goes message by message", async () => {
+  it("of few is sent message by message", async () => {
     const outcomes = await many("few", 3);
     expect(batches).toBe(0);
     expect(outcomes.map(({ _tag }) => _tag)).toEqual(["Stored", "Stored", "Stored"]);
   });
 
-  it("with one in conflict stores the others, and refuses that one alone", async () => {
+  it("with one conflict stores the others, and refuses only that one", async () => {
     const [first] = await many("taken", 1);
     const others = Array.from({ length: 20 }, (_, n) => append(`free${n}`, 0));
     const [late, right] = [append("taken0", 0, "late"), append("taken0", seqOf(first!), "right")];
@@ -70,14 +70,14 @@ describe("a group", () => {
     expect(await stored(seqOf(await right))).toBe("right");
   });
 
-  it("holds a subject once: the second append waits for the first, and may expect it", async () => {
+  it("contains a subject once: the second append waits for the first, and may expect its result", async () => {
     const firsts = Array.from({ length: 20 }, (_, n) => append(`twice${n}`, 0));
     const again = append("twice0", 0, "again");
     expect((await Promise.all(firsts)).every(({ _tag }) => _tag === "Stored")).toBe(true);
     expect(await again).toMatchObject({ _tag: "Refused" });
   });
 
-  it("leaves out what was given up before it was sent", async () => {
+  it("leaves out what was abandoned before it was sent", async () => {
     const gone = AbortSignal.abort();
     const rest = Array.from({ length: 20 }, (_, n) => append(`rest${n}`, 0));
     const left = group.publishAfter(0 as Sequence, "groups.journal.A.gone", bytes("x"), gone);
@@ -85,7 +85,7 @@ describe("a group", () => {
     expect((await Promise.all(rest)).every(({ _tag }) => _tag === "Stored")).toBe(true);
   });
 
-  it("whose ack is lost is of unknown outcome, each of it, and later groups continue", async () => {
+  it("whose ack is lost has an unknown outcome for each message, and later groups continue", async () => {
     used.server.freeze();
     const lost = Array.from({ length: 20 }, (_, n) => append(`lost${n}`, 0));
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));

@@ -117,7 +117,7 @@ describe("an inbox that takes scheduled messages", () => {
     expect(timers).toBe(ids.length);
   });
 
-  it("is refused by a process that only starts, which says what to do", async () => {
+  it("is refused by a process that only starts, and says what to do", async () => {
     await olderInstallation("refused");
     await expect(open(new Subjects("refused"), false)).rejects.toMatchObject({
       _tag: "ProvisioningRefused",
@@ -141,7 +141,7 @@ describe("an inbox that takes scheduled messages", () => {
     expect((await configOf(old, 0))["allow_msg_schedules"]).toBe(true);
   });
 
-  it("continues where a run was cut short after the old one was deleted", async () => {
+  it("is resumed after a run was cut short when the old one was deleted", async () => {
     const old = await olderInstallation("cut");
     const id = agentId("A", "one");
     const shard = shardOf(id, SHARDS);

@@ -42,7 +42,7 @@ describe("provisioning", () => {
     });
   });
 
-  it("is the same installation for concurrent and repeated provisioning", async () => {
+  it("yields the same installation when concurrent and repeated", async () => {
     const subjects = newNamespace();
     const all = await Promise.all(Array.from({ length: 6 }, () => open(subjects, { shards: 8 })));
     expect(all.map((nats) => nats.shards)).toEqual([8, 8, 8, 8, 8, 8]);
@@ -50,7 +50,7 @@ describe("provisioning", () => {
     expect(await used.open(subjects)).toMatchObject({ shards: 8 });
   });
 
-  it("refuses another number of shards, and names both", async () => {
+  it("refuses a different number of shards, and names both", async () => {
     const subjects = newNamespace();
     await open(subjects, { shards: 16 });
     await expect(open(subjects, { shards: 32 })).rejects.toMatchObject({
@@ -80,7 +80,7 @@ describe("provisioning", () => {
     expect(await config()).toMatchObject({ config: before as object });
   });
 
-  it("changes the leases' TTL when it is asked to, and only then", async () => {
+  it("changes the leases' TTL only on request", async () => {
     const subjects = newNamespace();
     expect((await open(subjects, { leaseTtlMs: 3_000 })).leaseTtlMs).toBe(3_000);
     expect((await open(subjects)).leaseTtlMs).toBe(3_000);
@@ -108,7 +108,7 @@ describe("provisioning", () => {
     expect(config["max_age"]).toBe(2_000_000_000);
   });
 
-  it("brings a stream that was changed back to what it must be, and keeps an operator's limit", async () => {
+  it("restores the settings of a changed stream, and keeps an operator's limit", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects);
     type Info = { config: Record<string, unknown> };
@@ -178,7 +178,7 @@ describe("provisioning", () => {
     expect((await bucket.get("shard.1"))?.string()).toBe("h1");
   });
 
-  it("detects a blob whose bytes were changed", async () => {
+  it("detects a blob with changed bytes", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects);
     const blobs = makeNatsBlobs(nats);
@@ -196,7 +196,7 @@ describe("provisioning", () => {
     await expect(blobs.get("x")).rejects.toMatchObject({ _tag: "CorruptFrame" });
   });
 
-  it("natsLayer provides all ports, and closes the connection with its scope", async () => {
+  it("provides all ports through natsLayer, which closes the connection with its scope", async () => {
     const layer = natsLayer({
       servers: used.server.url,
       namespace: "layered",
@@ -215,7 +215,7 @@ describe("provisioning", () => {
     expect(bus.connected()).toBe(false);
   });
 
-  it("an unreachable broker is BrokerUnavailable, with the address", async () => {
+  it("reports an unreachable broker as BrokerUnavailable, with the address", async () => {
     const layer = natsLayer({ servers: "nats://127.0.0.1:1", connectTimeoutMs: 100 });
     const failed = await Effect.runPromise(Effect.flip(Layer.build(layer)).pipe(Effect.scoped));
     expect(failed).toMatchObject({
@@ -224,7 +224,7 @@ describe("provisioning", () => {
     });
   });
 
-  it("refuses a broker without room for its streams, and says how much they need", async () => {
+  it("refuses a broker without enough room for its streams, and says how much they need", async () => {
     const { path, remove } = tempFolder("room");
     const limited = `jetstream { store_dir: "${path}", max_file_store: 100MB }`;
     const small = await startNats({ storeDir: path, configExtra: limited });

@@ -49,7 +49,7 @@ describe("stream groups", () => {
   };
   const names = Array.from({ length: 40 }, (_, n) => `agent${n}`);
 
-  it("one group has the names and subjects that installations had before there were groups", async () => {
+  it("keep the original names and subjects when there is one group", async () => {
     const nats = await open(newNamespace(), { shards: 8 });
     const { namespace } = nats.subjects;
     expect(nats.streamGroups).toBe(1);
@@ -60,7 +60,7 @@ describe("stream groups", () => {
     expect(info.config.subjects).toEqual([`${namespace}.inbox.>`]);
   });
 
-  it("an installation that is older than groups has one, whatever its streams' metadata leave out", async () => {
+  it("count as one in an installation older than groups, whatever its streams' metadata omit", async () => {
     const subjects = newNamespace();
     const { api } = await open(subjects, { shards: 8 });
     type Info = { config: Record<string, unknown> };
@@ -73,7 +73,7 @@ describe("stream groups", () => {
     });
   });
 
-  it("an agent's inputs, timers, events and snapshots lie in its shard's group, whole", async () => {
+  it("hold all inputs, timers, events and snapshots of the agents of their shards", async () => {
     const nats = await open(newNamespace(), { shards: 8, streamGroups: GROUPS });
     const { subjects } = nats;
     const blobs = makeNatsBlobs(nats);
@@ -96,7 +96,7 @@ describe("stream groups", () => {
     expect(await makeNatsInbox(nats, blobs).depth()).toBe(names.length);
   });
 
-  it("lists agents of all groups, of one class or of all", async () => {
+  it("are all listed, for agents of one class or of all", async () => {
     const nats = await open(newNamespace(), { shards: 8, streamGroups: GROUPS });
     for (const name of names) await appended(nats, name);
     const journal = makeNatsJournal(nats, makeNatsBlobs(nats));
@@ -110,7 +110,7 @@ describe("stream groups", () => {
     expect(await listed("Agent")).toEqual([]);
   });
 
-  it("a shard's consumer is of its own group's stream", async () => {
+  it("have their own shards' consumers", async () => {
     const nats = await open(newNamespace(), { shards: 8, streamGroups: GROUPS });
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
     const consumer = await inbox.consume(6 as ShardId, () => undefined);
@@ -124,7 +124,7 @@ describe("stream groups", () => {
     expect(consumers).toEqual([0, 0, 1, 0]);
   });
 
-  it("is set once: another number is refused, an omitted one is read, concurrent calls agree", async () => {
+  it("have a fixed number: another one is refused, an omitted one is read, concurrent calls agree", async () => {
     const subjects = newNamespace();
     const all = await Promise.all(
       Array.from({ length: 4 }, () => open(subjects, { shards: 8, streamGroups: GROUPS })),

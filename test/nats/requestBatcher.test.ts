@@ -68,7 +68,7 @@ describe("batches of requests", () => {
     });
   const numbers = (count: number) => Array.from({ length: count }, (_, n) => String(n));
 
-  test("what one pass asks and answers goes as one message each, in order, and each gets its own answer", async () => {
+  test("sends the requests and answers of one pass as one message each, in order, each with its own answer", async () => {
     const [host, gateway] = [await open(), await open()];
     const { seen, close } = await echo(host, "together.>");
     await introduce(gateway, "together.x");

@@ -45,7 +45,7 @@ const seqs = async (reading: StreamReading): Promise<number[]> =>
   (await reading.take()).map(({ seq }) => seq);
 const range = { fromSeq: 3, toSeq: 1_000_000 };
 
-test("what has come is taken while the rest is under way, and the next batch is asked for at the end of one", async () => {
+test("arrived messages are delivered while the rest is in flight, and the next batch is requested when one ends", async () => {
   const { asked, inbox } = scripted();
   const reading = new StreamReading(inbox, "S", "s", range);
   const first = seqs(reading);
@@ -63,7 +63,7 @@ test("what has come is taken while the rest is under way, and the next batch is 
   expect(asked).toHaveLength(2);
 });
 
-test("a message that was lost on the way ends its batch, and is asked for again", async () => {
+test("a message that was lost ends its batch, and is requested again", async () => {
   const { asked, inbox } = scripted();
   const reading = new StreamReading(inbox, "S", "s", range);
   asked[0]!.waiter.reply(stored(5, 0));
@@ -75,7 +75,7 @@ test("a message that was lost on the way ends its batch, and is asked for again"
   expect(await seqs(reading)).toEqual([7]);
 });
 
-test("a reader that takes nothing is asked nothing more for", async () => {
+test("a reader that consumes nothing causes no further requests", async () => {
   const { asked, inbox } = scripted();
   const reading = new StreamReading(inbox, "S", "s", range);
   const half = "x".repeat(asked[0]!.query.max_bytes / 2);
@@ -88,7 +88,7 @@ test("a reader that takes nothing is asked nothing more for", async () => {
   expect(asked.map(({ query }) => query.seq)).toEqual([3, 6, 7]);
 });
 
-test("requests at most the range, and drops what exceeds it", async () => {
+test("a read requests at most its range, and drops what exceeds it", async () => {
   const { asked, inbox } = scripted();
   const reading = new StreamReading(inbox, "S", "s", { fromSeq: 3, toSeq: 4 });
   expect(asked[0]!.query.batch).toBe(2);
@@ -100,7 +100,7 @@ test("requests at most the range, and drops what exceeds it", async () => {
   expect(asked).toHaveLength(1);
 });
 
-test("the broker disappears: received messages are delivered before the error; without any the error comes at once", async () => {
+test("when the broker disappears, received messages are delivered before the error, and the error comes at once without any", async () => {
   let isUp = true;
   const { asked, inbox } = scripted(() => isUp);
   const reading = new StreamReading(inbox, "S", "s", range);
@@ -112,7 +112,7 @@ test("the broker disappears: received messages are delivered before the error; w
   await expect(new StreamReading(inbox, "S", "s", range).take()).rejects.toThrow(/notSent/);
 });
 
-test("an abandoned read drops its request", () => {
+test("an abandoned read cancels its request", () => {
   const { asked, inbox } = scripted();
   new StreamReading(inbox, "S", "s", range).cancel();
   expect(asked[0]!.forgotten).toBe(true);

@@ -82,7 +82,7 @@ describe("order of the search", () => {
     ["is not there", undefined, /does not run: .*ENOENT/],
     ["is too old", "2.14.3", /it is 2\.14\.3, too old/],
     ["is another program", "x", /it is not a nats-server/],
-  ])("a NATS_SERVER that %s is an error, though PATH has a good one", async (_, version, why) => {
+  ])("a NATS_SERVER that %s is an error, even if PATH has a valid one", async (_, version, why) => {
     const given = join(folder.path, "given");
     if (version !== undefined) fakeBinary(given, version);
     fakeBinary(join(folder.path, "bin", "nats-server"), "2.15.0");
@@ -93,7 +93,7 @@ describe("order of the search", () => {
     expect(error.message).toMatch(why);
   });
 
-  test("an old server on PATH is passed over for a newer one behind it", async () => {
+  test("an old server on PATH is skipped for a newer one later on it", async () => {
     fakeBinary(join(folder.path, "old", "nats-server"), "2.9.10");
     const good = fakeBinary(join(folder.path, "new", "nats-server"), "2.12.14");
     const found = await find(
@@ -102,7 +102,7 @@ describe("order of the search", () => {
     expect(found).toEqual({ path: good, version: "2.12.14", source: "PATH" });
   });
 
-  test("an old server on PATH is passed over for the newest good one in the cache", async () => {
+  test("an old server on PATH is skipped for the newest valid one in the cache", async () => {
     fakeBinary(join(folder.path, "old", "nats-server"), "2.9.10");
     const cached = (version: string): string =>
       join(folder.path, "cache", `nats-server-${version}-${process.platform}-${process.arch}`);
@@ -113,7 +113,7 @@ describe("order of the search", () => {
     expect(found).toEqual({ path: newest, version: "2.14.10", source: "the cache" });
   });
 
-  test("when nothing works, the error lists every place with its reason and what to do", async () => {
+  test("if no server is found, the error lists every place with its reason and what to do", async () => {
     const old = fakeBinary(join(folder.path, "old", "nats-server"), "2.9.10");
     const said: string[] = [];
     const error = await findFailure({
@@ -137,7 +137,7 @@ describe("order of the search", () => {
     expect(said[0]).toMatch(/^Downloading nats-server v2\.14\.5 from 127\.0\.0\.1/);
   });
 
-  test("the cache is where the platform keeps caches", () => {
+  test("the cache is in the platform's folder for caches", () => {
     expect(cacheFolderOf({}, "linux", "/h")).toBe("/h/.cache/agents/nats-server");
     expect(cacheFolderOf({ XDG_CACHE_HOME: "/x" }, "linux", "/h")).toBe("/x/agents/nats-server");
     expect(cacheFolderOf({ XDG_CACHE_HOME: "rel" }, "linux", "/h")).toBe(
@@ -158,7 +158,7 @@ test.each([
   ["2.15.1", true],
   ["3.0.0", true],
   ["2.9.10", false],
-])("version %s is new enough: %s", (version, enough) => {
+])("whether version %s is new enough: %s", (version, enough) => {
   const parsed = parseVersion(`nats-server: v${version}\n`);
   expect(parsed !== undefined && isNewEnough(parsed)).toBe(enough);
 });
@@ -222,7 +222,7 @@ describe("the official release", () => {
     expect(error.message).toContain("this platform is not supported");
   });
 
-  test("two processes that fetch at once leave one whole binary", async () => {
+  test("two concurrent downloads leave one complete binary", async () => {
     const release = await serveRelease("linux-386");
     const script = `
       import { Effect } from "effect";
@@ -281,7 +281,7 @@ deb-src http://src.example bookworm main
 deb http://security.example bookworm-security main
 `;
 
-  test("both forms of the machine's sources are read, keys included", () => {
+  test("both formats of the machine's sources are read, keys included", () => {
     expect(parseDeb822Sources(deb822)).toEqual([
       {
         uri: "http://mirror.example/debian",
@@ -296,7 +296,7 @@ deb http://security.example bookworm-security main
     ]);
   });
 
-  test("the main archive is found by the machine's own suite, on derivatives too", () => {
+  test("the main archive is found for the machine's own suite, on derivatives too", () => {
     const debian = parseDistribution("ID=debian\nVERSION_CODENAME=bookworm\n");
     const mint = parseDistribution(
       'ID=linuxmint\nID_LIKE="ubuntu debian"\nVERSION_CODENAME=wilma\nUBUNTU_CODENAME=noble\n',
@@ -319,7 +319,7 @@ deb http://security.example bookworm-security main
     .filter((place) => !existsSync(join(place, "nats-server")))
     .join(":");
 
-  test("it is fetched without installing anything, and the second search finds it cached", async () => {
+  test("the package is fetched without installing anything, and found in the cache by the next search", async () => {
     const said: string[] = [];
     const options: FindOptions = {
       ...bareMachine({ PATH: toolsOnly }, { etcFolder: "/etc" }),

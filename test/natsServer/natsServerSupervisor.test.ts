@@ -133,7 +133,7 @@ async function openApart(): Promise<{ child: ChildProcess; pid: number; url: str
 }
 
 describe("while the scope is open", () => {
-  test("the next start on a folder has the same port and the same streams", async () => {
+  test("the next start on a folder reuses the port and the streams", async () => {
     const first = await open();
     await store(first.server.url);
     const pid = first.server.pid() ?? 0;
@@ -161,7 +161,7 @@ describe("while the scope is open", () => {
   });
 
   test.each(["before", "while"])(
-    "a scope closed %s a dead server is started again leaves no server",
+    "a scope closed %s a dead server is restarted leaves no server",
     async (moment) => {
       const { server, said, close } = await open();
       const first = server.pid() ?? 0;
@@ -197,7 +197,7 @@ describe("while the scope is open", () => {
     expect(plain.server.port).not.toBe(server.port);
   });
 
-  test("it takes messages of 8 MiB, listens on 127.0.0.1 only, and greets without asking", async () => {
+  test("the server accepts messages of 8 MiB, listens on 127.0.0.1 only, and starts without prompting", async () => {
     const { server } = await open();
     const connection = await connect({ servers: server.url });
     expect(connection.info?.max_payload).toBe(8 * 1024 * 1024);
@@ -205,7 +205,7 @@ describe("while the scope is open", () => {
     await connection.close();
   });
 
-  test("a log that has grown too long is set aside at the next start", async () => {
+  test("an oversized log is rotated at the next start", async () => {
     const logFile = join(folder.path, "server.log");
     writeFileSync(logFile, "old");
     truncateSync(logFile, 10 * 1024 * 1024 + 1);
@@ -231,7 +231,7 @@ describe("ports and binaries that do not work", () => {
     expect(existsSync(join(folder.path, "lock.json"))).toBe(false);
   });
 
-  test("a folder whose port another program has taken gets a new one, and keeps that", async () => {
+  test("a folder whose port another program uses gets a new one, and keeps it", async () => {
     const first = await open();
     await first.close();
     const stranger = await occupy(first.server.port);
@@ -243,7 +243,7 @@ describe("ports and binaries that do not work", () => {
     expect((await open()).server.port).toBe(second.server.port);
   });
 
-  test("a binary that ends at once is an error with what it said", async () => {
+  test("a binary that exits at once is an error with its output", async () => {
     const error = await open({ binary: "/bin/false" }).catch((cause: unknown) => cause);
     expect((error as ServerDidNotStart).message).toMatch(/did not start: ended with code 1/);
     const missing = await open({ binary: "/nowhere/x" }).catch((cause: unknown) => cause);
@@ -252,7 +252,7 @@ describe("ports and binaries that do not work", () => {
 });
 
 describe("when we are killed with -9", () => {
-  test("the server goes too, and the next start takes the folder over with everything in it", async () => {
+  test("the server ends too, and the next start takes over the folder with its data", async () => {
     const { child, pid, url } = await openApart();
     await store(url);
     await killHard(child);
@@ -262,14 +262,14 @@ describe("when we are killed with -9", () => {
     expect(await storedMessages(next.server.url)).toBe(1);
   });
 
-  test("the server stops without a successor", async () => {
+  test("the server stops if there is no successor", async () => {
     const { child, pid } = await openApart();
     expect(isGone(pid)).toBe(false);
     await killHard(child);
     await pollUntil("the server ends", () => isGone(pid) || { done: false, saw: identityOf(pid) });
   });
 
-  test("a frozen server goes too", async () => {
+  test("a frozen server ends too", async () => {
     const { child, pid, url } = await openApart();
     process.kill(pid, "SIGSTOP");
     await killHard(child);
@@ -279,7 +279,7 @@ describe("when we are killed with -9", () => {
   });
 
   test.each(["shell", "node"])(
-    "a %s watchdog that was killed itself still guards",
+    "a killed watchdog (%s) is replaced, and the server still ends",
     async (kind) => {
       const { child, line } = await runApart(`
       import { spawn } from "node:child_process";

@@ -133,7 +133,7 @@ describe("a POST", () => {
     });
   });
 
-  test("to nothing, or to an invalid name, fails", async () => {
+  test("to an unused port, or to an invalid name, fails", async () => {
     const nobody = await post("http://127.0.0.1:1/", { allowPrivate: true });
     expect(nobody).toMatchObject({ _tag: "Failed", message: expect.stringContaining("REFUSED") });
     expect((await post("http://nobody.invalid/"))._tag).toBe("Failed");

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { runSelf } from "../../services/node/runSelf.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
-test("one that takes longer than its limit is ended, and what it printed is a part", async () => {
+test("a command past its time limit is ended, and its output so far is returned", async () => {
   const folder = tempFolder("run-self");
   const own = process.argv[1]!;
   try {

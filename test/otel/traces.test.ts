@@ -54,7 +54,7 @@ const spansOf = (trace: string, names: ReadonlyArray<string>): Promise<ReceivedS
   });
 
 describe("one trace", () => {
-  test("has the request, its verification, the turn, SQL, the commit, and all that the turn causes", async () => {
+  test("contains the request, its verification, the turn, SQL, the commit, and everything that the turn causes", async () => {
     expect((await post({ name: "a" }, `00-${TRACE}-${PARENT}-01`)).status).toBe(200);
     const spans = await spansOf(TRACE, [
       "POST /hook",
@@ -91,7 +91,7 @@ describe("one trace", () => {
     expect(named("INSERT").attributes).toMatchObject({ "db.system.name": "sqlite" });
   });
 
-  test("is passed on to what the agent calls, and is in the event, the log and the delivery log", async () => {
+  test("is propagated to what the agent calls, and is in the event, the log and the delivery log", async () => {
     expect(receiver.called.get("/called?token=secret")).toContain(TRACE);
     const history = await installation.agents("history", "Traced", "a", "--json");
     expect(history.out).toContain(`"traceparent":"00-${TRACE}-`);
@@ -105,7 +105,7 @@ describe("one trace", () => {
     expect(deliveries).toContain(`"trace":"${TRACE}"`);
   });
 
-  test("contains no value that is bound, and no query", () => {
+  test("contains no bound value, and no query string", () => {
     expect(receiver.spans.length).toBeGreaterThan(5);
     expect(JSON.stringify(receiver.spans)).not.toMatch(/secret/);
   });
@@ -131,6 +131,6 @@ test.each([
   [{ OTEL_TRACES_EXPORTER: "none", OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" }, false],
   [{ OTEL_SDK_DISABLED: "true", OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" }, false],
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: "" }, false],
-])("the environment %j asks for traces: %s", (env, asks) => {
+])("tracing is configured by the environment %j: %s", (env, asks) => {
   expect(asksForTraces(env)).toBe(asks);
 });

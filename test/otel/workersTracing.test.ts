@@ -27,7 +27,7 @@ describe("in a process that is traced", () => {
   const ended = () =>
     spans.getFinishedSpans().map(({ name, status, attributes }) => ({ name, status, attributes }));
 
-  test("enterSpan ends with what its callback returns, and marks what it throws", async () => {
+  test("enterSpan ends with its callback's result, and marks what it throws", async () => {
     let release = (): void => {};
     const waits = new Promise<void>((resolve) => (release = resolve));
     const going = tracing.enterSpan("long", async (span) => {
@@ -51,7 +51,7 @@ describe("in a process that is traced", () => {
     ]);
   });
 
-  test("nested spans are children of the active one, and the others end explicitly", () => {
+  test("nested spans are children of the active one, and detached spans end explicitly", () => {
     tracing.startActiveSpan("outer", (outer) => {
       expect(tracing.getActiveSpan()?.spanContext()).toEqual(outer.spanContext());
       const inner = tracing.startSpan("inner");

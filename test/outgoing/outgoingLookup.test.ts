@@ -58,7 +58,7 @@ test("one private address among public ones is enough to refuse", async () => {
   expect(seen).toEqual([]);
 });
 
-test("a peer that is private after all gets no byte of the request", async () => {
+test("a peer with a private address receives no byte of the request", async () => {
   resolved.push(v4("127.0.0.1"));
   trusted.set("127.0.0.1", 1);
   expect(await post()).toMatchObject({ _tag: "Refused" });
@@ -66,13 +66,13 @@ test("a peer that is private after all gets no byte of the request", async () =>
   expect(seen).toEqual([]);
 });
 
-test("the address that was checked is the one that is connected to", async () => {
+test("the connection uses the checked address", async () => {
   resolved.push(v4("127.0.0.1"));
   trusted.set("127.0.0.1", 2);
   expect(await post()).toEqual({ _tag: "Answered", status: 200 });
   expect(seen).toEqual([`rebind.test:${port}`]);
 });
 
-test("a name with no address at all is refused", async () => {
+test("a name without an address is refused", async () => {
   expect(await post()).toMatchObject({ _tag: "Refused" });
 });

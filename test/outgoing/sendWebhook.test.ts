@@ -138,7 +138,7 @@ const hex = (key: string, text: string) =>
   `sha256=${createHmac("sha256", key).update(text).digest("hex")}`;
 
 describe("the receiver", () => {
-  test("gets a POST of JSON with an idempotency key, and the caller's headers", async () => {
+  test("receives a POST of JSON with an idempotency key, and the caller's headers", async () => {
     const id = await (
       await sender("plain")
     ).send(
@@ -159,13 +159,13 @@ describe("the receiver", () => {
     expect(received[0]!.headers["x-signature"]).toBeUndefined();
   });
 
-  test("can check the body by X-Signature", async () => {
+  test("can verify the body by X-Signature", async () => {
     await (await sender("signed")).send(`${at}/`, { a: 1 }, { secret: "s3cret" });
     await arrived(1);
     expect(received[0]!.headers["x-signature"]).toBe(hex("s3cret", received[0]!.body));
   });
 
-  test("can check it with the Standard Webhooks library", async () => {
+  test("can verify it with the Standard Webhooks library", async () => {
     await (
       await sender("standard")
     ).send(`${at}/`, { type: "a.b" }, { secret: STANDARD_SECRET, standardWebhooks: true });
@@ -178,7 +178,7 @@ describe("the receiver", () => {
     expect(headers["x-signature"]).toBe(hex(STANDARD_SECRET, text));
   });
 
-  test("gets them in the order of the calls", async () => {
+  test("receives webhooks in the order of the calls", async () => {
     statuses.push(500);
     await (await sender("ordered")).sendMany(`${at}/`);
     await arrived(6);
@@ -190,7 +190,7 @@ describe("the receiver", () => {
 });
 
 describe("a secret", () => {
-  test("of the environment is stored by its variable's name only, without a signature", async () => {
+  test("of the environment is stored as its variable's name only, without a signature", async () => {
     await (await sender("secretive")).sendSigned(`${at}/`, { a: 1 });
     await arrived(1);
     expect(received[0]!.headers["x-signature"]).toBe(
@@ -201,7 +201,7 @@ describe("a secret", () => {
     expect(events).not.toContain("a key of the environment");
     expect(events).not.toContain("sha256=");
   });
-  test("that is not of the environment is not stored: its signature is", async () => {
+  test("that is not of the environment is not stored; its signature is", async () => {
     await (await sender("literal")).send(`${at}/`, 1, { secret: "literally" });
     await arrived(1);
     const events = JSON.stringify(await journalOf(system.options, "SenderAgent", "literal"));
@@ -211,7 +211,7 @@ describe("a secret", () => {
 });
 
 describe("an answer that is not 2xx", () => {
-  test("is tried again with the same idempotency key until it is", async () => {
+  test("is retried with the same idempotency key until it is 2xx", async () => {
     statuses.push(500, 302);
     const id = await (await sender("again")).send(`${at}/`, { n: 1 });
     await arrived(3);
@@ -220,7 +220,7 @@ describe("an answer that is not 2xx", () => {
     expect(log).toEqual([]);
   });
 
-  test("to the last goes to onError with the status, and to the dead letters; the next is sent", async () => {
+  test("to the last attempt goes to onError with the status, and to the dead letters; the next webhook is sent", async () => {
     statuses.push(503, 503, 503);
     const agent = await sender("dead");
     await agent.send(`${at}/gone?token=secret`, { n: 1 });
@@ -237,7 +237,7 @@ describe("an answer that is not 2xx", () => {
     });
   });
 
-  test("takes its attempts from the call's own retry options first", async () => {
+  test("uses the call's own retry options first", async () => {
     statuses.push(500, 500, 500);
     await (await sender("once")).send(`${at}/`, 1, { retry: { maxAttempts: 1 } });
     await pollUntil("onError", () => log.length > 0);
@@ -245,7 +245,7 @@ describe("an answer that is not 2xx", () => {
   });
 });
 
-describe("what is never sent", () => {
+describe("a webhook is never sent", () => {
   test.each([
     ["a URL that is none", "nowhere", {}, "is not an http or https URL"],
     ["another protocol", "file:///etc/passwd", {}, "is not an http or https URL"],
@@ -269,11 +269,11 @@ describe("what is never sent", () => {
       { standardWebhooks: true, secret: "plain" },
       "whsec_ followed by base64",
     ],
-  ])("%s rejects at the call", async (_what, url, options, message) => {
+  ])("when %s: the call rejects", async (_what, url, options, message) => {
     await expect((await sender("rejecting")).send(url, 1, options)).rejects.toThrow(message);
   });
 
-  test("a private address, unless the class or the call allows it", async () => {
+  test("to a private address, unless the class or the call allows it", async () => {
     const strict = await getAgentByName(
       (system.gateway.env as unknown as Env).StrictAgent,
       "strict",
@@ -289,7 +289,7 @@ describe("what is never sent", () => {
     );
   });
 
-  test("what a turn asked for that did not commit", async () => {
+  test("by a turn that did not commit", async () => {
     const agent = await sender("aborted");
     await agent.sendAndAbort(`${at}/aborted`).catch(() => undefined);
     await agent.send(`${at}/after`, 1);
@@ -298,8 +298,8 @@ describe("what is never sent", () => {
   });
 });
 
-describe("a host that goes", () => {
-  test("leaves unsent webhooks to the next, which sends them", async () => {
+describe("a host that ends", () => {
+  test("leaves unsent webhooks to the next host, which sends them", async () => {
     const options = systems.options(
       { agents: { SenderAgent }, env: { log, SIGNING_KEY: "k" } },
       { leaseTtlMs: 2000 },
@@ -330,7 +330,7 @@ describe("a host that goes", () => {
   });
 });
 
-test("a webhook that runs again asks for the same sends under the same keys", async () => {
+test("a webhook turn that runs again sends the same webhooks under the same keys", async () => {
   const url = `${system.url}/webhooks/github`;
   const sent = await postGithub(url, { name: "keyed", url: `${at}/` }, { id: "d-1" });
   expect(sent.status).toBe(200);

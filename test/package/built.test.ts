@@ -20,7 +20,7 @@ interface Manifest {
   >;
 }
 
-it("the binaries of esbuild that a user's install may choose from are those of its own version", () => {
+it("the esbuild binaries that a user's install may choose are those of its own version", () => {
   const { optionalDependencies } = json("package.json");
   expect(optionalDependencies).toEqual(
     json("node_modules/esbuild/package.json").optionalDependencies,
@@ -30,7 +30,7 @@ it("the binaries of esbuild that a user's install may choose from are those of i
   );
 });
 
-it("nothing that a user's install brings has an install script", () => {
+it("no package of a user's install has an install script", () => {
   const installed = Object.entries(json("package-lock.json").packages!).filter(([, at]) => !at.dev);
   expect(installed.length).toBeGreaterThan(20);
   expect(installed.filter(([, at]) => at.hasInstallScript).map(([path]) => path)).toEqual([]);
@@ -54,7 +54,7 @@ it("every entry has declarations, which import only what a user's install has", 
   expect(unknown).toEqual([]);
 });
 
-it("a command that runs no module reads few files, and one that does comes from no bundle", () => {
+it("a command that runs no module reads few files, and one that does loads no bundle", () => {
   const read = (...args: string[]): string[] => {
     const folder = tempFolder("coverage");
     try {

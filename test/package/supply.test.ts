@@ -23,7 +23,7 @@ beforeAll(() => {
   versions = new Map(components.map(({ name, version }) => [name, version]));
 });
 
-it("names each package whose files the tarball has, in its version", () => {
+it("the notices name each package whose files the tarball has, in its version", () => {
   const folder = "dist/node_modules";
   const inside = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
     .filter((path) => /^(?:@[^/]+\/)?[^/]+\/package\.json$/.test(path))
@@ -33,7 +33,7 @@ it("names each package whose files the tarball has, in its version", () => {
     expect([name, versions.get(name)]).toEqual([name, version]);
 });
 
-it("names what the console's script has of others", async () => {
+it("the notices name the packages in the console's script", async () => {
   const { metafile } = await build({
     entryPoints: [join(ROOT, "services/consolePage/main.tsx")],
     absWorkingDir: ROOT,
@@ -52,7 +52,7 @@ it("names what the console's script has of others", async () => {
   for (const name of BUNDLED) expect(versions.has(name)).toBe(true);
 });
 
-it("names the dependencies, no tool of development, and says the same each time", () => {
+it("the bill of materials names the dependencies, no development tool, and is the same each time", () => {
   const { dependencies } = read("package.json");
   for (const name of Object.keys(dependencies)) expect(versions.has(name), name).toBe(true);
   for (const name of ["vitest", "typescript", "uWebSockets.js"])

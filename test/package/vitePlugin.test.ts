@@ -10,7 +10,7 @@ const DECORATED = `
   export class A { n: number = 1; @logged add(): number { return this.n; } }
 `;
 
-it("compiles standard decorators to what every supported Node runs", async () => {
+it("the plugin compiles standard decorators to what every supported Node runs", async () => {
   const { code, map } = (await transform(DECORATED, "/app/a.ts?v=1"))!;
   const { A } = (await import(`data:text/javascript,${encodeURIComponent(code)}`)) as {
     readonly A: new () => { readonly add: () => number };
@@ -19,13 +19,13 @@ it("compiles standard decorators to what every supported Node runs", async () =>
   expect((JSON.parse(map) as { readonly sources: unknown }).sources).toEqual(["/app/a.ts"]);
 });
 
-it("leaves files without decorators, packages and other kinds of files alone", async () => {
+it("the plugin ignores files without decorators, packages and other kinds of files", async () => {
   expect(await transform("export const a: number = 1;", "/app/a.ts")).toBeUndefined();
   expect(await transform(DECORATED, "/app/node_modules/x/a.ts")).toBeUndefined();
   expect(await transform("@media print {}", "/app/a.css")).toBeUndefined();
 });
 
-it("knows the module of the reference's platform, and no other", async () => {
+it("the plugin resolves the reference platform's module, and no other", async () => {
   const file = agents().resolveId("cloudflare:workers")!;
   expect(await import(file)).toHaveProperty("DurableObject");
   expect(agents().resolveId("./cloudflare:workers")).toBeUndefined();

@@ -81,7 +81,7 @@ const sees = (page: Page, text: string) =>
   });
 
 describe("tabs of a real browser on one agent", () => {
-  it("see each other's changes, through a killed host and a new gateway", async () => {
+  it("see each other's changes, across a killed host and a new gateway", async () => {
     const one = await openTab();
     const two = await openTab();
     await write(one, "from one");

@@ -55,7 +55,7 @@ describe.each(["source", "dist"] as const)(
       expect(report.value).toEqual(["seed", "seed"]);
     });
 
-    it("has one copy of an optional peer with the entries that need it: its own", async () => {
+    it("shares one copy of an optional peer, its own, with the entries that need it", async () => {
       const peer = join(folder, "node_modules/@modelcontextprotocol/server");
       mkdirSync(peer, { recursive: true });
       writeFileSync(join(peer, "package.json"), `{ "type": "module", "exports": "./index.js" }`);
@@ -85,7 +85,7 @@ describe.each(["source", "dist"] as const)(
       );
     });
 
-    it("another module of that platform is named, with what to use", async () => {
+    it("gets an error for another module of that platform, with the alternative", async () => {
       const { file, report } = await load(
         `import { connect } from "cloudflare:sockets";\nconnect();`,
       );
@@ -111,13 +111,13 @@ describe("a WorkerEntrypoint", () => {
     routeAgentRequest: async () => null,
   };
 
-  it("as the default export answers each request with a new instance", async () => {
+  it("as the default export is instantiated for each request", async () => {
     const { fetch } = readModule({ default: Greeter }, "m.ts");
     const answer = await fetch!(new Request("http://x/a"), { GREETING: "Hello" }, context);
     expect(await answer.text()).toBe("Hello /a");
   });
 
-  it("as a named export is reached by exports, with props or without", async () => {
+  it("as a named export is available through exports, with props or without", async () => {
     const module = readModule({ Greeter, default: { fetch: () => new Response("x") } }, "m.ts");
     bindPlatform(module, { GREETING: "Good day" }, () => {});
     const greeter = exports["Greeter"] as { greet(p: string): Promise<string> } & ((o: object) => {
@@ -130,7 +130,7 @@ describe("a WorkerEntrypoint", () => {
 });
 
 describe("env", () => {
-  it("is one object, which each binding refills", () => {
+  it("is one object, which each binding updates", () => {
     const held = env;
     const module = readModule({ default: { fetch: () => new Response("x") } }, "m.ts");
     bindPlatform(module, { A: 1 }, () => {});
@@ -141,7 +141,7 @@ describe("env", () => {
 });
 
 describe("an RpcTarget", () => {
-  it("has no value that JSON could carry, and says how it is passed", () => {
+  it("has no JSON value, and the error says how it is passed", () => {
     class Relay extends RpcTarget {}
     expect(() => JSON.stringify({ relay: new Relay() })).toThrow(/Relay is an RpcTarget.*by reference/s); // prettier-ignore
   });

@@ -22,29 +22,29 @@ function over(ends: ReadonlyArray<KilledProcess>): boolean {
 const endsOf = (inputs: ReadonlyArray<string>, everyMs = 1_000): KilledProcess[] =>
   inputs.map((input, n) => ({ input, atMs: n * everyMs }));
 
-describe("when an agent is quarantined", () => {
-  it("after the ends by different inputs, not after those by one or two", () => {
+describe("an agent is quarantined", () => {
+  it("when different inputs have ended its process, not when one or two have", () => {
     expect(over(endsOf(["a", "a", "a", "b", "b", "b"]))).toBe(false);
     expect(over(endsOf(["a", "b", "c"]))).toBe(true);
     expect(INPUTS_MAX).toBe(3);
   });
 
-  it("after many ends by one input with many attempts", () => {
+  it("when one input with many attempts has ended its process many times", () => {
     const same = Array.from({ length: ENDS_MAX }, () => "a");
     expect(over(endsOf(same.slice(1)))).toBe(false);
     expect(over(endsOf(same))).toBe(true);
   });
 
-  it("ends that are long past do not count", () => {
+  it("unless the ends are long past", () => {
     expect(over(endsOf(["a", "b", "c"], 5 * MINUTE))).toBe(true);
     expect(over(endsOf(["a", "b", "c"], 5 * MINUTE + 1))).toBe(false);
   });
 });
 
-describe("how long an agent is quarantined", () => {
+describe("an agent stays quarantined", () => {
   const why = { kind: "kills", reason: "r", host: "h", version: "1" } as const;
 
-  it("longer each time, up to a day; from the start after a day without, and after a release", () => {
+  it("longer each time, up to a day; from the start again after a day without, and after a release", () => {
     const first = nextMark(undefined, why, 0);
     expect(first).toEqual({ ...why, sinceMs: 0, untilMs: 10 * MINUTE, times: 1 });
     const second = nextMark(first, why, 11 * MINUTE);

@@ -22,7 +22,7 @@ beforeEach(() => {
 });
 afterEach(() => folder.remove());
 
-test("several are let in one after another, and a failure lets the next in", async () => {
+test("waiting processes enter one after another, and a failure lets the next in", async () => {
   let inside = 0;
   const use = (fails: boolean) =>
     withFileLock(held(), machineTime, async () => {
@@ -44,24 +44,24 @@ test("several are let in one after another, and a failure lets the next in", asy
 test.each([
   ["of a process that has ended", () => spawnSync(process.execPath, ["-e", ""]).pid],
   ["whose pid is another process's by now", () => process.pid],
-])("a lock %s is taken", async (_, pid) => {
+])("a lock %s is taken over", async (_, pid) => {
   writeFileSync(lock, JSON.stringify({ holder: { pid: pid(), startedAt: "before" } }));
   expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
 });
 
-test("a lock of an older release has the pid alone", async () => {
+test("a lock of an older release contains only the pid", async () => {
   writeFileSync(lock, String(process.ppid));
   const taken = withFileLock({ ...held(), waitMs: 0 }, machineTime, async () => "in");
   await expect(taken).rejects.toThrow(`Process ${process.ppid} works on it`);
 });
 
-test("a lock without an owner is taken", async () => {
+test("a lock without an owner is taken over", async () => {
   writeFileSync(lock, "");
   expect(await withFileLock(held(), machineTime, async () => "in")).toBe("in");
   expect(existsSync(lock)).toBe(false);
 });
 
-test("a lock of a process that lives is waited for, and named when it takes too long", async () => {
+test("a lock of a live process is waited for, and its owner named when it takes too long", async () => {
   const time = new VirtualTime({ seed: 1 });
   writeFileSync(lock, JSON.stringify({ holder: identityOf(process.ppid) }));
   let said = "";

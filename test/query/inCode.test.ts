@@ -27,7 +27,7 @@ const refused = async (sql: string, options = {}): Promise<string> => {
 };
 
 describe("query in code", () => {
-  it("has what was stored before it was asked, each time", async () => {
+  it("sees everything stored before it was asked, each time", async () => {
     for (let n = 1; n <= 5; n++) {
       await test.agent(Shop, `shop-${n % 2}`).sell(n);
       const rows = await query(shops, "SELECT sum(state->>'sold') AS sold FROM Shop");
@@ -35,7 +35,7 @@ describe("query in code", () => {
     }
   });
 
-  it("binds values, and reads any class from any binding", async () => {
+  it("binds values, and reads any class through any binding", async () => {
     await test.agent(Shop, HOSTILE).sell(7);
     await test.agent(Customer, "ann").pay(7);
     expect(await query(shops, RICH, { values: [7] })).toEqual([{ name: HOSTILE, sold: 7 }]);
@@ -53,19 +53,19 @@ describe("query in code", () => {
     expect(await refused("SELECT * FROM Customer")).toMatch(/^There are no agents of class Customer/); // prettier-ignore
   });
 
-  it("that no host answers says what can't be reached", async () => {
+  it("that no host answers is an error that says what is unreachable", async () => {
     await test.crash();
     const said = query(shops, RICH, { values: [1] }).catch(String);
     await test.advance("10 minutes");
     expect(await said).toContain("The view of all agents, which query() asks, can't be reached");
   });
 
-  it("in `fetch` answers a caller, who reads the previous request's writes", async () => {
+  it("in `fetch` sees the writes of the caller's previous request", async () => {
     expect(await (await ask("/sell?shop=one&count=30")).text()).toBe("30");
     expect(await (await ask("/rich?least=30")).json()).toEqual([{ name: "one", sold: 30 }]);
   });
 
-  it("in an agent has what the turn itself has written until then", async () => {
+  it("in an agent sees what the turn itself has written so far", async () => {
     await test.agent(Shop, "other").sell(1);
     const rank = await test.agent(Shop, "one").sellAndRank(5);
     expect(rank).toEqual([
@@ -82,7 +82,7 @@ describe("query in code", () => {
     expect(test.agent(Shop, "one").isActive()).toBe(false);
   });
 
-  it("refuses what is wrong, writes, or is too much, and says why", async () => {
+  it("refuses statements that are wrong, write, or are too large, and says why", async () => {
     await test.agent(Shop, "one").sell(1);
     expect(await refused("SELEKT 1")).toBe(
       'SQLite: near "SELEKT": syntax error at offset 0: SQLITE_ERROR',

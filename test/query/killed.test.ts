@@ -44,7 +44,7 @@ const ask = async (): Promise<Answer> => {
   return { askedMs, endMs: performance.now(), wrong };
 };
 
-it("has its whole answer from the next host, when the one that was answering is killed", async () => {
+it("a query gets its whole answer from the next host when the answering one is killed", async () => {
   const first = await installation.startHost("a");
   await first.ready();
   const next = installation.startHost("b");
@@ -68,7 +68,7 @@ it("has its whole answer from the next host, when the one that was answering is 
   expect(answers.flatMap(({ wrong }) => wrong ?? [])).toEqual([]);
 });
 
-it("is an error in the console, when the process that runs it is killed", async () => {
+it("a query is an error in the console when its process is killed", async () => {
   const token = "a token for these tests";
   const served = await serveConsole(installation.nats.url, ["--data", installation.pathOf("console")], { AGENTS_CONSOLE_TOKEN: token }); // prettier-ignore
   const endless = `${numbers(1e9)} SELECT max(n) FROM r`;

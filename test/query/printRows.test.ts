@@ -8,7 +8,7 @@ function printed(columns: string[], rows: Array<Array<string | number | null>>):
   return out;
 }
 
-test("a table has one line for each row, whatever breaks lines or turns directions in it", () => {
+test("a table has one line per row, whatever line breaks or text directions it contains", () => {
   const lines = printed(
     ["na\nme", "n"],
     [
@@ -24,7 +24,7 @@ test("a table has one line for each row, whatever breaks lines or turns directio
   ]);
 });
 
-test("a cell and a name end after sixty characters, with whole ones", () => {
+test("cells and names are cut at sixty whole characters", () => {
   const [name, , cell] = printed(["x".repeat(2_000_000)], [["y".repeat(59) + "😀".repeat(9)]]);
   expect(name).toBe(`${"x".repeat(59)}…`);
   expect(cell).toBe(`${"y".repeat(59)}…`);

@@ -34,7 +34,7 @@ async function open() {
   return { view, queries, counted, ask, write };
 }
 
-test("questions that wait at the same time are answered from one reading of the journals", async () => {
+test("queries that wait at the same time are answered from one read of the journals", async () => {
   const { counted, ask, write } = await open();
   await write(1);
   // The reading for the first has begun when the others come.
@@ -43,7 +43,7 @@ test("questions that wait at the same time are answered from one reading of the 
   expect(counted.catchUps).toBe(2);
 });
 
-test("a question has what was stored before it was asked, though journals were being read then", async () => {
+test("a query sees what was stored before it was asked, even if journals were being read then", async () => {
   const { counted, ask, write } = await open();
   await write(1);
   const late: Array<Promise<unknown>> = [];
@@ -57,7 +57,7 @@ test("a question has what was stored before it was asked, though journals were b
   expect(await Promise.all(late)).toEqual([[[2]], [[2]]]);
 });
 
-test("a question that is wrong, and a view that is damaged, leave the others their answers", async () => {
+test("a wrong query or a damaged view does not affect the answers to others", async () => {
   const { view, queries, counted, ask, write } = await open();
   await write(1);
   await ask();

@@ -95,7 +95,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test("one SELECT answers over all agents of a class, and has what was stored a moment ago", async () => {
+test("one SELECT covers all agents of a class, and sees what was stored a moment ago", async () => {
   const rich = "SELECT name, state->>'sold' AS sold FROM Shop WHERE state->>'sold' > 17 ORDER BY 2";
   expect(await rows(rich)).toEqual([
     { name: "shop-18", sold: 18 },
@@ -115,7 +115,7 @@ test("one SELECT answers over all agents of a class, and has what was stored a m
   expect(table.err).toMatch(/^2 rows, up to event \d+, \d+$/m);
 });
 
-test("it has schedules, errors and sizes, and wakes no agent", async () => {
+test("a query covers schedules, errors and sizes, and wakes no agent", async () => {
   await call("Shop", "shop-1", "plan", 3_600);
   await failJobs("shop-2", ["no such article"]);
   const planned = "SELECT name, due > '2026' AS is_due, schedules->0->>'callback' AS what FROM Shop WHERE due IS NOT NULL"; // prettier-ignore
@@ -188,7 +188,7 @@ const GROWN_MIB_MAX = 800;
 const peakMiB = (pid: number): number =>
   Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) / 1_024;
 
-test("no statement leaves its view, or exhausts the memory of its process", async () => {
+test("no statement can leave its view, or exhaust its process's memory", async () => {
   await rows("SELECT 1");
   const before = peakMiB(host.pid);
   const wrong: unknown[] = [];
@@ -221,7 +221,7 @@ test("hosts accept only queries from a reader", async () => {
   expect(await ports.journal.last(QUESTIONS)).toBeUndefined();
 });
 
-test("several at once wait for one another", async () => {
+test("concurrent queries wait for each other", async () => {
   const sql = "SELECT count(*) AS n FROM Shop";
   const all = await Promise.all([rows(sql), rows(sql), local(sql), rows(sql, "--rebuild"), local(sql)]); // prettier-ignore
   expect(all).toEqual(all.map(() => [{ n: 21 }]));
@@ -244,7 +244,7 @@ test("a view with a damaged file is rebuilt", async () => {
   ]);
 });
 
-test("killed in the middle of its work, the next one continues, counting nothing twice", async () => {
+test("after a kill in the middle of its work, the next query continues, and counts nothing twice", async () => {
   const wanted = "SELECT name, seq, time, errors, state FROM agents ORDER BY class, name";
   for (const afterMs of [0, 5, 10]) {
     await failJobs("shop-2", ["again", "and again", "and again"]);
@@ -266,7 +266,7 @@ test("killed in the middle of its work, the next one continues, counting nothing
   expect(await rows(errors)).toEqual([{ errors: 10 }]);
 });
 
-test("history trimmed in the meantime is read from its base, schedules too", async () => {
+test("history trimmed meanwhile is read from its base, including schedules", async () => {
   await call("Shop", "shop-1", "sell", 1);
   const id = agentId("Shop", "shop-1");
   const time = { nowMs: () => machineTime.nowMs() + AHEAD_MS };
@@ -298,7 +298,7 @@ test("an erased agent is gone; its next life, and a restored agent, are listed",
   expect(await rows("SELECT schedules->0->>'callback' AS what FROM Shop WHERE name = 'copy of 1'")).toEqual([{ what: "restock" }]); // prettier-ignore
 });
 
-test("in code, each request reads what the one before it wrote, and wrong SQL says why", async () => {
+test("in code, each request sees what the previous one wrote, and wrong SQL says why", async () => {
   const total = async () => (JSON.parse((await asked("SELECT sum(state->>'sold') AS n FROM Shop")).text) as [{ n: number }])[0].n; // prettier-ignore
   const before = await total();
   for (let n = 1; n <= 10; n++) {
@@ -315,7 +315,7 @@ test("in code, each request reads what the one before it wrote, and wrong SQL sa
   expect(JSON.parse(text)).toEqual([{ x: "x".repeat(3_000_000) }]);
 });
 
-test("an erased agent is out of the host's view, bytes included, before the erasure ends", async () => {
+test("an erased agent is removed from the host's view, bytes included, before the erasure ends", async () => {
   const first = "a shop that is erased first";
   const named = "a shop whose name is nowhere else";
   for (const name of [first, named]) {
@@ -337,7 +337,7 @@ test("an erased agent is out of the host's view, bytes included, before the eras
   }
 });
 
-test("as of an earlier time it has the agents of then", async () => {
+test("as of an earlier time, the agents of that time are listed", async () => {
   const sold = ["SELECT state->>'sold' AS sold FROM Shop WHERE name = 'past'"] as const;
   await call("Shop", "past", "sell", 1);
   const id = agentId("Shop", "past");
@@ -361,7 +361,7 @@ test("as of an earlier time it has the agents of then", async () => {
   expect((await agents("query", ...sold, "--at", "42")).err).toContain("use how long ago");
 });
 
-test("it waits for the requested event", async () => {
+test("a query waits for the requested event", async () => {
   await call("Shop", "waited", "sell", 1);
   const id = agentId("Shop", "waited");
   const { seq } = (await ports.journal.last(id))!;

@@ -112,7 +112,7 @@ async function happen([what, n]: Act): Promise<void> {
 }
 
 describe("the view", () => {
-  it("has the rows of the agents as they are stored, whatever happened and wherever it was killed", async () => {
+  it("has the rows of the agents as stored, whatever happened and wherever it was killed", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(act, { minLength: 10, maxLength: 60 }), async (acts) => {
         fleet = await Fleet.open();
@@ -130,7 +130,7 @@ describe("the view", () => {
     );
   });
 
-  it("as of any time has the agents as they were then, or says from when on it has them", async () => {
+  it("as of any time has the agents of that time, or says since when it has them", async () => {
     const times = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 3, maxLength: 3 }); // prettier-ignore
     await fc.assert(
       fc.asyncProperty(
@@ -176,7 +176,7 @@ describe("the view", () => {
     expect(rows).toEqual(await fleet.rows());
   });
 
-  it("keeps what it had saved when it was killed, and counts no error twice", async () => {
+  it("keeps what it had saved before a kill, and counts no error twice", async () => {
     for (let n = 0; n < 10; n++) await fleet.turn(IDS[0], { error: `failed ${n}` });
     await expect(inProcess(() => undefined, { stopAfter: 8 })).rejects.toBeInstanceOf(Killed);
     // Six were saved in two batches.
@@ -184,7 +184,7 @@ describe("the view", () => {
     expect(rows).toEqual([{ errors: 10, error: "failed 9" }]);
   });
 
-  it("counts the errors of untrimmed history, also if more is trimmed while it reads", async () => {
+  it("counts the errors of untrimmed history, even if more is trimmed while it reads", async () => {
     const errors = (view: View) => select(view, "SELECT errors, error FROM Repo");
     await fleet.turn(IDS[0], { error: "the first" });
     await inProcess(() => undefined);
@@ -205,7 +205,7 @@ describe("the view", () => {
     expect(await inProcess(rowsOf)).toEqual(await fleet.rows());
   });
 
-  it("is rebuilt from a file truncated anywhere, and detects damage in any page", async () => {
+  it("is rebuilt when its file is truncated anywhere, and detects damage in any page", async () => {
     for (let n = 0; n < 50; n++)
       await fleet.turn(agentId("Repo", `agent-${n}`), { state: { text: "x".repeat(500) } });
     const rows = await fleet.rows();
@@ -269,7 +269,7 @@ describe("the view", () => {
     ]);
   });
 
-  it("has a table for each class, under another name where SQLite has that name already", async () => {
+  it("has a table for each class, under another name if SQLite reserves the name", async () => {
     const ids: AgentId[] = ["Repo", "REPO", "agents", "classes", "sqlite_x", "select", "$x"].map(
       (name) => agentId(name, `of ${name}`),
     );

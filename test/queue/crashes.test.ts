@@ -129,7 +129,7 @@ async function revive(): Promise<void> {
 const WORDS_MAX = 200;
 
 describe.each(["before", "after"] as const)("killed just %s", (when) => {
-  test("each sequence of a queue's operations: every item once and in order, or none", async () => {
+  test("any sequence of queue operations runs every item once and in order, or not at all", async () => {
     let n = 1;
     for (; n < WORDS_MAX; n++) {
       const { told, seen, words, point } = await run("pushAll", n, when);
@@ -149,7 +149,7 @@ describe.each(["before", "after"] as const)("killed just %s", (when) => {
     expect(n).toBeLessThan(WORDS_MAX);
   });
 
-  test("each sequence of schedules' operations: every one once, none early, a cron once an instant", async () => {
+  test("any sequence of schedule operations runs every one once, none early, a cron once per instant", async () => {
     let n = 1;
     for (; n < WORDS_MAX; n++) {
       const { told, seen, words, point } = await run("planAll", n, when);
@@ -174,7 +174,7 @@ describe.each(["before", "after"] as const)("killed just %s", (when) => {
 });
 
 describe("a cancellation that was acknowledged", () => {
-  test("is never followed by a start of its callback, wherever the host dies", async () => {
+  test("is never followed by a run of its callback, wherever the host dies", async () => {
     for (let n = 1; n < 30; n++) {
       began = [];
       rig = await JobRig.make({ Worker }, { startMs: Date.UTC(2025, 0, 1, 12, 0, 0, 500) });

@@ -36,13 +36,13 @@ async function invite(agents: Record<string, unknown>, guests: number): Promise<
   }
 }
 
-test("with room, no agent leaves early", async () => {
+test("with free memory, no agent is evicted early", async () => {
   await invite({ Guest }, 6);
   await rig.sweep();
   expect(rig.activeAgents).toBe(6);
 });
 
-test("without, the longest idle leave, until there is some, and are as they were when they come back", async () => {
+test("without, the longest idle are evicted until there is some, and return unchanged", async () => {
   await invite({ Guest }, 20);
   await rig.sweep();
   // Whoever rests longer than the limit of so many has left; the last are still here.
@@ -55,14 +55,14 @@ test("without, the longest idle leave, until there is some, and are as they were
   expect(rig.activeAgents).toBe(here + 1);
 });
 
-test("a class that never hibernates stays, and is answered", async () => {
+test("an agent whose class never hibernates stays, and is answered", async () => {
   await invite({ Resident }, 12);
   await rig.sweep();
   expect(rig.activeAgents).toBe(12);
   expect(await rig.call("guest 3", "visit")).toBe(2);
 });
 
-test("the limit falls from the usual half minute to nothing as memory fills", () => {
+test("the idle time falls from half a minute to zero as memory fills", () => {
   expect(
     [0.5, 0.75, 0.8, 0.9, 0.99, 1, 1.4].map((share) => Math.round(idleLimitMs(share))),
   ).toEqual([Infinity, Infinity, 24_000, 12_000, 1_200, 0, 0]);

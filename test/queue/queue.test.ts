@@ -88,7 +88,7 @@ beforeEach(async () => {
 const call = <A = unknown>(method: string, ...args: unknown[]) => rig.call<A>("a", method, ...args);
 
 describe("an item", () => {
-  test("runs after the turn that pushed it, which has its id before", async () => {
+  test("runs after the turn that pushed it, which already has its id", async () => {
     const { ranAtOnce, item } = await call<{ ranAtOnce: number; item: QueueItem }>("addThenLook", {
       a: 1,
     });
@@ -112,7 +112,7 @@ describe("an item", () => {
     ["an unknown method", ["nope"], "this.nope is not a function"],
     ["retry options out of range", ["work", 1, { maxAttempts: 0 }], "retry.maxAttempts must be >= 1"],
     ["the same inside `retry`", ["work", 1, { retry: { baseDelayMs: 4_000 } }], "retry.baseDelayMs must be <= retry.maxDelayMs"],
-  ])("with %s is refused when it is pushed", async (_name, args, message) => {
+  ])("with %s is refused at the push", async (_name, args, message) => {
     await expect(call("add", ...args)).rejects.toThrow(message);
     await rig.settled();
     expect(ran).toEqual([]);
@@ -128,7 +128,7 @@ describe("an item", () => {
     expect(ran).toEqual([1, 2, 2]);
   });
 
-  test("of a transaction that is rolled back never was", async () => {
+  test("of a rolled-back transaction never existed", async () => {
     expect(await call("undo", 1)).toBe("undone");
     await rig.pass(1_000);
     expect(ran).toEqual([]);
@@ -136,7 +136,7 @@ describe("an item", () => {
   });
 });
 
-describe("the lane", () => {
+describe("the queue", () => {
   test("is first in, first out", async () => {
     const payloads = Array.from({ length: 50 }, (_, n) => n);
     await call("addAll", ...payloads);
@@ -163,7 +163,7 @@ describe("the lane", () => {
     expect(ran).toEqual([1, 1, 1, 2, 3]);
   });
 
-  test("a failed item does not block later ones", async () => {
+  test("does not let a failed item block later ones", async () => {
     onItem = (_agent, payload) => {
       if (payload === "bad") throw new Error("bad");
     };
@@ -173,7 +173,7 @@ describe("the lane", () => {
     expect(rig.dead).toMatchObject([{ callback: "work", payload: "bad", reason: "Error: bad" }]);
   });
 
-  test("what an item pushes runs after what was pushed before", async () => {
+  test("runs what an item pushes after what was pushed before", async () => {
     onItem = async (agent, payload) => {
       if (payload === 1) await agent.addAll(11, 12);
     };
@@ -182,7 +182,7 @@ describe("the lane", () => {
     expect(ran).toEqual([1, 2, 11, 12]);
   });
 
-  test("continues where it was on the next host, without a further call", async () => {
+  test("continues on the next host without a further call", async () => {
     onItem = () => wait(1_000);
     await call("addAll", 1, 2, 3, 4);
     await rig.pass(1_500);
@@ -195,7 +195,7 @@ describe("the lane", () => {
     expect(rig.broker.inbox.depth).toBe(0);
   });
 
-  test("lets a hand-over finish the item that runs, and leaves the rest to the next host", async () => {
+  test("finishes the running item at a hand-over, and leaves the rest to the next host", async () => {
     onItem = () => wait(1_000);
     await call("addAll", 1, 2, 3, 4);
     await rig.pass(1_500);
@@ -219,7 +219,7 @@ describe("the lane", () => {
     expect(await call("seen")).toEqual([1, 2]);
   });
 
-  test("waits while blockConcurrencyWhile holds turns back", async () => {
+  test("waits while blockConcurrencyWhile blocks turns", async () => {
     const blocked = call("block", 5_000);
     await call("addAll", 1).catch(() => undefined);
     await blocked;
@@ -236,7 +236,7 @@ describe("the lane", () => {
   });
 });
 
-describe("the same id again", () => {
+describe("pushing the same id again", () => {
   test("replaces the waiting item at its position", async () => {
     onItem = () => wait(1_000);
     await call("add", "work", "first");
@@ -248,7 +248,7 @@ describe("the same id again", () => {
     expect(rig.broker.inbox.depth).toBe(0);
   });
 
-  test("while that item runs is one more run, next", async () => {
+  test("adds one more run, next, while that item is running", async () => {
     onItem = () => wait(1_000);
     await call("add", "work", "old", { id: "x" });
     await call("add", "work", "last");
@@ -258,7 +258,7 @@ describe("the same id again", () => {
     expect(ran).toEqual(["old", "new", "last"]);
   });
 
-  test("ends the attempts of the item that it replaces", async () => {
+  test("resets the attempts of the replaced item", async () => {
     onItem = (_agent, payload) => {
       if (payload === "old") throw new Error("no");
     };
@@ -271,7 +271,7 @@ describe("the same id again", () => {
     expect(rig.dead).toEqual([]);
   });
 
-  test("after it has run is a new item", async () => {
+  test("adds a new item after it has run", async () => {
     await call("add", "work", 1, { id: "x" });
     await rig.settled();
     await call("add", "work", 2, { id: "x" });
@@ -280,12 +280,12 @@ describe("the same id again", () => {
   });
 });
 
-describe("taking items out", () => {
+describe("removing items", () => {
   beforeEach(() => {
     onItem = () => wait(1_000);
   });
 
-  test("by id", async () => {
+  test("works by id", async () => {
     const [, second] = await call<string[]>("addAll", 1, 2, 3);
     expect(await call("takeOut", second)).toBe(true);
     expect(await call("takeOut", second)).toBe(false);
@@ -294,7 +294,7 @@ describe("taking items out", () => {
     expect(rig.broker.inbox.depth).toBe(0);
   });
 
-  test("all, and all of one callback", async () => {
+  test("works for all, and for all of one callback", async () => {
     await call("addAll", 1, 2);
     await call("add", "other", "a");
     await call("add", "other", "b");
@@ -307,7 +307,7 @@ describe("taking items out", () => {
     expect(rig.broker.inbox.depth).toBe(0);
   });
 
-  test("leaves nothing behind that a later host would run", async () => {
+  test("leaves nothing for a later host to run", async () => {
     const [, second] = await call<string[]>("addAll", 1, 2, 3);
     await call("takeOut", second);
     rig.kill();
@@ -317,7 +317,7 @@ describe("taking items out", () => {
     expect(rig.broker.inbox.depth).toBe(0);
   });
 
-  test("that a crash undoes does not lose the item", async () => {
+  test("does not lose an item if a crash undoes it", async () => {
     const [, second] = await call<string[]>("addAll", 1, 2);
     rig.broker.intercept = ({ kind }) =>
       kind === "append" ? new Promise<void>(() => undefined) : undefined;
@@ -330,7 +330,7 @@ describe("taking items out", () => {
     expect(ran).toEqual([1, 1, 2]);
   });
 
-  test("DROP TABLE takes all, and the queue works again", async () => {
+  test("works by DROP TABLE, after which the queue works again", async () => {
     await call("addAll", 1, 2);
     await call("run", "DROP TABLE svc_agents_queue");
     await rig.pass(2_000);
@@ -340,8 +340,8 @@ describe("taking items out", () => {
   });
 });
 
-describe("looking at items", () => {
-  test("one by id, some by a value in their payload", async () => {
+describe("reading items", () => {
+  test("finds one by id, some by a value in their payload", async () => {
     onItem = () => wait(1_000);
     const ids = await call<string[]>(
       "addAll",

@@ -101,7 +101,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect([errors, rig.dead]).toEqual([[], []]);
   });
 
-  test("exhausted: onError once with the last error, a dead letter with payload and error, and it is gone", async () => {
+  test("that exhausts its attempts calls onError once with the last error, becomes a dead letter with payload and error, and is removed", async () => {
     await start();
     await rig.pass(10_000);
     expect(errors).toEqual(["failure 3"]);
@@ -113,7 +113,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect(await call("look")).toEqual({ done: 0, tried: 3, schedules: [] });
   });
 
-  test("what onError throws is swallowed, and what it writes is kept", async () => {
+  test("has errors that onError throws swallowed, and keeps what it writes", async () => {
     class Thrower extends Worker {
       override onError(error: unknown): void {
         super.onError(error);
@@ -132,7 +132,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect(errors).toHaveLength(1);
   });
 
-  test("options of the call come before the class's, and the class's before the defaults", async () => {
+  test("uses the call's options first, then the class's, then the defaults", async () => {
     await fresh({ Patient });
     await start({ maxAttempts: 2 });
     await rig.pass(10 * 60_000);
@@ -152,7 +152,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect(most).toBeGreaterThan(3_000);
   });
 
-  test("attempts that failed count on the next host", async () => {
+  test("keeps its failed attempts on the next host", async () => {
     await start({ maxAttempts: 4, baseDelayMs: 5_000, maxDelayMs: 60_000 });
     for (let n = 0; attempts.length < 2; n++) {
       expect(n).toBeLessThan(1_000);
@@ -202,7 +202,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect([errors, rig.dead]).toEqual([[], []]);
   });
 
-  test("a class whose options are out of range shows at each run, and ends it", async () => {
+  test("of a class with invalid retry options fails at each run", async () => {
     await fresh({ Broken });
     await start().catch((error: Error) => errors.push(error.message));
     await rig.pass(10_000);
@@ -210,7 +210,7 @@ describe.each(JOBS)("%s", (name, start) => {
     expect(attempts).toEqual([]);
   });
 
-  test("events: once when it is made and begins, then one for each further attempt, then the error", async () => {
+  test("emits an event when it is created and when it begins, then one for each retry, then the error", async () => {
     await start();
     await rig.pass(10_000);
     const kind = name === "a schedule" ? "schedule" : "queue";
@@ -229,7 +229,7 @@ describe.each(JOBS)("%s", (name, start) => {
 });
 
 describe("jobs that waited together when one of them kills the host", () => {
-  test("only the one that kills is given up", async () => {
+  test("are retried except the killing one, which is given up", async () => {
     const ran: string[] = [];
     class Mixed extends Worker {
       override work(payload?: unknown): void {
@@ -266,17 +266,17 @@ describe("a recurring schedule", () => {
 });
 
 describe("retry()", () => {
-  test("counts attempts from 1, and ends with the first success", async () => {
+  test("counts attempts from 1, and stops at the first success", async () => {
     expect(await call("again", 2)).toEqual([1, 2, 3]);
     expect(errors).toEqual([]);
   });
 
-  test("rejects with the last error when the attempts are spent", async () => {
+  test("rejects with the last error when its attempts are exhausted", async () => {
     expect(await call("again", 9)).toEqual([1, 2, 3]);
     expect(errors).toEqual(["failure 3"]);
   });
 
-  test("takes the class's options, and the call's before them", async () => {
+  test("uses the call's options before the class's", async () => {
     await fresh({ Patient });
     expect(await call("again", 9)).toHaveLength(5);
     await fresh({ Patient });
@@ -287,7 +287,7 @@ describe("retry()", () => {
     expect(await call("picky")).toEqual({ asked: [["fatal", 2], ["fatal", 3]], failed: "fatal" }); // prettier-ignore
   });
 
-  test("checks options merged with the class's, before anything runs", async () => {
+  test("validates the options merged with the class's before anything runs", async () => {
     expect(await call("again", 0, { baseDelayMs: 5_000 })).toEqual([]);
     expect(errors).toEqual(["retry.baseDelayMs must be <= retry.maxDelayMs"]);
   });
@@ -304,7 +304,7 @@ describe("the backoff", () => {
     }
   });
 
-  test("the defaults are 3 attempts, 100 ms and 3,000 ms", () => {
+  test("defaults to 3 attempts, 100 ms and 3,000 ms", () => {
     expect(policy).toEqual({ maxAttempts: 3, baseDelayMs: 100, maxDelayMs: 3_000 });
   });
 });

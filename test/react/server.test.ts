@@ -45,7 +45,7 @@ describe.each<[string, Hook]>([
   ["our-hook", useAgent],
   ["the-reference's-hook", reference.useAgent as unknown as Hook],
 ])("%s with our server", (name, hook) => {
-  it("two components on one agent see each other's changes; calls and streams work", async () => {
+  it("lets two components on one agent see each other's changes; calls and streams work", async () => {
     const page = new Page(hook, host);
     pages.push(page);
     const options = { agent: "CounterAgent", name };
@@ -98,7 +98,7 @@ function compiled(): void {
 }
 
 describe("useAgent's types", () => {
-  it("know the agent's state and methods, and no other", () => {
+  it("have the agent's state and methods, and nothing else", () => {
     expectTypeOf(compiled).toBeFunction();
   });
 });

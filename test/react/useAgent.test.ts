@@ -38,7 +38,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
   });
   afterEach(() => page.close());
 
-  it("connects when it is mounted, and closes when it is unmounted", async () => {
+  it("connects on mount, and closes on unmount", async () => {
     const probe = await page.mount({ name: "lobby" });
     const peer = await server.peer();
     expect(peer.url).toMatch(/^\/agents\/room-agent\/lobby\?_pk=/);
@@ -46,7 +46,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     await until("the socket is closed", () => peer.closed !== undefined);
     expect(server.peers).toHaveLength(1);
   });
-  it("renders the state: the server's, and what it sets itself, at once", async () => {
+  it("renders the state, from the server and from its own setState at once", async () => {
     const onStateUpdate = vi.fn();
     const probe = await page.mount({ onStateUpdate });
     const peer = await server.peer();
@@ -79,7 +79,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     server.peers[0]!.drop();
     await probe.shows('["room-agent","alice",false]');
   });
-  it("onMessage gets only what the protocol did not take", async () => {
+  it("onMessage receives only what the protocol does not handle", async () => {
     const seen: unknown[] = [];
     const mcp = { servers: {}, tools: [], prompts: [], resources: [] };
     const onMcpUpdate = vi.fn();
@@ -108,7 +108,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     expect(second).toHaveBeenCalledWith(1, "server");
     expect(server.peers).toHaveLength(1);
   });
-  it("call and stub reach the agent; the stub stays the same over renders and sockets", async () => {
+  it("call and stub reach the agent; the stub is stable over renders and sockets", async () => {
     const probe = await page.mount({ query: { token: "a" } });
     const { agent } = probe;
     const { stub } = agent;
@@ -130,7 +130,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     next.reply(call.id, { success: true, done: true });
     await late;
   });
-  it("another query is another socket: sent calls reject, buffered ones move", async () => {
+  it("another query opens another socket: sent calls reject, buffered ones move", async () => {
     const probe = await page.mount({ query: { token: "a" } });
     const peer = await server.peer();
     await until("it is open", () => probe.agent.readyState === 1);
@@ -142,7 +142,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     await until("the next is open", () => probe.agent.readyState === 1);
     expect(next.received).toEqual([]);
   });
-  it("a final close shows as connectionError", async () => {
+  it("a final close is exposed as connectionError", async () => {
     const onConnectionError = vi.fn();
     const probe = await page.mount(
       { onConnectionError },
@@ -153,7 +153,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     await probe.shows("4001");
     expect(onConnectionError).toHaveBeenCalledTimes(1);
   });
-  it("not enabled it does not connect; enabled it does, and not again", async () => {
+  it("does not connect until enabled, and then once", async () => {
     const probe = await page.mount({ enabled: false });
     const early = probe.agent.call("early");
     probe.update({ enabled: true });
@@ -166,7 +166,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     await server.peer(2);
     expect(server.peers).toHaveLength(2);
   });
-  it("sub-agents are steps of the path, and the last is the one it talks to", async () => {
+  it("sub-agents are steps of the path, and the last one is connected to", async () => {
     const show = ({ agent, name, path }: { agent: string; name: string; path: unknown }) => ({
       agent,
       name,
@@ -200,7 +200,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
       expect((await server.peer()).url).toContain("token=t1");
       await probe.shows("undefined");
     });
-    it("is asked once for two components, and again for other queryDeps", async () => {
+    it("is evaluated once for two components, and again for other queryDeps", async () => {
       const name = freshName();
       let asked = 0;
       const query = async () => ({ token: `t${++asked}` });
@@ -223,7 +223,7 @@ describe("our hook alone", () => {
   });
   afterEach(() => page.close());
 
-  it("in strict mode it makes one connection, and a call from an effect is answered", async () => {
+  it("makes one connection in strict mode, and a call from an effect is answered", async () => {
     const results: unknown[] = [];
     const effect = (agent: { call: (method: string) => Promise<unknown> }) =>
       void agent.call("load").then((result) => results.push(result));
@@ -234,7 +234,7 @@ describe("our hook alone", () => {
     await until("both are answered", () => results.length === 2);
     expect(server.peers).toHaveLength(1);
   });
-  it("the same agent by another query keeps showing its state; another agent does not", async () => {
+  it("keeps showing the state of the same agent by another query, but not of another agent", async () => {
     const probe = await page.mount({ name: "a", query: { token: "1" } });
     (await server.peer()).state("of a");
     await probe.shows('"of a"');
@@ -244,7 +244,7 @@ describe("our hook alone", () => {
     probe.update({ name: "b", query: { token: "2" } });
     await probe.shows("undefined");
   });
-  it("ready of a replaced socket resolves with the next one", async () => {
+  it("resolves ready of a replaced socket with the next one", async () => {
     const probe = await page.mount({ name: "a" });
     const { ready } = probe.agent;
     await server.peer();
@@ -254,7 +254,7 @@ describe("our hook alone", () => {
     next.identity("b");
     await ready;
   });
-  it("a call that waits for a connection goes to the socket that replaces it", async () => {
+  it("moves a call that waits for a connection to the replacing socket", async () => {
     server.refuse = (url) => (url.includes("token=a") ? 503 : undefined);
     const probe = await page.mount({ query: { token: "a" } });
     const kept = probe.agent.call("kept");
@@ -267,7 +267,7 @@ describe("our hook alone", () => {
     next.reply((await next.call()).id, { success: true, result: 1, done: true });
     expect(await kept).toBe(1);
   });
-  it("a durable call and the reading of a stream continue with the socket that replaces it", async () => {
+  it("continues a durable call and the reading of a stream on the replacing socket", async () => {
     const probe = await page.mount({ query: { token: "a" } });
     const first = await server.peer();
     await until("it is open", () => probe.agent.readyState === 1);
@@ -288,7 +288,7 @@ describe("our hook alone", () => {
     expect(await Promise.all([followed, called])).toEqual(["whole", "paid"]);
     expect(got).toEqual(["a", "b"]);
   });
-  it("a call that waits for a connection is discarded when the address changes", async () => {
+  it("discards a call that waits for a connection when the address changes", async () => {
     server.refuse = (url) => (url.includes("/a?") ? 503 : undefined);
     const probe = await page.mount({ name: "a" });
     const lost = expect(probe.agent.call("lost")).rejects.toThrow(
@@ -304,7 +304,7 @@ describe("our hook alone", () => {
     await until("it is open", () => probe.agent.readyState === 1);
     expect(next.received).toEqual([]);
   });
-  it("an async query is asked again when the connection is lost, and waited for", async () => {
+  it("evaluates an async query again when the connection is lost, and waits for it", async () => {
     const answers: Array<(query: { token: string }) => void> = [];
     const query = () => new Promise<{ token: string }>((resolve) => answers.push(resolve));
     const probe = await page.mount({ name: freshName(), query });
@@ -318,7 +318,7 @@ describe("our hook alone", () => {
     answers[1]!({ token: "t2" });
     expect((await server.peer(2)).url).toContain("token=t2");
   });
-  it("a failing async query is thrown, and repeated by the next mount", async () => {
+  it("throws a failing async query, and repeats it on the next mount", async () => {
     const name = freshName();
     let asked = 0;
     const query = async () => {
@@ -335,7 +335,7 @@ describe("our hook alone", () => {
     await pollUntil("a later mount gets further", mountAgain, { intervalMs: 200 });
     expect((await server.peer()).url).toContain("token=t2");
   });
-  it("an async query whose time is over is asked again; only another answer reconnects", async () => {
+  it("evaluates an expired async query again; only a different answer reconnects", async () => {
     const tokens = ["same", "same", "other"];
     let asked = 0;
     let peersAtSecond = 0;
@@ -351,7 +351,7 @@ describe("our hook alone", () => {
     expect(server.peers[0]!.url).toContain("token=same");
     expect(peersAtSecond).toBe(1);
   });
-  it("a query that fails on a reconnect is asked again, and nothing is thrown", async () => {
+  it("retries a query that fails on a reconnect, and throws nothing", async () => {
     let asked = 0;
     const query = async () => {
       asked += 1;

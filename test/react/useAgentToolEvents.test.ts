@@ -82,7 +82,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     page = await mount(hook);
   });
 
-  it("shows the text that a run writes, once, though its frames are repeated", async () => {
+  it("shows a run's text once, even if its frames are repeated", async () => {
     page.send("r", 0, STARTED);
     page.send("r", 1, chunk({ type: "text-start", id: "t" }));
     page.send("r", 2, delta("Hello"));
@@ -98,7 +98,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     });
   });
 
-  it("groups runs by the tool call that began them, in their order", async () => {
+  it("groups runs in order by the tool call that started them", async () => {
     const call = { parentToolCallId: "call" };
     page.send("b", 0, { ...STARTED, order: 1 }, call);
     page.send("a", 0, STARTED, call);
@@ -125,7 +125,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     });
   });
 
-  it("shows progress, and milestones once; a milestone that comes late takes nothing back", async () => {
+  it("shows progress, and milestones once; a late milestone takes nothing back", async () => {
     const milestone = (name: string, sequence: number, at: number) =>
       chunk({ type: "data-agent-milestone", data: { name, sequence, at, fraction: at / 10 } });
     page.send("r", 0, STARTED);
@@ -142,7 +142,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     });
   });
 
-  it("forgets all runs when it is reset, and shows what the agent sends again", async () => {
+  it("clears all runs on reset, and shows what the agent sends again", async () => {
     page.send("r", 0, STARTED);
     page.send("r", 1, delta("Hi"));
     (await page.shown()).resetLocalState();
@@ -152,7 +152,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
     expect((await page.shown()).runsById["r"]!.parts).toMatchObject([{ text: "Hi" }]);
   });
 
-  it("ignores invalid frames, and frames of a run that it has not seen begin", async () => {
+  it("ignores invalid frames, and frames of a run whose start it has not seen", async () => {
     for (const data of [1, "{ no JSON", '{"type":"cf_agent_state","state":{}}']) page.raw(data);
     page.send("unknown", 3, delta("lost"));
     page.send("r", 0, STARTED);
@@ -164,7 +164,7 @@ describe.each(HOOKS)("%s", (_name, hook) => {
   });
 });
 
-it("ignores a null message, and a frame without an event", async () => {
+it("the hook ignores a null message, and a frame without an event", async () => {
   const page = await mount(useAgentToolEvents);
   page.raw("null");
   page.raw('{"type":"agent-tool-event","sequence":1}');
@@ -208,7 +208,7 @@ const chunks = fc.oneof(
   }),
 );
 
-it("makes the same parts from the same chunks as the reference's hook", async () => {
+it("the hook makes the same parts from the same chunks as the reference's hook", async () => {
   const [ours, theirs] = [await mount(HOOKS[0]![1]), await mount(HOOKS[1]![1])];
   const samples = fc.sample(fc.array(chunks, { minLength: 1, maxLength: 30 }), {
     numRuns: 100,

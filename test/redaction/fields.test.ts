@@ -36,11 +36,11 @@ describe("a body's hidden fields", () => {
     ['{ "b" : 1.0 }', ["a"], '{ "b" : 1.0 }'],
     ['{"a":null}', ["a"], '{"a":null}'],
     ["no JSON", ["a"], "REDACTED"],
-  ])("of %s by %j", (text, paths, kept) => {
+  ])("of %s are selected by %j", (text, paths, kept) => {
     expect(hide(text, paths).text).toBe(kept);
   });
 
-  it("of a form, and of JSON in its values", () => {
+  it("of a form are hidden, and of JSON in its values", () => {
     const form = "application/x-www-form-urlencoded";
     expect(hide("From=%2B491234&Body=hi", ["From"], form).text).toBe("From=REDACTED&Body=hi");
     const payload = encodeURIComponent(JSON.stringify({ user: { name: "ada!" }, n: 1 }));
@@ -48,7 +48,7 @@ describe("a body's hidden fields", () => {
     expect(new URLSearchParams(text).get("payload")).toBe('{"user":{"name":"REDACTED"},"n":1}');
   });
 
-  it("of bytes that are not text hide the whole body", () => {
+  it("hide the whole body if it is not text", () => {
     const head = { key: "k", kind: "webhook", time: 0, redact: ["a"] } as const;
     const { body: kept } = hideFields({ head, body: new Uint8Array([0xff, 0xfe]) });
     expect(new TextDecoder().decode(kept)).toBe("REDACTED");
@@ -68,7 +68,7 @@ describe("a body's hidden fields", () => {
     expect(conceal("\ud800abc", hide('{"a":"\\ud800abc"}', ["a"]).values)).toBe("REDACTED");
   });
 
-  it("of a socket's message are those of its arguments and state, too", () => {
+  it("of a socket's message are hidden in its arguments and state, too", () => {
     const rpc = JSON.stringify({ type: "rpc", args: [{ customer: { email: EMAIL } }] });
     expect(hideInMessage(rpc, ["customer.email"])).not.toContain(EMAIL);
     const state = JSON.stringify({ type: "cf_agent_state", state: { customer: { email: EMAIL } } });
@@ -76,7 +76,7 @@ describe("a body's hidden fields", () => {
   });
 });
 
-describe("what declares them", () => {
+describe("the declaration of hidden fields", () => {
   const route = (redact: unknown) =>
     webhook("/hook", {
       agent: "Shop",
@@ -89,7 +89,7 @@ describe("what declares them", () => {
     expect(route({ body: ["a"], query: ["t"] }).redactedFields).toEqual(["a"]);
     expect(route({ headers: ["x-own"] }).redactedFields).toBeUndefined();
   });
-  it("is refused where it is anything else", () => {
+  it("is refused if it is anything else", () => {
     for (const redact of [["a..b"], [1], { body: "a" }, { fields: ["a"] }])
       expect(() => route(redact)).toThrow(/redact/);
     class Wrong extends Agent {
@@ -167,7 +167,7 @@ describe("a webhook with hidden fields", () => {
     expect(text).toContain("Ada");
   });
 
-  it("that fails is seen in each attempt, and hidden in errors and dead letters", async () => {
+  it("that fails is visible in each attempt, and hidden in errors and dead letters", async () => {
     await send(true);
     await test.advance("1 minute");
     expect(seen).toEqual([`${EMAIL} ${CARD} ${PIN}`, `${EMAIL} ${CARD} ${PIN}`]);
@@ -178,7 +178,7 @@ describe("a webhook with hidden fields", () => {
     expect(letters).toHaveLength(1);
   });
 
-  it("that is run again from the dead letters has REDACTED in their place", async () => {
+  it("that is redriven from the dead letters has REDACTED in their place", async () => {
     await send(true);
     await test.advance("1 minute");
     const [letter] = await test.agent(Shop, "one").deadLetters();

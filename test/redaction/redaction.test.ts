@@ -34,7 +34,7 @@ describe("a URL's query", () => {
       expect(REDACTION.url(url)).toBe(url);
   });
 
-  test("has names of a route's own", () => {
+  test("hides the parameters that a route names", () => {
     const own = new Redaction({ query: ["T", "my_pin"] });
     expect(own.url("/p?t=1&myPin=2&token=3&u=4")).toBe(
       "/p?t=REDACTED&myPin=REDACTED&token=REDACTED&u=4",
@@ -44,7 +44,7 @@ describe("a URL's query", () => {
 });
 
 describe("headers", () => {
-  test("that are credentials are left out, signatures stay", () => {
+  test("that are credentials are omitted, signatures stay", () => {
     const kept = { "x-hub-signature-256": "sha256=1", "content-type": "a", "idempotency-key": "1" };
     const secret = { authorization: "a", cookie: "b", "x-api-key": "c", "x-gitlab-token": "d" };
     expect(REDACTION.record({ ...kept, ...secret })).toEqual(kept);
@@ -52,7 +52,7 @@ describe("headers", () => {
     expect(new Redaction({ headers: ["X-Own"] }).hidesHeader("x-own")).toBe(true);
   });
 
-  test("of a verifier whose header is the secret itself are named by its row", () => {
+  test("of a verifier whose header is the secret are named in the provider's row", () => {
     const rows = Object.values(providers).map((provider) => schemeOf(provider));
     expect(rows.length).toBeGreaterThan(25);
     const tokens = rows.filter(({ algorithm }) => algorithm === "token");
@@ -62,11 +62,11 @@ describe("headers", () => {
   });
 });
 
-describe("what the journal records of an input", () => {
+describe("the journal's record of an input", () => {
   const url = "http://h/p?token=hunter2";
   const redacted = "http://h/p?token=REDACTED";
 
-  test("has no credentials: of a request, of a socket", () => {
+  test("has no credentials of a request or a socket", () => {
     expect(causeOfRequest("1", "GET", url, 0).url).toBe(redacted);
     expect(causeOfConnect("1", url, 0).url).toBe(redacted);
   });

@@ -52,7 +52,7 @@ async function asleep(
 /** At hibernation one is taken from so many events on. */
 const SNAPSHOT_FROM = 32;
 
-test("an agent that does a little each time that it wakes has a snapshot in time, so that another host replays little", () =>
+test("an agent that does little each time it wakes is snapshotted in time, so that another host replays little", () =>
   ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
     for (let n = 1; n <= SNAPSHOT_FROM + 4; n++) await asleep(rig, setTo(n));
     const [newest] = rig.broker.snapshots.get(addressKey(ID)) ?? [];
@@ -62,7 +62,7 @@ test("an agent that does a little each time that it wakes has a snapshot in time
   }));
 
 describe("an agent that wakes", () => {
-  test("under the lease that it slept under asks nothing", () =>
+  test("under the lease that it slept under reads nothing", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       const asked = await asleep(rig, INSERT);
       await input(rig, setTo("woken"));
@@ -73,7 +73,7 @@ describe("an agent that wakes", () => {
       expect(rig.live!.database.query("SELECT count(*) FROM t0", []).rows).toEqual([[3]]);
     }));
 
-  test("for the first time ever asks once", () =>
+  test("for the first time ever asks the journal once", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       const asked = watch(rig);
       await input(rig, setTo("first"));
@@ -81,7 +81,7 @@ describe("an agent that wakes", () => {
       expect(asked()).toEqual(["last", "append"]);
     }));
 
-  test("with one event and no file takes that from the answer to where the journal ends", () =>
+  test("with one event and no file uses that event to find the end of the journal", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       const asked = await asleep(rig, setTo("first"));
       await input(rig, []);
@@ -90,7 +90,7 @@ describe("an agent that wakes", () => {
       expect(JSON.parse(rig.live!.stateText!)).toBe("first");
     }));
 
-  test("without a table asks nothing either once it has come back", () =>
+  test("without a table reads nothing either on its return", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       await asleep(rig, setTo("first"));
       const asked = await asleep(rig, setTo("second"));
@@ -100,7 +100,7 @@ describe("an agent that wakes", () => {
       expect(JSON.parse(rig.live!.stateText!)).toBe("third");
     }));
 
-  test("under another lease claims, which proves its file", () =>
+  test("under a new lease writes a claim, which validates its file", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       const asked = await asleep(rig, INSERT);
       await rig.happen({ on: "move" });
@@ -113,7 +113,7 @@ describe("an agent that wakes", () => {
       expect(rig.counts.refused).toBe(0);
     }));
 
-  test("with a file older than its journal reads on from there, and reports no rival", () =>
+  test("with a file older than its journal reads the rest, and reports no rival", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       const asked = await asleep(rig, INSERT);
       await rig.happen({ on: "conflict" });
@@ -132,7 +132,7 @@ describe("an agent that wakes", () => {
       expect(rig.counts.refused).toBe(0);
     }));
 
-  test("whose disk refused the last file and kept the one before goes by the journal", () =>
+  test("whose disk rejected the last file and kept an older one uses the journal", () =>
     ReplayRig.with({ folder: folder.path, seed: 1 }, async (rig) => {
       const asked = await asleep(rig, setTo("first"));
       await asleep(rig, setTo("second"));

@@ -74,7 +74,7 @@ function restored() {
   return { image, after, ids, head: event.head };
 }
 
-it("puts state, rows and queue back", () => {
+it("a restore restores state, rows and queue", () => {
   const { image, after, ids, head } = restored();
   expect(image.state).toBe('{"n":1}');
   expect(after.query("SELECT text FROM notes", []).rows).toEqual([["then"]]);
@@ -83,31 +83,31 @@ it("puts state, rows and queue back", () => {
   expect(head.turns[0]!.restored).toEqual({ seq: 3, time: 100 });
 });
 
-it("keeps what was sent, and what waits to be sent", () => {
+it("a restore keeps what was sent, and what waits to be sent", () => {
   const { ids } = restored();
   expect(ids("svc_agents_outgoing")).toEqual(["now"]);
   expect(ids("svc_agents_mail")).toEqual(["now", "then"]);
 });
 
-it("keeps people's answers: a link decides once", () => {
+it("a restore keeps people's decisions: a link decides once", () => {
   const { after } = restored();
   const { rows } = after.query("SELECT id, status FROM cf_agents_approvals", []);
   expect(rows).toEqual([["refund", "approved"]]);
 });
 
-it("leaves the workflows that it has started, which continue", () => {
+it("a restore does not stop started workflows", () => {
   const { ids } = restored();
   expect(ids("cf_agents_workflows")).toEqual(["now", "then"]);
 });
 
-it("reuses no number that a client of an MCP session has", () => {
+it("a restore reuses no event number that an MCP session's client has", () => {
   const { after } = restored();
   after.query("INSERT INTO cf_agents_mcp_events DEFAULT VALUES", []);
   const { rows } = after.query("SELECT id FROM cf_agents_mcp_events ORDER BY id", []);
   expect(rows).toEqual([[1], [5]]);
 });
 
-it("keeps inputs done and begun, and restarts jobs", () => {
+it("a restore keeps processed and begun inputs, and restarts jobs", () => {
   const { image } = restored();
   expect(image.done.seqOf("github:1")).toBe(8);
   expect(image.done.seqOf("restore:1")).toBe(10);

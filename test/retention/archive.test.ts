@@ -89,7 +89,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(await listed("agents/none/")).toEqual([]);
   });
 
-  test("with the journal returns every event unchanged, and any range", async () => {
+  test("returns, with the journal, every event unchanged, and any range", async () => {
     const { agent, all } = await trimmed(3);
     expect(agent.seqs).toHaveLength(3);
     expect(await read(agent)).toEqual(all);
@@ -130,7 +130,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(rows[4]).toHaveProperty("cause.kind", "webhook");
   });
 
-  test("agents that are trimmed at once share a segment, and each is read by its own range", async () => {
+  test("shares a segment among agents trimmed at once, and each is read by its own range", async () => {
     const part = (name: string) => {
       const id = agentId("Book", name);
       return { id, put: archive.put(id, { events: events(name), previous: undefined, stateBefore: undefined }) }; // prettier-ignore
@@ -147,7 +147,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
       expect((await archive.read(id, places[n]!)).events).toEqual(events(id.name));
   });
 
-  test("a part that is damaged, cut off or gone is found, and the journal stays readable", async () => {
+  test("reports a damaged, truncated or missing part, and the journal stays readable", async () => {
     const { agent } = await trimmed();
     const [segment] = await objectsOf(".jsonl.gz");
     const bytes = await bytesOf(segment!);
@@ -162,7 +162,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(await read(agent)).toHaveLength(16);
   });
 
-  test("one that does not keep what it is given trims nothing", async () => {
+  test("stops trimming if it does not keep what it is given", async () => {
     const agent = await Journaled.open();
     await agent.write(8);
     await agent.time.advance(STEP_MS * 2);
@@ -176,7 +176,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(agent.seqs).toHaveLength(8);
   });
 
-  test("erasing removes only that agent's parts, and the file stays readable", async () => {
+  test("removes only an erased agent's parts, and the file stays readable", async () => {
     const { agent } = await trimmed(1);
     const events = [agent.broker.journal.eventsOf(ID)[0]!];
     const [one, other] = [agentId("Book", "erased"), agentId("Book", "other")];
@@ -204,7 +204,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(await store.get(kept.segment)).toBeDefined();
   });
 
-  test("two processes that erase from one segment at once bring nothing back", async () => {
+  test("survives two processes that erase from one segment at once: nothing comes back", async () => {
     const { agent } = await trimmed(1);
     const events = [agent.broker.journal.eventsOf(ID)[0]!];
     const ids = [agentId("Book", "erased"), agentId("Book", "gone")] as const;
@@ -253,7 +253,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     await first.checkErasable(ID.class);
   });
 
-  test("an empty archive does not continue a history of another one", async () => {
+  test("can't continue another archive's history when it is empty", async () => {
     const { agent, all } = await trimmed(1);
     const seqs = all.slice(-3).map(({ seq }) => seq);
     seqs.push(...(await agent.write(8)));
@@ -280,7 +280,7 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     }
   });
 
-  test("an index that is cut off is named, and nothing of its class is erased meanwhile", async () => {
+  test("reports a truncated index, and nothing of its class is erased meanwhile", async () => {
     const { agent } = await trimmed(1);
     const [index] = await objectsOf(".index.json");
     const bytes = await bytesOf(index!);
@@ -302,7 +302,7 @@ describe("the archive in a folder", () => {
   const folder = tempFolder("archive");
   afterAll(() => folder.remove());
 
-  test("an unreachable or full archive stops trimming, with the reason", async () => {
+  test("stops trimming when it is unreachable or full, with the reason", async () => {
     const agent = await Journaled.open();
     await agent.write(8);
     await agent.time.advance(STEP_MS * 2);
@@ -329,7 +329,7 @@ describe("the archive in a folder", () => {
     chmodSync(folder.path, 0o700);
   });
 
-  test("a temporary file of a dead process is ignored", async () => {
+  test("ignores a temporary file of a dead process", async () => {
     const folderStore = new FolderStore(folder.path, machineTime.id);
     await folderStore.put("agents/a/1", new Uint8Array(1));
     writeFileSync(join(folder.path, "agents/a/.tmp-of-a-dead-process"), "half");
@@ -340,7 +340,7 @@ describe("the archive in a folder", () => {
 });
 
 test.each([21, 22, 1_000, 100_000])(
-  "an empty member of %i bytes is what zcat takes for nothing",
+  "an empty gzip member of %i bytes is read as nothing by zcat",
   (bytes) => {
     const member = emptyMember(bytes);
     expect(member).toHaveLength(bytes);
@@ -348,7 +348,7 @@ test.each([21, 22, 1_000, 100_000])(
   },
 );
 
-test("only a folder's or a bucket's URL is an archive, and one with credentials is refused", () => {
+test("only a URL of a folder or a bucket is an archive, and one with credentials is refused", () => {
   const good = ["file:///var/lib/archive", "s3://my-bucket", "s3://my.bucket/a/b_c/"];
   for (const url of good) expect(archiveFault(url)).toBeUndefined();
   for (const url of ["/var/lib", "s3x://bucket", "file://var/lib", ""])

@@ -142,7 +142,7 @@ test.each(Object.entries(FAULTS))(
   },
 );
 
-test("all pages of a bucket's list are read, each by the token of the one before", async () => {
+test("all pages of a bucket's list are read, each by the previous one's token", async () => {
   const tokens: Array<string | null> = [];
   // The server's own pages need a cipher that Node has no longer.
   server.fault = (request, response) => {

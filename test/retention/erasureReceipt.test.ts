@@ -11,7 +11,7 @@ afterAll(() => folder.remove());
 
 const RECEIPT: ErasureReceipt = { time: "t", namespace: "n", agents: [], away: [], backups: [] };
 
-test("a file that can't be made is refused, and one that can is not left behind", () => {
+test("a receipt that can't be created is refused, and a check leaves no file behind", () => {
   const file = join(folder.path, "receipt.json");
   checkReceipt(file);
   expect(existsSync(file)).toBe(false);
@@ -20,7 +20,7 @@ test("a file that can't be made is refused, and one that can is not left behind"
   expect(() => checkReceipt(join(file, "below"))).toThrow(/ENOTDIR.*Nothing was removed/);
 });
 
-test("a receipt that can't be written any more is in the error", async () => {
+test("a receipt that can't be written later is in the error", async () => {
   const why: unknown = await writeReceipt(join(folder.path, "gone/receipt.json"), RECEIPT).catch(
     (error: unknown) => error,
   );

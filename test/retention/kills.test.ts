@@ -114,7 +114,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test("killed before and after each step, it loses nothing, and the next one continues", async () => {
+test("a walk that is killed before or after any step loses nothing, and the next one continues", async () => {
   for (const { point, id, leaves } of points) {
     await store(id);
     const halves = halfArchived();
@@ -140,7 +140,7 @@ test("killed before and after each step, it loses nothing, and the next one cont
   }
 });
 
-test("the archive is in a bucket: a missing one stops trimming, and commands read the right one", async () => {
+test("an archive in a bucket works the same: if missing it stops trimming, and commands read the right one", async () => {
   const s3 = await startS3();
   const id = agentId("Kept", "in-a-bucket");
   const running = (bucket: string) =>

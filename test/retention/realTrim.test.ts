@@ -81,7 +81,7 @@ test("a walk trims what exceeds its class's limits, and nothing else", async () 
   expect(await metrics.render()).toMatch(/agents_history_trimmed_events_total [1-9]/);
 });
 
-test("the agent continues where it was, on its host and on another", async () => {
+test("the agent continues on its host and on another", async () => {
   expect(await call("old", "all")).toEqual(before);
   await call("old", "note", "after the trim");
   const now = await call<unknown>("old", "all");
@@ -91,7 +91,7 @@ test("the agent continues where it was, on its host and on another", async () =>
   before = now;
 });
 
-test("history and state read what is left, and say where it begins", async () => {
+test("history and state read what remains, and say where it begins", async () => {
   const history = await agents("history", "keeper", "old");
   expect(history.code).toBe(0);
   expect(history.err).toMatch(/^The history up to event \d+ of \S+ was trimmed\./m);
@@ -167,7 +167,7 @@ test("with the archive every command reads journal and archive as one", async ()
   expect(wrong.err).toContain("use the URL of a folder or a bucket");
 });
 
-test("an agent is put back to a point that was trimmed, and back again", async () => {
+test("an agent is restored to a trimmed point, and back again", async () => {
   const now = await call<unknown>("old", "all");
   const archive = ["--archive", archiveUrl];
   const refused = await agents("restore", "keeper", "old", "--at", "4", "--yes");
@@ -266,7 +266,7 @@ interface Receipt {
   readonly agents: ReadonlyArray<{ readonly archived: ReadonlyArray<object> }>;
 }
 
-test("agents retention says what it keeps, leads, and refuses limits that mean nothing", async () => {
+test("agents retention prints what it keeps, becomes the leader, and refuses meaningless limits", async () => {
   const wrong = await agents("retention", MODULE, "--history", "days=0");
   expect(wrong).toMatchObject({ code: 2 });
   expect(wrong.err).toContain("has days 0: use a number above 0");

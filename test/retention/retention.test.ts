@@ -10,7 +10,7 @@ import { retentionOf, stopped } from "./walker.ts";
 /** From one walk to the next, and a walk. */
 const ROUND_MS = 70_000;
 
-test("one of two walks, and the other continues when it ends", async () => {
+test("one of two walkers leads, and the other continues when it ends", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   const [first, second] = [retentionOf(agent), retentionOf(agent)];
@@ -71,7 +71,7 @@ test("an agent that can't be trimmed keeps everything, and is named", async () =
   await stopped(agent, retention);
 });
 
-test("up to a tenth above a limit stays, so that a base is not stored for each event", async () => {
+test("up to a tenth above a limit is kept, so that a base is not stored for each event", async () => {
   const agent = await Journaled.open();
   await agent.write(3);
   const { retention } = retentionOf(agent);
@@ -85,7 +85,7 @@ test.each([
   ["behind", -365, { events: 3 }, 3],
   ["ahead", 365, { days: 30 }, 10],
 ])(
-  "a machine whose clock is a year %s trims by the broker's, with a warning",
+  "a machine whose clock is a year %s trims by the broker's clock, with a warning",
   async (_way, days, limits, kept) => {
     const agent = await Journaled.open();
     await agent.write(10);

@@ -15,7 +15,7 @@ import { ID, Journaled, STEP_MS } from "./Journaled.ts";
 
 const LIMITS = { events: 3 };
 
-test("what is left and its base rebuild the agent to the byte, done inputs and rows included", async () => {
+test("the remaining events and the base rebuild the agent to the byte, processed inputs and rows included", async () => {
   const agent = await Journaled.open();
   const seqs = await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
@@ -30,7 +30,7 @@ test("what is left and its base rebuild the agent to the byte, done inputs and r
   expect(Buffer.compare(await agent.rebuilt(), later)).toBe(0);
 });
 
-test("a kept point is rebuilt as before; for another the error says where history begins", async () => {
+test("a kept point is rebuilt as before; for an earlier one the error says where history begins", async () => {
   const agent = await Journaled.open();
   const seqs = await agent.write(10);
   const at = async (n: number) => agent.rebuilt({ atSeq: seqs[n]! });
@@ -46,7 +46,7 @@ test("a kept point is rebuilt as before; for another the error says where histor
   await expect(agent.rebuilt({ atTimeMs: longAgo })).rejects.toBeInstanceOf(HistoryTrimmed);
 });
 
-test("days and bytes limit as events do, whichever is reached first, and the last event always stays", async () => {
+test("limits of days, bytes and events all apply, whichever is reached first, and the last event always stays", async () => {
   const agent = await Journaled.open();
   const seqs = await agent.write(10);
   await agent.time.advance(STEP_MS);
@@ -59,7 +59,7 @@ test("days and bytes limit as events do, whichever is reached first, and the las
   expect(await agent.trim({ days })).toEqual({ _tag: "Kept" });
 });
 
-test("what is younger than a minute stays, whatever the limits are", async () => {
+test("events younger than a minute stay, whatever the limits are", async () => {
   const agent = await Journaled.open();
   await agent.write(5);
   const ahead = (ms: number) => ({ time: { nowMs: () => agent.time.nowMs() + ms } });
@@ -69,7 +69,7 @@ test("what is younger than a minute stays, whatever the limits are", async () =>
   expect(agent.seqs).toHaveLength(2);
 });
 
-test("events that do not name the one before them go together with one that does, or not at all", async () => {
+test("events that do not name their predecessor are trimmed with one that does, or not at all", async () => {
   const agent = await Journaled.open();
   await agent.write(6, { after: undefined } as never);
   await agent.time.advance(STEP_MS * 2);
@@ -121,7 +121,7 @@ test.each([1, 2])(
   },
 );
 
-test("runs that end early, one after the other, do not displace the base that the journal needs", async () => {
+test("repeated runs that end early do not displace the base that the journal needs", async () => {
   const agent = await Journaled.open();
   const { snapshots } = agent.ports;
   await agent.write(10);
@@ -138,7 +138,7 @@ test("runs that end early, one after the other, do not displace the base that th
   expect(agent.seqs).toHaveLength(3);
 });
 
-test("a base that reads back otherwise than it was stored trims nothing", async () => {
+test("a base that reads back differently than it was stored trims nothing", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
@@ -179,7 +179,7 @@ test("one damaged copy of the base has no effect; two quarantine the agent", asy
   await expect(agent.trim(LIMITS)).rejects.toBeInstanceOf(CorruptFrame);
 });
 
-test("an event that is missing just before the cut stops the trim", async () => {
+test("a missing event just before the cut stops the trim", async () => {
   const agent = await Journaled.open();
   const seqs = await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
@@ -194,7 +194,7 @@ test("an event that is missing just before the cut stops the trim", async () => 
   expect(agent.seqs).toHaveLength(10);
 });
 
-test("of two that trim one agent one is overtaken, and nothing is lost", async () => {
+test("of two concurrent trims of one agent one is overtaken, and nothing is lost", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
@@ -204,7 +204,7 @@ test("of two that trim one agent one is overtaken, and nothing is lost", async (
   expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
 });
 
-test("an agent that is rebuilt while it is trimmed once more has its journal from the later base", async () => {
+test("an agent that is rebuilt during another trim gets its journal from the later base", async () => {
   const agent = await Journaled.open();
   await agent.write(20);
   const whole = await agent.rebuilt();
@@ -237,7 +237,7 @@ function overtaken(agent: Journaled, meanwhile: () => Promise<unknown>): Snapsho
   };
 }
 
-test("a reading that is overtaken by a trim, and half of another, continues from the base of that time", async () => {
+test("a read that one and a half trims overtake continues from the base of that time", async () => {
   const agent = await Journaled.open();
   await agent.write(20);
   await agent.time.advance(STEP_MS * 2);
@@ -259,7 +259,7 @@ test("a reading that is overtaken by a trim, and half of another, continues from
   expect(await agent.rebuilt({ snapshots: overtaken(agent, () => trims(7)) })).toEqual(whole);
 });
 
-test("a reading up to a point that is trimmed meanwhile is refused: it never has a later one", async () => {
+test("a read up to a point that is trimmed meanwhile is refused, and never returns a later one", async () => {
   const agent = await Journaled.open();
   const seqs = await agent.write(20);
   await agent.time.advance(STEP_MS * 2);

@@ -45,7 +45,7 @@ const follow = async (links: number) => {
   return [answer.status, await answer.text()];
 };
 
-test("a chain of calls ends at its limit with an error that names the agent", async () => {
+test("a chain of calls ends at the depth limit with an error that names the agent", async () => {
   expect(await follow(CALL_DEPTH_MAX)).toEqual([200, "end"]);
   const tooDeep = `CallTooDeep: Link/b was not called: ${CALL_DEPTH_MAX} agents wait for this call, each for the next. Do two of them call each other without end?`;
   expect(await follow(CALL_DEPTH_MAX + 1)).toEqual([508, tooDeep]);

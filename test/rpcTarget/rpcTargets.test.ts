@@ -42,7 +42,7 @@ const desk = (name = "d") => rig.agent(Desk, name);
 const vault = () => (rig.env as unknown as Env).Vault.getByName("one") as unknown as Methods;
 
 describe("a target that a method returns", () => {
-  test("is called where it is, and its methods are turns of its object", async () => {
+  test("runs where it is, and its methods are turns of its object", async () => {
     expect(await desk().run("use")).toEqual({
       seen: [7, 7],
       date: 8,
@@ -56,24 +56,24 @@ describe("a target that a method returns", () => {
     expect(await account["value"]!()).toBe(7);
   });
 
-  test("may stand within a value, and is one stub there", async () => {
+  test("may be nested in a value, and is one stub there", async () => {
     expect(await desk().run("within")).toEqual([["a"], true, 1]);
   });
 
-  test("is no longer called once its holder has disposed of it", async () => {
+  test("can't be called once its holder has disposed of it", async () => {
     expect(await desk().run("dispose")).toMatch(
       /^value: the RpcTarget of Vault\/one was disposed of/,
     );
   });
 
-  test("is its holder's until that turn ends, and keeps its object in memory until then", async () => {
+  test("is valid until its holder's turn ends, and keeps its object in memory until then", async () => {
     await desk().run("use");
     expect(await desk().stillHolds()).toMatch(/or the turn that received it has ended/);
     await rig.advance("30 s");
     expect(rig.agent(Vault as never, "one").isActive()).toBe(false);
   });
 
-  test("of a holder that says nothing ends when nothing has called it for a minute", async () => {
+  test("expires after a minute without calls if its holder does not dispose of it", async () => {
     const account = (await vault()["open"]!()) as Methods;
     await rig.advance("50 s");
     expect(await account["add"]!(1)).toBe(1);
@@ -90,14 +90,14 @@ describe("a target that a method returns", () => {
     await expect(account["value"]!()).rejects.toThrow(/is gone: .* left memory. Request it again/);
   });
 
-  test("may be an agent's, where the method returns itself", async () => {
+  test("may be the agent itself", async () => {
     expect(await desk().run("ofAgent")).toEqual([
       2,
       expect.stringMatching(/Listener is an RpcTarget.*as the result; calls/),
     ]);
   });
 
-  test("is one of at most a thousand of its object", async () => {
+  test("counts towards a limit of a thousand per object", async () => {
     const opened = Array.from({ length: 1_000 }, () => vault()["open"]!());
     const [first] = (await Promise.all(opened)) as Array<Methods & Disposable>;
     await expect(vault()["open"]!()).rejects.toThrow(/has 1000 RpcTargets in use by others/);
@@ -126,7 +126,7 @@ describe("a target that is an argument", () => {
     expect(await desk().run("passOn")).toBe(42);
   });
 
-  test("may come from code of no agent, which is called back", async () => {
+  test("may come from code outside agents, which is called back", async () => {
     const relay = new Relay();
     expect(await vault()["tell"]!(relay, 3)).toBe("3");
     await expect(vault()["tellLater"]!()).rejects.toThrow(
@@ -141,7 +141,7 @@ describe("a target that is an argument", () => {
 
 describe("on two hosts", () => {
   const systems = useSystems();
-  test("targets of one object are called from all agents, wherever they are", async () => {
+  test("calls reach a target from all agents, wherever they are", async () => {
     const { agents } = readModule({ ...targets }, "targets.ts");
     const module = { agents: Object.fromEntries(agents) } as unknown as TestModule;
     const system = await systems.start(module);

@@ -110,8 +110,8 @@ const send = (id: string, text: string): Promise<Response> =>
   agents.webhook("/hooks", text, agents.sign.github(text, SECRET, { id, event: "x" }));
 const aborts = () => agents.logs.filter(({ message }) => message === "an agent was aborted");
 
-describe("a thrown value without a text", () => {
-  test("fails a webhook like any other: it is tried again, and then a dead letter", async () => {
+describe("a thrown value without text", () => {
+  test("fails a webhook like any other: it is retried, and then a dead letter", async () => {
     await send("1", '{"for":"a","fails":true}');
     await agents.settled();
     expect(await agents.agent(OddAgent, "a").deadLetters()).toHaveLength(1);
@@ -129,7 +129,7 @@ describe("a thrown value without a text", () => {
     expect(aborts()).toEqual([]);
   });
 
-  test("of a call is an answer to its caller, and to a stub's", async () => {
+  test("in a call reaches its caller, and a stub's caller", async () => {
     const client = await agents.connect(OddAgent, "a");
     await expect(client.call("fail")).rejects.toThrow("Unknown error occurred");
     await expect(agents.agent(OddAgent, "a").fail()).rejects.toThrow("{}");
@@ -141,9 +141,9 @@ describe("a thrown value without a text", () => {
   });
 });
 
-describe("a value that is nested without an end", () => {
+describe("a deeply nested value", () => {
   test.each([LEVELS_MAX + 1, 4_000, 50_000])(
-    "of %i levels is refused as state and payload, and the agent starts again unchanged",
+    "of %i levels is refused as state and payload, and the agent restarts unchanged",
     async (levels) => {
       const client = await agents.connect(OddAgent, "a");
       await client.call("keep", ["before"]);
@@ -162,7 +162,7 @@ describe("a value that is nested without an end", () => {
     },
   );
 
-  test("may be the most that is allowed", async () => {
+  test("may have the maximum depth", async () => {
     const client = await agents.connect(OddAgent, "a");
     const state = JSON.parse(nested(LEVELS_MAX)) as unknown;
     await client.call("keep", [state]);
@@ -170,7 +170,7 @@ describe("a value that is nested without an end", () => {
   });
 
   // Hidden whole where this release of Node can't parse it.
-  test("is accepted with redacted fields, which the journal lacks", async () => {
+  test("is accepted with redacted fields, which are omitted from the journal", async () => {
     const text = `{"for":"a","list":${nested(100_000)},"secret":"x"}`;
     expect((await send("1", text)).status).toBe(200);
     const client = await agents.connect(OddAgent, "a");
@@ -185,13 +185,13 @@ describe("a value that is nested without an end", () => {
 });
 
 describe("a connection's state that JSON can't carry", () => {
-  test("is refused, and what waits for the commit beside it leaves", async () => {
+  test("is refused, and outputs that wait for the commit beside it are sent", async () => {
     const client = await agents.connect(OddAgent, "a");
     expect(await client.call("mark")).toContain("the state of a connection: .n is a bigint");
     expect(client.state).toEqual({ runs: 2 });
   });
 
-  test("holds back nothing else when it turns into such a value later", async () => {
+  test("blocks nothing else when it becomes such a value later", async () => {
     const client = await agents.connect(OddAgent, "a");
     await client.call("turnBad");
     expect(client.state).toEqual({ runs: 1 });
@@ -207,7 +207,7 @@ test("a column named __proto__ is like any other", async () => {
   expect(await client.call("protos")).toEqual([row, row]);
 });
 
-test("a name that is not well-formed is refused: in UTF-8 it would be another's", async () => {
+test("a name that is not well-formed is refused, as UTF-8 would make it another agent's", async () => {
   for (const name of ["\ud800", "a\udfff"])
     await expect(async () => agents.agent(OddAgent, name).protos()).rejects.toThrow(
       "is not well-formed Unicode",
@@ -223,7 +223,7 @@ test("an async validator rejects every change, with the reason", async () => {
   expect(await agents.agent(LateAgent, "a").state()).toBeUndefined();
 });
 
-test("a connection sends anything but bytes as text, as every WebSocket does", async () => {
+test("a connection sends everything but bytes as text, as every WebSocket does", async () => {
   const client = await agents.connect(OddAgent, "a");
   await client.call("say");
   const sent = client.frames.filter((frame) => (frame as { type?: string } | null)?.type === undefined); // prettier-ignore

@@ -126,7 +126,7 @@ afterEach(async () => {
   await agents.close();
 });
 
-test("a webhook whose turn never ends is given up, tried again, and dead with the reason", async () => {
+test("a webhook whose turn never ends is given up, retried, and dead with the reason", async () => {
   await start();
   expect((await send("one", "never")).status).toBe(202);
   await agents.advance("19s");
@@ -148,7 +148,7 @@ test("a webhook whose turn never ends is given up, tried again, and dead with th
   expect(one.isActive()).toBe(false);
 });
 
-test("code of a turn that was given up can write nothing more, and its agent continues", async () => {
+test("code of an abandoned turn can write nothing more, and its agent continues", async () => {
   await start();
   await send("two", "zombie");
   await agents.advance("2m");
@@ -168,7 +168,7 @@ test("code of a turn that was given up can write nothing more, and its agent con
   expect(agents.sends()).toEqual([]);
 });
 
-test("a stub's call of a turn that is given up is cancelled: the signal of the other turn aborts", async () => {
+test("a stub's call of an abandoned turn is cancelled: the other turn's signal aborts", async () => {
   await start();
   const three = agents.agent(Stuck, "three");
   const asked = three.askStuck();
@@ -185,7 +185,7 @@ test("a caller of a method that never ends gets an error", async () => {
   });
 });
 
-test("a block that never ends holds the agent's other turns no longer than a turn", async () => {
+test("a block that never ends blocks the agent's other turns no longer than a turn may take", async () => {
   await start();
   const five = agents.agent(Stuck, "five");
   await expect(five.block()).rejects.toMatchObject({ name: "TurnTimedOut" });

@@ -77,7 +77,7 @@ describe("an error that an agent's code leaves unhandled", () => {
   );
 
   test(
-    "fails no turn when the code handles it",
+    "fails no turn if the code handles it",
     async () => {
       expect(await send("handled", "handled")).toBe(200);
       expect(await stateOf("handled")).toEqual({ runs: 1, errors: [] });
@@ -86,7 +86,7 @@ describe("an error that an agent's code leaves unhandled", () => {
   );
 
   test(
-    "reaches onError when its turn is over, and the turn stays done",
+    "reaches onError after its turn is over, and the turn stays done",
     async () => {
       expect(await send("late", "late")).toBe(200);
       await pollUntil("onError ran", async () => (await stateOf("late")).errors.length > 0, {
@@ -99,7 +99,7 @@ describe("an error that an agent's code leaves unhandled", () => {
   );
 
   test(
-    "is logged and counted in a gateway, which lives on",
+    "is logged and counted in a gateway, which keeps running",
     async () => {
       const { gateway } = installation;
       expect(await (await fetch(`${gateway.url}/anything`)).text()).toBe("fetched");
@@ -112,7 +112,7 @@ describe("an error that an agent's code leaves unhandled", () => {
     TIMEOUT_MS,
   );
 
-  test("is counted by the class of its agent", async () => {
+  test("is counted under its agent's class", async () => {
     expect(await host.metrics()).toMatch(/agents_unhandled_errors_total\{class="Careless"\} [1-9]/);
   });
 });
