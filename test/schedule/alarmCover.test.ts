@@ -68,13 +68,13 @@ const elsewhere = async () => {
 const FIVE = [100, 200, 300, 400, 500];
 const RAN = FIVE.map((second) => [`at ${second}`, second]);
 
-test("schedules that are made in one commit take one timer", async () => {
+test("schedules created in one commit share one timer", async () => {
   const armed = counting("arm");
   await plan(...FIVE.toReversed());
   expect([armed(), timers()]).toEqual([1, 1]);
 });
 
-test("a schedule due later than another arms none, one due sooner arms its own", async () => {
+test("a schedule that is due later than another arms no timer, one due sooner arms its own", async () => {
   await plan(100);
   const armed = counting("arm");
   await plan(200);
@@ -84,7 +84,7 @@ test("a schedule due later than another arms none, one due sooner arms its own",
   expect([armed(), timers()]).toEqual([1, 2]);
 });
 
-test("an agent that wakes takes it that what it has is armed, and arms what is due sooner", async () => {
+test("an agent that wakes assumes that its schedules are armed, and arms what is due sooner", async () => {
   await plan(1_000, 2_000);
   await elsewhere();
   const armed = counting("arm");
@@ -101,8 +101,8 @@ describe.each([
   ["stays in memory", async () => undefined],
   ["sleeps in between", () => rig.sweep()],
   ["is killed in between", elsewhere],
-])("all run when they are due, of an agent that %s", (_how, between) => {
-  test("at instants of their own", async () => {
+])("all schedules run when they are due, for an agent that %s", (_how, between) => {
+  test("at different instants", async () => {
     await plan(...FIVE);
     for (const second of FIVE) {
       await passTo(second - 50);
@@ -124,7 +124,7 @@ describe.each([
     expect([timers(), rig.broker.inbox.depth]).toEqual([0, 0]);
   });
 
-  test("when the one that is due first is cancelled: the next takes its place", async () => {
+  test("when the first one is cancelled, and the next takes its place", async () => {
     const [first] = await plan(100, 200, 300);
     await between();
     await rig.call("a", "cancel", first);
@@ -136,7 +136,7 @@ describe.each([
     expect(timers()).toBe(0);
   });
 
-  test("when all are cancelled no timer is left", async () => {
+  test("none, when all are cancelled, and no timer is left", async () => {
     const ids = await plan(100, 200, 300);
     await plan(50);
     await between();
@@ -148,7 +148,7 @@ describe.each([
     expect(timers()).toBe(0);
   });
 
-  test("beside one that comes again and again", async () => {
+  test("beside a recurring one", async () => {
     await rig.call("a", "every", 60, "often");
     await plan(100, 130);
     for (let second = 10; second <= 250; second += 10) {
@@ -168,7 +168,7 @@ describe.each([
   });
 });
 
-test("a host that dies before the next is armed leaves the timer that came to its successor", async () => {
+test("a host that dies before it arms the next timer leaves the fired timer to its successor", async () => {
   await plan(100, 200);
   // The first has run, and that is stored; nothing is armed for the second any more.
   rig.broker.intercept = ({ kind }) => {
@@ -186,7 +186,7 @@ test("a host that dies before the next is armed leaves the timer that came to it
   expect(ran).toEqual([["at 100", 100], ["at 200", 200]]); // prettier-ignore
 });
 
-test("a timer that can't be stored is tried again, and covered meanwhile by the one that came", async () => {
+test("a timer that can't be stored is retried, and the fired timer covers it meanwhile", async () => {
   await plan(100, 200);
   rig.broker.intercept = ({ kind }) => {
     if (kind === "arm") throw new Error("the name is refused");
@@ -204,7 +204,7 @@ test("a timer that can't be stored is tried again, and covered meanwhile by the 
   );
 });
 
-test("a cancel that a crash undid leaves the timer that others go by", async () => {
+test("a cancellation undone by a crash leaves the timer that covers other schedules", async () => {
   const [first] = await plan(100, 200);
   rig.broker.intercept = ({ kind }) => {
     if (kind === "append") throw new Error("the host is gone");
@@ -218,7 +218,7 @@ test("a cancel that a crash undid leaves the timer that others go by", async () 
   expect(ran).toEqual([["at 100", 100], ["at 200", 200]]); // prettier-ignore
 });
 
-test("one that runs for long keeps one delivery, and holds nothing else back", async () => {
+test("a long-running schedule holds one delivery, and blocks nothing else", async () => {
   slowMs = 300_000;
   await rig.call("a", "planNamed", 100, "slow", "quick");
   await plan(150, 200);
@@ -229,7 +229,7 @@ test("one that runs for long keeps one delivery, and holds nothing else back", a
   expect([timers(), rig.broker.inbox.depth]).toEqual([0, 0]);
 });
 
-test("an agent that stays in memory for days runs all that is due at one instant then", async () => {
+test("an agent that stays in memory for days still runs everything due at one instant", async () => {
   slowMs = 100_000;
   const twoDays = 2 * 86_400;
   await rig.call("a", "planNamed", twoDays, "slow", "slow too", "quick");
@@ -245,7 +245,7 @@ test("a due timer is not cancelled: its delivery covers the rest", async () => {
   expect([ran.length, disarmed()]).toEqual([4, 0]);
 });
 
-test("destroyed, it leaves no timer", async () => {
+test("a destroyed agent leaves no timer", async () => {
   await plan(100, 200);
   await plan(50);
   expect(timers()).toBe(2);

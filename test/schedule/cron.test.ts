@@ -64,12 +64,12 @@ describe("an expression", () => {
     expect(() => next(expression, 0, undefined)).toThrow(`"${expression}" is not a cron expression`);
   }); // prettier-ignore
 
-  test("the next time is after the one asked for, to the millisecond", () => {
+  test("has its next time after the given one, to the millisecond", () => {
     expect(nextOf("* * * * *", "2025-01-01T00:00:59.999Z")).toBe("2025-01-01T00:01:00.000Z");
     expect(nextOf("* * * * *", "2025-01-01T00:01:00.000Z")).toBe("2025-01-01T00:02:00.000Z");
   });
 
-  test("asked again, or for other times in between, it says the same", () => {
+  test("returns the same time when asked again, or for other times in between", () => {
     const first = nextOf("*/7 3 * * *", "2025-01-01T00:00:00Z", "Europe/Paris");
     nextOf("*/7 3 * * *", "2030-01-01T00:00:00Z", "Asia/Tokyo");
     expect(nextOf("*/7 3 * * *", "2025-01-01T00:00:00Z", "Europe/Paris")).toBe(first);
@@ -77,7 +77,7 @@ describe("an expression", () => {
 });
 
 describe("in a time zone", () => {
-  test("it means that zone's clock; an unknown zone is refused by name", () => {
+  test("follows that zone's clock; an unknown zone is an error that names it", () => {
     expect(nextOf("0 9 * * *", "2025-01-01T00:00:00Z", "Asia/Tokyo")).toBe(
       "2025-01-02T00:00:00.000Z",
     );
@@ -145,7 +145,7 @@ describe("every change of every clock", () => {
     return asked;
   }
 
-  test("2000 to 2040: due exactly when a minute-by-minute search finds it", () => {
+  test("is handled from 2000 to 2040 as a minute-by-minute search finds it", () => {
     const startMs = performance.now();
     let zones = 0;
     let changes = 0;

@@ -71,7 +71,7 @@ const ask = async <A>(agent: number, init?: RequestInit): Promise<A> => {
 };
 
 test(
-  `${SCHEDULES} schedules run once each, none early, though hosts are killed meanwhile`,
+  `${SCHEDULES} schedules run once each, none early, while hosts are killed`,
   async () => {
     const startMs = Date.now();
     const opensMs = startMs + ARMING_MS;

@@ -27,42 +27,42 @@ const plan = (facts: Partial<Parameters<typeof planAlarms>[0]>) =>
   planAlarms({ put: [], gone: [], rows: facts.put ?? [], pending: [], nowMs: NOW_MS, ...facts });
 
 describe("planAlarms", () => {
-  it("of ten rows, only the one that is due first gets a timer", () => {
+  it("arms a timer only for the first due of ten rows", () => {
     const put = Array.from({ length: 10 }, (_, n) => row(`r${n}`, 5_000 - n));
     expect(plan({ put })).toEqual({ arm: put[9], disarm: [] });
   });
 
-  it("a row that is due after a pending timer gets none", () => {
+  it("arms none for a row that is due after a pending timer", () => {
     const put = [row("late", 9_000)];
     expect(plan({ put, pending: [timer("first", 2_000)] }).arm).toBeUndefined();
   });
 
-  it("a timer that has fired covers nothing", () => {
+  it("treats a fired timer as covering nothing", () => {
     const put = [row("late", 9_000)];
     expect(plan({ put, pending: [timer("first", NOW_MS)] }).arm).toBe(put[0]);
   });
 
-  it("when the row that covers the others is cancelled, the next one gets a timer", () => {
+  it("arms the next row when the covering one is cancelled", () => {
     const [first, second, third] = [row("a", 2_000), row("b", 3_000), row("c", 4_000)];
     const facts = { gone: [first], rows: [third, second], pending: [timer("a", 2_000)] };
     expect(plan(facts)).toEqual({ arm: second, disarm: [first] });
   });
 
-  it("a timer that is already due is not cancelled", () => {
+  it("does not cancel a timer that is already due", () => {
     const due = row("a", NOW_MS);
     expect(plan({ gone: [due], pending: [timer("a", NOW_MS)] }).disarm).toEqual([]);
   });
 
-  it("rows that can't be armed are left out", () => {
+  it("skips rows that can't be armed", () => {
     const put = [row("none", null), row("beyond", Date.UTC(20_000, 0))];
     expect(plan({ put }).arm).toBeUndefined();
   });
 
-  it("a key is read back, whatever the id contains", () => {
+  it("parses a key, whatever the id contains", () => {
     expect(readKey(keyOf("a:b:7", 12))).toEqual(["a:b:7", 12]);
   });
 
-  it("no plan leaves rows of the future uncovered", () => {
+  it("leaves no future row uncovered", () => {
     const ids = fc.constantFrom("a", "b", "c", "d", "e");
     const times = fc.dictionary(ids, fc.integer({ min: NOW_MS - 5, max: NOW_MS + 20 }));
     fc.assert(

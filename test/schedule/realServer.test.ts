@@ -78,7 +78,7 @@ describe("a schedule", () => {
   });
 });
 
-describe("queues of hosts that are killed", () => {
+describe("queues whose hosts are killed", () => {
   const AGENTS = 20;
   const ITEMS = 200;
   const BATCH = 50;

@@ -55,14 +55,14 @@ const sql = (text: string) => rig.call<Array<Record<string, unknown>>>("a", "run
 const passTo = (s: number) => rig.passTo(START_MS + s * 1000);
 
 describe("an interval", () => {
-  test("is due one interval after the end of its run: it neither drifts together nor overlaps", async () => {
+  test("is due one interval after its run ends: it neither drifts nor overlaps", async () => {
     onTick = () => wait(4_000);
     await plan("tick", { intervalSeconds: 10 });
     await passTo(60);
     expect(began).toEqual([10, 24, 38, 52]);
   });
 
-  test("that takes longer than its interval runs one at a time", async () => {
+  test("that takes longer than its interval runs once at a time", async () => {
     let running = 0;
     let most = 0;
     onTick = async () => {
@@ -76,7 +76,7 @@ describe("an interval", () => {
     expect(began).toEqual([10, 45, 80, 115, 150]);
   });
 
-  test("that is made due while it runs runs again at the end, and not beside itself", async () => {
+  test("that is made due while it runs runs again when it ends, and not concurrently", async () => {
     onTick = () => wait(8_000);
     await plan("tick", { intervalSeconds: 10 });
     await passTo(12);
@@ -86,7 +86,7 @@ describe("an interval", () => {
     expect(ended).toEqual([18, 26]);
   });
 
-  test("continues after a failed run, from its end", async () => {
+  test("continues after a failed run, counted from its end", async () => {
     onTick = () => {
       throw new Error("no");
     };
@@ -96,7 +96,7 @@ describe("an interval", () => {
     expect(rig.dead).toHaveLength(3);
   });
 
-  test("survives hand-over and hibernation with its rhythm", async () => {
+  test("keeps its rhythm across hand-over and hibernation", async () => {
     await plan("tick", { intervalSeconds: 100 });
     await passTo(150);
     await rig.handOver();
@@ -115,7 +115,7 @@ describe("an interval", () => {
     expect(await sql("SELECT * FROM svc_agents_schedules")).toEqual([]);
   });
 
-  test("that moves itself in its callback is due then", async () => {
+  test("that reschedules itself in its callback is due then", async () => {
     onTick = (agent) =>
       void agent.run(`UPDATE svc_agents_schedules SET time = ${START_MS / 1000 + 45}`);
     await plan("tick", { intervalSeconds: 10 });
@@ -123,14 +123,14 @@ describe("an interval", () => {
     expect(began).toEqual([10, 45]);
   });
 
-  test("whose interval changes in its callback counts from its end by the new one", async () => {
+  test("whose interval changes in its callback counts the new one from its end", async () => {
     onTick = (agent) => void agent.run("UPDATE svc_agents_schedules SET intervalSeconds = 30");
     await plan("tick", { intervalSeconds: 10 });
     await passTo(75);
     expect(began).toEqual([10, 40, 70]);
   });
 
-  test("a slow one delays only itself", async () => {
+  test("delays only itself when it is slow", async () => {
     onTick = () => wait(20_000);
     await plan("tick", { intervalSeconds: 10 });
     await plan("other", { intervalSeconds: 10 });
@@ -152,7 +152,7 @@ describe("a hung interval", () => {
     expect(began).toEqual([10, 50, 60, 70]);
   });
 
-  test("the old run's end, or failure, settles nothing and starts nothing", async () => {
+  test("ignores the end, or failure, of the old run", async () => {
     onTick = async () => {
       if (began.length > 1) return;
       await wait(45_000);
@@ -168,7 +168,7 @@ describe("a hung interval", () => {
     ]);
   });
 
-  test("the timeout is the class's; 30 s when it says nothing", async () => {
+  test("uses the class's timeout, or 30 s by default", async () => {
     class Quick extends Worker {
       static override options = { hungScheduleTimeoutSeconds: 2, retry: { maxAttempts: 1 } };
     }
@@ -179,7 +179,7 @@ describe("a hung interval", () => {
     expect(began).toEqual([10, 22, 34]);
   });
 
-  test("what it wrote before it hung is kept, and a later run is not undone by it", async () => {
+  test("keeps what it wrote before it hung, and a later run's failure does not undo it", async () => {
     onTick = () => (began.length === 1 ? wait(HOUR_MS) : undefined);
     await plan("tick", { intervalSeconds: 10 });
     await passTo(55);
@@ -194,26 +194,26 @@ describe("a hung interval", () => {
 });
 
 describe("cron", () => {
-  test("runs at each instant, once", async () => {
+  test("runs once at each instant", async () => {
     await plan("*/10 * * * *", "tick");
     await passTo(3000);
     expect(began).toEqual([600, 1200, 1800, 2400, 3000]);
   });
 
-  test("six fields have seconds first", async () => {
+  test("has seconds first when it has six fields", async () => {
     await plan("*/20 * * * * *", "tick");
     await passTo(70);
     expect(began).toEqual([20, 40, 60]);
   });
 
-  test("continues from now after a run that took longer: what passed meanwhile is skipped", async () => {
+  test("continues from now after a long run: missed instants are skipped", async () => {
     onTick = () => wait(25 * 60_000);
     await plan("*/10 * * * *", "tick");
     await passTo(4800);
     expect(began).toEqual([600, 2400, 4200]);
   });
 
-  test("in a time zone keeps to its clock over a change", async () => {
+  test("follows its time zone's clock across a change", async () => {
     rig = await JobRig.make({ Worker }, { startMs: Date.UTC(2025, 2, 29, 12) });
     await plan("tick", { cron: "30 2 * * *", timezone: "Europe/Berlin" });
     const at: string[] = [];
@@ -224,7 +224,7 @@ describe("cron", () => {
   });
 });
 
-describe("what fell due while everything was down", () => {
+describe("schedules that were due while everything was down", () => {
   const outage = async (seconds_: number) => {
     rig.kill();
     await passTo(seconds_);
@@ -278,7 +278,7 @@ describe("what fell due while everything was down", () => {
 });
 
 describe("blockConcurrencyWhile", () => {
-  test("holds due schedules back like any other turn", async () => {
+  test("blocks due schedules like any other turn", async () => {
     await plan(1, "tick");
     const blocked = rig.call("a", "block", 5_000);
     await blocked;
@@ -286,7 +286,7 @@ describe("blockConcurrencyWhile", () => {
     expect(began).toEqual([5]);
   });
 
-  test("a schedule that is cancelled while it is held back never runs", async () => {
+  test("never runs a schedule that is cancelled while it is blocked", async () => {
     class Blocker extends Worker {
       async cancelWhileBlocked(): Promise<void> {
         await this.schedule(1, "tick");

@@ -75,7 +75,7 @@ describe("`running` of a run that is not visible yet", () => {
     expect(await sql(`${RUNNING} WHERE type = 'interval'`)).toEqual([{ running: 0 }]);
   });
 
-  test("is stored with what the run stores before its end, undone with it when its host ends, and not stored of a run that ends at once", async () => {
+  test("is stored with what the run stores before its end, undone with it when its host ends, and not stored for a run that ends at once", async () => {
     const seen: unknown[] = [];
     onStart = (agent) => {
       if (agent.getSchedules().length > 0) seen.push(agent.run(RUNNING));
@@ -101,7 +101,7 @@ describe("`running` of a run that is not visible yet", () => {
   });
 
   test.each(["seen", "stored"])(
-    "of a first attempt that was %s is gone after the second",
+    "of a first attempt that was %s is cleared after the second",
     async (how) => {
       let attempts = 0;
       onStart = (agent) => {
@@ -120,7 +120,7 @@ describe("`running` of a run that is not visible yet", () => {
     },
   );
 
-  test("of a run that settles on a damaged image: the agent leaves memory, no attempt has failed", async () => {
+  test("of a run that ends on a damaged image: the agent is evicted, and no attempt has failed", async () => {
     const damage = new LocalImageCorrupt({
       id: agentId("Worker", "a"),
       page: 1,
@@ -139,7 +139,7 @@ describe("`running` of a run that is not visible yet", () => {
     remove.mockRestore();
   });
 
-  test("keeps no table from being mended by its own callback", async () => {
+  test("does not prevent its own callback from repairing the table", async () => {
     let mended = 0;
     onStart = (agent) => {
       agent.tick = () => {

@@ -101,7 +101,7 @@ describe("free text becomes", () => {
       cron: "0 9 * * 1",
     });
   });
-  test("nothing, where it says no time", async () => {
+  test("nothing, if it names no time", async () => {
     const answer = { description: "think", when: { type: "no-schedule" } };
     expect(await (await reminder()).remind("think", answer)).toBeNull();
   });
@@ -119,7 +119,7 @@ describe("scheduleFrom", () => {
     await pollUntil("both ran", () => log.length === 2);
     expect(log.toSorted()).toEqual(['"feed the cat"', 'default "water the plants"']);
   });
-  test("takes a payload and a time zone of the caller's", async () => {
+  test("accepts a payload and a time zone", async () => {
     const agent = await reminder();
     const id = await agent.withSettings({
       description: "noon",
@@ -156,7 +156,7 @@ describe("scheduleSchema", () => {
     { type: "delayed", delayInSeconds: 5 },
     { type: "cron", cron: "* * * * *" },
     { type: "no-schedule" },
-  ])("takes $type, and drops what else there is", (when) => {
+  ])("accepts $type, and drops other fields", (when) => {
     const given = { description: "x", when: { ...when, more: 1 }, extra: true };
     expect(scheduleSchema.parse(given)).toEqual({ description: "x", when });
   });
@@ -171,7 +171,7 @@ describe("scheduleSchema", () => {
   });
 });
 
-test("the prompt names the time in UTC, the four kinds and how weekdays count", () => {
+test("the prompt contains the time in UTC, the four kinds and how weekdays count", () => {
   const prompt = getSchedulePrompt({ date: new Date("2030-05-06T07:08:09Z") });
   expect(prompt).toContain("Mon, 06 May 2030 07:08:09 GMT");
   for (const word of ['"scheduled"', '"delayed"', '"cron"', '"no-schedule"', "0 is Sunday"])

@@ -98,7 +98,7 @@ describe.each([
   ["from hibernation", () => rig.hibernate()],
   ["on another host", elsewhere],
 ])("%s", (_where, move) => {
-  test("a DELETE cancels", async () => {
+  test("is cancelled by a DELETE", async () => {
     const { id } = await plan(100, "tick");
     await plan(200, "tock");
     await sql(`DELETE FROM svc_agents_schedules WHERE id = '${id}'`);
@@ -108,7 +108,7 @@ describe.each([
     expect(rig.broker.timers.size).toBe(0);
   });
 
-  test("an UPDATE of time re-arms, later and sooner, to exactly that second", async () => {
+  test("is rearmed by an UPDATE of time, later and sooner, to exactly that second", async () => {
     const later = await plan(100.5, "tick", "later");
     const sooner = await plan(300.5, "tick", "sooner");
     await sql(
@@ -120,7 +120,7 @@ describe.each([
     expect(ran).toEqual([['tick "sooner"', 200], ['tick "later"', 500]]); // prettier-ignore
   });
 
-  test("an UPDATE of cron re-arms, and so does one of its time zone", async () => {
+  test("is rearmed by an UPDATE of cron or its time zone", async () => {
     const { id } = await plan("0 18 * * *", "tick");
     await sql(`UPDATE svc_agents_schedules SET cron = '30 12 * * *' WHERE id = '${id}'`);
     const zoned = await plan("0 15 * * *", "tock");
@@ -133,7 +133,7 @@ describe.each([
     expect(ran).toEqual([["tock undefined", 18 * 3600]]);
   });
 
-  test("an UPDATE of payload and callback changes what runs, not when", async () => {
+  test("runs differently, not at another time, after an UPDATE of payload or callback", async () => {
     const { id } = await plan(100.25, "tick", { old: true });
     await sql(
       `UPDATE svc_agents_schedules SET payload = '{"new":1}', callback = 'tock' WHERE id = '${id}'`,
@@ -143,7 +143,7 @@ describe.each([
     expect(ran).toEqual([['tock {"new":1}', 100.25]]);
   });
 
-  test("an UPDATE of the interval counts from the change", async () => {
+  test("counts a new interval from the UPDATE", async () => {
     await plan("tick", { intervalSeconds: 1000 });
     await rig.passTo(START_MS + 50_000);
     await sql("UPDATE svc_agents_schedules SET intervalSeconds = 100");
@@ -152,7 +152,7 @@ describe.each([
     expect(ran.map(([, at]) => Math.round(at))).toEqual([150, 250]);
   });
 
-  test("an INSERT arms: each kind by its own column, or by time", async () => {
+  test("is armed by an INSERT: each kind by its own column, or by time", async () => {
     await sql(
       `INSERT INTO svc_agents_schedules (callback, type, delayInSeconds, payload) VALUES ('tick', 'delayed', 90, '"delay"')`,
       `INSERT INTO svc_agents_schedules (callback, type, time, payload) VALUES ('tick', 'scheduled', ${START_S + 80}, '"time"')`,
@@ -170,7 +170,7 @@ describe.each([
     expect(await sql("SELECT id FROM svc_agents_schedules WHERE id = 'mine'")).toHaveLength(1);
   });
 
-  test("DROP TABLE takes all schedules with it, and new ones work again", async () => {
+  test("is dropped with all others by DROP TABLE, and new ones work again", async () => {
     await plan(100, "tick");
     await plan("*/5 * * * *", "tick");
     await sql("DROP TABLE svc_agents_schedules");
@@ -182,7 +182,7 @@ describe.each([
 });
 
 describe("SQL that does not name the table", () => {
-  test("reaches it by a trigger, in the same commit", async () => {
+  test("changes schedules by a trigger, in the same commit", async () => {
     const { id } = await plan(100, "tick");
     await sql(
       "CREATE TABLE jobs (id TEXT, at INTEGER)",
@@ -201,7 +201,7 @@ describe("SQL that does not name the table", () => {
     expect(rig.broker.timers.size).toBe(0);
   });
 
-  test("reaches it by a trigger that it makes itself", async () => {
+  test("changes schedules by a trigger that it creates itself", async () => {
     const { id } = await plan(100, "tick");
     await sql("CREATE TABLE jobs (id TEXT)", `INSERT INTO jobs VALUES ('${id}')`);
     await sql(
@@ -213,8 +213,8 @@ describe("SQL that does not name the table", () => {
   });
 });
 
-describe("what the runtime itself writes", () => {
-  test("is seen as a trigger on the table leaves it", async () => {
+describe("the runtime's own writes", () => {
+  test("are seen as a trigger on the table leaves them", async () => {
     await plan(10, "tock");
     await sql(
       `CREATE TRIGGER later AFTER INSERT ON svc_agents_schedules BEGIN
@@ -229,7 +229,7 @@ describe("what the runtime itself writes", () => {
     expect(rig.broker.timers.size).toBe(0);
   });
 
-  test("is looked at again after statements of the user's of which only the last failed", async () => {
+  test("are checked again after the user's statements, even if the last one failed", async () => {
     await plan(100, "tick");
     const half = `UPDATE svc_agents_schedules SET time = ${START_S + 300}; SELECT nope`;
     await expect(sql(half)).rejects.toThrow("nope");
@@ -241,7 +241,7 @@ describe("what the runtime itself writes", () => {
 });
 
 describe("a transaction that is rolled back", () => {
-  test("arms nothing, cancels nothing, moves nothing", async () => {
+  test("arms nothing, cancels nothing and moves nothing", async () => {
     const { id } = await plan(100, "tick", "kept");
     const told = await rig.call(
       "a", "undo",
@@ -255,7 +255,7 @@ describe("a transaction that is rolled back", () => {
     expect(ran).toEqual([['tick "kept"', 100]]);
   });
 
-  test("arms nothing even when a commit goes in the middle of it", async () => {
+  test("arms nothing even if a commit happens in the middle of it", async () => {
     await plan(100, "tock");
     expect(await rig.call("a", "planAndUndo")).toBe(1);
     await rig.settled();
@@ -264,14 +264,14 @@ describe("a transaction that is rolled back", () => {
     expect(ran).toEqual([["tock undefined", 100]]);
   });
 
-  test("that made the table leaves an agent that can schedule", async () => {
+  test("that created the table leaves an agent that can schedule", async () => {
     await rig.call("a", "undo", "DELETE FROM svc_agents_schedules");
     await plan(10, "tick");
     await rig.pass(HOUR_MS);
     expect(ran).toEqual([["tick undefined", 10]]);
   });
 
-  test("one that is kept takes effect as a whole", async () => {
+  test("takes effect as a whole if it is kept", async () => {
     await plan(100, "tick");
     await rig.call(
       "a", "keep", "DELETE FROM svc_agents_schedules",
@@ -283,12 +283,12 @@ describe("a transaction that is rolled back", () => {
   });
 });
 
-describe("rows as users see them", () => {
-  test("a SELECT works before there is any schedule, in any case of letters", async () => {
+describe("schedules in SQL", () => {
+  test("can be selected before there is any schedule, in any case of letters", async () => {
     expect(await sql("SELECT * FROM SVC_Agents_Schedules")).toEqual([]);
   });
 
-  test("the table has the interface's columns and defaults", async () => {
+  test("have the interface's columns and defaults", async () => {
     const columns = await sql<{ name: string; type: string; notnull: number; pk: number }>(
       "PRAGMA table_info(svc_agents_schedules)",
     );
@@ -321,7 +321,7 @@ describe("rows as users see them", () => {
     ).rejects.toThrow(/CHECK constraint failed/);
   });
 
-  test("`running` is 1 while the callback runs", async () => {
+  test("have `running` 1 while the callback runs", async () => {
     let seen: unknown;
     onStart = (agent) => {
       agent.tick = async () => {
@@ -338,7 +338,7 @@ describe("rows as users see them", () => {
   });
 });
 
-describe("what users' SQL leaves behind costs that schedule and nothing else", () => {
+describe("invalid rows affect only their own schedule", () => {
   const insert = (columns: string, values: string) =>
     sql(`INSERT INTO svc_agents_schedules (${columns}) VALUES (${values})`);
 
@@ -361,7 +361,7 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     expect(rig.log.lines.filter(({ message }) => message.includes("aborted"))).toEqual([]);
   }); // prettier-ignore
 
-  test("a row that was not armed is armed when repaired", async () => {
+  test("a row that was not armed is armed once repaired", async () => {
     await insert("callback, type, intervalSeconds", "'tick', 'interval', 0");
     await sql("CREATE TABLE x (y)");
     await sql("UPDATE svc_agents_schedules SET intervalSeconds = 60");
@@ -386,7 +386,7 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     expect(ran).toEqual([['tick "no {json"', 10]]);
   });
 
-  test("invalid retry options count as none", async () => {
+  test("invalid retry options are ignored", async () => {
     await insert(
       "callback, type, delayInSeconds, retry_options",
       "'tick', 'delayed', 10, '{broken'",
@@ -413,7 +413,7 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     expect(rig.broker.timers.size).toBe(0);
   });
 
-  test("an unknown callback ends as a dead letter, after its attempts", async () => {
+  test("an unknown callback becomes a dead letter after its attempts", async () => {
     await insert("callback, type, delayInSeconds, payload", "'nope', 'delayed', 10, '7'");
     await rig.pass(20_000);
     expect(rig.dead).toMatchObject([
@@ -426,7 +426,7 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     ["asleep", () => rig.hibernate()],
     ["in memory", () => undefined],
   ])(
-    "a table whose columns are gone stops its schedules until it is mended, not the agent: %s",
+    "a table with missing columns stops its schedules until it is repaired, not the agent: %s",
     async (_where, move) => {
       await plan(20, "tick");
       await sql("ALTER TABLE svc_agents_schedules RENAME COLUMN callback TO was");
@@ -442,7 +442,7 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
   );
 });
 
-describe("with the commit", () => {
+describe("arming follows commits", () => {
   test("nothing is armed twice: a wake without a schedule change writes nothing", async () => {
     await plan("tick", { intervalSeconds: 1000 });
     const before = rig.journal("a").length;
@@ -456,7 +456,7 @@ describe("with the commit", () => {
     expect(armed).toBe(0);
   });
 
-  test("what onStart schedules survives a hibernation that follows at once", async () => {
+  test("a schedule made in onStart survives a hibernation that follows at once", async () => {
     onStart = async (agent) => {
       agent.run("INSERT INTO notes VALUES ('first')");
       await new Promise<void>((resolve) => queueMicrotask(resolve));
@@ -478,7 +478,7 @@ describe("with the commit", () => {
     ]);
   });
 
-  test("a change that a crash undid leaves the schedule armed as it was", async () => {
+  test("a change undone by a crash leaves the schedule armed as it was", async () => {
     await plan(100, "tick");
     // The re-armed timer is stored, the event is not.
     rig.broker.intercept = ({ kind }) => {
@@ -498,7 +498,7 @@ describe("with the commit", () => {
   });
 
   test.each(["cancelled", "moved"])(
-    "what a turn has %s does not run, also before the commit",
+    "a schedule that a turn has %s does not run, even before the commit",
     async (what) => {
       const { id } = await plan(1, "tick");
       await rig.passTo(START_MS + 990);
@@ -511,7 +511,7 @@ describe("with the commit", () => {
     },
   );
 
-  test("a trigger that finds its row cancelled is not acked before the cancellation is stored", async () => {
+  test("a trigger whose row was cancelled is not acked before the cancellation is stored", async () => {
     await plan(100, "tick");
     await rig.passTo(START_MS + 99_990);
     rig.broker.intercept = ({ kind }) =>
@@ -527,7 +527,7 @@ describe("with the commit", () => {
     expect(ran).toHaveLength(1);
   });
 
-  test("a broker that can't arm now delays the answer, not more", async () => {
+  test("a broker that can't arm now delays the answer and nothing else", async () => {
     await plan(5_000, "tock");
     let refusals = 0;
     rig.broker.intercept = ({ kind }) => {

@@ -86,13 +86,13 @@ beforeEach(async () => {
 const plan = <A = Schedule>(...args: unknown[]) => rig.call<A>("a", "plan", ...args);
 const rows = () => rig.call<Array<Record<string, unknown>>>("a", "rows");
 
-describe("the interface's shape: schedule(callback, options) returns the id", () => {
+describe("the interface's signature: schedule(callback, options) returns the id", () => {
   test.each([
     ["time", { time: date(START_MS + 5_000) }, "scheduled"],
     ["delayInSeconds", { delayInSeconds: 5 }, "delayed"],
     ["cron", { cron: "*/5 * * * *" }, "cron"],
     ["intervalSeconds", { intervalSeconds: 5 }, "interval"],
-  ])("%s is stored as its type, with the id that was given", async (_name, options, type) => {
+  ])("stores %s as its type, with the returned id", async (_name, options, type) => {
     const id = await plan<string>("tick", { ...options, payload: { a: 1 } });
     expect(id).toMatch(/^[0-9a-f]{18}$/);
     expect(await rows()).toMatchObject([
@@ -107,13 +107,13 @@ describe("the interface's shape: schedule(callback, options) returns the id", ()
       /exactly one of time, delayInSeconds, cron and intervalSeconds; got none/,
     ],
     ["two of the four", { delayInSeconds: 1, cron: "* * * * *" }, /got delayInSeconds and cron/],
-  ])("%s is refused by name", async (_name, options, message) => {
+  ])("rejects %s by name", async (_name, options, message) => {
     await expect(plan("tick", options)).rejects.toThrow(message);
   });
 });
 
-describe("the reference's shape: schedule(when, callback, payload, options) returns the schedule", () => {
-  test("a date", async () => {
+describe("the reference's signature: schedule(when, callback, payload, options) returns the schedule", () => {
+  test("accepts a date", async () => {
     const schedule = await plan(date(START_MS + 5_000), "tick", { a: 1 });
     expect(schedule).toEqual({
       id: schedule.id, callback: "tick", payload: { a: 1 }, type: "scheduled",
@@ -121,7 +121,7 @@ describe("the reference's shape: schedule(when, callback, payload, options) retu
     }); // prettier-ignore
   });
 
-  test("seconds", async () => {
+  test("accepts seconds", async () => {
     const schedule = await plan(1.5, "tick", "p", { retry: { maxAttempts: 2 } });
     expect(schedule).toMatchObject({
       type: "delayed", delayInSeconds: 1.5, payload: "p", retry: { maxAttempts: 2 },
@@ -129,7 +129,7 @@ describe("the reference's shape: schedule(when, callback, payload, options) retu
     expect(await rig.call("a", "withNothing")).not.toHaveProperty("payload");
   });
 
-  test("a cron expression", async () => {
+  test("accepts a cron expression", async () => {
     const schedule = await plan("0 13 * * *", "tick");
     expect(schedule).toEqual({
       id: schedule.id, callback: "tick", type: "cron", cron: "0 13 * * *",
@@ -137,7 +137,7 @@ describe("the reference's shape: schedule(when, callback, payload, options) retu
     }); // prettier-ignore
   });
 
-  test("scheduleEvery: first after one interval", async () => {
+  test("runs scheduleEvery first after one interval", async () => {
     const schedule = await rig.call<Schedule>("a", "every", 10, "tick", "p");
     expect(schedule).toMatchObject({ type: "interval", intervalSeconds: 10, payload: "p" });
     await rig.pass(9_900);
@@ -147,7 +147,7 @@ describe("the reference's shape: schedule(when, callback, payload, options) retu
   });
 });
 
-describe("what can't be scheduled is refused when it is asked for", () => {
+describe("a schedule is rejected at the call for", () => {
   test.each<[string, unknown[], string | RegExp]>([
     ["an unknown method", [5, "nope"], 'Unknown scheduled callback "nope": not registered on this Scheduler'],
     ["a property that is no method", [5, "initialState"], 'Unknown scheduled callback "initialState"'],
@@ -177,13 +177,13 @@ describe("what can't be scheduled is refused when it is asked for", () => {
     expect(await rows()).toEqual([]);
   }); // prettier-ignore
 
-  test("invalid times are errors that say so", async () => {
+  test("invalid times, with the reason", async () => {
     expect(await rig.call("a", "planNaN")).toBe(
       "Invalid job time: NaN; Invalid job time: Infinity; Invalid job time: NaN; Invalid job time: 8640000000000000",
     );
   });
 
-  test("an interval of exactly 30 days, and one of a tenth of a second, are fine", async () => {
+  test("nothing within the bounds: 30 days, and a tenth of a second", async () => {
     await plan("tick", { intervalSeconds: 2_592_000 });
     await plan("tick", { intervalSeconds: 0.1 });
     await rig.pass(100);
@@ -191,7 +191,7 @@ describe("what can't be scheduled is refused when it is asked for", () => {
   });
 });
 
-describe("what the callback gets", () => {
+describe("the callback receives", () => {
   test("its payload, and the schedule as the methods return it", async () => {
     const schedule = await plan(2, "tick", { deep: [1, { x: null }] });
     await rig.pass(2_000);
@@ -200,14 +200,14 @@ describe("what the callback gets", () => {
     ]);
   });
 
-  test("undefined for no payload, null for null, and false, 0 and the empty string as they are", async () => {
+  test("undefined for a missing payload, null for null, and false, 0 and the empty string as they are", async () => {
     await rig.call("a", "withNothing");
     for (const payload of [null, false, 0, ""]) await plan("tick", { delayInSeconds: 60, payload });
     await rig.pass(60_000);
     expect(ran.map(({ payload }) => payload)).toEqual([undefined, null, false, 0, ""]);
   });
 
-  test("a payload that JSON can't carry is refused", async () => {
+  test("no payload that JSON can't represent: it is rejected", async () => {
     class Odd extends Worker {
       async odd(): Promise<string[]> {
         const tries = [() => undefined, Symbol("s"), 1n].map((payload) =>
@@ -227,14 +227,14 @@ describe("what the callback gets", () => {
   });
 });
 
-describe("when", () => {
+describe("timing", () => {
   test.each([
     ["a date in the past", [date(START_MS - DAY_MS), "tick"]],
     ["a date long before the epoch", [date(-DAY_MS * 400_000), "tick"]],
     ["a negative delay", [-5, "tick"]],
     ["a delay of 0", [0, "tick"]],
     ["now", [date(START_MS), "tick"]],
-  ])("%s is due at once, after the turn that asks", async (_name, args) => {
+  ])("makes %s due at once, after the scheduling turn", async (_name, args) => {
     await plan(...args);
     expect(ran).toEqual([]);
     await rig.pass(0);
@@ -242,7 +242,7 @@ describe("when", () => {
     expect(await rows()).toEqual([]);
   });
 
-  test("`time` is the second that is never before the due time, whatever the kind", async () => {
+  test("rounds `time` up to a second not before the due time, whatever the kind", async () => {
     for (const options of [
       { time: date(START_MS + 5_001) },
       { delayInSeconds: 5.2 },
@@ -255,7 +255,7 @@ describe("when", () => {
     expect(stored[0]).toMatchObject({ due_ms: START_MS + 5_001 });
   });
 
-  test("an agent in memory runs it on the millisecond, and never before", async () => {
+  test("is to the millisecond for an agent in memory, and never early", async () => {
     await plan(date(START_MS + 5_001), "tick");
     await rig.pass(5_000);
     expect(ran).toEqual([]);
@@ -263,7 +263,7 @@ describe("when", () => {
     expect(ran.map(({ atMs }) => atMs)).toEqual([START_MS + 5_001]);
   });
 
-  test("an agent that hibernates is woken for it, once", async () => {
+  test("wakes a hibernating agent, once", async () => {
     await plan(date(START_MS + DAY_MS * 40), "tick");
     await rig.hibernate();
     expect(rig.activeAgents).toBe(0);
@@ -275,7 +275,7 @@ describe("when", () => {
     expect(ran).toHaveLength(1);
   });
 
-  test("a host whose clock is behind the broker's waits: never early by its own clock", async () => {
+  test("waits on a host whose clock is behind the broker's: never early by its own clock", async () => {
     await plan(date(START_MS + 100_000), "tick");
     await rig.hibernate();
     rig.time.jump(-5_000);
@@ -287,7 +287,7 @@ describe("when", () => {
     expect(ran.map(({ atMs }) => atMs)).toEqual([START_MS + 100_000]);
   });
 
-  test("a clock that is put back in mid-wait makes an agent in memory wait on", async () => {
+  test("keeps an agent in memory waiting when the clock is set back", async () => {
     await plan(date(START_MS + 10_000), "tick");
     rig.time.jump(-3_000);
     await rig.pass(12_999);
@@ -297,7 +297,7 @@ describe("when", () => {
   });
 });
 
-describe("the same call again", () => {
+describe("repeating a call", () => {
   test.each([
     ["cron", ["*/5 * * * *", "tick", { a: 1 }], true],
     ["cron in the interface's shape", ["tick", { cron: "*/5 * * * *", payload: { a: 1 } }], true],
@@ -324,27 +324,27 @@ describe("the same call again", () => {
     ["another time zone", ["tick", { cron: "0 5 * * *" }], ["tick", { cron: "0 5 * * *", timezone: "Europe/Berlin" }]],
     ["another interval", ["tick", { intervalSeconds: 5 }], ["tick", { intervalSeconds: 6 }]],
     ["another kind", [30, "tick", 1, { idempotent: true }], [date(START_MS + 30_000), "tick", 1, { idempotent: true }]],
-  ])("%s makes it another schedule", async (_name, one, two) => {
+  ])("with %s makes another schedule", async (_name, one, two) => {
     await plan(...one);
     await plan(...two);
     expect(await rows()).toHaveLength(2);
   }); // prettier-ignore
 
-  test("when a one-shot is due is not part of its meaning: the first due time is kept", async () => {
+  test("with another due time does not change a one-shot: the first due time is kept", async () => {
     const first = await plan(30, "tick", 1, { idempotent: true });
     expect(await plan(90, "tick", 1, { idempotent: true })).toEqual(first);
     await rig.pass(30_000);
     expect(ran).toHaveLength(1);
   });
 
-  test("after a hibernation, and on another host, it is still there", async () => {
+  test("after a hibernation, and on another host, finds the existing schedule", async () => {
     const first = await plan("*/5 * * * *", "tick");
     await rig.handOver();
     await rig.startHost();
     expect(await plan("*/5 * * * *", "tick")).toEqual(first);
   });
 
-  test("a one-shot that runs is gone for it: its callback can ask for the next one", async () => {
+  test("in a running one-shot's callback creates the next one", async () => {
     class Chain extends Worker {
       override tick(): void {
         ran.push({ payload: undefined, args: 0, schedule: {} as Schedule, atMs: rig.time.nowMs() });
@@ -357,7 +357,7 @@ describe("the same call again", () => {
     expect(ran.map(({ atMs }) => atMs - START_MS)).toEqual([10_000, 20_000, 30_000]);
   });
 
-  test("a single run asked for in onStart without the flag is warned of, once", async () => {
+  test("for a single run in onStart without the flag logs one warning", async () => {
     class Eager extends Worker {
       override async onStart(): Promise<void> {
         await this.schedule(3600, "tick");
@@ -371,8 +371,8 @@ describe("the same call again", () => {
   });
 });
 
-describe("looking at schedules and cancelling them", () => {
-  test("by id, by type, by time, both at once and later", async () => {
+describe("reading and cancelling schedules", () => {
+  test("finds them by id, by type and by time, synchronously and asynchronously", async () => {
     const soon = await plan(date(START_MS + 10_000), "tick");
     const cron = await plan("0 13 * * *", "tick");
     const far = await plan(date(START_MS + DAY_MS), "other");
@@ -390,7 +390,7 @@ describe("looking at schedules and cancelling them", () => {
       );
   });
 
-  test("a cancelled schedule never runs, and cancelling says whether there was one", async () => {
+  test("never runs a cancelled one, and says whether there was one", async () => {
     const { id } = await plan(10, "tick");
     expect(await rig.call("a", "cancel", id)).toBe(true);
     expect(await rig.call("a", "cancel", id)).toBe(false);
@@ -400,7 +400,7 @@ describe("looking at schedules and cancelling them", () => {
     expect(rig.jobEvents).toEqual(["schedule:create", "schedule:cancel"]);
   });
 
-  test("an agent that uses neither SQL nor schedules has no database", async () => {
+  test("creates no database for an agent that uses neither SQL nor schedules", async () => {
     class Plain extends Agent<unknown, { readonly n: number }> {
       override initialState = { n: 0 };
       look(): number {

@@ -8,7 +8,7 @@ import {
   toBase64,
 } from "../../schemas/base64.ts";
 
-it("ours and the platform's agree, whatever the length and the place in a larger buffer", () => {
+it("our base64 and the platform's agree, whatever the length and the offset in a larger buffer", () => {
   const bytes = new Uint8Array(randomBytes(20_000));
   for (const [from, to] of [
     [0, 0],
@@ -27,7 +27,7 @@ it("ours and the platform's agree, whatever the length and the place in a larger
   }
 });
 
-it("text that is not base64 has no bytes", () => {
+it("text that is not base64 decodes to no bytes", () => {
   for (const text of ["a", "ab*d", "ab=d"]) {
     expect(fromBase64(text), text).toHaveLength(0);
     expect(portableFromBase64(text), text).toHaveLength(0);

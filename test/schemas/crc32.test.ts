@@ -4,7 +4,7 @@ import { crc32 as zlibCrc32 } from "node:zlib";
 import { expect, it } from "vitest";
 import { crc32, portableCrc32 } from "../../schemas/crc32.ts";
 
-it("ours and the platform's agree, whatever the length, the start and the seed", () => {
+it("our CRC-32 and the platform's agree, whatever the length, the offset and the seed", () => {
   const bytes = randomBytes(700);
   for (let length = 0; length <= bytes.length; length += length < 40 ? 1 : 37)
     for (const from of [0, 1, 8, length >> 1])
@@ -16,6 +16,6 @@ it("ours and the platform's agree, whatever the length, the start and the seed",
       }
 });
 
-it("matches the standard checksum", () => {
+it("our CRC-32 matches the standard check value", () => {
   expect(portableCrc32(new TextEncoder().encode("123456789"))).toBe(0xcbf43926);
 });

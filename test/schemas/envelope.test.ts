@@ -55,8 +55,8 @@ const head = fc
     return made;
   });
 
-describe("an envelope's head checked by hand", () => {
-  it("the schema accepts plain values unchanged", () => {
+describe("the hand-written check of an envelope's head", () => {
+  it("accepts plain values that the schema accepts unchanged", () => {
     let plain = 0;
     fc.assert(
       fc.property(head, (made) => {
@@ -71,18 +71,18 @@ describe("an envelope's head checked by hand", () => {
     expect(plain).toBeGreaterThan(100);
   });
 
-  it("what a gateway writes for a webhook is plain: the fast path is taken", () => {
+  it("takes the fast path for what a gateway writes for a webhook", () => {
     expect(isPlainHead(USUAL)).toBe(true);
     expect(isPlainHead({ ...USUAL, verified: false })).toBe(true);
   });
 
-  it("what an older release wrote, without its route, is plain too", () => {
+  it("takes it for what an older release wrote, without its route", () => {
     const { route: _, ...older } = USUAL;
     expect(isPlainHead(older)).toBe(true);
     expect(decodeEnvelope(encodeEnvelope(older)).head).toEqual(older);
   });
 
-  it("other values are decided by the schema", () => {
+  it("leaves other values to the schema", () => {
     const replayGuarded = { ...USUAL, alsoKeys: ["github:replay:0"] };
     expect(isPlainHead(replayGuarded)).toBe(false);
     expect(decodeEnvelope(encodeEnvelope(replayGuarded)).head).toEqual(replayGuarded);

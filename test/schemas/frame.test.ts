@@ -18,7 +18,7 @@ const head = fc.record({
 const body = fc.uint8Array({ maxLength: 300 });
 
 describe("a frame", () => {
-  it("is read as it was written, and stays so while many others are written", () => {
+  it("reads as it was written, also after many others are written", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(head, body), { maxLength: 20 }), (all) => {
         const frames = all.map(([fields, bytes]) => encodeFrame(fields, bytes));
@@ -34,7 +34,7 @@ describe("a frame", () => {
     );
   });
 
-  it("is the same bytes whatever it is cut from: small, at a slab's end, larger than a slab", () => {
+  it("has the same bytes however it is assembled: small, at a slab's end, larger than a slab", () => {
     for (const length of [1, 1000, 20_000, 30_000, 100_000])
       for (const letter of ["x", "ß", "語", "😀"]) {
         const text = letter.repeat(length);
@@ -61,7 +61,7 @@ describe("a frame", () => {
     expect(() => decodeFrame(frame)).toThrow(UnknownVersion);
   });
 
-  it("has a fixed place for version and checksum", () => {
+  it("has version and checksum at fixed offsets", () => {
     expect(Buffer.from(encodeFrameJson('{"a":1}')).toString()).toMatch(
       /^\{"v":1,"crc":"[0-9a-f]{8}","a":1\}\n$/,
     );

@@ -52,7 +52,7 @@ const head = fc
   });
 
 describe("the compiled check of an event's head", () => {
-  it("the schema accepts plain values unchanged", () => {
+  it("accepts plain values that the schema accepts unchanged", () => {
     let plain = 0;
     let refused = 0;
     fc.assert(
@@ -69,7 +69,7 @@ describe("the compiled check of an event's head", () => {
     expect(refused).toBeGreaterThan(100);
   });
 
-  it("what hosts write is plain, of every kind: the fast path is taken", () => {
+  it("takes the fast path for every kind that hosts write", () => {
     expect(isPlainJournalHead(USUAL)).toBe(true);
     for (const kind of Cause.fields.kind.literals)
       expect([kind, isPlainJournalHead({ ...USUAL, turns: [{ cause: { kind } }] })]).toEqual([
@@ -80,7 +80,7 @@ describe("the compiled check of an event's head", () => {
       expect([kind, isPlainJournalHead({ ...USUAL, kind, turns: [] })]).toEqual([kind, true]);
   });
 
-  it("other values are decided by the schema", () => {
+  it("leaves other values to the schema", () => {
     const newer = { ...USUAL, addedLater: 1 };
     expect(isPlainJournalHead(newer)).toBe(false);
     expect(decodeEvent(encodeFrame(newer)).head).toEqual(USUAL);

@@ -13,11 +13,11 @@ describe("structured text", () => {
     ["a view of a part", new Uint8Array([1, 2, 3, 4]).subarray(1, 3)],
     ["objects", { a: undefined, "": 1, nested: { list: [[], {}] } }],
     ["nothing", undefined],
-  ])("carries %s", (_what, value) => {
+  ])("preserves %s", (_what, value) => {
     expect(copy(value)).toStrictEqual(structuredClone(value));
   });
 
-  it("keeps what is one object one object, cycles too", () => {
+  it("preserves object identity, including cycles", () => {
     const shared = { n: 1 };
     const value: Record<string, unknown> = { a: shared, b: [shared] };
     value["self"] = value;
@@ -25,13 +25,13 @@ describe("structured text", () => {
     expect([copied.self === copied, copied.b[0] === copied.a]).toEqual([true, true]);
   });
 
-  it("keeps the holes of an array", () => {
+  it("preserves holes in arrays", () => {
     // oxlint-disable-next-line no-sparse-arrays -- what is tested
     const copied = copy([, 1, , undefined]) as unknown[];
     expect([copied.length, Object.keys(copied)]).toEqual([4, ["1", "3"]]);
   });
 
-  it("carries an error with its class, message, stack and cause", () => {
+  it("preserves an error's class, message, stack and cause", () => {
     const error = new RangeError("far", { cause: new Map([[1, 2]]) });
     const copied = copy(error) as RangeError;
     expect(copied).toBeInstanceOf(RangeError);
@@ -39,7 +39,7 @@ describe("structured text", () => {
     expect(Object.keys(copied)).toEqual([]);
   });
 
-  it("carries a depth at which a stack would end", () => {
+  it("handles a depth that would overflow the stack", () => {
     let value: unknown = "deep";
     for (let i = 0; i < 50_000; i++) value = [value];
     let copied = copy(value);
@@ -47,7 +47,7 @@ describe("structured text", () => {
     expect(copied).toBe("deep");
   });
 
-  it("sets a property of any name, and no prototype", () => {
+  it("restores a property of any name, and never a prototype", () => {
     const copied = copy(JSON.parse(`{"__proto__":{"bad":1}}`)) as { bad?: number };
     expect([copied.bad, Object.keys(copied)]).toEqual([undefined, ["__proto__"]]);
   });
@@ -57,7 +57,7 @@ describe("structured text", () => {
     [new Map([["k", Symbol("s")]]), "the value: .get(k) is a symbol"],
     [{ a: Promise.resolve() }, "the value: .a is of type Promise"],
     [() => 1, "the value is a function"],
-  ])("refuses what can't be copied, and says where", (value, message) => {
+  ])("rejects what can't be cloned, and says where it is", (value, message) => {
     let thrown: unknown;
     try {
       encodeStructured(value, "the value");
@@ -68,7 +68,7 @@ describe("structured text", () => {
     expect((thrown as DOMException).message).toBe(`${message}, which can't be cloned`);
   });
 
-  it("refuses a version of a later release", () => {
+  it("rejects a later release's version", () => {
     expect(() => decodeStructured("[2,1]")).toThrow(/version 2: written by a newer release/);
   });
 });

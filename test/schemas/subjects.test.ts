@@ -7,7 +7,7 @@ import { Subjects } from "../../schemas/Subjects.ts";
 
 const subjects = new Subjects("agents");
 
-it("answers of inputs go to a gateway's reply subject", () => {
+it("answers of inputs are sent to a gateway's reply subject", () => {
   expect(subjects.isGatewayReply(subjects.gateway("any id.", "reply"))).toBe(true);
 });
 
@@ -20,6 +20,6 @@ it.each([
   "agents.gateway.g.reply.more",
   "$KV.agents_LEASES.shard.1",
   "",
-])("and nowhere else: %s", (subject) => {
+])("answers of inputs are not sent to %s", (subject) => {
   expect(subjects.isGatewayReply(subject)).toBe(false);
 });

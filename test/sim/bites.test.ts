@@ -23,13 +23,13 @@ describe("a planted bug is caught", () => {
   });
 });
 
-test("what is left of an erased agent is found wherever it lies", () => {
+test("traces of an erased agent are found wherever they are", () => {
   const bytes = new TextEncoder().encode('{"v":1}\nits secret is here');
   expect(checkErasedIsGone([{ where: "an event", bytes }], ["its secret"])).toHaveLength(1);
   expect(checkErasedIsGone([{ where: "an event", bytes }], ["another"])).toEqual([]);
 });
 
-test("an input may kill one more host for each lease of its shard that is cut short while it is young", () => {
+test("an input may kill one more host for each of its shard's leases that ended early", () => {
   const AT_MS = 1_000_000;
   const shard = shardOf(agentId("Ledger", "a"), SHARDS);
   const kills = (times: number, cuts: Observed["leasesCut"]): number => {

@@ -15,7 +15,7 @@ const SEEDS_MAX = 100;
  */
 const STEPS = 25;
 
-test.each(CRASH_POINTS)("a host that dies at %s breaks nothing", async (point) => {
+test.each(CRASH_POINTS)("a host that dies at %s violates no invariant", async (point) => {
   let deaths = 0;
   for (let seed = 1; seed <= SEEDS_MAX && deaths < DEATHS_MIN; seed++) {
     const { violations, diedAt } = await simulate({ seed, steps: STEPS, crashAt: point });

@@ -38,7 +38,7 @@ const APPENDS_MAX = 12;
 /** Longer than an input is young, and than all of them take. */
 const TAKE_OVER_MS = 4_000;
 
-test("two copies of one poison webhook spend their attempts, though they are tried in turn", async () => {
+test("two copies of one poison webhook exhaust their attempts, although they alternate", async () => {
   let runs = 0;
   class Poisoned extends Agent<unknown> {
     static override options = {
@@ -63,7 +63,7 @@ test("two copies of one poison webhook spend their attempts, though they are tri
   expect(runs).toBeLessThanOrEqual(2 * MAX_ATTEMPTS);
 });
 
-test("what an input has spent of its attempts survives the agent's destruction; its jobs' go with it", () => {
+test("an input's used attempts survive the agent's destruction; its jobs' attempts do not", () => {
   const id = agentId("Subject", "one");
   const image = new AgentImage(id);
   const event = (parts: Pick<JournalHead, "kind" | "turns">): JournalHead => ({
@@ -106,7 +106,7 @@ test("a turn that has written half may write the rest while destroy() waits for 
   expect(rig.left).toContain("answer 1 200");
 });
 
-test("an input that kills its host spends its own attempts, however many innocent ones wait before it", async () => {
+test("an input that kills its host uses its own attempts, however many others wait before it", async () => {
   const innocent = [1, 2, 3, 4, 5];
   const killer = 6;
   let rig!: CommitRig;
@@ -139,7 +139,7 @@ test("an input that kills its host spends its own attempts, however many innocen
   expect(deaths).toBeLessThanOrEqual(MAX_ATTEMPTS + 2);
 });
 
-test("an input that kills its host is marked, though in each life an older one is, and gets done just in time", async () => {
+test("an input that kills its host is marked, even if older ones run in each life, and completes just in time", async () => {
   const [firstMs, deathMs] = [1, 20];
   const innocent = Array.from({ length: 12 }, (_, n) => n + 1);
   const killer = innocent.length + 1;
@@ -177,7 +177,7 @@ test("an input that kills its host is marked, though in each life an older one i
   expect(deaths).toBeLessThanOrEqual(MAX_ATTEMPTS + 2);
 });
 
-test("a trigger that precedes its schedule's row is dropped with it, whether cancelled or delayed by a clock set back", async () => {
+test("a trigger that fires before its schedule's row is dropped with it, whether cancelled or delayed by a clock set back", async () => {
   for (const end of ["cancelled", "set back"] as const) {
     let rig!: CommitRig;
     let [id, dueMs] = ["", 0];
@@ -211,7 +211,7 @@ test("a trigger that precedes its schedule's row is dropped with it, whether can
   }
 });
 
-test("a job that was begun beside an input that kills its host keeps its attempts", async () => {
+test("a job that began beside an input that kills its host keeps its attempts", async () => {
   const [order, killer] = [1, 2];
   let rig!: CommitRig;
   let deaths = 0;
@@ -247,7 +247,7 @@ test("a job that was begun beside an input that kills its host keeps its attempt
   expect(deaths).toBeGreaterThan(MAX_ATTEMPTS);
 });
 
-test("a job's trigger that can't be looked up ends its agent, and nothing else", () => {
+test("a job's trigger that can't be looked up ends only its agent", () => {
   const abort = vi.fn();
   const query = (): never => {
     throw new Error("the file ends in page 3");
@@ -275,7 +275,7 @@ function instanceOf(run: (step: WorkflowStep) => Promise<unknown>): AgentClassTy
   return Instance as unknown as AgentClassType;
 }
 
-test("asking a lost agent for a job fails with the loss, which workflows handle, not with a closed database", async () => {
+test("asking a lost agent for a job fails with the agent's loss, which workflows handle, not with a closed database", async () => {
   const asks: Array<() => Promise<unknown>> = [];
   class Late extends Agent<unknown> {
     override onRequest(): Response {
@@ -294,7 +294,7 @@ test("asking a lost agent for a job fails with the loss, which workflows handle,
   for (const ask of asks) await expect(ask()).rejects.toThrow(AgentDiscarded);
 });
 
-test("an event that comes before its workflow's start is kept until that comes", async () => {
+test("an event that arrives before its workflow's start is kept until the start", async () => {
   let heard: unknown;
   class Waiting extends AgentWorkflow {
     override async run(_event: WorkflowEvent, step: WorkflowStep): Promise<unknown> {
@@ -319,7 +319,7 @@ test("an event that comes before its workflow's start is kept until that comes",
   expect(heard).toBe("now");
 });
 
-test("a workflow that sleeps wakes, though the clock was put back between its wake and the look at it", async () => {
+test("a sleeping workflow wakes, even if the clock is set back between its wake and the check", async () => {
   const napMs = 1_000;
   let woke = false;
   const rig = await CommitRig.make(
@@ -344,7 +344,7 @@ test("a workflow that sleeps wakes, though the clock was put back between its wa
 });
 
 test.each(["step", "run"])(
-  "a workflow's %s that kills its host before anything has left it spends its attempts, and fails",
+  "a workflow's %s that kills its host before producing output uses up its attempts, and fails",
   async (place) => {
     let rig!: CommitRig;
     let deaths = 0;
@@ -378,7 +378,7 @@ test.each(["step", "run"])(
   },
 );
 
-test("an agent whose local file fails as it leaves memory leaves it, and the next ones follow", () => {
+test("an agent whose local file fails at eviction is still evicted, and so are the next ones", () => {
   const said: string[] = [];
   const image = (): never => {
     throw new Error("the disk fails");
@@ -395,7 +395,7 @@ test("an agent whose local file fails as it leaves memory leaves it, and the nex
   expect(said).toEqual(["a snapshot could not be taken"]);
 });
 
-test("a step whose end can't be recorded restarts with its agent, and does not end the host", async () => {
+test("a step whose result can't be recorded restarts with its agent, and does not end the host", async () => {
   let runs = 0;
   let ended: unknown;
   const put = vi.spyOn(RunTable.prototype, "put").mockImplementation(function (
@@ -420,7 +420,7 @@ test("a step whose end can't be recorded restarts with its agent, and does not e
   expect([runs, ended]).toEqual([2, 2]);
 });
 
-test("a call of an agent is not repeated once that agent is lost", async () => {
+test("an agent's call is not repeated once the calling agent is lost", async () => {
   const time = new VirtualTime();
   const connection = new MemoryBroker({ time }).connect("host");
   const subjects = new Subjects();

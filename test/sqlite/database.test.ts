@@ -81,7 +81,7 @@ describe("a query", () => {
     expect(db.query("DROP TABLE t", []).wrote).toBe(true);
   });
 
-  it("that finds no page left says how large a database may be, and changes nothing", async () => {
+  it("that runs out of pages reports the maximum database size, and changes nothing", async () => {
     const engine = await loadEngine();
     const connection = new Connection(
       engine,
@@ -104,7 +104,7 @@ describe("a query", () => {
   it.each([
     ["at its end", 100_000],
     ["while SQLite's cache spills", 5_000_000],
-  ])("past the bytes that may be uncommitted fails %s, and changes nothing", (_when, bytes) => {
+  ])("past the limit of uncommitted bytes fails %s, and changes nothing", (_when, bytes) => {
     db.query("CREATE TABLE t (a, b)", []);
     db.query("INSERT INTO t VALUES (1, zeroblob(20000))", []);
     const before = db.image();
@@ -132,7 +132,7 @@ describe("a query", () => {
     expect(column(db, "PRAGMA integrity_check")).toEqual(["ok"]);
   });
 
-  it("of many rows that stops in the middle with an error leaves no statement open", () => {
+  it("over many rows that fails midway leaves no statement open", () => {
     db.query("CREATE TABLE t (a); INSERT INTO t VALUES ('1'), ('x')", []);
     const sql = "SELECT json_extract(CASE a WHEN 'x' THEN '{' ELSE '[1]' END, '$') FROM t";
     for (let i = 0; i < 3; i++) expect(() => db.query(sql, [])).toThrow("malformed JSON");
@@ -148,14 +148,14 @@ describe("a query", () => {
     expect(db.query("SELECT * FROM t", []).columns).toEqual(["a", "c"]);
   });
 
-  it("that writes what SQLite calls read-only is said to write", () => {
+  it("that writes to what SQLite calls read-only reports that it writes", () => {
     db.query("CREATE TABLE t (a PRIMARY KEY, b); INSERT INTO t VALUES (1, 2), (3, 4)", []);
     expect(db.query("SELECT * FROM t", []).wrote).toBe(false);
     expect(db.query("PRAGMA optimize(0x10002)", []).wrote).toBe(true);
     expect(column(db, "SELECT tbl FROM sqlite_stat1")).toEqual(["t"]);
   });
 
-  it("counts the rows that it changed, not those of the statement before it", () => {
+  it("counts the rows that it changed, not those of the previous statement", () => {
     db.query("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2), (3)", []);
     expect(db.query("UPDATE t SET a = 0 WHERE a > 1", []).rowsWritten).toBe(2);
     expect(db.query("DELETE FROM t WHERE a = 9", []).rowsWritten).toBe(0);
@@ -192,7 +192,7 @@ describe("a query", () => {
   });
 });
 
-describe("SQL that would break the journal", () => {
+describe("SQL that would corrupt the journal", () => {
   it.each([
     "BEGIN", "BEGIN IMMEDIATE", "COMMIT", "END", "ROLLBACK", "SAVEPOINT s", "RELEASE s",
   ])("%s is refused, and the message names transactionSync", (sql) => {
@@ -249,7 +249,7 @@ describe("a transaction", () => {
     expect(rows()).toEqual([]);
   });
 
-  it("within another undoes its own part only", () => {
+  it("nested in another undoes only its own part", () => {
     db.transaction(() => {
       add(1);
       expect(() => db.transaction(() => (add(2), raise(new Error("inner"))))).toThrow("inner");
@@ -281,7 +281,7 @@ describe("a transaction", () => {
     expect(rows()).toEqual([1, 4]);
   });
 
-  it("that breaks a deferred constraint fails at its end and undoes all", () => {
+  it("that violates a deferred constraint fails at its end and undoes everything", () => {
     db.query("CREATE TABLE c (a REFERENCES t (a) DEFERRABLE INITIALLY DEFERRED)", []);
     expect(() => db.transaction(() => void db.query("INSERT INTO c VALUES (7)", []))).toThrow(
       "FOREIGN KEY",
@@ -319,7 +319,7 @@ describe("create", () => {
   const DDL = "CREATE TABLE IF NOT EXISTS t (a TEXT PRIMARY KEY, b CHECK (b < 5))";
   const ROWS = "INSERT INTO t VALUES ('x', 1), ('y', 2)";
 
-  it("changes an empty database to the same bytes as the statement does", () => {
+  it("changes an empty database to the same bytes as running the statement does", () => {
     expect(db.isEmpty).toBe(true);
     db.create(DDL);
     expect(db.isEmpty).toBe(false);
@@ -330,7 +330,7 @@ describe("create", () => {
   });
 
   it.each(["", "SELECT 1", "PRAGMA recursive_triggers = ON", "CREATE TABLE u (a)", DDL])(
-    "after: %s; continues as the statement does",
+    "after: %s; behaves as the statement does",
     (before) => {
       db.query(before, []);
       db.create(DDL);
@@ -381,7 +381,7 @@ describe("a freeze", () => {
     expect(hashImage(db.image())).toBe(hashImage(applyPageDelta(image, second)));
   });
 
-  it("is undefined when nothing was written, or what was written is what was there", () => {
+  it("is undefined when nothing was written, or nothing changed", () => {
     db.query("CREATE TABLE t (a); INSERT INTO t VALUES (1)", []);
     commit(db);
     expect(db.freeze()).toBeUndefined();
@@ -390,7 +390,7 @@ describe("a freeze", () => {
     expect(db.dirty).toBe(false);
   });
 
-  it("in the middle of a transaction takes what was written before it", () => {
+  it("in the middle of a transaction includes what was written before it", () => {
     db.query("CREATE TABLE t (a); INSERT INTO t VALUES (1)", []);
     db.transaction(() => {
       db.query("INSERT INTO t VALUES (2)", []);
@@ -416,7 +416,7 @@ describe("a freeze", () => {
     late.close();
   });
 
-  it("may not follow another one that is in flight, and a commit needs one", () => {
+  it("can't follow another that is in flight, and a commit needs one", () => {
     db.query("CREATE TABLE t (a)", []);
     db.freeze();
     db.query("INSERT INTO t VALUES (1)", []);
@@ -448,7 +448,7 @@ describe("replay", () => {
     db.transaction(refused);
   });
 
-  it("is seen by the next query, whatever SQLite had in its cache", () => {
+  it("is visible to the next query, whatever SQLite had cached", () => {
     const other = databases.open(REPO).database;
     const deltas = ["CREATE TABLE t (a)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"].map((sql) => {
       other.query(sql, []);
@@ -466,7 +466,7 @@ describe("replay", () => {
     copy.close();
   });
 
-  it("refuses an image that is not whole pages, and a delta for another image", () => {
+  it("rejects an image that is not whole pages, and a delta for another image", () => {
     expect(() => db.restore(new Uint8Array(5000))).toThrow("5000 bytes");
     const other = databases.open(REPO).database;
     other.query("CREATE TABLE t (a)", []);
@@ -477,7 +477,7 @@ describe("replay", () => {
     expect(column(db, "SELECT count(*) FROM t")).toEqual([0]);
   });
 
-  it("costs no SQLite until the first query", () => {
+  it("does not open SQLite before the first query", () => {
     const other = databases.open(REPO).database;
     other.query("CREATE TABLE t (a)", []);
     db.apply(commit(other)!);
@@ -486,7 +486,7 @@ describe("replay", () => {
   });
 });
 
-it("a closed database refuses everything", () => {
+it("a closed database rejects everything", () => {
   const closed = databases.open(REPO).database;
   closed.query("CREATE TABLE t (a)", []);
   closed.close();

@@ -88,7 +88,7 @@ describe("a local cache", () => {
     database.close();
   });
 
-  it("holds committed pages only: what was written later or is in flight is gone", () => {
+  it("contains committed pages only, without later or in-flight writes", () => {
     const { database } = open();
     const hash = fill(database);
     database.query("DELETE FROM t WHERE id < 10", []);
@@ -116,7 +116,7 @@ describe("a local cache", () => {
     again.database.close();
   });
 
-  it("of a database that became smaller is as short as one that always was", () => {
+  it("of a database that shrank is as short as one that was always small", () => {
     const hash = cached(20);
     const { size } = statSync(file());
     layer.databases.discard(REPO);
@@ -135,7 +135,7 @@ describe("a local cache", () => {
     again.database.close();
   });
 
-  it("whose meta is longer than what is read at once is read whole", () => {
+  it("with metadata longer than one read is read whole", () => {
     const hash = cached(6_000);
     const core = new Uint8Array(9_000).fill(7);
     const { database } = open();
@@ -150,7 +150,7 @@ describe("a local cache", () => {
     again.database.close();
   });
 
-  it("of a database that was emptied has no pages left", () => {
+  it("of an emptied database has no pages left", () => {
     cached();
     const { database } = open();
     database.restore(new Uint8Array(0));
@@ -162,7 +162,7 @@ describe("a local cache", () => {
     again.database.close();
   });
 
-  it("is gone after a close without keep, and after a discard", () => {
+  it("is removed by a close without keep, and by a discard", () => {
     cached();
     open().database.close();
     expect(files()).toEqual([]);
@@ -172,7 +172,7 @@ describe("a local cache", () => {
     expect(open().cached).toBeUndefined();
   });
 
-  it("has no meta while its pages change, so a killed process leaves no wrong one", async () => {
+  it("has no metadata while its pages change, so that a killed process leaves no wrong one", async () => {
     cached(1000);
     const { database } = open();
     expect(metaAt(readFileSync(file()))).toBeGreaterThan(0);
@@ -183,7 +183,7 @@ describe("a local cache", () => {
     expect(open().cached).toBeUndefined();
   });
 
-  it("stays valid through a kill when the commits since it was opened stayed in memory", async () => {
+  it("stays valid after a kill if the commits since it was opened stayed in memory", async () => {
     const hash = cached();
     const { database } = open();
     database.query("UPDATE t SET x = 1 WHERE id = 1", []);
@@ -195,7 +195,7 @@ describe("a local cache", () => {
     again.close();
   });
 
-  it("is not shared by an agent opened twice: the second is in memory", () => {
+  it("is not shared by an agent opened twice: the second stays in memory", () => {
     const first = open().database;
     fill(first);
     const second = open();
@@ -209,14 +209,14 @@ describe("a local cache", () => {
   });
 });
 
-describe("a look through the folder", () => {
+describe("a scan of the folder", () => {
   const seen = async (startMs: number): Promise<string[]> => {
     const found: string[] = [];
     for await (const id of cachedAgents(folder.path, startMs)) found.push(id.name);
     return found.toSorted();
   };
 
-  it("lists whose files exist, whatever their names", async () => {
+  it("lists the agents whose files exist, whatever their names", async () => {
     const names = ["a", "../up", "x".repeat(1024)];
     for (const name of names)
       open(agentId("RepoAgent", name)).database.close({ seq: seq(1), core: CORE });
@@ -224,7 +224,7 @@ describe("a look through the folder", () => {
     expect(files()).toHaveLength(names.length);
   });
 
-  it("removes what a dead process left that says of no agent, and nothing that is in use", async () => {
+  it("removes a dead process's unidentifiable files, and nothing that is in use", async () => {
     cached(1000);
     const { database } = open();
     database.query("UPDATE t SET x = randomblob(1000)", []);
@@ -276,7 +276,7 @@ describe("names of agents", () => {
 });
 
 describe("damage", () => {
-  it("of any byte of the meta, or a cut, makes the cache empty", () => {
+  it("of any byte of the metadata, or a truncation, empties the cache", () => {
     cached();
     const path = file();
     const good = readFileSync(path);
@@ -298,7 +298,7 @@ describe("damage", () => {
     for (let length = 0; length <= meta; length += 512) check(good.subarray(0, length));
   });
 
-  it("of a page is found when it is read, by a query, an update or a snapshot", () => {
+  it("of a page is detected when it is read, by a query, an update or a snapshot", () => {
     const uses: Record<string, (database: AgentDatabase) => unknown> = {
       sql: (database) => database.query("SELECT sum(length(x)) FROM t", []),
       image: (database) => database.image(),
@@ -321,7 +321,7 @@ describe("damage", () => {
     }
   });
 
-  it("of a page that comes while the database is in use is found by freeze", async () => {
+  it("of a page while the database is in use is detected by freeze", async () => {
     cached(1000);
     await restart();
     const { database } = open();
@@ -333,7 +333,7 @@ describe("damage", () => {
     database.close();
   });
 
-  it("of a page that replay needs is found by apply", () => {
+  it("of a page that replay needs is detected by apply", () => {
     const { database: source } = open();
     fill(source);
     const before = source.image();
@@ -349,7 +349,7 @@ describe("damage", () => {
     again.close();
   });
 
-  it("by pages that are missing is found", () => {
+  it("by missing pages is detected", () => {
     cached();
     const { database } = open();
     writeFileSync(file(), "");
@@ -360,7 +360,7 @@ describe("damage", () => {
 });
 
 describe("a database larger than its share of memory", () => {
-  it("keeps the rest in its file, and is the same", async () => {
+  it("keeps the rest in its file, and behaves the same", async () => {
     const memory = (await openLayer()).databases.open(REPO).database;
     const { database } = open();
     for (const one of [memory, database]) {
@@ -395,7 +395,7 @@ describe("a database larger than its share of memory", () => {
     );
   });
 
-  it("can be one of any number that are open at once", () => {
+  it("can be one of any number open at once", () => {
     const ids = Array.from({ length: 300 }, (_, i) => agentId("RepoAgent", `r${i}`));
     const all = ids.map((id) => {
       const { database } = open(id);
@@ -406,7 +406,7 @@ describe("a database larger than its share of memory", () => {
     for (const database of all) database.close();
   });
 
-  it("costs memory and not the agent when the disk refuses", () => {
+  it("uses memory when the disk rejects writes, and does not lose the agent", () => {
     layer.close();
     folder.remove();
     writeFileSync(folder.path, "a file where the folder should be");

@@ -62,7 +62,7 @@ describe("SQLite's heap", () => {
     expect(engine.memoryUsed).toBe(before);
   });
 
-  it("is left by the longest unused first", async () => {
+  it("is freed by closing the least recently used database first", async () => {
     const before = engine.memoryUsed;
     const layer = await openSqliteDatabases({
       folder: undefined,
@@ -88,7 +88,7 @@ describe("SQLite's heap", () => {
 });
 
 describe("a connection that was closed and opened again", () => {
-  it("has the rowid of the last insert, and the settings that were made", () =>
+  it("keeps the last insert's rowid, and its settings", () =>
     using((database) => {
       database.query("CREATE TABLE t (a INTEGER PRIMARY KEY); INSERT INTO t VALUES (41)", []);
       database.query("PRAGMA foreign_keys = OFF", []);
@@ -106,7 +106,7 @@ describe("a connection that was closed and opened again", () => {
       expect(column(database, "PRAGMA foreign_keys")).toEqual([0]);
     }));
 
-  it("retries a schema that failed, and fails again", () =>
+  it("reruns a failed schema setup, and fails again", () =>
     using((database) => {
       database.query("CREATE TABLE t (a CHECK (a < 5))", []);
       commit(database);
@@ -118,7 +118,7 @@ describe("a connection that was closed and opened again", () => {
     }));
 });
 
-describe("never closed is a connection", () => {
+describe("a connection is never closed", () => {
   it.each([
     ["table", "CREATE TEMP TABLE mine (a); INSERT INTO mine VALUES (7)", "SELECT a FROM mine"],
     [

@@ -47,7 +47,7 @@ const change = fc
   });
 
 describe("a page delta", () => {
-  it("produces exactly the image that it was made for", () => {
+  it("produces exactly the image that it was computed for", () => {
     fc.assert(
       fc.property(change, ({ before, after, kept }) => {
         const replayed = applyPageDelta(before, deltaOf(before, after, kept));
@@ -57,7 +57,7 @@ describe("a page delta", () => {
     );
   });
 
-  it("holds changed bytes only, and names the pages that changed", () => {
+  it("contains only changed bytes, and lists the changed pages", () => {
     const before = new Uint8Array(4 * PAGE).fill(7);
     const after = Uint8Array.from(before);
     after[PAGE + 100] = 1;
@@ -70,7 +70,7 @@ describe("a page delta", () => {
     expect([...delta]).toEqual([1, 9, 4, 4, 4, 2, 2, 1, 100, 1, 1, 2, 2, 1, 0xff, 3, 0, 3]);
   });
 
-  it("treats as zeros the pages that were dropped and came back", () => {
+  it("treats dropped and returned pages as zeros", () => {
     const before = new Uint8Array(3 * PAGE).fill(9);
     const after = new Uint8Array(3 * PAGE);
     after.set(before.subarray(0, PAGE));
@@ -90,13 +90,13 @@ describe("a page delta", () => {
     expect(() => applyPageDelta(new Uint8Array(2 * PAGE), delta)).toThrow(CorruptFrame);
   });
 
-  it("that is cut off anywhere is refused", () => {
+  it("that is truncated anywhere is refused", () => {
     const delta = deltaOf(new Uint8Array(2 * PAGE), new Uint8Array(2 * PAGE).fill(5));
     for (let length = 0; length < delta.length; length++)
       expect(() => decodePageDelta(delta.subarray(0, length))).toThrow(CorruptFrame);
   });
 
-  it("with any flipped bit is found by the frame that carries it", () => {
+  it("with any flipped bit is detected by the frame that carries it", () => {
     const delta = deltaOf(new Uint8Array(PAGE), new Uint8Array(PAGE).fill(5, 10, 30));
     const frame = encodeFrame({ kind: "test" }, delta);
     for (let bit = 0; bit < frame.length * 8; bit++) {
@@ -106,7 +106,7 @@ describe("a page delta", () => {
     }
   });
 
-  it("of any bytes either is refused or stays within its pages", () => {
+  it("of arbitrary bytes is refused or stays within its pages", () => {
     const check = (bytes: Uint8Array): void => {
       let delta;
       try {

@@ -163,21 +163,24 @@ class Pair {
   }
 }
 
-it.each(["memory", "memory and a file"])("reads as if every image were whole, in %s", (where) => {
-  fc.assert(
-    fc.property(fc.array(act, { minLength: 5, maxLength: 60, size: "max" }), (acts) => {
-      const cache =
-        where === "memory" ? undefined : new CacheFile(REPO, `${folder.path}/pages`, files);
-      const pair = new Pair(cache);
-      for (const one of acts) pair.do(one);
-      pair.end();
-      cache?.remove();
-    }),
-    { numRuns: 400 },
-  );
-});
+it.each(["memory", "memory and a file"])(
+  "a page file reads as if every image were whole, in %s",
+  (where) => {
+    fc.assert(
+      fc.property(fc.array(act, { minLength: 5, maxLength: 60, size: "max" }), (acts) => {
+        const cache =
+          where === "memory" ? undefined : new CacheFile(REPO, `${folder.path}/pages`, files);
+        const pair = new Pair(cache);
+        for (const one of acts) pair.do(one);
+        pair.end();
+        cache?.remove();
+      }),
+      { numRuns: 400 },
+    );
+  },
+);
 
-it("what a transaction cut off and made as long again without writing reads as zeros", () => {
+it("pages that a transaction truncated and restored without writing read as zeros", () => {
   const pair = new Pair(undefined);
   const page = (number: number): Act => ({ act: "page", page: number, byte: 1 });
   for (const one of [
@@ -193,7 +196,7 @@ it("what a transaction cut off and made as long again without writing reads as z
   pair.end();
 });
 
-it("memory of a large transaction is given back", () => {
+it("memory of a large transaction is freed", () => {
   const pool = new PagePool();
   const slots = Array.from({ length: 1000 }, () => pool.take());
   expect(new Set(slots).size).toBe(1000);

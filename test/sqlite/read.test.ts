@@ -26,7 +26,7 @@ beforeEach(() => {
 const LIMITS = { rowsMax: 100, timeMsMax: 10_000 };
 const read = (sql: string) => db.read(sql, LIMITS).rows;
 
-it("reads with everything that SELECT has", () => {
+it("a read-only query can use everything that SELECT has", () => {
   expect(read("SELECT json->>'n' FROM t WHERE json->>'n' > 4")).toEqual([[5]]);
   expect(read("SELECT value FROM t, json_each(t.json, '$.tags')")).toEqual([["x"], ["y"]]);
   expect(read("WITH r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT sum(n) FROM r")).toEqual([[6]]); // prettier-ignore
@@ -60,19 +60,19 @@ it.each([
   ["SELECT load_extension('x')", "no such function|not authorized"],
   ["SELECT * FROM nowhere", "no such table: nowhere"],
   ["SELECT ?", "Wrong number of parameter bindings"],
-])("refuses %s", (sql, message) => {
+])("a read-only query can't use %s", (sql, message) => {
   const { writes } = db;
   expect(() => read(sql)).toThrow(new RegExp(message));
   expect(db.writes).toBe(writes);
   expect(read("SELECT a FROM t")).toEqual([[1], [2]]);
 });
 
-it("leaves the agent's own SQL what it was", () => {
+it("a read-only query does not affect the agent's own SQL", () => {
   expect(() => read("DELETE FROM t")).toThrow("may only read");
   expect(db.query("DELETE FROM t", []).rowsWritten).toBe(2);
 });
 
-it("ends a statement that never ends, or has too many rows", () => {
+it("a statement that never ends, or returns too many rows, is ended", () => {
   const endless = "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r)";
   const soon = { rowsMax: 100, timeMsMax: 50 };
   expect(() => db.read(`${endless} SELECT max(n) FROM r`, soon)).toThrow(QueryTooLong);

@@ -183,7 +183,7 @@ class Journaled {
 }
 
 it(
-  "a database is the same live, from a snapshot and the deltas after it, and from all deltas",
+  "a database is the same live, from a snapshot and later deltas, and from all deltas",
   { timeout: 600_000 },
   async () => {
     console.log(`replay: ${RUNS} runs, REPLAY_SEED=${SEED}`);

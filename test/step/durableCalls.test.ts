@@ -105,7 +105,7 @@ async function crashIn(name: string): Promise<void> {
 }
 
 describe("a call with a key", () => {
-  it("is applied once, and a repetition returns its result", async () => {
+  it("is applied once, and repeating it returns its result", async () => {
     const stub = withKey(wallet().stub as unknown as Wallet, "order 1");
     expect([await stub.pay(5), await stub.pay(5)]).toEqual(["charge 1", "charge 1"]);
     const client = await test.connect(Wallet, "a");
@@ -115,7 +115,7 @@ describe("a call with a key", () => {
     expect(calls).toEqual(["charge", "charge"]);
   });
 
-  it("is one while it runs, too", async () => {
+  it("is applied once while it is still running, too", async () => {
     latches["charge"] = makeLatch();
     const client = await test.connect(Wallet, "a");
     const both = Promise.all([1, 2].map(() => client.call("pay", [5], { key: "k" })));
@@ -124,7 +124,7 @@ describe("a call with a key", () => {
     expect(await both).toEqual(["charge 1", "charge 1"]);
   });
 
-  it("whose host ends runs again on another with the steps that are done, and is answered", async () => {
+  it("whose host ends runs again on another with its completed steps, and is answered", async () => {
     latches["charge"] = makeLatch();
     const stub = withKey(wallet().stub as unknown as Wallet, "k");
     const paid = stub.pay(5);
@@ -135,7 +135,7 @@ describe("a call with a key", () => {
     expect(await stub.pay(5)).toBe("charge 2");
   });
 
-  it("is kept when the host ends that has answered it, and its answer with it", async () => {
+  it("is kept with its answer when the host that answered it ends", async () => {
     const stub = withKey(wallet().stub as unknown as Wallet, "k");
     await stub.pay(5);
     await test.crash();
@@ -144,7 +144,7 @@ describe("a call with a key", () => {
     expect(await rows()).toBe(1);
   });
 
-  it("is refused with other arguments, or of another method: nothing runs", async () => {
+  it("is refused with other arguments, or for another method: nothing runs", async () => {
     latches["charge"] = makeLatch();
     const client = await test.connect(Wallet, "a");
     const first = client.call("pay", [5], { key: "k" });
@@ -158,7 +158,7 @@ describe("a call with a key", () => {
     expect((await wallet().state())?.paid).toBe(5);
   });
 
-  it.each(["", "x".repeat(256), "\ud800"])("has 1 to 255 characters (%#)", async (key) => {
+  it.each(["", "x".repeat(256), "\ud800"])("has a key of 1 to 255 characters (%#)", async (key) => {
     const client = await test.connect(Wallet, "a");
     await expect(client.call("pay", [5], { key })).rejects.toThrow("text of 1 to 255 characters");
     expect(() => withKey(wallet().stub, key)).toThrow("text of 1 to 255 characters");
@@ -166,7 +166,7 @@ describe("a call with a key", () => {
   });
 
   it.each(["'; DROP TABLE x; --", "\u0000", "a:b/c~d\n", "__proto__"])(
-    "may be any text: %j",
+    "may have any text as its key: %j",
     async (key) => {
       const client = await test.connect(Wallet, "a");
       expect(await client.call("give", [{ key }], { key })).toEqual({ key });
@@ -182,7 +182,7 @@ describe("a call with a key", () => {
     expect(await client.call("plain")).toBe("plain");
   });
 
-  it("made in a step is made once, in however many runs of the step", async () => {
+  it("in a step is made once, however often the step runs", async () => {
     latches["answered"] = makeLatch();
     await test.agent(Shop, "s").order();
     await crashIn("answered");
@@ -195,7 +195,7 @@ describe("a call with a key", () => {
 });
 
 describe("a durable call", () => {
-  it("without a key is run again after a crash, and each call is distinct", async () => {
+  it("without a key runs again after a crash, and each call is distinct", async () => {
     latches["charge"] = makeLatch();
     const client = await test.connect(Wallet, "a");
     void client.call("pay", [5]).catch(() => undefined);
@@ -205,7 +205,7 @@ describe("a durable call", () => {
     expect(await rows()).toBe(2);
   });
 
-  it("that fails is answered with its error each time, undone, and no dead letter", async () => {
+  it("that fails returns its error each time, is undone, and causes no dead letter", async () => {
     const stub = withKey(wallet().stub as unknown as Wallet, "k");
     for (let n = 0; n < 2; n++)
       await expect(stub.refuse()).rejects.toMatchObject({
@@ -222,7 +222,7 @@ describe("a durable call", () => {
     expect(await client.call("give", [], { key: "l" })).toBeUndefined();
   });
 
-  it("runs beside others of its agent", async () => {
+  it("runs concurrently with others of its agent", async () => {
     latches["reserve"] = makeLatch();
     const client = await test.connect(Wallet, "a");
     const refused = expect(client.call("refuse")).rejects.toThrow("not enough");
@@ -234,7 +234,7 @@ describe("a durable call", () => {
     expect(ten).toEqual(Array.from({ length: 100 }, (_, n) => n));
   });
 
-  it("that destroys its agent rejects, and the next life knows nothing of it", async () => {
+  it("that destroys its agent rejects, and the next agent does not know it", async () => {
     const stub = withKey(wallet().stub as unknown as Wallet, "k");
     await stub.pay(5);
     const ending = withKey(wallet().stub as unknown as Wallet, "end");
@@ -242,7 +242,7 @@ describe("a durable call", () => {
     expect(await stub.pay(5)).toBe("charge 2");
   });
 
-  it("can't be one of a readonly connection", async () => {
+  it("can't be made on a readonly connection", async () => {
     const client = await test.connect(Wallet, "a", { query: { readonly: "1" } });
     await expect(client.call("pay", [5])).rejects.toThrow("Connection is readonly");
     await expect(client.call("pay", [5], { key: "k" })).rejects.toThrow("Connection is readonly");
@@ -254,8 +254,8 @@ describe("a durable call", () => {
   });
 });
 
-describe("what calls have ended with", () => {
-  it("is kept within limits, the newest first; that a call has ended is known for longer", async () => {
+describe("the record of ended calls", () => {
+  it("is limited to the newest; that a call has ended is known for longer", async () => {
     const sqlite = await openSqliteDatabases({ folder: undefined });
     const { database } = sqlite.databases.open(agentId("A", "a"));
     const results = new CallResults(database);

@@ -63,7 +63,7 @@ const paths = (): string[] => asked.map(({ url }) => new URL(url).pathname);
 const textOf = async (caller: Caller, path: string, init?: FetchOptions): Promise<string> =>
   (await caller.fetch(API + path, init)).text();
 
-it("an answer that is stored is given back when the turn runs again", async () => {
+it("a stored response is returned when the turn runs again", async () => {
   work = async (caller) => [await textOf(caller, "/one?a=1"), await textOf(caller, "/slow")];
   latch = makeLatch();
   void send().catch(() => undefined);
@@ -76,7 +76,7 @@ it("an answer that is stored is given back when the turn runs again", async () =
   expect(paths()).toEqual(["/one", "/slow", "/slow"]);
 });
 
-it("an answer may have a status that no Response can be made with", async () => {
+it("a response may have a status that no Response can be constructed with", async () => {
   const refused = Object.defineProperty(new Response("no", { status: 500 }), "status", {
     value: 999,
   });
@@ -88,7 +88,7 @@ it("an answer may have a status that no Response can be made with", async () => 
   expect(await (await send()).json()).toEqual({ status: 999, ok: false, statusText: "", url: `${API}/odd` }); // prettier-ignore
 });
 
-it("requests whose method is not safe carry the step's key, by order and URL", async () => {
+it("requests with an unsafe method carry the step's key, by order and URL", async () => {
   work = async (caller) => {
     for (const method of ["GET", "POST", "POST", "DELETE"]) await textOf(caller, "/x", { method });
     await textOf(caller, "/x", { method: "PUT", headers: { "idempotency-key": "own" } });
@@ -103,7 +103,7 @@ it("requests whose method is not safe carry the step's key, by order and URL", a
   ]);
 });
 
-it("code sees the answer as stored, in the first run too: whole, and without credentials", async () => {
+it("code sees the response as stored, in the first run too: whole, and without credentials", async () => {
   answers = {
     "/text": () =>
       new Response("grün", {
@@ -139,7 +139,7 @@ it("code sees the answer as stored, in the first run too: whole, and without cre
   expect(JSON.stringify(await agent().events())).not.toContain("secret");
 });
 
-it("a failed answer is kept until the attempt fails, then requested again under the same key", async () => {
+it("a failed response is kept until the attempt fails, then requested again under the same key", async () => {
   answers["/charge"] = (nth) => new Response(`answer ${nth}`, { status: nth < 3 ? 503 : 200 });
   work = async (caller) => {
     await textOf(caller, "/fine", { method: "POST" });
@@ -154,7 +154,7 @@ it("a failed answer is kept until the attempt fails, then requested again under 
   expect(new Set(asked.slice(1).map(({ headers }) => headers.get("idempotency-key"))).size).toBe(1);
 });
 
-it("a request without an answer is made again by the policy, and its last error is the turn's", async () => {
+it("a request without a response is repeated by the policy, and its last error is the turn's", async () => {
   answers["/down"] = (nth) => {
     if (nth < 3) throw new TypeError("fetch failed");
     return new Response("up");
@@ -189,7 +189,7 @@ it.each(["answer", "request"])("a body of the %s that is too large is an error",
   expect(paths().length).toBe(what === "answer" ? 1 : 0);
 });
 
-it("URLs of any length name steps, and each has its own answer", async () => {
+it("URLs of any length name steps, and each has its own response", async () => {
   const [one, two] = ["a", "b"].map((end) => `/${"x".repeat(2000)}${end}`);
   work = async (caller) => [await textOf(caller, one!), await textOf(caller, two!)];
   expect(await (await send()).json()).toEqual([`${one} 1`, `${two} 1`]);
@@ -197,12 +197,12 @@ it("URLs of any length name steps, and each has its own answer", async () => {
   expect(steps.map(({ key }) => key.length)).toEqual([258, 258]);
 });
 
-it("undo is refused with a word that says where it belongs", async () => {
+it("undo is refused with an error that says where it belongs", async () => {
   work = (caller) => caller.fetch(API, { undo: () => 1 } as FetchOptions).catch(String);
   expect(await (await send()).json()).toContain("undo is an option of step");
 });
 
-it("is the plain fetch outside of durable turns, and in the function of a step", async () => {
+it("this.fetch is the plain fetch outside durable turns, and in a step's function", async () => {
   expect(await agent().outside({})).toBe("/outside 1");
   await expect(agent().outside({ record: true })).rejects.toThrow(/a turn of this kind \(rpc\) does not run again/); // prettier-ignore
   work = (caller) => caller.step("own", async () => textOf(caller, "/in", { method: "POST" }));
@@ -212,7 +212,7 @@ it("is the plain fetch outside of durable turns, and in the function of a step",
   expect(steps).toEqual([{ key: "1:own", result: "/in 1" }]);
 });
 
-it("the steps within a step that is tried again keep their keys", async () => {
+it("nested steps keep their keys when the outer step is retried", async () => {
   let attempts = 0;
   work = (caller) =>
     caller.step("outer", async () => {
@@ -241,7 +241,7 @@ describe("a recording", () => {
     return { history, differences: await agent().replay(history) };
   };
 
-  it("has the request without its credentials", async () => {
+  it("contains the request without its credentials", async () => {
     work = (caller) => charge(caller, 1);
     await send();
     const steps = (await agent().events()).flatMap((line) => line.steps ?? []);
@@ -259,7 +259,7 @@ describe("a recording", () => {
     expect(JSON.stringify(await agent().events())).not.toContain("secret");
   });
 
-  it("has no field of the webhook that its route hides, which the request passes on", async () => {
+  it("omits the fields that the webhook's route hides, which the request still carries", async () => {
     class Hiding extends Caller {
       override async onRequest(request: Request): Promise<Response> {
         const { email } = (await request.json()) as { email: string };

@@ -25,7 +25,7 @@ class Reader extends Agent<{}, { length: number }> {
   }
 }
 
-test("an answer past the payload limit is stored with its turn, which continues", async () => {
+test("a response past the payload limit is stored with its turn, which continues", async () => {
   const route = webhook("/w", { agent: Reader, verify: unsigned(), entity: body("for", { trust: true }) }); // prettier-ignore
   const { url, options } = await systems.start({ agents: { Reader }, webhooks: [route] });
   const headers = { "content-type": "application/json" };

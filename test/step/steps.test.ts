@@ -96,8 +96,8 @@ async function crashIn(step: string, run = "it"): Promise<void> {
   await test.settled();
 }
 
-describe("a step that is done", () => {
-  it("is not run again when its turn's host ends: its result is returned", async () => {
+describe("a completed step", () => {
+  it("is not run again when its turn's host ends: its stored result is returned", async () => {
     work["it"] = async (worker, step) => {
       const told = [await step("one"), await step("two"), await step("two"), await step("three")];
       worker.setState({ ...worker.state, told });
@@ -107,7 +107,7 @@ describe("a step that is done", () => {
     expect(calls).toEqual(["one", "two", "two", "three", "three"]);
   });
 
-  it("has one idempotency key in all of its attempts, and no other step has it", async () => {
+  it("has one idempotency key in all of its attempts, shared with no other step", async () => {
     work["it"] = async (_worker, step) => [await step("one"), await step("one")];
     latches["one"] = makeLatch();
     void send("it", "7").catch(() => undefined);
@@ -123,7 +123,7 @@ describe("a step that is done", () => {
     ]);
   });
 
-  it("is in the history of its agent, and is forgotten when its turn is done", async () => {
+  it("is in its agent's history, and is forgotten when its turn is done", async () => {
     work["it"] = async (_worker, step) => step("one");
     expect(await (await send("it")).json()).toBe("one 1");
     const [line, end] = (await agent().events()).filter(({ cause }) => cause.kind === "webhook");
@@ -132,7 +132,7 @@ describe("a step that is done", () => {
     expect(await (await send("it")).json()).toBe("one 2");
   });
 
-  it("stays done when its turn fails and is tried again", async () => {
+  it("stays completed when its turn fails and is retried", async () => {
     let attempts = 0;
     work["it"] = async (worker, step) => {
       const told = await step("one");
@@ -145,7 +145,7 @@ describe("a step that is done", () => {
     expect([attempts, calls]).toEqual([3, ["one"]]);
   });
 
-  it("is kept for jobs too, and with steps that run beside each other", async () => {
+  it("is kept for jobs too, and among concurrent steps", async () => {
     work["queue"] = async (worker) => void (await worker.queue("job", "it"));
     work["it"] = async (worker, step) => {
       const told = await Promise.all([step("one"), step("one"), step("two")]);
@@ -162,7 +162,7 @@ describe("a step that is done", () => {
   });
 });
 
-describe("what a turn writes outside of its steps applies once, whichever step its host ends in", () => {
+describe("a turn's writes outside its steps", () => {
   beforeEach(() => {
     work["it"] = async (worker, step) => {
       const id = crypto.randomUUID();
@@ -190,13 +190,13 @@ describe("what a turn writes outside of its steps applies once, whichever step i
     expect(state.count).toBe(3 + others);
   };
 
-  it.each(["one", "two"])("in the step %s", async (step) => {
+  it.each(["one", "two"])("apply once if the host ends in the step %s", async (step) => {
     await crashIn(step);
     await expectOneRun(0);
     expect((await agent().events()).some(({ undone }) => undone === true)).toBe(true);
   });
 
-  it.each(["one", "two"])("in the step %s, twice", async (step) => {
+  it.each(["one", "two"])("apply once if the host ends twice in the step %s", async (step) => {
     latches[step] = makeLatch();
     void send("it").catch(() => undefined);
     await calledOnce(step);
@@ -211,21 +211,24 @@ describe("what a turn writes outside of its steps applies once, whichever step i
     await expectOneRun(0);
   });
 
-  it.each(["one", "two"])("in the step %s, with other turns beside it", async (step) => {
-    await send("other");
-    latches[step] = makeLatch();
-    void send("it").catch(() => undefined);
-    await calledOnce(step);
-    void send("other").catch(() => undefined);
-    void send("other").catch(() => undefined);
-    await test.crash();
-    delete latches[step];
-    await test.revive();
-    await test.settled();
-    await expectOneRun(3);
-  });
+  it.each(["one", "two"])(
+    "apply once if the host ends in the step %s, with concurrent turns",
+    async (step) => {
+      await send("other");
+      latches[step] = makeLatch();
+      void send("it").catch(() => undefined);
+      await calledOnce(step);
+      void send("other").catch(() => undefined);
+      void send("other").catch(() => undefined);
+      await test.crash();
+      delete latches[step];
+      await test.revive();
+      await test.settled();
+      await expectOneRun(3);
+    },
+  );
 
-  it("clients see what was written before a step while the step runs", async () => {
+  it("are visible to clients before a step, while the step runs", async () => {
     latches["one"] = makeLatch();
     void send("it").catch(() => undefined);
     await calledOnce("one");
@@ -235,7 +238,7 @@ describe("what a turn writes outside of its steps applies once, whichever step i
     await expectOneRun(0);
   });
 
-  it("another turn's writes wait for the end of a turn that has written and is in a step, and no longer", async () => {
+  it("delay another turn's writes until the end of a turn that has written and is in a step, and no longer", async () => {
     latches["one"] = makeLatch();
     void send("it").catch(() => undefined);
     await calledOnce("one");
@@ -269,8 +272,8 @@ const thrower = (): never => {
   throw new Error("no");
 };
 
-describe("a step is refused with a word that says why", () => {
-  it("outside of durable turns", async () => {
+describe("a step is refused with the reason", () => {
+  it("outside durable turns", async () => {
     class Caller extends Agent {
       async go(): Promise<unknown> {
         return this.step("one", () => 1).catch((error: unknown) => [
@@ -348,7 +351,7 @@ describe("a step is refused with a word that says why", () => {
 });
 
 describe("a step that fails", () => {
-  it("is tried again by the policy, with one key, and its last error is the turn's", async () => {
+  it("is retried by the policy, with one key, and its last error is the turn's", async () => {
     const seen: string[] = [];
     work["it"] = (worker) =>
       worker.step("one", ({ key, attempt }) => {
@@ -360,7 +363,7 @@ describe("a step that fails", () => {
     expect(seen).toEqual([1, 2, 3].map((n) => `${n} Worker/a/github%3A9/1%3Aone`));
   });
 
-  it("that takes too long is given up, and its signal fires", async () => {
+  it("that takes too long is abandoned, and its signal fires", async () => {
     let aborted = false;
     work["it"] = async (worker) => {
       const hangs = ({ signal }: Step): Promise<never> =>
@@ -378,7 +381,7 @@ describe("a step that fails", () => {
   });
 });
 
-it("a sub-agent that an interrupted turn asked for stays listed, though the turn fails when it runs again", async () => {
+it("a sub-agent that an interrupted turn created stays listed, even if the turn's next run fails", async () => {
   work["it"] = async (worker, step) => {
     if (calls.length > 0) throw new Error("no");
     worker.count();
@@ -390,8 +393,8 @@ it("a sub-agent that an interrupted turn asked for stays listed, though the turn
   expect(await agent().sql("SELECT name FROM cf_agents_sub_agents")).toEqual([{ name: "below" }]);
 });
 
-describe("a durable stream that the function of a step writes", () => {
-  it("stands when the step is done, though its turn's own writes are undone", async () => {
+describe("a durable stream that a step's function writes", () => {
+  it("is kept when the step is done, even if its turn's own writes are undone", async () => {
     work["it"] = async (worker, step) => {
       worker.count();
       await worker.step("stream", () => {
@@ -416,7 +419,7 @@ describe("a durable stream that the function of a step writes", () => {
   });
 });
 
-it("the result of a step is stored while other turns' writes wait for the end of its turn", async () => {
+it("a step's result is stored while other turns' writes wait for the end of its turn", async () => {
   work["it"] = async (worker, step) => {
     worker.count();
     await step("one");
@@ -439,8 +442,8 @@ it("the result of a step is stored while other turns' writes wait for the end of
   expect((await agent().state())?.count).toBe(3);
 });
 
-describe("a turn that asks for odd steps", () => {
-  it("begins at most a thousand, in sequence or at once", async () => {
+describe("a turn with unusual steps", () => {
+  it("begins at most a thousand, in sequence or concurrently", async () => {
     const outcomes = async (asked: Promise<unknown>[]): Promise<string[]> =>
       (await Promise.allSettled(asked)).map((each) =>
         each.status === "fulfilled" ? "done" : (each.reason as Error).name,
@@ -457,7 +460,7 @@ describe("a turn that asks for odd steps", () => {
   });
 
   it.each(["a>1:b", "'; --", "__proto__", "\u0000\n", "\ud800", "undoing", "undo 1:one"])(
-    "knows each by its own name: %j",
+    "distinguishes each by its name: %j",
     async (name) => {
       work["it"] = async (worker, step) => {
         const told = [
@@ -472,7 +475,7 @@ describe("a turn that asks for odd steps", () => {
     },
   );
 
-  it("gets an error when it has ended before a step that it did not await", async () => {
+  it("gets an error if it ended before a step that it did not await", async () => {
     let late: Promise<unknown> = Promise.resolve();
     const ended = makeLatch();
     work["it"] = async (_worker, step) => {
@@ -485,7 +488,7 @@ describe("a turn that asks for odd steps", () => {
     expect(calls).toEqual([]);
   });
 
-  it("keeps at most the results that a turn may have", async () => {
+  it("keeps results up to the limit per turn", async () => {
     work["it"] = async (worker) => {
       let made = 0;
       const large = "x".repeat(15 * 1024 * 1024);

@@ -97,14 +97,14 @@ it.each([false, true])(
   },
 );
 
-it("a turn that ends well undoes nothing", async () => {
+it("a turn that succeeds undoes nothing", async () => {
   fails = (call, nth) => call === "send" && nth === 1;
   await send();
   expect(calls).toEqual(["reserve", "charge", "send", "send"]);
   expect((await agent().state())?.count).toBe(5);
 });
 
-it("an undo that fails is tried again, then named, and the others run", async () => {
+it("an undo that fails is retried, then reported, and the others run", async () => {
   fails = (call) => call === "send" || call === "undo the charge";
   await send();
   expect(calls.slice(4)).toEqual(["undo the charge", "undo the charge", "undo the reserve"]);
@@ -122,7 +122,7 @@ it.each(
       ] as const,
   ),
 )(
-  "a host that ends in %s leaves each undone once, or under one key (a job: %s)",
+  "after a host ends in %s, each step is undone once, or under one key (a job: %s)",
   async (call, queued) => {
     latches[call] = makeLatch();
     void send(queued).catch(() => undefined);
@@ -142,7 +142,7 @@ it.each(
   },
 );
 
-it("once undoing has begun the turn has failed, though its steps would succeed by now", async () => {
+it("once undoing has begun, the turn has failed, even if its steps would succeed by now", async () => {
   latches["undo the charge"] = makeLatch();
   void send().catch(() => undefined);
   await until(() => calls.includes("undo the charge"));
@@ -156,7 +156,7 @@ it("once undoing has begun the turn has failed, though its steps would succeed b
 });
 
 it.each([false, true])(
-  "once undoing has begun the turn has failed, though its code ends well by now (a job: %s)",
+  "once undoing has begun, the turn has failed, even if its code succeeds by now (a job: %s)",
   async (queued) => {
     fails = (call) => call === "the end";
     latches["undo the charge"] = makeLatch();
@@ -175,7 +175,7 @@ it.each([false, true])(
 );
 
 it.each([false, true])(
-  "an undo that repeatedly ends its host is completed (a job: %s)",
+  "an undo that repeatedly ends its host is eventually completed (a job: %s)",
   async (queued) => {
     latches["undo the charge"] = makeLatch();
     void send(queued).catch(() => undefined);
@@ -194,7 +194,7 @@ it.each([false, true])(
   },
 );
 
-it("a step that still runs when its turn has failed is waited for, and undone", async () => {
+it("a step that is still running when its turn fails is awaited, and undone", async () => {
   class Hasty extends Agent<{}, {}> {
     static override options = { http: "open", retry: { maxAttempts: 1 } };
     async go(): Promise<void> {
@@ -261,7 +261,7 @@ it("an undo can't write to its agent, and must be a function", async () => {
   expect(letter?.reason).toContain("the undo of a failed: StepWrites");
 });
 
-it("the dead letter of a turn whose hosts died again and again names the steps that are done", () => {
+it("the dead letter of a turn whose hosts died repeatedly lists its completed steps", () => {
   const id = agentId("Shop", "one");
   const image = new AgentImage(id);
   image.steps.set("input", new Map([["1:charge", "7"]]));

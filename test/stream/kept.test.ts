@@ -54,7 +54,7 @@ function keptOf(client: TestClient) {
 }
 
 describe("a kept broadcast", () => {
-  it("reaches connected clients once: numbered for those that count, plain for the others", async () => {
+  it("reaches connected clients once: numbered for those that track positions, plain for the others", async () => {
     await start();
     const counts = await join("");
     const plain = await join(undefined, "p");
@@ -66,7 +66,7 @@ describe("a kept broadcast", () => {
     expect(plain.ofType("cf_agent_kept")).toEqual([]);
   });
 
-  it("reaches a client that was away when it comes back, also after its host was lost", async () => {
+  it("reaches a client that was away when it returns, also after its host was lost", async () => {
     await start();
     const first = await join("");
     await room().say("one", "1h");
@@ -87,7 +87,7 @@ describe("a kept broadcast", () => {
     expect(keptOf(third)).toMatchObject({ messages: [], seq: "0.3" });
   });
 
-  it("does not reach a client that comes for the first time", async () => {
+  it("does not reach a client that connects for the first time", async () => {
     await start();
     await room().say("one", "1h");
     const client = await join("");
@@ -95,7 +95,7 @@ describe("a kept broadcast", () => {
     expect(keptOf(client)).toMatchObject({ messages: [], seq: "0.1" });
   });
 
-  it("excludes clients by id, connected or not, as a list of ids does", async () => {
+  it("excludes clients by a list of ids, connected or not", async () => {
     await start();
     const client = await join("");
     const plain = await join(undefined, "p");
@@ -119,7 +119,7 @@ describe("a kept broadcast", () => {
     expect(client.ofType("cf_agent_kept")).toMatchObject([{ seq: "0.1", data: "AQID" }]);
   });
 
-  it("expires; clients that missed it are notified, and numbers continue", async () => {
+  it("expires; clients that missed it are notified, and numbering continues", async () => {
     await start();
     await room().say("one", "1 minute");
     await room().say("two", "1 minute");
@@ -137,7 +137,7 @@ describe("a kept broadcast", () => {
     expect(keptOf(client).seq).toBe("0.3");
   });
 
-  it("is bounded: the oldest go, by number and by size", async () => {
+  it("is bounded by number and by size: the oldest are dropped", async () => {
     await start();
     await room().many(1010, 1);
     expect(await room().rows()).toHaveLength(1000);
@@ -148,7 +148,7 @@ describe("a kept broadcast", () => {
     await expect(room().say({} as string, "1h")).rejects.toThrow(/is text or bytes/);
   });
 
-  it("of a life before is nothing to a client of it: it receives what the new life kept", async () => {
+  it("of a destroyed agent is invisible to its clients, which receive what the new agent kept", async () => {
     await start();
     await room().say("old", "1h");
     await room().destroy();
@@ -182,7 +182,7 @@ it("after its host is lost between a commit and its frames, a client that asks m
   expect(keptOf(client).messages.slice(0, 2)).toEqual(["one", "two"]);
 });
 
-it("an app's own `since` is not a place", async () => {
+it("an app's own `since` is not taken for a position", async () => {
   await start();
   const client = await join("2024-01-01");
   await room().say("one", "1h");

@@ -122,7 +122,7 @@ const textOf = (all: Awaited<ReturnType<typeof eventsOf>>): string =>
   all.flatMap(({ event, data }) => (event === "message" ? [data] : [])).join("");
 
 describe("a writer", () => {
-  it("has what it wrote at once, and after its agent has left memory", async () => {
+  it("can read back what it wrote, also after its agent was evicted", async () => {
     await start();
     const agent = writer();
     expect(await agent.see("a")).toMatchObject({ status: "absent", sequence: 0, text: "" });
@@ -178,20 +178,23 @@ describe("a writer", () => {
     ["after commit", 0],
     ["after commit", 700],
     ["after commit", 1480],
-  ] as const)("loses and repeats nothing when its host is lost %s, %i ms on", async (point, ms) => {
-    await start();
-    pause = () => sleep(50);
-    await writer().begin("a", WORDS);
-    await test.advance(ms);
-    const crashed = test.crashAt(point, Writer, "a");
-    await test.advance("1 second");
-    await crashed;
-    await test.revive();
-    await test.settled();
-    expect(await writer().see("a")).toMatchObject({ status: "ended", text: TEXT });
-  });
+  ] as const)(
+    "loses and repeats nothing when its host is lost %s, %i ms later",
+    async (point, ms) => {
+      await start();
+      pause = () => sleep(50);
+      await writer().begin("a", WORDS);
+      await test.advance(ms);
+      const crashed = test.crashAt(point, Writer, "a");
+      await test.advance("1 second");
+      await crashed;
+      await test.revive();
+      await test.settled();
+      expect(await writer().see("a")).toMatchObject({ status: "ended", text: TEXT });
+    },
+  );
 
-  it("is refused what is too large, not JSON, or past the end, and nothing has changed", async () => {
+  it("is refused a chunk that is too large, not JSON, or past the end, and nothing changes", async () => {
     await start();
     const agent = writer();
     expect(await agent.refusal("a", {}, "x".repeat(70_000))).toMatch(
@@ -214,7 +217,7 @@ describe("a writer", () => {
     expect(await agent.see("b")).toMatchObject({ sequence: 1 });
   });
 
-  it("of too many streams loses the longest ended, and is refused when all are open", async () => {
+  it("of too many streams drops the longest ended ones, and is refused if all are open", async () => {
     await start();
     await writer().many(1000, true);
     await writer().put("one more", "x");
@@ -225,8 +228,8 @@ describe("a writer", () => {
   });
 });
 
-describe("a stream's time", () => {
-  it("is over so long after its last write; its rows go, and no schedule is shown", async () => {
+describe("the lifetime of a stream", () => {
+  it("ends a fixed time after its last write; its rows are removed, and no schedule is visible", async () => {
     await start();
     await writer().put("a", "one");
     await writer().put("b", "two");
@@ -245,7 +248,7 @@ describe("a stream's time", () => {
     expect(await events()).toBe(before);
   });
 
-  it("under the key of an earlier one it begins with its first chunk", async () => {
+  it("begins with its first chunk under the key of an earlier one", async () => {
     await start();
     await writer().put("a", "old");
     expect(await writer().finish("a", "remove")).toBe(true);
@@ -265,7 +268,7 @@ describe("a reader over HTTP", () => {
       headers: place === undefined ? {} : { "last-event-id": place },
     });
 
-  it("receives an ended stream whole, and continues after its Last-Event-ID", async () => {
+  it("receives an ended stream whole, and resumes after its Last-Event-ID", async () => {
     await start();
     await writer().begin("a", WORDS);
     await test.settled();
@@ -284,7 +287,7 @@ describe("a reader over HTTP", () => {
     expect((await read(undefined, "key=other")).status).toBe(404);
   });
 
-  it("of another stream than the key's current one starts over, and reports it", async () => {
+  it("starts over when the key now names another stream, and reports that", async () => {
     await start();
     await writer().put("a", "old");
     const [first] = await eventsOf(await readSome());
@@ -305,7 +308,7 @@ describe("a reader over HTTP", () => {
     return new Response(value);
   }
 
-  it("that comes back after each crash has each chunk once", async () => {
+  it("that reconnects after each crash receives each chunk once", async () => {
     await start();
     pause = () => sleep(50);
     await writer().begin("a", WORDS);
@@ -346,7 +349,7 @@ describe("a reader of a socket", () => {
   const follow = (client: TestClient, key: string, since?: string, id = "r1"): void =>
     client.send({ type: "cf_agent_stream", id, key, ...(since === undefined ? {} : { since }) });
 
-  it("receives what there is, what follows, and the end", async () => {
+  it("receives what is stored, what follows, and the end", async () => {
     await start();
     pause = () => sleep(50);
     const client = await test.connect(Writer, "a");
@@ -364,7 +367,7 @@ describe("a reader of a socket", () => {
     expect(partsOf(late).frames).toHaveLength(1);
   });
 
-  it("is asked for its place by the next host, and continues there", async () => {
+  it("is asked for its position by the next host, and continues there", async () => {
     await start();
     pause = () => sleep(50);
     const client = await test.connect(Writer, "a");
@@ -399,7 +402,7 @@ describe("a reader of a socket", () => {
     expect(text).not.toBe("");
   });
 
-  it("that may not read, finds none, reads too many or is invalid gets an error", async () => {
+  it("that is not allowed, finds none, reads too many or is invalid gets an error", async () => {
     await start();
     await writer().put("private", "x");
     const client = await test.connect(Writer, "a");
@@ -444,7 +447,7 @@ describe("a reader of a socket", () => {
     expect(partsOf(client, "r2").frames.at(-1)).toMatchObject({ error: "The stream was removed" });
   });
 
-  it("of a method that answers with it receives ordinary frames, with their places", async () => {
+  it("of a method that returns it receives ordinary frames, with their positions", async () => {
     await start();
     await writer().begin("a", WORDS);
     await test.settled();

@@ -41,7 +41,7 @@ describe("an address", () => {
 });
 
 describe("a URL", () => {
-  test("names the first sub-agent of its path", () => {
+  test("yields the first sub-agent of its path", () => {
     const parse = (path: string, knownClasses?: string[]) =>
       parseSubAgentPath(`http://any${path}`, knownClasses === undefined ? {} : { knownClasses });
     expect(parse("/agents/inbox/bob/sub/my-chat/a%20b/x/y?z=1")).toEqual({
@@ -57,7 +57,7 @@ describe("a URL", () => {
     expect(parse("/sub/chat/%E0/sub/chat/2")).toMatchObject({ childName: "2" });
   });
 
-  test("is built from a path, and parsed to it again", () => {
+  test("is built from a path, and parsed back to it", () => {
     const path = [
       { className: "Supervisor", name: "user-1" },
       { className: "JobRunner", name: "a b/c?" },
@@ -74,7 +74,7 @@ describe("a URL", () => {
     expect(parseSubAgentPath(url.href)).toMatchObject({ childName: "a b/c?" });
   });
 
-  test("is refused if it is impossible", () => {
+  test("is rejected if it is impossible", () => {
     const at = (...names: string[]) => names.map((name) => ({ className: "Agent1", name }));
     expect(() => buildAgentPath([])).toThrow("at least one step");
     for (const name of ["sub", "a b", "a/b", "", "é", ".", "a?b"])

@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => installation?.stop());
 
-test("a family's messages survive its hosts, and its schedules run on the next", async () => {
+test("sub-agents' messages survive their hosts, and their schedules run on the next", async () => {
   const runners = Array.from({ length: RUNNERS }, (_, n) => `r${n}`);
   for (const runner of runners) {
     const path = `${url}/agents/supervisor/s/sub/runner/${runner}`;
@@ -57,7 +57,7 @@ test("a family's messages survive its hosts, and its schedules run on the next",
   expect(await call("Supervisor", "s", "list")).toEqual(runners.map((name) => `Runner ${name}`));
 });
 
-test("the command line knows them by their address, and erases them with their parent", async () => {
+test("the command line addresses sub-agents, and erases them with their parent", async () => {
   const listed = await agents("list", "Runner", "--json");
   // Their parent knows the others, the broker does not.
   expect(listed.out.trim().split("\n")).toHaveLength(WRITERS);

@@ -49,7 +49,7 @@ const parentOf = (name: string) =>
   (system.gateway.env["Supervisor"] as AgentNamespace<Supervisor>).getByName(name);
 
 describe("an HTTP request", () => {
-  test("reaches the sub-agent its path names, which sees what follows, and is listed", async () => {
+  test("reaches the sub-agent in its path, which sees the rest of the path, and is listed", async () => {
     const name = fresh();
     const seen = { runner: "r 1", method: "GET", path: "/a/b?c=d", user: null, body: "" };
     expect(await call(`${of(name)}/sub/runner/r%201/a/b?c=d`)).toEqual([200, seen]);
@@ -65,7 +65,7 @@ describe("an HTTP request", () => {
     ]);
   });
 
-  test("for a name that no sub-agent can have is answered 400, an upgrade closed with 4400", async () => {
+  test("for an impossible sub-agent name is answered 400, an upgrade closed with 4400", async () => {
     const name = fresh();
     for (const [sub, why] of [
       ["%00", /null character/],
@@ -80,7 +80,7 @@ describe("an HTTP request", () => {
     expect(await parentOf(name).list()).toEqual([]);
   });
 
-  test("goes down as deep as its path does", async () => {
+  test("follows a path of any depth", async () => {
     const name = fresh();
     expect(await call(`${of(name)}/sub/runner/r/sub/tool/t/x`)).toEqual([
       200,
@@ -89,7 +89,7 @@ describe("an HTTP request", () => {
     expect(await parentOf(name).list()).toEqual(["Runner r"]);
   });
 
-  test("is the agent's own if the path names none: unknown class, missing name, undecodable name", async () => {
+  test("goes to the agent itself if the path names none: unknown class, missing name, undecodable name", async () => {
     const name = fresh();
     for (const tail of [
       "sub/nobody/r",
@@ -106,7 +106,7 @@ describe("an HTTP request", () => {
     expect(await parentOf(name).list()).toEqual([]);
   });
 
-  test("is answered piece by piece, and with a megabyte", async () => {
+  test("is streamed piece by piece, up to a megabyte", async () => {
     const name = fresh();
     expect(await call(`${of(name)}/sub/runner/r/stream`)).toEqual([200, "piece 1;piece 2;piece 3;"]); // prettier-ignore
     const body = "x".repeat(1_500_000);
@@ -130,13 +130,13 @@ describe("an HTTP request", () => {
     ]);
   });
 
-  test("to one that destroys itself is answered, and the parent knows", async () => {
+  test("to one that destroys itself is answered, and removes it from the parent's list", async () => {
     const name = fresh();
     expect(await call(`${of(name)}/sub/runner/r/destroy`)).toEqual([200, "destroyed"]);
     expect(await parentOf(name).list()).toEqual([]);
   });
 
-  test("of a worker's own path goes by routeSubAgentRequest", async () => {
+  test("on a worker's own path is routed by routeSubAgentRequest", async () => {
     const name = fresh();
     const [status, seen] = await call(`/users/${name}/sub/runner/r/a?b=c`);
     expect([status, seen]).toMatchObject([200, { runner: "r", path: "/a?b=c" }]);
@@ -164,7 +164,7 @@ describe("an HTTP request", () => {
 });
 
 describe("a WebSocket", () => {
-  test("is the sub-agent's: identity, state, calls, broadcasts", async () => {
+  test("reaches the sub-agent: identity, state, calls, broadcasts", async () => {
     const name = fresh();
     const url = `${system.url}${of(name)}/sub/runner/r%201`;
     const one = await TestSocket.open(`${url}/chat?_pk=a`);
@@ -187,7 +187,7 @@ describe("a WebSocket", () => {
     for (const socket of [one, two, other]) await socket.close();
   });
 
-  test("is closed with the status that the hook answered, so that clients stop", async () => {
+  test("is closed with the status that the hook returned, so that clients stop", async () => {
     const name = fresh();
     const url = `${system.url}${of(name)}/sub/runner/r`;
     for (const [answer, code, status] of [
@@ -220,7 +220,7 @@ describe("a WebSocket", () => {
       expect(closed).toEqual({ code: 1001, reason: "Sub-agent deleted" });
   });
 
-  test("of the client library works by its path", async () => {
+  test("of the client library works with its path", async () => {
     const name = fresh();
     const client = new AgentClient<Runner, { count: number }>({
       agent: "Supervisor",

@@ -37,7 +37,7 @@ describe("a sub-agent", () => {
     expect(await top.notes()).toEqual([]);
   });
 
-  test("is listed in the order in which it was first asked for", async () => {
+  test("is listed in the order of first use", async () => {
     const one = await supervisor();
     expect([await one.list(), await one.has("b")]).toEqual([[], [false, false]]);
     for (const name of ["b", "a", "b"]) await one.make(name);
@@ -67,7 +67,7 @@ describe("a sub-agent", () => {
     expect(await one.where()).toEqual({ parentPath: [], selfPath: parentPath });
   });
 
-  test("calls its parent; another class, and a missing parent, are errors that say so", async () => {
+  test("calls its parent; another class, or a missing parent, is an error with the reason", async () => {
     const one = await supervisor();
     const runner = await runnerOf(one, "r");
     expect(await runner.askParent("hello")).toBe(`${one.name} heard hello from r`);
@@ -92,7 +92,7 @@ describe("a sub-agent", () => {
     expect(await one.list()).toEqual([]);
   });
 
-  test("its schedules are its own, and run on whichever host", async () => {
+  test("has its own schedules, which run on any host", async () => {
     const options = systems.options({ agents });
     const gateway = await startTestGateway(options, "gateway");
     let host = await startTestHost(options, "host-a");
@@ -114,8 +114,8 @@ describe("a sub-agent", () => {
   });
 });
 
-describe("its end", () => {
-  test("deleted: its state, SQL and schedules are gone, with those below it; again has no effect", async () => {
+describe("its deletion", () => {
+  test("removes its state, SQL and schedules, and everything below it; a repetition has no effect", async () => {
     const one = await supervisor();
     await one.tell("r", "a");
     const runner = await runnerOf(one, "r");
@@ -130,7 +130,7 @@ describe("its end", () => {
     expect(await one.list()).toEqual(["Runner r"]);
   });
 
-  test("deleted though its code can't start", async () => {
+  test("works even if its code can't start", async () => {
     const one = await supervisor();
     await expect(one.makeFailing("f")).rejects.toThrow("no start today");
     // Asked for from outside it is listed before it fails.
@@ -141,7 +141,7 @@ describe("its end", () => {
     expect(await one.list()).toEqual([]);
   });
 
-  test("by itself: the caller is answered, and its parent no longer lists it", async () => {
+  test("by itself is answered to the caller, and removes it from its parent's list", async () => {
     const one = await supervisor();
     await one.tell("r", "a");
     await (await runnerOf(one, "r")).leave();
@@ -149,7 +149,7 @@ describe("its end", () => {
     expect(await one.notesOf("r")).toEqual([]);
   });
 
-  test("with its parent, whose own caller is answered", async () => {
+  test("with its parent is answered to the parent's caller", async () => {
     const one = await supervisor();
     await one.tell("r", "a");
     await (await runnerOf(one, "r")).useTool("t");
@@ -159,7 +159,7 @@ describe("its end", () => {
     expect(await (await runnerOf(one, "r")).useTool("t")).toMatchObject({ uses: 1 });
   });
 
-  test("aborted: its memory is gone, its storage is not, and running code is aborted", async () => {
+  test("differs from abort, which clears its memory and keeps its storage, and aborts running code", async () => {
     const one = await supervisor();
     await one.tell("r", "a");
     const runner = await runnerOf(one, "r");
@@ -182,7 +182,7 @@ describe("its address", () => {
     await expect(getAgentByName(env["Runner"]!, "/Supervisor/s/r")).rejects.toThrow("begins with");
   });
 
-  test("getSubAgentByName calls methods only, and wants a stub", async () => {
+  test("of getSubAgentByName requires a stub, and calls methods only", async () => {
     const one = await supervisor();
     const runner = await runnerOf(one, "r");
     expect(() => runner.fetch("http://any/")).toThrow("RPC-only stub");

@@ -148,7 +148,7 @@ test("a fetch of a turn whose caller has left is aborted; one with signal null c
   await hears("apart: TypeError");
 });
 
-test("a stub's call of a turn whose caller has left is cancelled where it runs", async () => {
+test("a stub's call of a turn whose caller has left is cancelled on the other agent", async () => {
   await leave("three", "stub", "wait began");
   await hears("stub: AbortError");
   await hears("wait aborted: AbortError");

@@ -203,13 +203,13 @@ describe("hibernation", () => {
     folder.remove();
   }
 
-  test("keeps state and rows, in a local file; what is only in memory is gone", () =>
+  test("keeps state and rows, in a local file, and loses what is only in memory", () =>
     sleepAndWake(() => undefined));
 
-  test("keeps state and rows when the local file is gone: the journal has them", () =>
+  test("keeps state and rows in the journal when the local file is gone", () =>
     sleepAndWake((folder) => rmSync(folder, { recursive: true, force: true })));
 
-  test("does not touch an agent whose class says hibernate: false, nor one that works in the background", async () => {
+  test("does not affect an agent whose class has hibernate: false, nor one that works in the background", async () => {
     const { log, latches, options } = make();
     latches.set("work", makeLatch());
     const host = await startTestHost(options, "host-a");
@@ -226,7 +226,7 @@ describe("hibernation", () => {
     await host.stop();
   });
 
-  test("a waitUntil promise that rejects is logged, nothing else", async () => {
+  test("logs a waitUntil promise that rejects, and nothing else", async () => {
     const { options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");
@@ -240,7 +240,7 @@ describe("hibernation", () => {
     await host.stop();
   });
 
-  test("ctx.abort discards the agent: unstored writes are lost, the next input starts it again", async () => {
+  test("differs from ctx.abort, which discards the agent: unstored writes are lost, the next input restarts it", async () => {
     const { log, options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");
@@ -258,7 +258,7 @@ describe("hibernation", () => {
     await host.stop();
   });
 
-  test("a request that aborts its agent is a 500, run once; a webhook that does each time is a dead letter", async () => {
+  test("a request that aborts its agent is a 500, run once; a webhook that always does is a dead letter", async () => {
     const { log, latches, options } = make();
     latches.set("abort", makeLatch());
     const host = await startTestHost(options, "host-a");
@@ -281,7 +281,7 @@ describe("hibernation", () => {
 });
 
 describe("starting", () => {
-  test("the constructor's block and onStart finish before any call, webhook or socket", async () => {
+  test("finishes the constructor's block and onStart before any call, webhook or socket", async () => {
     const { log, latches, options } = make();
     for (const name of ["constructor", "start"]) latches.set(name, makeLatch());
     const host = await startTestHost(options, "host-a");
@@ -307,7 +307,7 @@ describe("starting", () => {
     await host.stop();
   });
 
-  test("that fails fails the call, and the next one starts it again; a webhook waits for that", async () => {
+  test("that fails fails the call, and the next one restarts it; a webhook waits for that", async () => {
     const { log, latches, options } = make();
     latches.set("fail start", makeLatch());
     const host = await startTestHost(options, "host-a");
@@ -325,7 +325,7 @@ describe("starting", () => {
     await host.stop();
   });
 
-  test("blockConcurrencyWhile holds back every other input until it has settled", async () => {
+  test("with blockConcurrencyWhile blocks every other input until it has settled", async () => {
     const { log, latches, options } = make();
     latches.set("held", makeLatch());
     const host = await startTestHost(options, "host-a");
@@ -394,7 +394,7 @@ describe("two hosts", () => {
 });
 
 describe("getCurrentAgent", () => {
-  test("has agent, connection and request in each hook, and nothing outside", async () => {
+  test("returns agent, connection and request in each hook, and nothing outside", async () => {
     const { log, options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");

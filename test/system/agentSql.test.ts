@@ -180,12 +180,12 @@ describe("sql", () => {
     });
   });
 
-  test("binds values and never splices them in", async () => {
+  test("binds values and never splices them into the text", async () => {
     const text = "'); DROP TABLE things; --";
     expect(await (await agent("injected")).injected(text)).toEqual([{ value: text }]);
   });
 
-  test("returns an empty array without rows", async () => {
+  test("returns an empty array if there are no rows", async () => {
     expect(await (await agent("empty")).empty()).toEqual([[], []]);
   });
 
@@ -214,7 +214,7 @@ describe("sql", () => {
 });
 
 describe("ctx.storage", () => {
-  test("sql.exec returns a cursor: rows once, one, raw, counts, blobs", async () => {
+  test("returns a cursor from sql.exec: rows once, one, raw, counts, blobs", async () => {
     expect(await (await agent("cursor")).cursor()).toEqual({
       columns: ["id", "value"],
       first: { id: 1, value: "a" },
@@ -231,7 +231,7 @@ describe("ctx.storage", () => {
     });
   });
 
-  test("transactionSync undoes what threw, an inner one by itself", async () => {
+  test("undoes in transactionSync what threw, a nested one by itself", async () => {
     expect(await (await agent("transaction")).transaction()).toEqual({
       thrown: "rolled back",
       result: "result",
@@ -258,7 +258,7 @@ describe("ctx.storage", () => {
     });
   });
 
-  test("keeps them without promises, too, under the same keys", async () => {
+  test("keeps them synchronously, too, under the same keys", async () => {
     expect(await (await agent("sync-kv")).syncKv()).toEqual({
       before: [null, false, []],
       refused: 'DataCloneError: storage.put("f"): the value is a function, which can\'t be cloned',
@@ -267,7 +267,7 @@ describe("ctx.storage", () => {
     });
   });
 
-  test("lists the keys of a prefix, whatever is in either", async () => {
+  test("lists the keys of a prefix, whatever characters either has", async () => {
     const last = "\u{10ffff}";
     const listed: ReadonlyArray<readonly [prefix: string, keys: string[]]> = [
       ["a", ["a", "a\0b", "a\0c", "aa"]],
@@ -280,11 +280,11 @@ describe("ctx.storage", () => {
     for (const [prefix, keys] of listed) expect(await stub.listedBy(prefix)).toEqual(keys);
   });
 
-  test("sync resolves when what was written is in the journal", async () => {
+  test("resolves sync when what was written is in the journal", async () => {
     expect(await (await agent("synced")).synced()).toEqual(["INSERT INTO things VALUES (1, 'x')"]);
   });
 
-  test("a read leaves no event", async () => {
+  test("writes no event for a read", async () => {
     const stub = await agent("reader");
     await stub.empty();
     const before = await journalOf(options(), "SqlAgent", "reader");
@@ -292,7 +292,7 @@ describe("ctx.storage", () => {
     expect(await journalOf(options(), "SqlAgent", "reader")).toHaveLength(before.length);
   });
 
-  test("ctx.id is the agent's own", async () => {
+  test("has the agent's own ctx.id", async () => {
     expect(await (await agent("me")).identity()).toEqual({ name: "me", id: "me", equal: true });
   });
 });

@@ -113,13 +113,13 @@ const statesOf = async (className: string, name: string) =>
   );
 
 describe("state", () => {
-  test("is undefined until it is set, where the class has no initialState", async () => {
+  test("is undefined until it is set, if the class has no initialState", async () => {
     const stub = await agent("unset");
     expect(await stub.get()).toBe("undefined");
     expect(await journalOf(system.options, "StateAgent", "unset")).toEqual([]);
   });
 
-  test("may be null, 0, false or the empty string: set is set", async () => {
+  test("may be set to null, 0, false or the empty string", async () => {
     const stub = await seeded("falsy");
     for (const value of [null, 0, false, ""]) {
       expect(await stub.set(value)).toBe(JSON.stringify(value));
@@ -130,7 +130,7 @@ describe("state", () => {
     );
   });
 
-  test("is seeded by the first read, and stored with the first thing that is written", async () => {
+  test("is seeded by the first read, and stored with the first write", async () => {
     const stub = await seeded("seed");
     expect(await stub.get()).toBe('{"seeded":true}');
     expect(await stub.get()).toBe('{"seeded":true}');
@@ -141,7 +141,7 @@ describe("state", () => {
     expect(await stub.get()).toBe('{"seeded":true}');
   });
 
-  test("set to undefined is unset: the next read seeds again", async () => {
+  test("set to undefined is unset: the next read seeds it again", async () => {
     const stub = await seeded("again");
     await stub.set("other");
     expect(await stub.unset()).toBe('{"seeded":true}');
@@ -159,7 +159,7 @@ describe("state", () => {
     expect(await statesOf("StateAgent", "validated")).toHaveLength(1);
   });
 
-  test("that JSON can't carry changes nothing", async () => {
+  test("that JSON can't represent changes nothing", async () => {
     const stub = await agent("unserialisable");
     await stub.set("before");
     for (const kind of ["loop", "bigint", "function"])
@@ -167,7 +167,7 @@ describe("state", () => {
     expect(await statesOf("StateAgent", "unserialisable")).toEqual([{ set: "before" }]);
   });
 
-  test("has each write without an await in one commit, and clients see what was stored", async () => {
+  test("stores all writes without an await between in one commit, and clients see what was stored", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/state-agent/burst`);
     await (await agent("burst")).burst();
     await socket.until("the state", () => socket.states.length >= 3);
@@ -202,7 +202,7 @@ describe("onStateChanged", () => {
     await socket.close();
   });
 
-  test("that throws goes to onError, and the state stays", async () => {
+  test("that throws calls onError, and the state stays", async () => {
     const stub = await agent("hook-error");
     expect(await stub.set({ trouble: true })).toBe('{"trouble":true}');
     await pollUntil("onError ran", () => log.includes("hook-error error in onStateChanged"));

@@ -156,7 +156,7 @@ describe("an agent", () => {
   });
 });
 
-test("a webhook past waitingMax is 429 with Retry-After and stored nowhere; others are done, once", async () => {
+test("a webhook past waitingMax is 429 with Retry-After and not stored; the others are processed once", async () => {
   const post = (op: string, delivery: string) =>
     postGithub(`${system.gateway.url}/bounded`, { agent: "flooded", op }, { id: delivery });
   const accepted: string[] = [];

@@ -65,7 +65,7 @@ async function agents(...args: string[]): Promise<string[]> {
 }
 
 describe("a delivery", () => {
-  test("that its agent answered is in the log once, with the sequence of its event", async () => {
+  test("that its agent answered is logged once, with the sequence of its event", async () => {
     await postGithub(`${system.url}/hook`, event("answered"), { id: "g-1", event: "push" });
     const [record, ...more] = await recordsOf("answered", ({ status }) => status === "answered");
     expect(more).toEqual([]);
@@ -81,14 +81,14 @@ describe("a delivery", () => {
     expect(record!.seq).toBeGreaterThan(0);
   });
 
-  test("that failed in each attempt is dead, with the error of the last", async () => {
+  test("that failed in each attempt is dead, with the last error", async () => {
     await postGithub(`${system.url}/hook`, event("dead", "fail"));
     const [record] = await recordsOf("dead", ({ status }) => status === "dead");
     expect(record).toMatchObject({ attempt: 2, attempts: 2, error: "Error: broken as ordered" });
     expect(record!.http).toBe(500);
   });
 
-  test("that was refused says why, and has no bytes", async () => {
+  test("that was refused has the reason, and no bytes", async () => {
     await postGithub(`${system.url}/hook`, event("refused"), { secret: "wrong" });
     const lines = await pollUntil("the refusal", async () => {
       const found = await agents("deliveries", "--status", "refused", "--json");
@@ -102,7 +102,7 @@ describe("a delivery", () => {
 });
 
 describe("agents deliveries", () => {
-  test("filters by agent, route and time, and 'show' has the request as it came", async () => {
+  test("filters by agent, route and time, and 'show' prints the request as it arrived", async () => {
     await postGithub(`${system.url}/hook`, event("shown"), { id: "g-shown" });
     const [record] = await recordsOf("shown", () => true);
     const of = async (...args: string[]) => (await agents("deliveries", "--json", ...args)).length;
@@ -114,13 +114,13 @@ describe("agents deliveries", () => {
     expect(shown).toContain(JSON.stringify(event("shown")));
   });
 
-  test("an unknown delivery is an error", async () => {
+  test("reports an unknown delivery as an error", async () => {
     await expect(agents("deliveries", "show", "mwvbsxl7-nothing")).rejects.toThrow(/no delivery/);
   });
 });
 
 describe("agents redeliver", () => {
-  test("delivers the same bytes again under a new id, each time with effect", async () => {
+  test("delivers the same bytes again under a new id, and takes effect each time", async () => {
     const sent = `{ "repository": {"full_name":"again"},   "odd":"ü\\u00e9" }`;
     await postGithub(`${system.url}/hook`, sent, { id: "g-again" });
     const [first] = await recordsOf("again", () => true);
@@ -135,7 +135,7 @@ describe("agents redeliver", () => {
     await pollUntil("a third effect", async () => (await stateOf("again")).state.count === 3);
   });
 
-  test("a range is redelivered as far as its filters say; a dry run sends nothing", async () => {
+  test("redelivers a range as its filters select; a dry run sends nothing", async () => {
     await postGithub(`${system.url}/hook`, event("range", "fail"));
     await recordsOf("range", ({ status }) => status === "dead");
     const range = ["--range", "1h..", "--agent", "LoggedAgent/range", "--status", "dead"];
@@ -146,7 +146,7 @@ describe("agents redeliver", () => {
     expect(records).toHaveLength(2);
   });
 
-  test("another agent of the class can have it instead", async () => {
+  test("can redeliver to another agent of the class", async () => {
     await postGithub(`${system.url}/hook`, event("origin"));
     const [record] = await recordsOf("origin", () => true);
     await agents("redeliver", record!.id, "--to", "other");
@@ -155,7 +155,7 @@ describe("agents redeliver", () => {
   });
 });
 
-test("an erased agent leaves nothing in the log, and the records of others stay", async () => {
+test("an erased agent's deliveries are removed from the log, and others stay", async () => {
   await Promise.all([
     postGithub(`${system.url}/hook`, event("erased")),
     postGithub(`${system.url}/hook`, event("neighbour")),

@@ -115,7 +115,7 @@ describe.each([
   const turnsOf = async (name: string) =>
     (await journalOf(system.options, "Keeper", name)).flatMap((event) => event.turns);
 
-  test("is stored by the event of its turn, and nowhere else", async () => {
+  test("is stored by its turn's event, and nowhere else", async () => {
     const before = await inboxOf(system.options);
     const answer = await post(url, "plain", "writes", "plain", "one");
     expect([answer.status, answer.text]).toEqual([200, "plain has 1"]);
@@ -129,7 +129,7 @@ describe.each([
     expect(await turnsOf("plain")).toHaveLength(1);
   });
 
-  test("lies in the inbox before the journal has half of its turn", async () => {
+  test("is in the inbox before the journal has half of its turn", async () => {
     const latch = makeLatch();
     latches.set("half", latch);
     const { last } = await inboxOf(system.options);
@@ -148,7 +148,7 @@ describe.each([
     expect(runs.filter((run) => run.startsWith("half "))).toHaveLength(1);
   });
 
-  test("lies there when its agent takes long, and is accepted by its deadline", async () => {
+  test("is stored there if its agent takes long, and accepted by its deadline", async () => {
     const latch = makeLatch();
     latches.set("slow", latch);
     const answer = await post(`${system.url}/hurried`, "slow", "waits");
@@ -164,7 +164,7 @@ describe.each([
     expect(runs.filter((run) => run.startsWith("slow "))).toHaveLength(1);
   });
 
-  test("that finally fails is a complete dead letter after one run", async () => {
+  test("is a complete dead letter after one run that finally fails", async () => {
     const answer = await post(url, "dead", "fails", "dead", "dies");
     expect(answer.status).toBe(500);
     expect(await deadLetterOf(system.options, "Keeper", "dead")).toMatchObject({
@@ -179,7 +179,7 @@ describe.each([
     expect(runs.filter((run) => run.startsWith("dead "))).toHaveLength(2);
   });
 
-  test("that finally fails, stored by both host and gateway, runs once", async () => {
+  test("runs once if it finally fails after both host and gateway stored it", async () => {
     const latch = makeLatch();
     latches.set("twice", latch);
     const answer = await post(`${system.url}/hurried`, "twice", "writes-and-waits-and-fails");
@@ -191,7 +191,7 @@ describe.each([
     expect(runs.filter((run) => run.startsWith("twice "))).toHaveLength(1);
   });
 
-  test("and ends its agent's life is answered by that agent, once", async () => {
+  test("is answered by its agent once if it ends that agent's life", async () => {
     await post(url, "ended", "writes");
     const answer = await post(url, "ended", "ends", "ended", "last");
     expect(answer.status).toBe(200);
@@ -203,14 +203,14 @@ describe.each([
 describe("a gateway", () => {
   const systems = useSystems();
 
-  test("with that option stores every webhook first", async () => {
+  test("stores every webhook first if so configured", async () => {
     const { url, options } = await systems.start(module, { gateway: { storeFirst: true } });
     expect((await post(`${url}/keeper`, "first", "writes")).status).toBe(200);
     const [event] = await journalOf(options, "Keeper", "first");
     expect(event?.turns[0]?.cause.seq).toBe(1);
   });
 
-  test("does not overtake stored inputs", async () => {
+  test("does not let a webhook overtake stored inputs", async () => {
     const options = systems.options(module);
     const gateway = await startTestGateway(options, "gateway-queue");
     const stored: string[] = [];

@@ -93,7 +93,7 @@ async function removeBlobs(url: string, namespace: string): Promise<void> {
 }
 
 describe("an agent that is erased", () => {
-  test("ends with one bare event, closes its sockets, and runs no code", async () => {
+  test("ends with one minimal event, closes its sockets, and runs no code", async () => {
     const { system, get, erase, kindsOf } = await start();
     expect(await get("one")).toBe("1");
     const socket = await TestSocket.open(`${system.url}/agents/count-agent/one`);
@@ -106,7 +106,7 @@ describe("an agent that is erased", () => {
     expect(await get("one")).toBe("1");
   });
 
-  test("twice leaves one end, and without an agent none", async () => {
+  test("ends once if erased twice, and not at all if it does not exist", async () => {
     const { get, erase, kindsOf } = await start();
     await get("twice");
     const first = await erase("twice");
@@ -116,7 +116,7 @@ describe("an agent that is erased", () => {
     expect(await kindsOf("nobody")).toEqual([]);
   });
 
-  test("in the midst of a request stores nothing more of it", async () => {
+  test("during a request stores nothing more of it", async () => {
     const { system, erase, kindsOf } = await start();
     const [started, hold] = latches();
     const holding = fetch(`${system.url}/agents/count-agent/busy?hold`);
@@ -136,7 +136,7 @@ describe("an agent that is erased", () => {
     expect(late.filter((outcome) => outcome === "stored").length).toBeLessThanOrEqual(1);
   });
 
-  test("is erased although it can't start", async () => {
+  test("is erased even if it can't start", async () => {
     const { get, erase } = await start();
     expect(await get("broken", "broken-agent")).toBe("1");
     // Thrown out of memory: its next start fails.
@@ -149,7 +149,7 @@ describe("an agent that is erased", () => {
     ["has a damaged byte", 0],
     ["lost its bytes, which were in the blob store", 2 * 1024 * 1024],
   ])(
-    "is erased although its journal's last event %s, and can be created again",
+    "is erased even if its journal's last event %s, and can be created again",
     async (_what, bytes) => {
       const { system, get, erase, journal } = await start();
       const id = agentId("CountAgent", "damaged");

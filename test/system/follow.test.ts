@@ -62,7 +62,7 @@ const start = async () => {
 };
 
 describe("a plain NATS subscriber", () => {
-  test("sees every state of an agent, in order, with its journal sequence, while webhooks arrive", async () => {
+  test("receives every state of an agent, in order, with its journal sequence, while webhooks arrive", async () => {
     const { follow, post } = await start();
     const told = follow("CountAgent.acme-x");
     await client!.flush();
@@ -75,7 +75,7 @@ describe("a plain NATS subscriber", () => {
     expect(Math.abs(told[0]!.time - Date.now())).toBeLessThan(60_000);
   });
 
-  test("follows a class, or everything", async () => {
+  test("can follow a class, or everything", async () => {
     const { follow, post } = await start();
     const [ofClass, all] = [follow("CountAgent.*"), follow(">")];
     await client!.flush();
@@ -91,7 +91,7 @@ describe("a plain NATS subscriber", () => {
     ]);
   });
 
-  test("requests the current state on the same subject", async () => {
+  test("can request the current state on the same subject", async () => {
     const { ns, follow, post } = await start();
     const told = follow("CountAgent.asked");
     await client!.flush();
@@ -105,7 +105,7 @@ describe("a plain NATS subscriber", () => {
     expect(never.json<Told>()).not.toHaveProperty("state");
   });
 
-  test("receives a message without a state when it is unset", async () => {
+  test("receives a message without a state if it is unset", async () => {
     const { system, follow, post } = await start();
     const told = follow("CountAgent.cleared");
     await client!.flush();
@@ -126,8 +126,8 @@ describe("a plain NATS subscriber", () => {
   });
 });
 
-describe("messages without a recipient", () => {
-  test("end neither gateways nor hosts", async () => {
+describe("messages without a reply subject", () => {
+  test("stop neither gateways nor hosts", async () => {
     const { system, ns, post } = await start();
     for (const topic of ["frame", "reply", "census"])
       client!.publish(`${ns}.gateway.gateway-a.${topic}`, "not a frame", { reply: "nowhere" });

@@ -56,7 +56,7 @@ async function start() {
 
 const turns = (lines: ReadonlyArray<Line>) => lines.filter(({ state }) => state !== undefined);
 
-test("from the beginning, then as turns are stored, and on from any line", async () => {
+test("the changes are printed from the beginning, then as turns are stored, and from any line on", async () => {
   const { follow, count } = await start();
   const names = ["a", "b", "c"];
   for (let n = 0; n < 4; n++) for (const name of names) await count(name);
@@ -79,7 +79,7 @@ test("from the beginning, then as turns are stored, and on from any line", async
   }
 });
 
-test("of one class or one agent, and from now on", async () => {
+test("the changes are printed for one class or one agent, and from now on", async () => {
   const { follow, count } = await start();
   for (const name of ["a", "b"]) for (const of of ["counter", "other"]) await count(name, of);
   const one = follow("other", "b", "--follow", "--limit", "1");
@@ -97,7 +97,7 @@ test("of one class or one agent, and from now on", async () => {
   expect(now.lines).toMatchObject([{ name: "later" }]);
 });
 
-test("continues where it was when the broker comes back", async () => {
+test("the changes continue where they were when the broker returns", async () => {
   const { follow, count } = await start();
   await count("a");
   const { lines, ended } = follow("counter", "a", "--follow", "--limit", "6");
@@ -111,7 +111,7 @@ test("continues where it was when the broker comes back", async () => {
   expect(new Set(lines.map(({ event }) => event)).size).toBe(lines.length);
 });
 
-test("says what is wrong with what it is given", async () => {
+test("invalid arguments are errors that say what is wrong", async () => {
   const { follow } = await start();
   for (const [args, message] of [
     [["--follow", "--from", "yesterday"], /position/],

@@ -58,7 +58,7 @@ describe("a frame past the broker's payload limit", () => {
     for (const each of [a, b, late]) await each.close();
   });
 
-  test("reaches the agent, in order with the small ones around it", async () => {
+  test("reaches the agent, in order among small ones", async () => {
     const socket = await open("in");
     socket.send("before");
     socket.send("x".repeat(MIB));

@@ -24,7 +24,7 @@ describe("a bucket", () => {
     expect(limit.take("a")).toBe(1);
   });
 
-  test("a refused request costs no token", () => {
+  test("uses no token for a refused request", () => {
     const limit = new RateLimit({ perSecond: 1, burst: 1 }, clock);
     expect(limit.take("a")).toBe(0);
     for (let n = 0; n < 100; n++) expect(limit.take("a")).toBe(1);
@@ -32,7 +32,7 @@ describe("a bucket", () => {
     expect(limit.take("a")).toBe(0);
   });
 
-  test("memory stays bounded whatever the number of callers", () => {
+  test("uses bounded memory whatever the number of callers", () => {
     const limit = new RateLimit({ perSecond: 1, burst: 1 }, clock);
     for (let n = 0; n < 250_000; n++) limit.take(`caller-${n}`);
     const { size } = (limit as unknown as { buckets: Map<string, unknown> }).buckets;
@@ -47,7 +47,7 @@ describe("a caller's address", () => {
       headers: forwarded.length === 0 ? {} : { "x-forwarded-for": forwarded },
     }) as unknown as HttpRequest;
 
-  test("is the connection's address; its own claims are ignored", () => {
+  test("is the connection's address, whatever the caller claims", () => {
     expect(addressOf(from("10.0.0.1", "1.2.3.4"), 0)).toBe("10.0.0.1");
     expect(addressOf(from("::ffff:10.0.0.1"), 0)).toBe("10.0.0.1");
   });
@@ -58,7 +58,7 @@ describe("a caller's address", () => {
     expect(addressOf(from("10.0.0.1"), 1)).toBe("10.0.0.1");
   });
 
-  test("of IPv6 is its network", () => {
+  test("for IPv6 is its network", () => {
     expect(addressOf(from("2001:db8:1:2:3:4:5:6"), 0)).toBe("2001:db8:1:2");
     expect(addressOf(from("2001:db8::1"), 0)).toBe("2001:db8:0:0");
   });
@@ -130,7 +130,7 @@ describe("the gateway", () => {
     }
   });
 
-  test("limits the events of a batch as if each had come alone, and refuses the batch whole", async () => {
+  test("limits the events of a batch as if each had arrived alone, and refuses the batch whole", async () => {
     const batches = {
       agents: { Busy },
       env: { SECRET: "whsec_" + Buffer.from(SECRET).toString("base64") },
@@ -157,7 +157,7 @@ describe("the gateway", () => {
     }
   });
 
-  test("limits an address before anything is done for it", async () => {
+  test("limits an address before any other work", async () => {
     const system = await start("address", {
       addressRate: { perSecond: 0.01, burst: 2 },
       trustedProxies: 1,

@@ -36,7 +36,7 @@ const open = async (url: string, query = "", frames = 3): Promise<TestSocket> =>
 const shows = (socket: TestSocket, n: number): Promise<unknown> =>
   socket.until(`a state of ${n}`, () => (socket.states.at(-1) as { n?: number })?.n === n);
 
-test("a gateway that was cut off for a moment: its clients get what they missed", async () => {
+test("a gateway that was briefly disconnected sends its clients what they missed", async () => {
   const options = make();
   const link = await linkTo(options.nats);
   const host = await startTestHost(options, "host-a");
@@ -78,7 +78,7 @@ test("a briefly disconnected host sends its agents' states again", async () => {
   await link.close();
 });
 
-test("an agent's next owner sends its state, in case the last one died before it did", async () => {
+test("an agent's next owner sends its state, in case the last owner died before it did", async () => {
   const options = make();
   const hostA = await startTestHost(options, "host-a");
   const gateway = await startTestGateway(options, "gateway-a");

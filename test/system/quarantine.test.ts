@@ -127,7 +127,7 @@ describe("an agent that another host has quarantined", () => {
   test.each([
     ["other code runs", markOf({ version: "0" })],
     ["its time is over", markOf({ untilMs: Date.now() - 1 })],
-  ])("runs where %s", async (what, mark) => {
+  ])("runs if %s", async (what, mark) => {
     const options = systems.options(module);
     await marked(options, agentId("Kept", what), mark);
     const gateway = await started(startTestGateway(options, "gateway"));
@@ -135,7 +135,7 @@ describe("an agent that another host has quarantined", () => {
     expect(await send(gateway.url, what, 1)).toBe(200);
   });
 
-  test("runs what waited as soon as its time is over", async () => {
+  test("runs its waiting inputs as soon as its time is over", async () => {
     const options = systems.options(module);
     await marked(options, agentId("Kept", "late"), markOf({ untilMs: Date.now() + 4_000 }));
     const gateway = await started(startTestGateway(options, "gateway"));
@@ -145,7 +145,7 @@ describe("an agent that another host has quarantined", () => {
   });
 });
 
-test("an agent whose journal is damaged is quarantined, and hosts that come later know it", async () => {
+test("an agent with a damaged journal is quarantined, and later hosts know it", async () => {
   const options = systems.options(module);
   const id = agentId("Kept", "damaged");
   const head = { id: "x", agent: ["Kept", "damaged"], kind: "turns", host: "h", epoch: 1 };

@@ -84,7 +84,7 @@ const reaches = (
   );
 
 describe("the reference's client", () => {
-  test("is identified and ready, with the state", async () => {
+  test("receives its identity and the state, and is ready", async () => {
     const { client, updates } = follow("ready");
     await client.ready;
     expect([client.identified, client.agent, client.name]).toEqual([
@@ -127,7 +127,7 @@ describe("the reference's client", () => {
     await expect(client.call("absent")).rejects.toThrow("Method absent does not exist");
   });
 
-  test("receives messages outside of the protocol", async () => {
+  test("receives messages outside the protocol", async () => {
     const { client } = follow("messages");
     await client.ready;
     const got: unknown[] = [];

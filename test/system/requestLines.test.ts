@@ -83,7 +83,7 @@ async function linesWhen(name: string, count: number): Promise<Line[]> {
 }
 
 describe("a webhook", () => {
-  test("that is answered has one line: route, agent, status, time, sequence and delivery", async () => {
+  test("that is answered logs one line: route, agent, status, time, sequence and delivery", async () => {
     await postGithub(`${system.url}/hook`, event("answered", "x"));
     const [line, ...more] = await linesWhen("answered", 1);
     const { level, fields } = line!;
@@ -96,7 +96,7 @@ describe("a webhook", () => {
     );
   });
 
-  test("that comes again says of which event it is a duplicate", async () => {
+  test("that is repeated logs which event it duplicates", async () => {
     const id = { id: "the-same" };
     await postGithub(`${system.url}/hook`, event("twice", "x"), id);
     await postGithub(`${system.url}/hook`, event("twice", "x"), id);
@@ -105,7 +105,7 @@ describe("a webhook", () => {
     expect(second!.fields["delivery"]).not.toBe(first!.fields["delivery"]);
   });
 
-  test("that fails has a line for each run, with the next one's time, and its stack once", async () => {
+  test("that fails logs a line for each run, with the next run's time, and its stack once", async () => {
     await postGithub(`${system.url}/hook`, event("failing", "fail"));
     const lines = await linesWhen("failing", 3);
     const told = linesOf(
@@ -128,7 +128,7 @@ describe("a webhook", () => {
     expect([...lines, ...told].every(({ fields }) => fields["delivery"] === delivery)).toBe(true);
   });
 
-  test("whose caller received 202 has a second line when its agent is done", async () => {
+  test("whose caller received 202 logs a second line when its agent is done", async () => {
     await postGithub(`${system.url}/soon`, event("slow", "slow"));
     await linesWhen("slow", 1);
     slow.open();
@@ -139,7 +139,7 @@ describe("a webhook", () => {
     expect(more).toEqual([]);
   });
 
-  test("that is refused has one line, with a reason without secrets or body", async () => {
+  test("that is refused logs one line, with a reason without secrets or body", async () => {
     await fetch(`${system.url}/hook?token=hunter2`, {
       method: "POST",
       body: JSON.stringify({ ...event("stranger", "x"), password: "hunter2" }),
@@ -155,7 +155,7 @@ describe("a webhook", () => {
     );
   });
 
-  test("with a body past the route's limit has a line, although nothing read it", async () => {
+  test("with a body past the route's limit logs a line, although nothing read it", async () => {
     await fetch(`${system.url}/hook`, { method: "POST", body: "x".repeat(5_000) });
     const lines = linesOf(({ fields }) => fields?.["status"] === 413);
     expect(lines.map(({ message, fields }) => [message, fields["why"]])).toEqual([
@@ -164,7 +164,7 @@ describe("a webhook", () => {
   });
 });
 
-test("a plain request, a socket and a schedule's run have lines", async () => {
+test("plain requests, sockets and schedules' runs log lines", async () => {
   await postGithub(`${system.url}/hook`, event("later", "later"));
   await fetch(`${system.url}/agents/lined-agent/plain?secret=1`, { method: "POST", body: "{}" });
   const socket = await TestSocket.open(`${system.url}/agents/lined-agent/plain`);
@@ -186,7 +186,7 @@ test("a plain request, a socket and a schedule's run have lines", async () => {
   );
 });
 
-test("unless all are asked for, only what was refused or failed has a line", async () => {
+test("by default, only refusals and failures are logged", async () => {
   const quiet = await systems.start(module);
   const { lines } = quiet.gateway.log;
   await postGithub(`${quiet.url}/hook`, event("fine", "x"));
@@ -198,7 +198,7 @@ test("unless all are asked for, only what was refused or failed has a line", asy
   ]);
 });
 
-test("an id of a delivery begins with the time of its request", async () => {
+test("a delivery's id begins with the time of its request", async () => {
   const before = Date.now();
   await postGithub(`${system.url}/hook`, event("timed", "x"));
   const [line] = await linesWhen("timed", 1);
@@ -207,7 +207,7 @@ test("an id of a delivery begins with the time of its request", async () => {
   expect(time).toBeLessThanOrEqual(Date.now());
 });
 
-test("a client's own socket error is not an error of the agent", async () => {
+test("an error of the client's socket is not an error of the agent", async () => {
   const socket = await TestSocket.open(`${system.url}/agents/lined-agent/too-large`);
   // Its peer closes while this is still being written: that error is expected.
   socket.socket.on("error", () => undefined);

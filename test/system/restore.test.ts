@@ -111,7 +111,7 @@ async function heads(name: string) {
 }
 const lastSeq = async (name: string): Promise<number> => (await heads(name)).at(-1)!.seq;
 
-test("state, rows and schedules are as they were, history stays, and it can be undone", async () => {
+test("state, rows and schedules are restored, history is kept, and the restore can be undone", async () => {
   await hook("one", "a");
   await call("one", "plan", 3_600, "later");
   const then = await call("one", "all");
@@ -141,7 +141,7 @@ test("state, rows and schedules are as they were, history stays, and it can be u
   await socket.close();
 });
 
-test("without --yes it shows the difference and changes nothing", async () => {
+test("without --yes it prints the difference and changes nothing", async () => {
   await hook("shown", "a");
   const at = await lastSeq("shown");
   await hook("shown", "b");
@@ -153,7 +153,7 @@ test("without --yes it shows the difference and changes nothing", async () => {
   expect(await heads("shown")).toEqual(before);
 });
 
-test("a webhook that was applied since then stays done: its redelivery does not apply", async () => {
+test("a webhook that was processed since then is not applied again on redelivery", async () => {
   await hook("done", "a");
   const at = await lastSeq("done");
   expect((await hook("done", "b")).text).toBe("2");
@@ -163,7 +163,7 @@ test("a webhook that was applied since then stays done: its redelivery does not 
   expect((await hook("done", "c")).text).toBe("2");
 });
 
-test("a schedule that was put back runs when it is due", async () => {
+test("a restored schedule runs when it is due", async () => {
   await hook("due", "a");
   await call("due", "plan", 1, "soon");
   const at = await lastSeq("due");
@@ -173,7 +173,7 @@ test("a schedule that was put back runs when it is due", async () => {
   expect(ran.filter((text) => text === "soon")).toHaveLength(1);
 });
 
-test("a fiber that was running then is found interrupted, though it has ended since", async () => {
+test("a fiber that was running then is treated as interrupted, even if it has ended since", async () => {
   await call("fiber", "begin", "research");
   const at = await lastSeq("fiber");
   endFiber();
@@ -183,7 +183,7 @@ test("a fiber that was running then is found interrupted, though it has ended si
   await pollUntil("it is recovered", () => recovered.includes("research"));
 });
 
-test("an agent that is larger than a message of the broker is put back", async () => {
+test("an agent larger than the broker's payload limit is restored", async () => {
   for (let n = 0; n < 4; n++)
     await hook("large", `${n}`.repeat(PAYLOAD_BYTES_MAX / 2), `large-${n}`);
   const then = await call("large", "sizes");
@@ -195,7 +195,7 @@ test("an agent that is larger than a message of the broker is put back", async (
   expect(await call("large", "sizes")).toEqual(then);
 });
 
-test("a request that is repeated is done once", async () => {
+test("a repeated request is processed once", async () => {
   await hook("twice", "a");
   const id = agentId("Ledger", "twice");
   const { image, database } = await rebuildAgent(id, ports);
@@ -215,7 +215,7 @@ test("a request that is repeated is done once", async () => {
   expect(await call("twice", "all")).toMatchObject({ notes: ["a", "c"] });
 });
 
-test("under traffic nothing is lost and nothing applies twice", async () => {
+test("under load nothing is lost and nothing applies twice", async () => {
   await hook("busy", "first");
   const at = await lastSeq("busy");
   let sending = true;
@@ -247,7 +247,7 @@ test("under traffic nothing is lost and nothing applies twice", async () => {
   expect(state.notes).toHaveLength(1 + since.length);
 });
 
-test("says what is wrong with what it is given", async () => {
+test("invalid arguments are errors that say what is wrong", async () => {
   await hook("wrong", "a");
   const cases = [
     [["restore", "ledger", "wrong"], /Specify the point/],

@@ -63,7 +63,7 @@ const systems = useSystems();
 
 const seen = async (response: Response) => (await response.json()) as Record<string, unknown>;
 
-describe("without a module's fetch", () => {
+describe("the gateway without a module's fetch", () => {
   let system: System;
   beforeAll(async () => {
     system = await systems.start({ agents });
@@ -74,7 +74,7 @@ describe("without a module's fetch", () => {
     return [status, text];
   };
 
-  test("a path names class in kebab case and instance, and the agent gets the whole URL", async () => {
+  test("takes class in kebab case and instance from the path, and the agent gets the whole URL", async () => {
     const response = await get("/agents/probe-agent/one/deeper/path?x=1&y=%2F", {
       method: "PUT",
       body: "hello",
@@ -89,35 +89,35 @@ describe("without a module's fetch", () => {
     });
   });
 
-  test("a name is raw: what is percent-encoded stays so", async () => {
+  test("keeps a name percent-encoded", async () => {
     expect(await seen(await get("/agents/probe-agent/a%20b"))).toMatchObject({ name: "a%20b" });
     expect(await seen(await get("/agents/probe-agent/a%2Fb"))).toMatchObject({ name: "a%2Fb" });
   });
 
-  test("each capital starts a word", async () => {
+  test("starts a new word at each capital", async () => {
     expect(await seen(await get("/agents/a-i-assistant/x"))).toMatchObject({ name: "x" });
     expect(await answer("/agents/ai-assistant/x")).toEqual([400, "Invalid request"]);
   });
 
-  test("an unknown agent is 400 Invalid request, for a socket too", async () => {
+  test("answers 400 Invalid request for an unknown agent, for a socket too", async () => {
     expect(await answer("/agents/nobody/x")).toEqual([400, "Invalid request"]);
     expect(await answer("/agents/ProbeAgent/x")).toEqual([400, "Invalid request"]);
     const socket = await TestSocket.open(`${system.url}/agents/nobody/x`);
     expect(socket.refused).toEqual({ status: 400, body: "Invalid request" });
   });
 
-  test("a path that names no agent is 404 Not found", async () => {
+  test("answers 404 Not found for a path that names no agent", async () => {
     for (const path of ["/", "/agents", "/agents/probe-agent", "/other/probe-agent/x"])
       expect(await answer(path)).toEqual([404, "Not found"]);
     const socket = await TestSocket.open(`${system.url}/agents/probe-agent`);
     expect(socket.refused).toEqual({ status: 404, body: "Not found" });
   });
 
-  test("empty segments are passed over", async () => {
+  test("ignores empty segments", async () => {
     expect(await seen(await get("//agents//probe-agent//two"))).toMatchObject({ name: "two" });
   });
 
-  test("a name past 1,024 bytes is 400 with the limit", async () => {
+  test("answers 400 with the limit for a name past 1,024 bytes", async () => {
     const [status, text] = await answer(`/agents/probe-agent/${"x".repeat(1025)}`);
     expect(status).toBe(400);
     expect(text).toContain("1024 bytes");
@@ -125,32 +125,32 @@ describe("without a module's fetch", () => {
     expect(socket.refused?.status).toBe(400);
   });
 
-  test("a request that makes no URL is 400 Invalid request, for a socket too", async () => {
+  test("answers 400 Invalid request when no URL can be built, for a socket too", async () => {
     const host = "localhost:99999";
     const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host });
     expect(socket.refused).toEqual({ status: 400, body: "Invalid request" });
   });
 
-  test("an invalid Host is 400 before routing, for a socket too", async () => {
+  test("answers 400 for an invalid Host before routing, for a socket too", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/probe-agent/x`, { host: "a b" });
     expect(socket.refused).toEqual({ status: 400, body: "Bad request" });
   });
 
-  test("the default onRequest is 404 Not implemented", async () => {
+  test("answers 404 Not implemented by the default onRequest", async () => {
     expect(await answer("/agents/plain-agent/x")).toEqual([404, "Not implemented"]);
   });
 
-  test("OPTIONS reaches the agent where nothing asks for CORS", async () => {
+  test("passes OPTIONS to the agent if CORS is off", async () => {
     const response = await get("/agents/probe-agent/x", { method: "OPTIONS" });
     expect(await seen(response)).toMatchObject({ method: "OPTIONS" });
   });
 
-  test("HEAD has the status and no body", async () => {
+  test("answers HEAD with the status and no body", async () => {
     const response = await get("/agents/probe-agent/x", { method: "HEAD" });
     expect([response.status, (await response.text()).length]).toEqual([200, 0]);
   });
 
-  test("internal headers are stripped", async () => {
+  test("strips internal headers", async () => {
     const response = await get("/agents/probe-agent/forged", {
       headers: {
         "x-agents-lifecycle-props": Buffer.from('{"admin":true}').toString("base64"),
@@ -164,7 +164,7 @@ describe("without a module's fetch", () => {
     expect(headers).toMatchObject({ "x-other": "stays" });
   });
 
-  test("an agent that can't start is a plain 500, and on a socket an error frame and 1011", async () => {
+  test("answers a plain 500 if the agent can't start, and on a socket an error frame and 1011", async () => {
     expect(await answer("/agents/failing-start/x")).toEqual([500, "Internal Server Error"]);
     const socket = await TestSocket.open(`${system.url}/agents/failing-start/x`);
     await socket.until("it is closed", () => socket.closed !== undefined);
@@ -176,7 +176,7 @@ describe("without a module's fetch", () => {
   });
 });
 
-describe("with a module's fetch", () => {
+describe("the gateway with a module's fetch", () => {
   let system: System;
   const hooks: string[] = [];
   beforeAll(async () => {
@@ -258,7 +258,7 @@ describe("with a module's fetch", () => {
     };
   }
 
-  test("it routes by path, by body and by header, and the body arrives whole", async () => {
+  test("routes by path, by body and by header, and the body arrives whole", async () => {
     const post = (path: string, body: string, headers = {}) =>
       get(path, { method: "POST", body, headers }).then(seen);
     expect(await post("/webhooks/device-1", "x")).toMatchObject({ name: "device-1", body: "x" });
@@ -274,12 +274,12 @@ describe("with a module's fetch", () => {
     expect([missing.status, await missing.text()]).toEqual([400, "Missing repository"]);
   });
 
-  test("routeAgentRequest takes a prefix of several segments, and null is the module's 404", async () => {
+  test("accepts a prefix of several segments in routeAgentRequest, and null is the module's 404", async () => {
     expect(await seen(await get("/api/v1/probe-agent/p"))).toMatchObject({ name: "p" });
     expect((await get("/agents/probe-agent/p")).status).toBe(404);
   });
 
-  test("cors: true answers OPTIONS without the agent and adds its headers to every answer", async () => {
+  test("answers OPTIONS without the agent under cors: true, and adds its headers to every answer", async () => {
     hooks.length = 0;
     const options = await read(await get("/api/v1/probe-agent/c", { method: "OPTIONS" }));
     expect([options.status, options.text]).toEqual([200, ""]);
@@ -296,13 +296,13 @@ describe("with a module's fetch", () => {
     expect(unknown.headers.get("access-control-allow-origin")).toBeNull();
   });
 
-  test("onBeforeRequest may put another request in the place of the first", async () => {
+  test("lets onBeforeRequest replace the request", async () => {
     const response = await get("/api/v1/probe-agent/s", { headers: { "x-swap": "1" } });
     expect(await seen(response)).toMatchObject({ headers: { "x-swapped": "yes" } });
     expect(hooks.at(-1)).toBe("request ProbeAgent s");
   });
 
-  test("onBeforeConnect may refuse a socket with a plain 401", async () => {
+  test("lets onBeforeConnect refuse a socket with a plain 401", async () => {
     const refused = await TestSocket.open(`${system.url}/api/v1/probe-agent/w`);
     expect(refused.refused).toEqual({ status: 401, body: "Unauthorized" });
     const socket = await TestSocket.open(`${system.url}/api/v1/probe-agent/w?token=good`);
@@ -311,13 +311,13 @@ describe("with a module's fetch", () => {
     await socket.close();
   });
 
-  test("a socket may be routed by getAgentByName", async () => {
+  test("can route a socket by getAgentByName", async () => {
     const socket = await TestSocket.open(`${system.url}/live/by-stub`);
     expect(await socket.first(1)).toEqual([expect.stringContaining('"name":"by-stub"')]);
     await socket.close();
   });
 
-  test("props reach onStart of the start that they cause, and only that", async () => {
+  test("passes props to onStart of the start that they cause, and only that", async () => {
     expect(await seen(await get("/props/p1"))).toMatchObject({
       props: { plan: "gold" },
       starts: 1,
@@ -331,7 +331,7 @@ describe("with a module's fetch", () => {
     });
   });
 
-  test("a stub calls public methods: results, errors by name and message, nothing that is hidden", async () => {
+  test("lets a stub call public methods: results, errors by name and message, nothing that is hidden", async () => {
     expect(await (await get("/rpc")).json()).toEqual({
       greet: { value: { text: "hello world hello world", from: "remote" } },
       nothing: { value: null },
@@ -343,7 +343,7 @@ describe("with a module's fetch", () => {
     });
   });
 
-  test("an error of the module, or an invalid response, is a plain 500", async () => {
+  test("answers a plain 500 for the module's error, or an invalid response", async () => {
     for (const path of ["/boom", "/nothing"]) {
       const { status, text } = await read(await get(path));
       expect([status, text]).toEqual([500, "Internal Server Error"]);

@@ -109,7 +109,7 @@ describe("a socket", () => {
     await host.stop();
   });
 
-  test("receives what happened while its agent was waking for another", async () => {
+  test("receives what happened while its agent woke for another", async () => {
     const { options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");
@@ -128,7 +128,7 @@ describe("a socket", () => {
     await host.stop();
   });
 
-  test("continues when its host hands over: it stays open, nothing is lost, onConnect does not run again", async () => {
+  test("stays open when its host hands over: nothing is lost, onConnect does not run again", async () => {
     const { log, options } = make();
     const hostA = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");
@@ -150,7 +150,7 @@ describe("a socket", () => {
     await hostB.stop();
   });
 
-  test("and what is sent on it outlive the broker", async () => {
+  test("and messages sent on it survive a broker outage", async () => {
     const { options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");
@@ -169,7 +169,7 @@ describe("a socket", () => {
     await host.stop();
   });
 
-  test("of a gateway that stops is closed for the agent", async () => {
+  test("is closed for the agent when its gateway stops", async () => {
     const { log, options } = make();
     const host = await startTestHost(options, "host-a");
     const gateway = await startTestGateway(options, "gateway-a");
@@ -184,7 +184,7 @@ describe("a socket", () => {
     await host.stop();
   });
 
-  test("of one gateway and of another belong to one agent", async () => {
+  test("belongs to the same agent through any gateway", async () => {
     const { options } = make();
     const host = await startTestHost(options, "host-a");
     const gateways = [

@@ -81,7 +81,7 @@ async function start() {
 }
 
 describe("messages sent at once", () => {
-  test("are taken in order, each sees what the one before set, and the close comes last", async () => {
+  test("are processed in order, each sees what the previous one set, and the close comes last", async () => {
     const { open, whole, heard, stop } = await start();
     const socket = await open("a");
     for (const n of upTo(COUNT)) socket.send(`${n}`);
@@ -92,7 +92,7 @@ describe("messages sent at once", () => {
     await stop();
   });
 
-  test("keep their order when large ones that go another way are among them", async () => {
+  test("keep their order when large ones, which travel differently, are among them", async () => {
     const { open, whole, stop } = await start();
     const socket = await open("large");
     const bytes = 1_048_100;
@@ -102,7 +102,7 @@ describe("messages sent at once", () => {
     await stop();
   });
 
-  test("wake an agent that hibernates, and wait for one that takes long to start", async () => {
+  test("wake a hibernating agent, and wait for one that starts slowly", async () => {
     const { open, whole, heard, host, latch, stop } = await start();
     const socket = await open("sleeps");
     for (const from of [0, 50, 100]) {
@@ -121,7 +121,7 @@ describe("messages sent at once", () => {
     await stop();
   });
 
-  test("of an agent discarded meanwhile keep their order; stored ones are not lost", async () => {
+  test("keep their order when their agent is discarded; stored ones are not lost", async () => {
     const { open, whole, stop } = await start();
     const socket = await open("thrown");
     for (const n of upTo(COUNT)) socket.send(n % 40 === 20 ? `${n} abort` : `${n}`);
@@ -133,7 +133,7 @@ describe("messages sent at once", () => {
     await stop();
   });
 
-  test("when their host hands over are taken by the next in order, each once", async () => {
+  test("are processed by the next host in order, each once, when their host hands over", async () => {
     const { open, whole, heard, options, host, gateway } = await start();
     const socket = await open("moves");
     const other = await startTestHost(options, "host-b");
@@ -149,7 +149,7 @@ describe("messages sent at once", () => {
     await other.stop();
   });
 
-  test("when the broker dies meanwhile are not processed twice", async () => {
+  test("are not processed twice when the broker dies meanwhile", async () => {
     const { open, whole, heard, stop } = await start();
     const socket = await open("cut");
     for (const n of upTo(20)) socket.send({ type: "rpc", id: `${n}`, method: "echo", args: [n] });
@@ -193,7 +193,7 @@ describe("an agent", () => {
     await stop();
   });
 
-  test("is answered at once if its kind is unknown or invalid", async () => {
+  test("answers at once if its kind is unknown or invalid", async () => {
     const { options, stop } = await start();
     const client = await connect({ servers: systems.nats.url.replace("nats://", "") });
     const ask = caller(client, options.namespace!);
@@ -205,7 +205,7 @@ describe("an agent", () => {
     await stop();
   });
 
-  test("says again how a socket ended when it is asked again: nothing of it runs twice", async () => {
+  test("repeats how a socket ended when asked again, without running anything twice", async () => {
     const { heard, options, host, stop } = await start();
     const client = await connect({ servers: systems.nats.url.replace("nats://", "") });
     const ask = caller(client, options.namespace!);

@@ -150,7 +150,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("an agent without a state sends none, and the identity says so", async () => {
+  test("sends no state if the agent has none, and the identity says so", async () => {
     const socket = await open("stateless-agent/x");
     const frames = await socket.first(2);
     expect(frames).toEqual([
@@ -160,7 +160,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("sets initialState: other clients and the new one receive it once", async () => {
+  test("sets initialState, which other clients and the new one receive once", async () => {
     const first = await open("doc-agent/seeded?silent=1");
     const second = await open("doc-agent/seeded");
     await second.first(3);
@@ -173,7 +173,7 @@ describe("connecting", () => {
     await second.close();
   });
 
-  test("sendIdentityOnConnect: false leaves out the identity only", async () => {
+  test("omits only the identity under sendIdentityOnConnect: false", async () => {
     const socket = await open("quiet-agent/x");
     expect((await socket.first(2)).map((f) => JSON.parse(String(f)))).toEqual([
       state("new"),
@@ -182,7 +182,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("shouldSendProtocolMessages: false omits every protocol frame", async () => {
+  test("omits every protocol frame under shouldSendProtocolMessages: false", async () => {
     const silent = await open("doc-agent/silence?silent=1");
     const other = await opened("doc-agent/silence");
     other.send("set");
@@ -197,7 +197,7 @@ describe("connecting", () => {
     await other.close();
   });
 
-  test("a message that is sent at once comes after onConnect has finished", async () => {
+  test("delivers a message that is sent at once after onConnect has finished", async () => {
     const latch = makeLatch();
     latches.set("early", latch);
     log.length = 0;
@@ -210,7 +210,7 @@ describe("connecting", () => {
     await socket.close();
   });
 
-  test("a connecting client receives no change before its identity", async () => {
+  test("sends no change before the identity", async () => {
     const latch = makeLatch();
     const writer = await opened("doc-agent/racing");
     latches.set("racing", latch);
@@ -234,7 +234,7 @@ describe("connecting", () => {
     for (const each of [writer, socket, mute]) await each.close();
   });
 
-  test("leaves every socket open, however many come one after another", async () => {
+  test("keeps every socket open, however many connect in sequence", async () => {
     for (let i = 0; i < 300; i++) {
       const socket = await open(`stateless-agent/many-${i % 10}`);
       await socket.first(2);
@@ -243,7 +243,7 @@ describe("connecting", () => {
     }
   });
 
-  test("an onConnect that throws is an error frame without its reason, and 1011", async () => {
+  test("sends an error frame without the reason and closes with 1011 when onConnect throws", async () => {
     const socket = await open("doc-agent/strict?throw=1");
     await socket.until("it is closed", () => socket.closed !== undefined);
     expect(socket.frames.at(-1)).toBe('{"error":"Internal Server Error"}');
@@ -254,14 +254,14 @@ describe("connecting", () => {
     expect(JSON.stringify(socket.frames)).not.toContain("secret");
   });
 
-  test("an onConnect whose error onError suppresses leaves the socket open", async () => {
+  test("keeps the socket open if onError suppresses onConnect's error", async () => {
     const socket = await opened("doc-agent/lenient?throw=1");
     socket.send("hello");
     expect(await socket.first(1)).toEqual(["echo hello"]);
     await socket.close();
   });
 
-  test("onConnect may refuse by closing, and may greet", async () => {
+  test("may be refused by a close in onConnect, which may also send messages", async () => {
     const refused = await open("doc-agent/door?reject=1");
     await refused.until("it is closed", () => refused.closed !== undefined);
     expect(refused.closed).toEqual({ code: 4401, reason: "not you" });
@@ -340,7 +340,7 @@ describe("state", () => {
 });
 
 describe("messages", () => {
-  test("that are almost protocol frames go to onMessage as they are", async () => {
+  test("that resemble protocol frames go to onMessage as they are", async () => {
     const socket = await opened("doc-agent/almost");
     const almost = [
       '{"type":"cf_agent_state"}',
@@ -357,7 +357,7 @@ describe("messages", () => {
     await socket.close();
   });
 
-  test("that are binary arrive as an ArrayBuffer and may be answered so", async () => {
+  test("that are binary arrive as an ArrayBuffer and may be answered in kind", async () => {
     const socket = await opened("doc-agent/binary");
     socket.send(Uint8Array.from([1, 2, 3, 0, 255]));
     const [frame] = await socket.first(1);
@@ -368,7 +368,7 @@ describe("messages", () => {
     await socket.close();
   });
 
-  test("of one client reach its agent in the order in which they were sent", async () => {
+  test("of one client reach its agent in the order of sending", async () => {
     const socket = await opened("doc-agent/order");
     const sent = Array.from({ length: 300 }, (_, i) => `m${i}`);
     for (const message of sent) socket.send(message);
@@ -376,7 +376,7 @@ describe("messages", () => {
     await socket.close();
   });
 
-  test("may be broadcast to all, or to all but some", async () => {
+  test("may be broadcast to all, or to all except some", async () => {
     const [a, b] = [await opened("doc-agent/cast?_pk=a"), await opened("doc-agent/cast?_pk=b")];
     a.send("others");
     a.send("all");
@@ -386,7 +386,7 @@ describe("messages", () => {
     await b.close();
   });
 
-  test("whose handler throws go to onError, and the socket stays open", async () => {
+  test("whose handler throws call onError, and the socket stays open", async () => {
     const socket = await opened("doc-agent/throws");
     socket.send("throw");
     socket.send("still here");
@@ -397,7 +397,7 @@ describe("messages", () => {
 });
 
 describe("connections", () => {
-  test("have the client's id or one of their own, and tags that find them", async () => {
+  test("have the client's id or a generated one, and tags that find them", async () => {
     const red = await opened("doc-agent/tagged?_pk=r&tag=red&tag=warm");
     const blue = await opened("doc-agent/tagged?_pk=b&tag=blue");
     const own = await opened("doc-agent/tagged?_pk=");
@@ -418,7 +418,7 @@ describe("connections", () => {
     expect(socket.closed?.code).toBe(1011);
   });
 
-  test("are closed with the client's code and reason, which onClose gets", async () => {
+  test("are closed with the client's code and reason, which onClose receives", async () => {
     const socket = await opened("doc-agent/closing");
     await socket.close(4123, "enough");
     await logged(socket, "close 4123 enough true");
@@ -431,7 +431,7 @@ describe("connections", () => {
     await logged(bare, "close 1005  true");
   });
 
-  test("are closed by the agent with its code and reason, and then are gone", async () => {
+  test("are closed by the agent with its code and reason, and are then gone", async () => {
     const [a, b] = [await opened("doc-agent/leave?_pk=a"), await opened("doc-agent/leave?_pk=b")];
     a.send("bye");
     await a.until("it is closed", () => a.closed !== undefined);
@@ -474,7 +474,7 @@ describe("RPC", () => {
     await other.close();
   });
 
-  test("that sets the state sends the new state to its caller before the reply", async () => {
+  test("sends a new state to its caller before the reply", async () => {
     const socket = await opened("doc-agent/rpc-state");
     socket.send(call("write", ["later"]));
     expect((await socket.first(2)).map((f) => JSON.parse(String(f)))).toEqual([
@@ -484,7 +484,7 @@ describe("RPC", () => {
     await socket.close();
   });
 
-  test("calls of one socket overlap: a slow one holds back no other", async () => {
+  test("lets calls of one socket overlap: a slow one delays no other", async () => {
     const latch = makeLatch();
     latches.set("rpc", latch);
     const socket = await opened("doc-agent/overlap");

@@ -43,7 +43,7 @@ const systems = useSystems();
 const folder = tempFolder("stream-groups");
 
 describe("a system on four stream groups", () => {
-  test("serves agents of every group, through a host's end and from outside", async () => {
+  test("serves agents of every group, across a host's end and from outside", async () => {
     const system = await systems.start(
       {
         agents: { CountAgent },

@@ -76,7 +76,7 @@ const events = async (name: string) => {
   return { reader, next: async () => (await reader.read()).value };
 };
 
-test("server-sent events arrive one by one, as the agent makes them", async () => {
+test("server-sent events arrive one by one, as the agent sends them", async () => {
   const { reader, next } = await events("one");
   expect(await next()).toBe("data: hello of one\n\n");
   const agent = await stub("one");
@@ -88,7 +88,7 @@ test("server-sent events arrive one by one, as the agent makes them", async () =
   await pollUntil("the agent hears that its caller has gone", () => agent.wasCancelled());
 });
 
-test("an agent that streams does not hibernate, and does when that is over", async () => {
+test("an agent that is streaming does not hibernate, and does afterwards", async () => {
   const { reader, next } = await events("awake");
   await next();
   const agent = await stub("awake");
@@ -108,7 +108,7 @@ test.each(["large", "through"])("a large body arrives whole, piece by piece: %s"
   for (let n = 0; n < 20; n++) expect(body[n * MIB + 7]).toBe(n);
 });
 
-test("a stream that fails breaks the caller's body off, and one that never began is a 500", async () => {
+test("a stream that fails cuts off the caller's body, and one that never began is a 500", async () => {
   const { next } = await events("failing");
   await next();
   await (await stub("failing")).breakOff();
@@ -116,7 +116,7 @@ test("a stream that fails breaks the caller's body off, and one that never began
   expect((await fetch(url("failing", "broken"))).status).toBe(500);
 });
 
-test("when the host stops, the body breaks off: a caller that wants more asks again", async () => {
+test("when the host stops, the body is cut off, and the caller can ask again", async () => {
   const own = await systems.start({ agents: { StreamAgent } });
   const response = await fetch(`${own.url}/agents/stream-agent/left/events`);
   const reader = response.body!.getReader();

@@ -62,7 +62,7 @@ const work = async (name: string, times: number): Promise<void> => {
   for (let n = 0; n < times; n++) await agent.work();
 };
 
-test("shows what each class and agent did between the two readings, the busiest first", async () => {
+test("top shows what each class and agent did between the two readings, the busiest first", async () => {
   await work("before", 5);
   await (await getAgentByName<Idle>(system.gateway.env["Idle"] as never, "i")).look();
   const [line] = await run(undefined, async () => {
@@ -83,7 +83,7 @@ test("shows what each class and agent did between the two readings, the busiest 
   expect(agentOf("before")).toBeUndefined();
 });
 
-test("sums what the agents of a class spent of their budgets, and what was refused", async () => {
+test("top sums what the agents of a class spent of their budgets, and what was refused", async () => {
   for (const name of ["a", "b"]) {
     const agent = await getAgentByName<Spender>(system.gateway.env["Spender"] as never, name);
     expect([await agent.ask(15), await agent.ask(1)]).toEqual(["asked", "BudgetExceeded"]);
@@ -97,14 +97,14 @@ test("sums what the agents of a class spent of their budgets, and what was refus
   expect((JSON.parse((await run("busy", async () => undefined))[0]!) as Top).budgets).toEqual([]);
 });
 
-test("of one class, as a table by default", async () => {
+test("top shows one class as a table by default", async () => {
   const printed = await run("idle", () => work("c", 3), false);
   expect(printed[0]).toMatch(/^1 hosts, over 2 s$/);
   expect(printed.filter((line) => line.includes("Busy"))).toEqual([]);
   expect(printed.filter((line) => line.endsWith("  Idle"))).toHaveLength(1);
 });
 
-test("the same numbers are metrics with the class as their label", async () => {
+test("the same numbers are exposed as metrics labelled by class", async () => {
   const text = await system.host.metrics.render();
   expect(text).toMatch(/^agents_turns_total\{class="Busy"\} [1-9]/m);
   expect(text).toMatch(/^agents_turn_seconds_total\{class="Idle"\} /m);

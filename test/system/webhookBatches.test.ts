@@ -113,7 +113,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     });
   };
 
-  test("each event of a batch is an input of the agent that it names, in order, once", async () => {
+  test("each event of a batch becomes an input of its agent, in order, once", async () => {
     const events = Array.from({ length: 40 }, (_, n) => ({
       email: `${http}-${n % 4}`,
       sg_event_id: `e${n}`,
@@ -164,7 +164,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
       expect(await seen(name, 1)).toEqual([{ object: "page", entry: [entry(name)] }]);
   });
 
-  test("Discord's ping is 204 without a body, its wrong signature 401, its event the agent's", async () => {
+  test("Discord's ping is answered 204 without a body, a wrong signature 401, an event by its agent", async () => {
     const send = (text: string, signed = text) =>
       post("/webhooks/discord", text, sign.discord(signed, hex("d")));
     expect(await send('{"type":0}')).toEqual([204, ""]);
@@ -177,7 +177,7 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
     expect([response.status, await response.text()]).toEqual([200, ""]);
   });
 
-  test("PayPal's certificate is fetched before its request is verified; 503 while it can't be had", async () => {
+  test("PayPal's certificate is fetched before its request is verified; 503 while it is unavailable", async () => {
     const text = JSON.stringify({ id: `WH-${http}`, resource: { id: `${http}-sale` } });
     const send = (certificate: string) => {
       const certUrl = `https://api.paypal.com/v1/notifications/certs/CERT-${certificate}`;

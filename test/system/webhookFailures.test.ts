@@ -96,14 +96,14 @@ describe("an agent that throws", () => {
   const turnsOf = async (className: string, name: string) =>
     (await journalOf(system.options, className, name)).flatMap((event) => event.turns);
 
-  test("runs again with backoff until it succeeds, and each run knows its number", async () => {
+  test("runs again with backoff until it succeeds, and each run knows its attempt number", async () => {
     failures.set("twice", 2);
     const answer = await post("/webhooks/fragile", "twice", "a");
     expect([answer.status, answer.text]).toEqual([200, "OK"]);
     expect(attempts.get("twice")).toEqual([1, 2, 3]);
   });
 
-  test("has the failed runs in its journal, each with its attempt and error", async () => {
+  test("has each failed run in its journal, with its attempt and error", async () => {
     failures.set("told", 1);
     await post("/webhooks/fragile", "told", "a");
     const turns = await turnsOf("FragileAgent", "told");
@@ -125,14 +125,14 @@ describe("an agent that throws", () => {
     });
   });
 
-  test("may be sent a dead input again: it runs from its first attempt", async () => {
+  test("can receive a dead input again, which runs from its first attempt", async () => {
     failures.set("risen", 3);
     expect((await post("/webhooks/fragile", "risen", "a")).status).toBe(500);
     expect((await post("/webhooks/fragile", "risen", "a")).status).toBe(200);
     expect(attempts.get("risen")).toEqual([1, 2, 3, 1]);
   });
 
-  test("with an onError that returns is answered a plain 500 at once, and does not run again", async () => {
+  test("with an onError that returns is a plain 500 at once, and does not run again", async () => {
     failures.set("forgiven", 1);
     const answer = await post("/webhooks/forgiving", "forgiven", "a");
     expect([answer.status, answer.text]).toEqual([500, "Internal Server Error"]);
@@ -141,7 +141,7 @@ describe("an agent that throws", () => {
     expect(attempts.get("forgiven")).toEqual([1]);
   });
 
-  test("runs its onError in the turn that failed: what it writes is part of it", async () => {
+  test("runs its onError in the failed turn, including its writes", async () => {
     failures.set("same-turn", 1);
     await post("/webhooks/forgiving", "same-turn", "a");
     expect(attempts.get("same-turn:error")).toEqual([1]);
@@ -157,7 +157,7 @@ describe("an agent that throws", () => {
 
 describe("the broker's payload limit", () => {
   const systems = useSystems({ maxPayload: 1024 * 1024 });
-  test("bounds neither bodies nor answers: 5 MiB in, 3 MiB out", async () => {
+  test("limits neither bodies nor answers: 5 MiB in, 3 MiB out", async () => {
     const system = await systems.start(module);
     const payload = JSON.stringify(about("large", { pad: "x".repeat(5 * 1024 * 1024) }));
     const answer = await postGithub(`${system.url}/webhooks/large`, payload);
@@ -177,7 +177,7 @@ describe("the broker's payload limit", () => {
 
 describe("more callers than the gateway holds", () => {
   const systems = useSystems();
-  test("are answered 429 with Retry-After, and are welcome again later", async () => {
+  test("are answered 429 with Retry-After, and are admitted again later", async () => {
     const system = await systems.start(module, { gateway: { webhooksWaitingMax: 2 } });
     const latch = makeLatch();
     latches.set("busy", latch);
@@ -193,9 +193,9 @@ describe("more callers than the gateway holds", () => {
   });
 });
 
-describe("a broker that is away", () => {
+describe("an unavailable broker", () => {
   const systems = useSystems();
-  test("is 503 at the deadline, and a webhook that can wait for it is answered by its agent", async () => {
+  test("causes a 503 at the deadline, and a webhook that can wait for it is answered by its agent", async () => {
     const system = await systems.start(module);
     const url = `${system.url}/webhooks`;
     expect((await postGithub(`${url}/fragile`, about("outage"), { id: "before" })).status).toBe(

@@ -56,7 +56,7 @@ const post = (path: string, payload: object, id?: string) =>
   postGithub(`${system.url}${path}`, payload, id === undefined ? {} : { id });
 
 describe("a route's filter", () => {
-  test("lets an event through, or answers 200 and stores nothing", async () => {
+  test("admits an event, or answers 200 and stores nothing", async () => {
     expect(await post("/some", event("some", "opened"))).toMatchObject({ text: "from the agent" });
     expect(await post("/some", event("none", "closed"))).toMatchObject({ status: 200, text: "OK" });
     expect(await turnsOf("RepoAgent", "some")).toHaveLength(1);
@@ -69,7 +69,7 @@ describe("a route's filter", () => {
     );
   });
 
-  test("names values by path, a list for one of several", async () => {
+  test("selects values by path, with a list for one of several", async () => {
     const draft = (name: string, action: string, is: unknown) =>
       post("/match", event(name, action, { pull: { draft: is } }));
     await draft("m1", "a", false);
@@ -83,12 +83,12 @@ describe("a route's filter", () => {
     expect(await Promise.all(counts)).toEqual([1, 1, 0, 0, 0]);
   });
 
-  test("that fails is a 500, so that the provider sends it again, and is logged", async () => {
+  test("that fails causes a 500, so that the provider retries, and is logged", async () => {
     expect(await post("/wrong", event("w", "a"))).toMatchObject({ status: 500 });
     expect(JSON.stringify(system.gateway.log.lines)).toContain("return true or false");
   });
 
-  test("is not called for a request with a wrong signature or an invalid body", async () => {
+  test("is not called for a wrong signature or an invalid body", async () => {
     const forged = await postGithub(`${system.url}/wrong`, event("f", "a"), { secret: "other" });
     expect(forged.status).toBe(401);
     expect(await postGithub(`${system.url}/wrong`, "{")).toMatchObject({ text: "Invalid JSON" });
@@ -102,8 +102,8 @@ describe("a route's filter", () => {
   });
 });
 
-describe("a delivery that several agents take", () => {
-  test("takes effect once in each, also when it is sent again", async () => {
+describe("a delivery to several agents", () => {
+  test("takes effect once in each, also when it is repeated", async () => {
     const shared = event("both", "shared");
     expect(await post("/both", shared, "g-both")).toMatchObject({ status: 200, text: "OK" });
     expect(await post("/both", shared, "g-both")).toMatchObject({ status: 200 });
@@ -122,13 +122,13 @@ describe("a delivery that several agents take", () => {
     expect(ids.map((id) => id.replace(/^.*\./, "")).toSorted()).toEqual(["0", "1"]);
   });
 
-  test("and that one of them takes is answered by that agent", async () => {
+  test("is answered by the agent if only one receives it", async () => {
     const answer = await post("/both", event("alone", "other"));
     expect(answer).toMatchObject({ status: 200, text: "from the agent" });
     expect(await turnsOf("OrgAgent", "alone")).toEqual([]);
   });
 
-  test("names its agents by what the signature covers, like the first one", () => {
+  test("selects its agents from signed data, like a single one", () => {
     const also = [{ agent: OrgAgent, entity: body("organization.login") }];
     expect(() => webhook("/x", { ...repo, verify: unsigned(), also })).toThrow(InvalidWebhook);
   });

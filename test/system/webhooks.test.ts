@@ -162,8 +162,8 @@ const look = async (name: string) =>
     rows: unknown[];
   };
 
-describe("a webhook that is right", () => {
-  test("GitHub's real payloads reach the agent of their repository: answered OK, in SQL, in state, in the journal", async () => {
+describe("a valid webhook", () => {
+  test("with a real GitHub payload reaches its repository's agent: answered OK, in SQL, in state, in the journal", async () => {
     const payloads = examples
       .flatMap(({ name, examples: of }) => of.map((payload) => ({ name, payload })))
       .filter(({ payload }) => payload.repository?.full_name === "Codertocat/Hello-World")
@@ -202,7 +202,7 @@ describe("a webhook that is right", () => {
     await socket.close();
   });
 
-  test("the state is on a client's socket when the webhook's answer has been read", async () => {
+  test("has updated a client's state by the time its answer is read", async () => {
     const socket = await TestSocket.open(`${system.url}/agents/repo-agent/live`);
     await socket.first(3);
     const answer = await post("/webhooks/github", about("live"));
@@ -213,15 +213,15 @@ describe("a webhook that is right", () => {
     await socket.close();
   });
 
-  test("one webhook is one event", async () => {
+  test("is one event", async () => {
     await post("/webhooks/github", about("one-event"), { id: "only" });
     const events = await journalOf(system.options, "RepoAgent", "one-event");
     expect(events.map((e) => e.turns.map((t) => t.cause.kind))).toEqual([["start", "webhook"]]);
   });
 });
 
-describe("a webhook that comes again", () => {
-  test("is answered 200 OK and not run, one after the other and at the same time", async () => {
+describe("a repeated webhook", () => {
+  test("is answered 200 OK and not run, whether sequential or concurrent", async () => {
     const payload = about("twice");
     await post("/webhooks/github", payload, { id: "a" });
     const again = await post("/webhooks/github", payload, { id: "a" });
@@ -247,7 +247,7 @@ describe("a webhook that comes again", () => {
     expect((await look("guarded")).state.count).toBe(2);
   });
 
-  test("to another agent is not a duplicate", async () => {
+  test("for another agent is not a duplicate", async () => {
     await post("/webhooks/github", about("left"), { id: "same" });
     await post("/webhooks/github", about("right"), { id: "same" });
     expect((await look("left")).state.count).toBe(1);
@@ -258,7 +258,7 @@ describe("a webhook that comes again", () => {
 describe("the entity", () => {
   const nameOf = async (response: Response) => ((await response.json()) as { name: string }).name;
 
-  test("comes from the second path segment, a literal segment winning over it", async () => {
+  test("comes from the second path segment, unless a literal segment matches", async () => {
     const response = await fetch(`${system.url}/webhooks/sensor-7`, { method: "POST", body: "{}" });
     expect(await nameOf(response)).toBe("sensor-7");
   });
@@ -292,7 +292,7 @@ describe("the entity", () => {
   });
 });
 
-describe("a webhook that is wrong", () => {
+describe("an invalid webhook", () => {
   const answer = ({ status, text }: { status: number; text: string }) => [status, text];
 
   test("is answered 401 Invalid signature when the signature is wrong or missing, and wakes no agent", async () => {
@@ -317,7 +317,7 @@ describe("a webhook that is wrong", () => {
     expect(answer(await post("/webhooks/github", "no json"))).toEqual([400, "Invalid JSON"]);
   });
 
-  test("is answered 400 when the name is longer than 1,024 bytes", async () => {
+  test("is answered 400 if the name is longer than 1,024 bytes", async () => {
     const refused = await post("/webhooks/github", about("x".repeat(1025)));
     expect(refused.status).toBe(400);
     expect(refused.text).toContain("1024 bytes");
@@ -330,13 +330,13 @@ describe("a webhook that is wrong", () => {
     expect(response.headers.get("content-type")).toMatch(/^text\/plain/);
   });
 
-  test("is answered 413 when its body is larger than the route takes", async () => {
+  test("is answered 413 if its body exceeds the route's limit", async () => {
     const large = await post("/webhooks/small", about("big", { pad: "x".repeat(1000) }));
     expect(large.status).toBe(413);
     expect((await post("/webhooks/small", about("big"))).status).toBe(200);
   });
 
-  test("is answered 404 Not found where no route is declared", async () => {
+  test("is answered 404 Not found if no route is declared", async () => {
     expect(answer(await post("/webhooks/github/deeper/still", about("x")))).toEqual([
       404,
       "Not found",
@@ -344,7 +344,7 @@ describe("a webhook that is wrong", () => {
     expect(answer(await post("/elsewhere", about("x")))).toEqual([404, "Not found"]);
   });
 
-  test("is answered 500 without details when the route's secret is not set", async () => {
+  test("is answered 500 without details if the route's secret is not set", async () => {
     const refused = await post("/webhooks/unset", about("x"));
     expect(answer(refused)).toEqual([500, "Webhook not configured"]);
     expect(system.gateway.log.lines.at(-1)).toMatchObject({
@@ -353,7 +353,7 @@ describe("a webhook that is wrong", () => {
     });
   });
 
-  test("cannot set the headers of the inside", async () => {
+  test("cannot set internal headers", async () => {
     const response = await fetch(`${system.url}/webhooks/forger`, {
       method: "POST",
       body: "{}",
@@ -381,7 +381,7 @@ describe("the answer", () => {
     expect((await look("slow")).state.count).toBe(1);
   });
 
-  test("is 202 Accepted at once where the route says stored, and the agent runs after", async () => {
+  test("is 202 Accepted at once if the route says stored, and the agent runs later", async () => {
     const latch = makeLatch();
     latches.set("background", latch);
     const stored = await post("/webhooks/stored", about("background"));
@@ -410,7 +410,7 @@ describe("the answer", () => {
     ]);
   });
 
-  test("comes from a request with the URL as the caller saw it", async () => {
+  test("comes from a request with the URL as the caller sent it", async () => {
     const response = await fetch(`${system.url}/webhooks/seen?a=1&b=%20`, {
       method: "POST",
       body: "{}",

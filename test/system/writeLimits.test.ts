@@ -11,7 +11,7 @@ const webhook = { durable: true } as Turn;
 const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
 
 describe("a state", () => {
-  test("is measured in bytes of UTF-8, and the limit itself is allowed", () => {
+  test("is measured in UTF-8 bytes, and may be exactly the limit", () => {
     const limits = new WriteLimits(clock, { stateBytesMax: 6 });
     for (const text of ["123456", "żół", '"€"', undefined])
       expect(() => limits.checkState(call, text)).not.toThrow();
@@ -23,7 +23,7 @@ describe("a state", () => {
 describe("an agent's journal", () => {
   const options = { journalBytesPerMinute: 60_000, commitBytesMax: 500 };
 
-  test("allows a minute's amount at once, and then a second's amount each second", () => {
+  test("accepts a minute's amount at once, and then a second's amount each second", () => {
     const limits = new WriteLimits(clock, options);
     limits.committed(60_500);
     expect(() => limits.checkState(call, "{}")).toThrow(/Try again in 1 s$/);
@@ -42,7 +42,7 @@ describe("an agent's journal", () => {
     expect(limits.uncommittedMax(call)).toBe(0);
   });
 
-  test("counts what is stored already, webhooks and jobs, and does not refuse it", () => {
+  test("counts stored inputs, webhooks and jobs, without refusing them", () => {
     const limits = new WriteLimits(clock, options);
     limits.committed(1_000_000);
     expect(() => limits.checkState(webhook, "{}")).not.toThrow();
@@ -52,7 +52,7 @@ describe("an agent's journal", () => {
 });
 
 describe("options", () => {
-  test("are the class's, else the default, and never more than the host's", () => {
+  test("are the class's, or the default, and never more than the host's", () => {
     const max = (own?: number, cap?: number) =>
       new WriteLimits(clock, { commitBytesMax: own }, { commitBytesMax: cap }).uncommittedMax(call);
     expect(max()).toBe(WRITE_LIMITS_DEFAULT.commitBytesMax);
@@ -63,7 +63,7 @@ describe("options", () => {
     expect(max(undefined, 3)).toBe(3);
   });
 
-  test.each([0, -1, Number.NaN, "16 MiB"])("of %s are refused by name", (value) => {
+  test.each([0, -1, Number.NaN, "16 MiB"])("of %s are rejected by name", (value) => {
     expect(() => new WriteLimits(clock, { stateBytesMax: value as number })).toThrow(
       `static options.stateBytesMax: ${value} is not a number of bytes`,
     );

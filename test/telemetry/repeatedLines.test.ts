@@ -27,7 +27,7 @@ function recorder() {
 
 const why = "BrokerUnavailable: the broker is unreachable";
 
-test("64 shards that are lost at once are two lines: the first, and how many followed", () => {
+test("64 shards that are lost at once log two lines: the first, and a count of the rest", () => {
   const { lines, timers, log, pass } = recorder();
   for (let shard = 0; shard < 64; shard += 1) log.warn("shard lost", { shard, why });
   expect(lines).toEqual([["warn", "shard lost", { shard: 0, why }]]);
@@ -39,7 +39,7 @@ test("64 shards that are lost at once are two lines: the first, and how many fol
   expect(lines[2]).toEqual(["warn", "shard lost", { shard: 1, why }]);
 });
 
-test("what goes on for long is a line for each ten seconds", () => {
+test("a persistent condition logs one line every ten seconds", () => {
   const { lines, log, pass } = recorder();
   for (let window = 0; window < 6; window += 1) {
     for (let n = 0; n < 100; n += 1) log.warn("claimed again", { error: why });
@@ -52,7 +52,7 @@ test("what goes on for long is a line for each ten seconds", () => {
   ]);
 });
 
-test("another level, message or reason is another kind", () => {
+test("a different level, message or reason is a different kind", () => {
   const { lines, log } = recorder();
   log.warn("a", { why });
   log.error("a", { why });
@@ -61,7 +61,7 @@ test("another level, message or reason is another kind", () => {
   expect(lines).toHaveLength(4);
 });
 
-test("lines of agents and requests, and lines without a reason, are written each", () => {
+test("lines of agents and requests, and lines without a reason, are all written", () => {
   const { lines, log, timers } = recorder();
   for (let n = 0; n < 2; n += 1) {
     log.error("an error in the agent's code", { class: "A", name: "a", error: "boom" });
@@ -72,7 +72,7 @@ test("lines of agents and requests, and lines without a reason, are written each
   expect([lines.length, timers.length]).toEqual([8, 0]);
 });
 
-test("a process that ends writes what it has counted", () => {
+test("a process that exits writes its remaining counts", () => {
   const { lines, log } = recorder();
   for (let n = 0; n < 3; n += 1) log.warn("shard lost", { shard: n, why });
   log.flush();

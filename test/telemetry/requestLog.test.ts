@@ -15,7 +15,7 @@ const unbuilt = (): never => {
 };
 
 describe("a flood of requests", () => {
-  test("writes a bounded number of lines a second, and then how many it left out", async () => {
+  test("writes a bounded number of lines per second, and then how many it omitted", async () => {
     const time = new VirtualTime();
     const log = collectingLog();
     const requests = new RequestLog(log, time, "failed");
@@ -55,7 +55,7 @@ describe("a line", () => {
     return lines.join("");
   };
 
-  test("is columns for people, and fields in JSON", () => {
+  test("has columns for people, and fields in JSON", () => {
     expect(written("text").slice(9)).toBe(
       "POST /webhooks/github → RepoAgent/acme-site  200  12 ms  seq 7  delivery mwvbsxl7-70lqa00\n",
     );
@@ -84,14 +84,14 @@ describe("a line", () => {
   });
 });
 
-describe("any fields", () => {
+describe("extra fields", () => {
   const written = (format: "text" | "json", fields: LogFields): string => {
     const lines: string[] = [];
     processLog({ format, write: (line) => lines.push(line) }).warn("said", fields);
     return lines.join("");
   };
 
-  test("leave a line its time, level and message", () => {
+  test("do not overwrite a line's time, level and message", () => {
     const line = JSON.parse(written("json", { time: 9e99, level: "x", message: "forged", ms: 1 }));
     expect(line).toEqual({
       time: expect.stringMatching(/^2\d{3}-/) as string,
@@ -104,7 +104,7 @@ describe("any fields", () => {
     });
   });
 
-  test("are written, those that JSON can't represent as text", () => {
+  test("are written, as text if JSON can't represent them", () => {
     const circle: Record<string, unknown> = {};
     circle["self"] = circle;
     const odd = {
@@ -144,7 +144,7 @@ describe("an agent's line", () => {
     });
   });
 
-  test("has the stack of an error, and any other value, that JavaScript passes as fields", () => {
+  test("has the stack of an error, and any other value, passed as a field", () => {
     const error = new Error("no");
     for (const given of [error, null, "text", 7]) log.warn("odd", given as never);
     const fields = host.lines.slice(-4).map((line) => line.fields);
@@ -152,7 +152,7 @@ describe("an agent's line", () => {
   });
 });
 
-test("what is logged through Effect has the process's own form", async () => {
+test("lines logged through Effect have the process's own format", async () => {
   const log = collectingLog();
   const logged = Effect.logWarning("the binary can't be loaded");
   await Effect.runPromise(Effect.provide(logged, effectLogger(log)));

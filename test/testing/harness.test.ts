@@ -28,8 +28,8 @@ const deliver = (test: TestAgents, text: string, name = "a") => {
   return test.webhook("/hooks/github", body, test.sign.github(body, SECRET));
 };
 
-describe("what goes in", () => {
-  it("a signed webhook reaches its agent, whose answer is the provider's", async () => {
+describe("incoming requests", () => {
+  it("of a signed webhook reach its agent, whose answer the provider receives", async () => {
     const test = await start();
     const response = await deliver(test, "one");
     expect([response.status, await response.text()]).toEqual([200, "noted one"]);
@@ -44,7 +44,7 @@ describe("what goes in", () => {
     ]);
   });
 
-  it("code under test knows the webhook that it runs for, and a client of a class with signed webhooks is outside", async () => {
+  it("let code under test see its webhook, and keep a client of a class with signed webhooks outside", async () => {
     class AskedAgent extends Agent {
       override onRequest(): Response {
         return Response.json(getCurrentAgent().webhook ?? "none");
@@ -70,7 +70,7 @@ describe("what goes in", () => {
     expect(await (await test.agent(AskedAgent, "a").fetch("http://a/")).json()).toBe("none");
   });
 
-  it("one with a wrong signature is refused, as the gateway refuses it", async () => {
+  it("with a wrong signature are refused, as the gateway refuses them", async () => {
     const test = await start();
     const body = JSON.stringify({ for: "a", text: "one" });
     const response = await test.webhook("/hooks/github", body, test.sign.github(body, "other"));
@@ -78,7 +78,7 @@ describe("what goes in", () => {
     expect(await test.agent(NoteAgent, "a").events()).toEqual([]);
   });
 
-  it("signatures that hold the time are made at the test's time, and are stale after it", async () => {
+  it("are signed at the test's time, and are stale after it", async () => {
     const test = await start();
     await test.advance("60 days");
     const body = JSON.stringify({ for: "a", text: "paid" });
@@ -88,7 +88,7 @@ describe("what goes in", () => {
     expect((await test.webhook("/hooks/stripe", body, headers)).status).toBe(401);
   });
 
-  it("requests, stubs and calls between agents go their way", async () => {
+  it("stubs and calls between agents are routed", async () => {
     const test = await start({ env: { GREETING: "hello" } });
     const agent = test.agent(NoteAgent, "a b/c");
     expect(await agent.note("one")).toBe(1);
@@ -100,7 +100,7 @@ describe("what goes in", () => {
     expect((await test.fetch("/nowhere")).status).toBe(404);
   });
 
-  it("what a method throws is the caller's, with its message", async () => {
+  it("whose method throws reject at the caller, with its message", async () => {
     const test = await start();
     const agent = test.agent(NoteAgent, "a");
     await expect(agent.work("broken")).rejects.toThrow("can't do it");
@@ -109,7 +109,7 @@ describe("what goes in", () => {
 });
 
 describe("clients", () => {
-  it("see the protocol: identity, state both ways, calls, streams, messages", async () => {
+  it("use the protocol: identity, state both ways, calls, streams, messages", async () => {
     const test = await start();
     const client = await test.connect(NoteAgent, "a");
     const other = await test.connect(NoteAgent, "a", { id: "other" });
@@ -131,7 +131,7 @@ describe("clients", () => {
     expect(() => client.send("more")).toThrow("is closed (1000)");
   });
 
-  it("keep their connection while the agent hibernates and while its host is lost", async () => {
+  it("stay connected while the agent hibernates and while its host is lost", async () => {
     const test = await start();
     const client = await test.connect(NoteAgent, "a");
     await test.advance("2 minutes");
@@ -148,7 +148,7 @@ describe("clients", () => {
 });
 
 describe("time", () => {
-  it("stands still until it is moved, and agents' code, SQL and timers live in it", async () => {
+  it("stands still until it is advanced, for agents' code, SQL and timers", async () => {
     const test = await start({ now: "2030-05-05T05:05:05Z" });
     const agent = test.agent(NoteAgent, "a");
     expect((await agent.random())[2]).toBe(Date.UTC(2030, 4, 5, 5, 5, 5));
@@ -160,7 +160,7 @@ describe("time", () => {
     expect(test.now.toISOString()).toBe("2030-05-05T05:05:10.000Z");
   });
 
-  it("schedules run when their time comes, not before, and days pass in a moment", async () => {
+  it("runs schedules when they are due, not before, and days pass in a moment", async () => {
     const test = await start();
     const agent = test.agent(NoteAgent, "a");
     await agent.remind(3600, "tea");
@@ -179,7 +179,7 @@ describe("time", () => {
     expect(test.now.toISOString()).toBe("2025-01-04T01:00:00.000Z");
   });
 
-  it("retries take their time, and what is exhausted lies in the dead letters until it is redriven", async () => {
+  it("delays retries, and exhausted inputs are dead letters until they are redriven", async () => {
     const test = await start();
     const agent = test.agent(NoteAgent, "a");
     await agent.enqueue("broken");
@@ -196,13 +196,13 @@ describe("time", () => {
     expect((await agent.deadLetters()).map(({ id }) => id)).toEqual([letter!.id + 1]);
   });
 
-  it("real work within a turn is waited for, though no timer of the test's knows of it", async () => {
+  it("waits for real work within a turn, although no timer of the test knows of it", async () => {
     const test = await start();
     expect(await (await deliver(test, "read")).text()).toBe("noted read");
     expect(test.now.getTime() - Date.parse(START)).toBeLessThan(2_000);
   });
 
-  it("real work that takes long is waited for before its turn's time is up", async () => {
+  it("waits for long real work before its turn times out", async () => {
     const test = await start();
     expect((await deliver(test, "load")).status).toBe(202);
     await test.settled();
@@ -210,7 +210,7 @@ describe("time", () => {
     expect(test.now.getTime() - Date.parse(START)).toBeLessThan(120_000);
   });
 
-  it("what never comes is an error that says what is open", async () => {
+  it("reports what is pending when nothing arrives", async () => {
     const test = await start();
     held.latch = new Promise(() => undefined);
     const response = await deliver(test, "wait");
@@ -220,15 +220,15 @@ describe("time", () => {
     );
   });
 
-  it("an invalid duration is refused", async () => {
+  it("refuses an invalid duration", async () => {
     const test = await start();
     for (const wrong of ["3 fortnights", "", "1h 30", "h", -1, Number.NaN, "soon"])
       await expect(test.advance(wrong)).rejects.toThrow("not a duration");
   });
 });
 
-describe("what goes out", () => {
-  it("webhooks are kept and answered, with the retries that the answers lead to", async () => {
+describe("outgoing requests", () => {
+  it("of webhooks are recorded and answered, with the retries that the answers cause", async () => {
     const test = await start();
     const agent = test.agent(NoteAgent, "a");
     const statuses = [503, 200];
@@ -246,7 +246,7 @@ describe("what goes out", () => {
     expect(first!.headers["x-signature"]).toMatch(/^sha256=[0-9a-f]{64}$/);
   });
 
-  it("private addresses are refused as in production", async () => {
+  it("to private addresses are refused as in production", async () => {
     const test = await start();
     await expect(test.agent(NoteAgent, "a").tell("http://169.254.169.254/")).rejects.toThrow(
       "not an address of the public internet",
@@ -254,7 +254,7 @@ describe("what goes out", () => {
     expect(test.sends()).toEqual([]);
   });
 
-  it("an agent's own fetch is the test's to answer, behind the commits before it", async () => {
+  it("of an agent's own fetch are answered by the test, after the commits before them", async () => {
     const test = await start();
     const agent = test.agent(NoteAgent, "a");
     await expect(agent.ask("https://example.com/")).rejects.toThrow(
@@ -276,7 +276,7 @@ describe("what goes out", () => {
 });
 
 describe("crashes", () => {
-  it("a host lost in the middle of a turn: its webhook runs again, and counts once", async () => {
+  it("in the middle of a turn: the webhook runs again, and counts once", async () => {
     const test = await start();
     let go = (): void => undefined;
     held.latch = new Promise((resolve) => (go = resolve));
@@ -290,7 +290,7 @@ describe("crashes", () => {
   });
 
   it.each(["before commit", "after commit"] as const)(
-    "a host lost %s: the webhook counts once",
+    "%s: the webhook counts once",
     async (point) => {
       const test = await start();
       await deliver(test, "first");
@@ -308,7 +308,7 @@ describe("crashes", () => {
     },
   );
 
-  it("while no host lives webhooks are stored; schedules that fell due run with the next one", async () => {
+  it("store webhooks while no host is alive; due schedules run with the next one", async () => {
     const test = await start();
     const agent = test.agent(NoteAgent, "a");
     await agent.remind(60, "late");
@@ -323,7 +323,7 @@ describe("crashes", () => {
     ]);
   });
 
-  it("crashing a missing host, and reviving a running one, is an error", async () => {
+  it("are refused for a missing host, as is reviving a running one", async () => {
     const test = await start();
     await expect(test.revive()).rejects.toThrow("a host is running");
     await test.crash();
@@ -360,13 +360,13 @@ describe("a run", () => {
     return JSON.stringify(result, undefined, 1);
   }
 
-  it("is the same for the same seed, to the last id, and another for another", async () => {
+  it("is the same for the same seed, to the last id, and different for another", async () => {
     const first = await trace(7);
     expect(await trace(7)).toBe(first);
     expect(await trace(8)).not.toBe(first);
   });
 
-  it("does not disturb another, or the globals, which are as before when it is over", async () => {
+  it("does not affect another, or the globals, which are restored afterwards", async () => {
     const before = [Date, setTimeout, fetch, Math.random];
     const [one, two] = [await start({ now: 0 }), await start({ now: "2040-01-01" })];
     await deliver(one, "x");
@@ -377,7 +377,7 @@ describe("a run", () => {
     expect([Date, setTimeout, fetch, Math.random]).toEqual(before);
   });
 
-  it("says what is wrong with a module, and takes a whole one", async () => {
+  it("reports what is wrong with a module, and accepts a complete one", async () => {
     await expect(testAgents({ agents: [] })).rejects.toThrow("no agent class is exported");
     await expect(testAgents({ agents: [NoteAgent], module: {} })).rejects.toThrow(
       "pass either `module`",

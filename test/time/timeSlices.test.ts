@@ -35,7 +35,7 @@ function standingClock() {
   };
 }
 
-test("alone it runs at once, without a timer, however long the one before took", () => {
+test("a single task runs at once, without a timer, however long the previous one took", () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   for (const costMs of [1, 50, 500]) {
@@ -52,7 +52,7 @@ test("alone it runs at once, without a timer, however long the one before took",
   expect(clock.timers).toHaveLength(0);
 });
 
-test("a hundred of a millisecond each run in order, ten in a slice", async () => {
+test("a hundred tasks of a millisecond each run in order, ten per slice", async () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: number[] = [];
@@ -70,7 +70,7 @@ test("a hundred of a millisecond each run in order, ten in a slice", async () =>
   expect(upTo).toEqual(Array.from({ length: 10 }, (_, n) => 10 * (n + 1)));
 });
 
-test("what begins with a promise counts with what it does first", async () => {
+test("a task that begins with a promise counts with its first synchronous part", async () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   let begun = 0;
@@ -90,7 +90,7 @@ test("what begins with a promise counts with what it does first", async () => {
   expect(upTo).toEqual([4, 6, 8, 10]);
 });
 
-test("one that takes longer than a slice is alone in it, and those that come meanwhile wait behind those that wait", async () => {
+test("a task longer than a slice is alone in it, and later ones queue behind those that wait", async () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
@@ -110,7 +110,7 @@ test("one that takes longer than a slice is alone in it, and those that come mea
   expect(ran).toEqual(["a", "b", "c", "d"]);
 });
 
-test("one that begins others has them run after those that wait", async () => {
+test("a task that starts others has them run after those that wait", async () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
@@ -128,13 +128,13 @@ test("one that begins others has them run after those that wait", async () => {
   expect(ran).toEqual(["a", "b", "c", "d"]);
 });
 
-test("a process has one for its clock", () => {
+test("a process has one queue per clock", () => {
   const { time } = standingClock();
   expect(slicesOf(time)).toBe(slicesOf(time));
   expect(slicesOf(standingClock().time)).not.toBe(slicesOf(time));
 });
 
-test("one long piece of work pauses whenever a slice is used up, whatever the length of its steps", async () => {
+test("one long task pauses whenever a slice is used up, whatever the length of its steps", async () => {
   for (const [stepMs, stepsASlice] of [
     [1, 10],
     [4, 3],
@@ -162,7 +162,7 @@ test("one long piece of work pauses whenever a slice is used up, whatever the le
   }
 });
 
-test("several long pieces of work share a slice, step by step", async () => {
+test("several long tasks share a slice, step by step", async () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
   const ran: string[] = [];

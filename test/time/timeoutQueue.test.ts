@@ -5,7 +5,7 @@ import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const MS = 50;
 
-test("each ends after its own time, in the order in which they began", async () => {
+test("each timeout ends after its own time, in the order in which they began", async () => {
   const time = new VirtualTime();
   const timeouts = new TimeoutQueue(time);
   const ended: Array<readonly [string, number]> = [];
@@ -33,7 +33,7 @@ test("each ends after its own time, in the order in which they began", async () 
   expect(time.pending).toBe(0);
 });
 
-test("a thousand timeouts take one timer, and none when all are cancelled in time", async () => {
+test("a thousand timeouts use one timer, and none when all are cancelled in time", async () => {
   const time = new VirtualTime();
   const timeouts = new TimeoutQueue(time);
   let ran = 0;

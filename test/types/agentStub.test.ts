@@ -3,6 +3,6 @@ import { expectTypeOf, it } from "vitest";
 import type { Agent } from "../../core/agent/Agent.ts";
 import type { AgentMember } from "../../schemas/AgentMember.ts";
 
-it("a stub's list of the base class's members is whole", () => {
+it("a stub's list of the base class's members is complete", () => {
   expectTypeOf<AgentMember>().toEqualTypeOf<Extract<keyof Agent, string>>();
 });

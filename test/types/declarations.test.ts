@@ -26,7 +26,7 @@ const RUNTIME =
   /core\/runtime\/|core\/agent\/Agent(?:Runtime|Apis)|core\/turn\/(?:Turn|AgentTurns|Committer)\./;
 
 it.each(["agent", "webhooks", "workflows", "email", "observability"])(
-  "the types of the entry %s lead to nothing of the runtime",
+  "the types of the entry %s do not lead to the runtime",
   (entry) => {
     const reached = reachedFrom(`services/${entry}/index.d.ts`);
     const runtime = [...reached].filter(([file]) => RUNTIME.test(file));

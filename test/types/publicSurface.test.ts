@@ -272,21 +272,21 @@ function routes(): ReadonlyArray<WebhookRoute> {
 }
 
 describe("the public types", () => {
-  it("the third parameter types what onStart gets", () => {
+  it("type onStart's argument by the third parameter", () => {
     expectTypeOf<Parameters<Orders["onStart"]>>().toEqualTypeOf<[props?: Props | undefined]>();
     expectTypeOf<Parameters<Agent["onStart"]>>().toEqualTypeOf<
       [_props?: Record<string, unknown> | undefined]
     >();
   });
-  it("agents, connections, jobs and routing are typed, and take nothing else", () => {
+  it("type agents, connections, jobs and routing, and accept nothing else", () => {
     expectTypeOf<typeof compiled>().returns.toEqualTypeOf<Promise<void>>();
   });
-  it("a declared route needs agent, verifier and entity, and no option that its provider has not", () => {
+  it("require agent, verifier and entity of a declared route, and reject options that its provider lacks", () => {
     expectTypeOf<typeof routes>().returns.toEqualTypeOf<ReadonlyArray<WebhookRoute>>();
   });
 });
 
-it("a page's handler of the servers takes the agent's own type of them", () => {
+it("a page's handler for MCP servers accepts the agent's own type of them", () => {
   type Handler = NonNullable<UseAgentOptions["onMcpUpdate"]>;
   expectTypeOf<(mcp: McpServersState) => void>().toExtend<Handler>();
   expectTypeOf<ElicitRequest["params"]["requestedSchema"]>().toExtend<

@@ -22,7 +22,7 @@ import type { DeedRow, Ran } from "./storedModule.ts";
 
 const ran = (what: Ran["what"], id: string, armed = "older", by = "newer"): Ran => ({ what, id, armed, ran: by }); // prettier-ignore
 
-describe("what was stored and has run", () => {
+describe("stored work has run", () => {
   const stored = ["job 1", "job 2"];
   test.each([
     [[ran("job", "1"), ran("job", "2")], []],
@@ -33,13 +33,13 @@ describe("what was stored and has run", () => {
     expect(checkOnce("k", stored, rows)).toEqual(wrong);
   });
 
-  test("in the queue's order", () => {
+  test("in the order of the queue", () => {
     const jobs = (ids: string[]) => checkJobs("k", 2, ids.map((id) => ran("job", id))); // prettier-ignore
     expect(jobs(["there 1", "there 2", "back 1", "back 2"])).toEqual([]);
     expect(jobs(["there 2", "there 1"])).toEqual([expect.stringContaining("in the order 2, 1")]);
   });
 
-  test("on the other release, both ways", () => {
+  test("on the other release, in both directions", () => {
     const both = (["schedule", "job", "workflow"] as const).flatMap((what) => [
       ran(what, "1"),
       ran(what, "2", "newer", "older"),
@@ -66,7 +66,7 @@ describe("what was stored and has run", () => {
   });
 });
 
-test("a reader has each chunk once and in order, of both releases", () => {
+test("a reader receives each chunk once and in order, from both releases", () => {
   const chunks = (numbers: number[], split = 2) =>
     checkChunks("s", 3, numbers.map((n, at) => ({ n, written: at < split ? "older" : "newer" }))); // prettier-ignore
   expect(chunks([1, 2, 3])).toEqual([]);
@@ -119,14 +119,14 @@ describe("a turn of steps", () => {
     else expect(found).toEqual([expect.stringMatching(wrong)]);
   }); // prettier-ignore
 
-  test("continues with the other release's results, both ways", () => {
+  test("continues with the other release's results, in both directions", () => {
     const there = row("r", "end", "older 1,fetched 2,newer 3,fetched 4");
     const back = row("s", "end", "newer 1,fetched 2,older 3,fetched 4");
     expect(checkHandedOn([there, back])).toEqual([]);
     expect(checkHandedOn([there, row("s", "end", "newer 1,fetched 2")])).toEqual(["steps of one turn crossed the releases 1 of 2 ways"]); // prettier-ignore
   });
 
-  test("of two people one decides, and the requester acts once, on the other release", () => {
+  test("is decided by one of two people, and the requester acts once, on the other release", () => {
     const asked = row("asked", "go");
     const answered = row("answered", "ann", "", "newer");
     const votes = [row("voter", "ann taken"), row("voter", "bob closed")];
@@ -143,7 +143,7 @@ describe("a turn of steps", () => {
   });
 });
 
-describe("a letter that was taken", () => {
+describe("a redriven letter", () => {
   const sent = [
     { subject: "a", taken: true },
     { subject: "b", taken: false },

@@ -16,7 +16,7 @@ function enter(board: Board, { turn, key, attempt, limitMs, ...id }: WatchedTurn
 }
 
 describe("the board", () => {
-  it("shows the other thread the turn that entered last", () => {
+  it("shows another thread the turn that entered last", () => {
     const board = new Board();
     const other = new Board(board.memory);
     expect(other.last).toBeUndefined();
@@ -25,22 +25,22 @@ describe("the board", () => {
     expect(other.last).toEqual(TURN);
   });
 
-  it("leaves out a key that a turn does not have", () => {
+  it("omits a key that a turn does not have", () => {
     const board = new Board();
     const { key: _key, ...turn } = TURN;
     enter(board, turn);
     expect(board.last).toEqual(turn);
   });
 
-  it("cuts text that does not fit, and stays readable", () => {
+  it("truncates text that does not fit, and stays readable", () => {
     const board = new Board();
     enter(board, { ...TURN, key: "ü".repeat(10_000) });
     expect(board.last).toMatchObject({ class: "Repo", name: TURN.name, limitMs: 5_000 });
   });
 });
 
-describe("the meter of holds", () => {
-  it("counts from the last beat, and starts again with the next", () => {
+describe("the meter of blocked time", () => {
+  it("counts from the last beat, and restarts with the next", () => {
     const meter = new HoldMeter();
     expect(meter.look(1, 0)).toBe(0);
     expect(meter.look(1, 50)).toBe(50);
@@ -48,7 +48,7 @@ describe("the meter of holds", () => {
     expect(meter.look(2, 150)).toBe(0);
   });
 
-  it("does not count the time in which the watchdog did not run either", () => {
+  it("does not count time in which the watchdog did not run either", () => {
     const meter = new HoldMeter();
     meter.look(1, 0);
     expect(meter.look(1, 60_000)).toBeLessThan(1_000);

@@ -14,10 +14,10 @@ let temp: ReturnType<typeof tempFolder>;
 beforeEach(() => (temp = tempFolder("endings")));
 afterEach(() => temp.remove());
 
-describe("the endings of processes", () => {
+describe("recorded exits of processes", () => {
   const folder = (): string => join(temp.path, "endings");
 
-  it("are found again by agent and key, by another process", () => {
+  it("are found by agent and key, from another process", () => {
     new Endings(folder()).note({ ...ID, key: KEY, attempt: 2 }, "it spun");
     expect(new Endings(folder()).of(ID, KEY)).toEqual({ reason: "it spun", attempt: 2 });
     expect(new Endings(folder()).of(ID, "github:2")).toBeUndefined();
@@ -46,14 +46,14 @@ describe("the endings of processes", () => {
     expect(endings.of(ID, "new")?.reason).toBe("new");
   });
 
-  it("complete the error of an input without attempts left", () => {
+  it("complete the error of an input that has no attempts left", () => {
     new Endings(folder()).note({ ...ID, key: KEY, attempt: 2 }, "it spun");
     const unbegun = new Unbegun(new Endings(folder()));
     expect(unbegun.exhausted(ID, KEY)).toMatch(/the last one did not end: it spun$/);
     expect(unbegun.exhausted(ID, "other")).toMatch(/the last one did not end$/);
   });
 
-  it("count an attempt of which nothing was journaled, until the input is dead", () => {
+  it("count an attempt that left nothing in the journal, until the input is dead", () => {
     const before = new Unbegun(new Endings(folder()));
     expect([before.knowsEndings, before.endedAt(ID, KEY)]).toEqual([false, 0]);
     new Endings(folder()).note({ ...ID, key: KEY, attempt: 2 }, "it spun");

@@ -57,7 +57,7 @@ describe("a turn that ends its process", () => {
     ["exit", "process.exit()"],
     ["abort", "process.abort()"],
   ])(
-    "is named (%s); its input is dead, and the neighbours lose nothing",
+    "is identified (%s); its input is dead, and its neighbours lose nothing",
     async (how, text) => {
       await whileNeighboursWork(how);
       expect(linesOf(how, text)[0]).toMatchObject({ class: "Holder", turn: "webhook" });
@@ -68,7 +68,7 @@ describe("a turn that ends its process", () => {
   );
 
   test(
-    "without a word is found by its attempts; its input is dead, and the neighbours lose nothing",
+    "silently is found by its attempts; its input is dead, and its neighbours lose nothing",
     async () => {
       await whileNeighboursWork("crash");
       expect(await deadOf("crash")).toContain(

@@ -8,7 +8,7 @@ import { TIMEOUT_MS, useHoldRig } from "./holdRig.ts";
 
 const { linesOf, expectEnded, expectAlone, deadOf, whileNeighboursWork } = useHoldRig();
 
-describe("a turn that holds its process", () => {
+describe("a turn that blocks its process", () => {
   test.each([
     ["loop", /holdingModule\.ts:\d+/],
     ["afterAwait", /holdingModule\.ts:\d+/],
@@ -17,7 +17,7 @@ describe("a turn that holds its process", () => {
     ["sql", /./],
     ["native", /native code/],
   ])(
-    "is ended and named (%s); its input is dead, and the neighbours lose nothing",
+    "is ended and identified (%s); its input is dead, and its neighbours lose nothing",
     async (how, where) => {
       await whileNeighboursWork(how);
       const lines = linesOf(how, "for longer than cpuSeconds");
@@ -44,7 +44,7 @@ describe("a turn that fills the memory of its process", () => {
     ["leak", "its heap had"],
     ["buffers", "it had"],
   ])(
-    "is ended and named (%s); its input is dead, and the neighbours lose nothing",
+    "is ended and identified (%s); its input is dead, and its neighbours lose nothing",
     async (how, text) => {
       await whileNeighboursWork(how, "hoarder");
       expect(linesOf(how, "the memory of a process is nearly full")[0]).toMatchObject({
@@ -60,7 +60,7 @@ describe("a turn that fills the memory of its process", () => {
   );
 
   test(
-    "with a string that no process can hold fails like any turn",
+    "with a string too large for any process fails like any turn",
     async () => {
       await whileNeighboursWork("longString");
       expect(await deadOf("longString")).toContain("RangeError: Invalid string length");

@@ -19,8 +19,8 @@ function itemsOf(name: "sendgrid" | "hubspot" | "meta", body: string) {
 }
 const HASH = "sha256:[0-9a-f]{64}";
 
-describe("a batch of SendGrid's", () => {
-  test("is split to the byte: numbers, escapes and blanks stay as they were signed", () => {
+describe("a SendGrid batch", () => {
+  test("is split byte for byte: numbers, escapes and blanks stay as they were signed", () => {
     const body = `[ {"sg_event_id":"a==","event":"open","n":12345678901234567890, "t":"\\u00e9]}," } ,\r\n{"sg_event_id":"b","event":"click"}\n]\r\n`;
     expect(itemsOf("sendgrid", body)).toEqual([
       {
@@ -32,7 +32,7 @@ describe("a batch of SendGrid's", () => {
     ]);
   });
 
-  test("an event without an id has the batch's, and its place there", () => {
+  test("gives an event without an id the batch's id and its index", () => {
     const items = itemsOf("sendgrid", '[{"event":"open"},{"sg_event_id":"b"},7]')!;
     expect(items.map(({ dedupId }) => dedupId)).toEqual([
       expect.stringMatching(`^${HASH}#0$`),
@@ -41,14 +41,14 @@ describe("a batch of SendGrid's", () => {
     ]);
   });
 
-  test("may be empty, or no batch at all", () => {
+  test("may be empty, or not a batch at all", () => {
     expect(itemsOf("sendgrid", "[]")).toEqual([]);
     expect(itemsOf("sendgrid", '{"event":"open"}')).toBeUndefined();
     expect(itemsOf("sendgrid", "not json")).toBeUndefined();
   });
 });
 
-test("HubSpot's events keep their id over attempts, which are counted from 1", () => {
+test("HubSpot's events keep their id over attempts, which count from 1", () => {
   const event = (attemptNumber: number) =>
     JSON.stringify({
       eventId: 1,
@@ -62,7 +62,7 @@ test("HubSpot's events keep their id over attempts, which are counted from 1", (
   expect(again).toMatchObject({ dedupId: "1:2:3", attempt: 5 });
 });
 
-describe("a batch of Meta's", () => {
+describe("a Meta batch", () => {
   const entry = (id: string) => `{"id":"${id}","time":1,"changes":[{"field":"feed","value":{}}]}`;
   const batch = (...ids: string[]) =>
     `{"object" : "page", "entry":[${ids.map(entry).join(" , ")}] , "x":{"entry":[0]}}`;
@@ -73,7 +73,7 @@ describe("a batch of Meta's", () => {
     expect(items[0]).toMatchObject({ eventType: "feed" });
   });
 
-  test("an entry's id is its hash: the same in another batch, another for another entry", () => {
+  test("has each entry's hash as its id: equal entries share it, others differ", () => {
     const [a, b] = itemsOf("meta", batch("a", "b"))!;
     const [again] = itemsOf("meta", batch("a"))!;
     expect(a!.dedupId).toMatch(new RegExp(`^${HASH}$`));
@@ -81,7 +81,7 @@ describe("a batch of Meta's", () => {
     expect(b!.dedupId).not.toBe(a!.dedupId);
   });
 
-  test("the last of two equal members counts, as for JSON.parse, and __proto__ is ignored", () => {
+  test("takes the last of two equal members, as JSON.parse does, and ignores __proto__", () => {
     const twice = `{"entry":[{"id":"x"}],"entry":[{"id":"y"},{"id":"z"}]}`;
     expect(itemsOf("meta", twice)!.map(({ body }) => JSON.parse(body).entry)).toEqual([
       [{ id: "y" }],
@@ -92,7 +92,7 @@ describe("a batch of Meta's", () => {
   });
 });
 
-describe("the cut of a JSON list", () => {
+describe("splitting a JSON list", () => {
   const blanks = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
   const texts = fc.array(
     fc.oneof(
@@ -129,7 +129,7 @@ describe("the cut of a JSON list", () => {
     );
   });
 
-  test("skips a byte order mark, and finds no list in other bodies", () => {
+  test("skips a byte order mark, and returns no list for other bodies", () => {
     expect(cut("\ufeff[1,2]")).toEqual(["1", "2"]);
     for (const none of ["{}", "7", '"[1]"', "", "null"]) expect(cut(none), none).toBeUndefined();
     expect(cut('{"a":1}', "list")).toBeUndefined();

@@ -24,7 +24,7 @@ describe("body", () => {
     expect(body("items.1", (s) => `x-${s}`).resolve(request)).toEqual(entity("x-b"));
   });
 
-  test("a string or a number names an agent; anything else, and nothing, is missing", () => {
+  test("accepts a string or a number; anything else, and nothing, is missing", () => {
     for (const [value, name] of [
       [7, "7"],
       [-1.5, "-1.5"],
@@ -40,12 +40,12 @@ describe("body", () => {
       expect(body("a").resolve(json(root))).toEqual(missing("a"));
   });
 
-  test("a number that JSON can't hold exactly is refused: two entities would share an agent", () => {
+  test("rejects a number that JSON can't represent exactly: two entities would share an agent", () => {
     const result = body("id").resolve(requestOf({ body: '{"id":12345678901234567890}' }));
     expect(result).toMatchObject({ _tag: "Invalid", message: expect.stringContaining("2^53") });
   });
 
-  test("what is missing is called by the first of two segments, the last of more, or its given name", () => {
+  test("names a missing value by the first of two segments, the last of more, or its configured name", () => {
     const nothing = json({});
     expect(body("repository").resolve(nothing)).toEqual(missing("repository"));
     expect(body("repository.full_name").resolve(nothing)).toEqual(missing("repository"));
@@ -60,7 +60,7 @@ describe("body", () => {
     );
   });
 
-  test("built-in properties of objects, arrays and strings are not followed", () => {
+  test("does not follow built-in properties of objects, arrays and strings", () => {
     const request = requestOf({ body: '{"a":[1],"s":"text","__proto__":{"polluted":"x"}}' });
     for (const field of [
       "constructor.name",
@@ -78,14 +78,14 @@ describe("body", () => {
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   });
 
-  test("a body that is not JSON, or not UTF-8, is answered 400 Invalid JSON", () => {
+  test("answers 400 Invalid JSON for a body that is not JSON, or not UTF-8", () => {
     for (const bytes of ["", "{", "{'a':1}", Uint8Array.of(0x22, 0xff, 0x22)]) {
       const answer = answerOfEntity(body("a").resolve(requestOf({ body: bytes })));
       expect(answer).toMatchObject({ status: 400, body: "Invalid JSON" });
     }
   });
 
-  test("a form's fields are read, and the JSON in its payload field before them", () => {
+  test("reads a form's fields, and the JSON in its payload field first", () => {
     const form = (text: string) => requestOf({ body: text, headers: FORM });
     expect(body("team_id").resolve(form("team_id=T1&team_id=T2"))).toEqual(entity("T1"));
     const payload = encodeURIComponent(JSON.stringify({ team: { id: "T3" }, team_id: "T4" }));
@@ -96,7 +96,7 @@ describe("body", () => {
     expect(body("a").resolve(form(""))).toEqual(missing("a"));
   });
 
-  test("the body is parsed once for all that read it", () => {
+  test("is parsed once for all that read it", () => {
     const request = json({ a: "1", b: "2" });
     const parse = JSON.parse;
     let parses = 0;
@@ -110,7 +110,7 @@ describe("body", () => {
     expect(parses).toBe(1);
   });
 
-  test("a transform that throws or returns no text does not break the request", () => {
+  test("survives a transform that throws or returns no text", () => {
     const request = json({ a: "x" });
     const throwing = body("a", () => {
       throw new Error("no");
@@ -120,7 +120,7 @@ describe("body", () => {
     expect(body("a", () => 5 as unknown as string).resolve(request)).toEqual(missing("a"));
   });
 
-  test("a name is at most 1,024 bytes of well-formed Unicode", () => {
+  test("limits a name to 1,024 bytes of well-formed Unicode", () => {
     expect(body("a").resolve(json({ a: "é".repeat(512) }))._tag).toBe("Entity");
     expect(body("a").resolve(json({ a: "é".repeat(512) + "x" }))).toEqual({
       _tag: "Invalid",
@@ -134,14 +134,14 @@ describe("body", () => {
       });
   });
 
-  test("a path that names nothing is refused when it is declared", () => {
+  test("rejects a path that names nothing when it is declared", () => {
     for (const field of ["", ".", "a..b", "a."])
       expect(() => body(field)).toThrow(/use a field's path/);
   });
 });
 
 describe("the other sources", () => {
-  test("path reads the route's own parameter, and nothing inherited", () => {
+  test("include path, which reads the route's own parameter, and nothing inherited", () => {
     const request = requestOf({ params: { customer: "Acme/1" } });
     expect(path("customer").resolve(request)).toEqual(entity("Acme/1"));
     expect(path("customer", { trust: true }, slug).resolve(request)).toEqual(
@@ -152,7 +152,7 @@ describe("the other sources", () => {
     expect(path("customer").trust).toBe(false);
   });
 
-  test("header reads one value, whatever the case of its name, and refuses two", () => {
+  test("include header, which reads one value, whatever the case of its name, and refuses two", () => {
     const request = requestOf({ headers: { "X-Workspace-Id": "W1", "X-Two": ["a", "b"] } });
     expect(header("X-Workspace-ID").resolve(request)).toEqual(entity("W1"));
     expect(header("x-none").resolve(request)).toEqual(missing("x-none"));
@@ -164,7 +164,7 @@ describe("the other sources", () => {
     expect(() => header("x two")).toThrow(/not a header name/);
   });
 
-  test("constant is one agent, and checked when it is declared", () => {
+  test("include constant, which is one agent, checked when it is declared", () => {
     expect(constant("all").resolve(requestOf({}))).toEqual(entity("all"));
     expect(() => constant("")).toThrow(/at least one character/);
     expect(() => constant("x".repeat(1025))).toThrow(/1025 bytes long/);

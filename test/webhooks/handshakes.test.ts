@@ -11,14 +11,14 @@ describe("Discord", () => {
   const provider = providers.find(({ name }) => name === "discord")!;
   const verdictOn = (body: string) => verdictOf(provider.make(), sentBy(provider, { body }));
 
-  test("a ping of webhook events is answered 204 without a body", () => {
+  test("sends a ping of webhook events, which is answered 204 without a body", () => {
     expect(verdictOn('{"version":1,"application_id":"1","type":0}')).toEqual({
       _tag: "Handshake",
       answer: { status: 204, headers: {}, body: "" },
     });
   });
 
-  test("a ping of interactions is answered in kind", () => {
+  test("sends a ping of interactions, which is answered in kind", () => {
     const verdict = verdictOn('{"id":"1","application_id":"1","token":"t","type":1,"version":1}');
     expect(answerOfVerdict(verdict)).toMatchObject({
       status: 200,
@@ -27,7 +27,7 @@ describe("Discord", () => {
     });
   });
 
-  test("an event with the type of an interactions ping is not a handshake; nor is an interaction", () => {
+  test("sends events with the type of an interactions ping, and interactions, which are no handshakes", () => {
     const event = '{"version":1,"type":1,"event":{"type":"ENTITLEMENT_CREATE","timestamp":"t"}}';
     expect(verdictOn(event)).toMatchObject({
       _tag: "Verified",
@@ -37,7 +37,7 @@ describe("Discord", () => {
     expect(verdictOn('{"id":"9","type":2}')).toMatchObject({ _tag: "Verified", dedupId: "9" });
   });
 
-  test("the wrong signatures that it sends on purpose read 401, ping or not", () => {
+  test("sends wrong signatures on purpose, which are answered 401, ping or not", () => {
     const sent = sentBy(provider, { body: '{"type":0}' });
     const forged = {
       ...sent.headers,
@@ -55,7 +55,7 @@ describe("Zoom's URL validation", () => {
     '{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event":"endpoint.url_validation","event_ts":1}';
   const verifier = zoom({ secret: ["SECRET", "OTHER"] });
 
-  test("is answered with its token, and that signed with the secret that signed the request", () => {
+  test("is answered with its token, and the token signed with the request's secret", () => {
     for (const secret of [SECRET, OTHER]) {
       const headers = sign.zoom(body, secret, { nowMs: NOW_MS });
       const verdict = verdictOf(verifier, { body, headers });
@@ -92,7 +92,7 @@ describe("Meta's subscription", () => {
     "hub.verify_token": OTHER,
   };
 
-  test("reads its challenge back when it knows our token", () => {
+  test("returns its challenge if it has our token", () => {
     expect(answerOfVerdict(get(right))).toMatchObject({
       status: 200,
       headers: { "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" },
@@ -114,14 +114,14 @@ describe("Meta's subscription", () => {
       expect(answerOfVerdict(get(wrong))?.status, JSON.stringify(wrong)).toBe(401);
   });
 
-  test("without a token configured it is the operator's fault", () => {
+  test("is the operator's fault without a configured token", () => {
     expect(get(right, { SECRET })).toMatchObject({
       _tag: "Misconfigured",
       message: expect.stringContaining("OTHER is not set"),
     });
   });
 
-  test("is the only request that a GET can be", () => {
+  test("is the only request that may use GET", () => {
     const route = webhook("/w", { agent: "A", verify: verifier, entity: constant("a") });
     expect(["GET", "POST", "PUT", "HEAD"].map((method) => allowsMethod(route, method))).toEqual([
       true,
@@ -138,7 +138,7 @@ describe("Meta's subscription", () => {
 describe("Intercom's tests", () => {
   const verifier = intercom({ secret: "SECRET" });
 
-  test("a signed ping and a bare HEAD are answered 200, an unsigned ping is not", () => {
+  test("are answered 200 for a signed ping and a bare HEAD, not for an unsigned ping", () => {
     const body = '{"type":"notification_event","topic":"ping","id":"n"}';
     const headers = sign.intercom(body, SECRET);
     expect(answerOfVerdict(verdictOf(verifier, { body, headers }))?.status).toBe(200);

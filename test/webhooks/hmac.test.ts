@@ -9,7 +9,7 @@ describe("hmac", () => {
   const digest = (algorithm: string, text: string, encoding: "hex" | "base64") =>
     createHmac(algorithm, SECRET).update(text).digest(encoding);
 
-  test("with only a secret it is the reference scheme", () => {
+  test("with only a secret is the reference's scheme", () => {
     const headers = {
       "X-Hub-Signature-256": `sha256=${digest("sha256", BODY, "hex")}`,
       "X-Event-Type": "push",
@@ -91,7 +91,7 @@ describe("hmac", () => {
     },
   );
 
-  test("its id and type come from where the options say", () => {
+  test("takes its id and type from where the options say", () => {
     const headers = { ...sign.hmac(BODY, SECRET), "X-Delivery": "d1", "X-Kind": "k" };
     const from = (options: HmacScheme) => verdictOf(hmac({ secret, ...options }), { headers });
     expect(from({ id: { header: "X-Delivery" }, event: { header: "X-Kind" } })).toMatchObject({
@@ -104,7 +104,7 @@ describe("hmac", () => {
     });
   });
 
-  test("an id whose digits JavaScript loses is the hash of the body, so that no event counts as another's repetition", () => {
+  test("uses the body's hash for an id that JavaScript can't represent, so that no event counts as another's repetition", () => {
     const idOf = (id: string): unknown => {
       const sent = `{"id":${id}}`;
       const signature = `sha256=${digest("sha256", sent, "hex")}`;
@@ -117,7 +117,7 @@ describe("hmac", () => {
     expect(idOf(String(Number.MAX_SAFE_INTEGER))).toMatchObject({ dedupId: "9007199254740991" });
   });
 
-  test("options that contradict each other are refused when they are declared", () => {
+  test("rejects options that contradict each other when they are declared", () => {
     const wrong: ReadonlyArray<readonly [HmacScheme, RegExp]> = [
       [{ template: "{timestamp}.{body}" }, /so its place is needed/],
       [{ timestamp: { header: "X-Time" } }, /a timestamp must be signed/],

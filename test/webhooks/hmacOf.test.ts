@@ -16,7 +16,7 @@ const LENGTHS = [0, 1, 63, 64, 300, 32_639, 32_640, 32_641, 32_703, 32_704, 32_7
 const expected = (name: HmacHash, key: Buffer, message: Buffer, encoding: "hex" | "base64") =>
   createHmac(name, key).update(message).digest(encoding);
 
-test.each(HASHES)("%s of every length of key and message", (name) => {
+test.each(HASHES)("%s is right for every length of key and message", (name) => {
   for (const keyLength of KEY_LENGTHS)
     for (const length of LENGTHS)
       for (const encoding of ["hex", "base64"] as const) {
@@ -29,7 +29,7 @@ test.each(HASHES)("%s of every length of key and message", (name) => {
       }
 });
 
-test("a message in pieces is the message, and one key serves several hashes", () => {
+test("a message in pieces equals the whole message, and one key serves several hashes", () => {
   const secret = randomBytes(32);
   const key = createSecretKey(secret);
   for (let n = 0; n < 300; n++) {

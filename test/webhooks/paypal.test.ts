@@ -17,7 +17,7 @@ const KEY = rsa.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 const DAY_MS = 24 * 3600 * 1000;
 const valid = { fromMs: NOW_MS - DAY_MS, toMs: NOW_MS + DAY_MS };
 
-describe("deliveries that PayPal made", () => {
+describe("PayPal's own deliveries", () => {
   /**
    * The modulus of the sandbox's certificate CERT-360caa42-fca2a594-a5cafa77, computed from both
    * signatures: a number that fits both is their key, so the recipe of what is signed is PayPal's.
@@ -50,29 +50,32 @@ describe("deliveries that PayPal made", () => {
     },
   ];
 
-  test.each(deliveries)("$event is verified at its time, and no byte may change", (delivery) => {
-    const verifier = paypal({ webhookId: { value: delivery.webhookId }, certificate });
-    const sent: Sent = {
-      body: delivery.body,
-      headers: {
-        "Paypal-Transmission-Id": delivery.id,
-        "Paypal-Transmission-Time": delivery.time,
-        "Paypal-Transmission-Sig": delivery.signature,
-        "Paypal-Auth-Algo": "SHA256withRSA",
-      },
-      nowMs: Date.parse(delivery.time),
-    };
-    expect(verifier.verify(requestOf(sent))).toEqual({
-      _tag: "Verified",
-      dedupId: delivery.event,
-      replayId: delivery.id,
-      eventType: "PAYMENT.SALE.COMPLETED",
-    });
-    const body = delivery.body.replace("USD", "EUR");
-    expect(verifier.verify(requestOf({ ...sent, body }))._tag).toBe("Rejected");
-    const other = paypal({ webhookId: { value: "4JH86294D6297924H" }, certificate });
-    expect(other.verify(requestOf(sent))._tag, "the webhook's id is signed").toBe("Rejected");
-  });
+  test.each(deliveries)(
+    "of $event are verified at their time, and no byte may change",
+    (delivery) => {
+      const verifier = paypal({ webhookId: { value: delivery.webhookId }, certificate });
+      const sent: Sent = {
+        body: delivery.body,
+        headers: {
+          "Paypal-Transmission-Id": delivery.id,
+          "Paypal-Transmission-Time": delivery.time,
+          "Paypal-Transmission-Sig": delivery.signature,
+          "Paypal-Auth-Algo": "SHA256withRSA",
+        },
+        nowMs: Date.parse(delivery.time),
+      };
+      expect(verifier.verify(requestOf(sent))).toEqual({
+        _tag: "Verified",
+        dedupId: delivery.event,
+        replayId: delivery.id,
+        eventType: "PAYMENT.SALE.COMPLETED",
+      });
+      const body = delivery.body.replace("USD", "EUR");
+      expect(verifier.verify(requestOf({ ...sent, body }))._tag).toBe("Rejected");
+      const other = paypal({ webhookId: { value: "4JH86294D6297924H" }, certificate });
+      expect(other.verify(requestOf(sent))._tag, "the webhook's id is signed").toBe("Rejected");
+    },
+  );
 });
 
 /** PayPal, and what it is asked for. */
@@ -95,7 +98,7 @@ const requestFrom = (certUrl: string, over: Sent = {}, nowMs = NOW_MS) =>
     ...over,
   });
 
-describe("the certificate that a request names", () => {
+describe("a request's certificate", () => {
   test("is fetched once, before verification, however many requests wait for it", async () => {
     const { asked, verifier } = serve(() => new Response(certificate()));
     const request = requestFrom(LIVE);
@@ -108,7 +111,7 @@ describe("the certificate that a request names", () => {
     expect(asked).toEqual([LIVE]);
   });
 
-  test("is fetched from PayPal's host and path only; any other address is a bad signature", () => {
+  test("is fetched only from PayPal's host and path; any other address is a bad signature", () => {
     const { asked, verifier } = serve(() => new Response(certificate()));
     for (const url of [
       "https://evil.example/v1/notifications/certs/CERT-1",
@@ -139,7 +142,7 @@ describe("the certificate that a request names", () => {
     expect(asked).toEqual([]);
   });
 
-  test("is the sandbox's where the sandbox is configured", async () => {
+  test("is the sandbox's if the sandbox is configured", async () => {
     const asked: string[] = [];
     const verifier = paypal({
       webhookId: { value: WEBHOOK_ID },
@@ -159,7 +162,7 @@ describe("the certificate that a request names", () => {
     ["an endless one", () => new Response("x".repeat(65 * 1024)), /too long/],
     ["a failure", () => Promise.reject(new TypeError("fetch failed")), /fetch failed/],
   ] as const)(
-    "that comes as %s is 503, and asked for again after half a minute",
+    "that arrives as %s causes a 503, and is requested again after half a minute",
     async (_, answer, why) => {
       const { asked, verifier } = serve(answer);
       await verifier.prepare!(requestFrom(LIVE));
@@ -173,7 +176,7 @@ describe("the certificate that a request names", () => {
     },
   );
 
-  test("counts only while it is valid", async () => {
+  test("is accepted only while it is valid", async () => {
     const { verifier } = serve(() => new Response(certificate()));
     await verifier.prepare!(requestFrom(LIVE));
     for (const nowMs of [valid.toMs + 1000, valid.fromMs - 1000])
@@ -183,7 +186,7 @@ describe("the certificate that a request names", () => {
       });
   });
 
-  test("is fetched for at most four unknown URLs at a time, which never evict a real one", async () => {
+  test("is fetched from at most four unknown URLs at a time, which never evict a valid one", async () => {
     let open = (): void => undefined;
     const opened = new Promise<void>((resolve) => (open = resolve));
     let real = true;

@@ -32,7 +32,7 @@ function otherSecret({ name, secret }: Provider): string {
   return OTHER;
 }
 
-test("every provider that can be signed for is here; svix and hmac have tests of their own", () => {
+test("every provider that can sign is listed here; svix and hmac have tests of their own", () => {
   const names = [...providers, tokenProvider].map(({ name }) => name);
   const { svix: _svix, hmac: _hmac, ...others } = sign;
   expect(new Set(names)).toEqual(new Set(Object.keys(others)));
@@ -41,7 +41,7 @@ test("every provider that can be signed for is here; svix and hmac have tests of
 describe.each(named([...providers, tokenProvider]))("%s", (_, provider) => {
   const verifier = provider.make();
 
-  test("its request is verified, with the event's id and type", () => {
+  test("verifies its request, with the event's id and type", () => {
     const verdict = verdictOf(verifier, sentBy(provider));
     expect(verdict).toMatchObject({
       _tag: "Verified",
@@ -52,12 +52,12 @@ describe.each(named([...providers, tokenProvider]))("%s", (_, provider) => {
     expect(verifier.signs).toContain("body");
   });
 
-  test("another's secret is refused", () => {
+  test("refuses another's secret", () => {
     const sent = sentBy(provider, { secret: otherSecret(provider) });
     expect(reasonOf(verifier, sent)).toBe("no signature matches");
   });
 
-  test("a header of the signature that is missing, empty or repeated is refused", () => {
+  test("refuses a signature header that is missing, empty or repeated", () => {
     const sent = sentBy(provider);
     for (const name of provider.signed) {
       const { [name]: value, ...rest } = sent.headers;
@@ -73,7 +73,7 @@ describe.each(named([...providers, tokenProvider]))("%s", (_, provider) => {
     }
   });
 
-  test("a signed header that is changed is refused", () => {
+  test("refuses a changed signed header", () => {
     const sent = sentBy(provider);
     for (const name of provider.signed) {
       const value = sent.headers[name]!;
@@ -85,14 +85,14 @@ describe.each(named([...providers, tokenProvider]))("%s", (_, provider) => {
     }
   });
 
-  test("a key missing from the environment is Misconfigured, and lets nothing through", () => {
+  test("is Misconfigured without its key in the environment, and accepts nothing", () => {
     for (const env of [{}, Object.create({ SECRET: "x" }) as object])
       expect(verdictOf(verifier, { ...sentBy(provider), env: { ...env } })._tag).toBe(
         "Misconfigured",
       );
   });
 
-  test("the replay guard's id is the body's hash, or the signed id where the body is signed weakly", () => {
+  test("has the body's hash as the replay guard's id, or the signed id if the body is signed weakly", () => {
     const verdict = verdictOf(provider.make({ replayGuard: true }), sentBy(provider));
     const hash = createHash("sha256").update(provider.body).digest("hex");
     expect(verdict).toMatchObject({ replayId: provider.name === "paypal" ? "id-1" : hash });
@@ -138,7 +138,7 @@ describe.each(named(timestamped))("the time that %s signs", (_, provider) => {
   });
 });
 
-test("Linear's time is in the signed body, within a minute, and must be there", () => {
+test("Linear's time is in the signed body, within a minute, and required", () => {
   const provider = providers.find(({ name }) => name === "linear")!;
   const at = (webhookTimestamp: unknown) =>
     verdictOf(
@@ -181,7 +181,7 @@ test("agents dev generates secrets only, never a provider's public key", () => {
   });
 });
 
-test("an invalid public key is refused when declared, and not repeated", () => {
+test("an invalid public key is refused when declared, and not printed", () => {
   const make = (name: Provider["name"]) => providers.find((p) => p.name === name)!.make;
   const wrong = { publicKey: { value: "deadbeef" }, certificate: { value: "deadbeef" } };
   expect(() => make("discord")(wrong as never)).toThrow(/discord\(\{ publicKey \}\).*64 hexa/);

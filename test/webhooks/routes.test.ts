@@ -34,7 +34,7 @@ const to = (pattern: string) =>
 const table = (...patterns: string[]) => new RouteTable(patterns.map(to));
 
 describe("webhook", () => {
-  test("a route takes its defaults from its provider", () => {
+  test("takes its defaults from its provider", () => {
     expect(webhook("/webhooks/github", { agent: RepoAgent, verify, entity })).toEqual({
       path: "/webhooks/github",
       agent: "RepoAgent",
@@ -67,14 +67,14 @@ describe("webhook", () => {
     [{ redact: { cookies: [] } }, /redact.cookies is unknown: redact has headers, query and body/],
     [{ bodyBytesMax: 0 }, /bodyBytesMax is 0/],
     [{ bodyBytesMax: WEBHOOK_BODY_BYTES_MAX + 1 }, /from 1 to 26214400/],
-  ])("%o is refused with the route's path and the remedy", (over, message) => {
+  ])("rejects %o with the route's path and the remedy", (over, message) => {
     const options = { agent: "A", verify, entity, ...over } as unknown as WebhookOptions;
     expect(() => webhook("/webhooks/github", options)).toThrow(InvalidWebhook);
     expect(() => webhook("/webhooks/github", options)).toThrow(message);
     expect(() => webhook("/webhooks/github", options)).toThrow(/^webhook\("\/webhooks\/github"\)/);
   });
 
-  test("a route hides what its verifier reads a secret from, and what it names itself", () => {
+  test("hides what its verifier reads a secret from, and the fields that it names", () => {
     const verifier: Verifier = { ...verify, secretHeaders: ["x-foo"] };
     const options = { agent: "A", verify: verifier, entity };
     const own = webhook("/w", { ...options, redact: { headers: ["X-Bar"], query: ["pin"] } });
@@ -90,7 +90,7 @@ describe("webhook", () => {
   const declare = (pattern: string, verifier: Verifier, source: EntitySource) => () =>
     webhook(pattern, { agent: "A", verify: verifier, entity: source });
 
-  test("an entity that the signature does not cover needs trust, and the error says why", () => {
+  test("requires trust for an entity that the signature does not cover, and the error says why", () => {
     expect(declare("/s/:customer", verify, path("customer"))).toThrow(
       /path\("customer"\): github signs the body only, so the path can be changed without invalidating the signature.*path\("customer", \{ trust: true \}\)/,
     );
@@ -106,7 +106,7 @@ describe("webhook", () => {
     expect(declare("/s", unsigned(), constant("all"))).not.toThrow();
   });
 
-  test("a provider that signs the URL covers the path; one that signs only that doesn't cover the body", () => {
+  test("counts the path as covered by a provider that signs the URL, and the body not if only the path is signed", () => {
     const both = hmac({ secret: "S", template: "{url}{body}" });
     expect(declare("/s/:customer", both, path("customer"))).not.toThrow();
     expect(declare("/s/:customer", both, header("x-team"))).toThrow(/body and the url only/);
@@ -114,7 +114,7 @@ describe("webhook", () => {
     expect(declare("/s", url, body("id"))).toThrow(/signs the url only/);
   });
 
-  test("a path entity must be a parameter of the path", () => {
+  test("requires a path entity to be a parameter of the path", () => {
     expect(declare("/s/:customer", verify, path("costumer", { trust: true }))).toThrow(
       /the path has no parameter ":costumer"/,
     );
@@ -133,7 +133,7 @@ describe("webhook", () => {
     ["/a/:b-c", /":b-c" is not a parameter/],
     ["/:a/x/:a", /":a" is repeated/],
     ["/a/%zz", /broken percent-escape/],
-  ])("the path %s is refused", (pattern, message) => {
+  ])("rejects the path %s", (pattern, message) => {
     expect(() => to(pattern)).toThrow(message);
   });
 });
@@ -144,7 +144,7 @@ describe("RouteTable", () => {
     return match && [match.route.path, { ...match.params }];
   };
 
-  test("a literal wins over a parameter, unless it leads nowhere", () => {
+  test("prefers a literal to a parameter, unless it leads nowhere", () => {
     const routes = table("/w/:a", "/w/github", "/w/github/x", "/w/:a/:b", "/w/:a/x", "/");
     expect(matched(routes, "/w/github")).toEqual(["/w/github", {}]);
     expect(matched(routes, "/w/stripe")).toEqual(["/w/:a", { a: "stripe" }]);
@@ -156,7 +156,7 @@ describe("RouteTable", () => {
       expect(routes.match(target), target).toBeUndefined();
   });
 
-  test("one trailing slash and a query are ignored; an empty segment matches nothing", () => {
+  test("ignores one trailing slash and a query; an empty segment matches nothing", () => {
     const routes = table("/w/github", "/w/s/:id", "/t/");
     for (const target of ["/w/github/", "/w/github?x=/y", "/w/github/?x", "/w/github#f"])
       expect(matched(routes, target), target).toEqual(["/w/github", {}]);
@@ -166,7 +166,7 @@ describe("RouteTable", () => {
       expect(routes.match(target), target).toBeUndefined();
   });
 
-  test("segments are decoded one by one; a broken escape matches nothing", () => {
+  test("decodes segments one by one; an invalid escape matches nothing", () => {
     const routes = table("/w/:id", "/w/a%20b", "/w/x y");
     expect(matched(routes, "/w/Acme%2FWeb%20%F0%9F%90%8E")).toEqual([
       "/w/:id",
@@ -178,7 +178,7 @@ describe("RouteTable", () => {
       expect(routes.match(target), target).toBeUndefined();
   });
 
-  test("two routes of one shape are refused, whatever their parameters are called", () => {
+  test("rejects two routes of one shape, whatever their parameters are called", () => {
     expect(() => table("/w/:a/x", "/w/:b/x")).toThrow(
       `webhook("/w/:b/x") and webhook("/w/:a/x") match the same requests`,
     );
@@ -187,7 +187,7 @@ describe("RouteTable", () => {
     expect(() => table("/w/:a/x", "/w/:b/y")).not.toThrow();
   });
 
-  test("parameters of two routes keep their own names, and have no prototype", () => {
+  test("keeps the parameter names of each route, without a prototype", () => {
     const routes = table("/w/:a/x", "/w/:b/y", "/p/:__proto__");
     expect(matched(routes, "/w/1/x")).toEqual(["/w/:a/x", { a: "1" }]);
     expect(matched(routes, "/w/1/y")).toEqual(["/w/:b/y", { b: "1" }]);
@@ -196,7 +196,7 @@ describe("RouteTable", () => {
     expect(Object.keys(params)).toEqual(["__proto__"]);
   });
 
-  test("a path of a hundred thousand segments is answered", () => {
+  test("answers a path of a hundred thousand segments", () => {
     const routes = table("/:a/:b", "/a/:b/c", "/:a/b/:c");
     expect(routes.match("/a".repeat(100_000))).toBeUndefined();
   });

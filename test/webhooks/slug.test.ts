@@ -11,7 +11,7 @@ const near = fc.string({ unit: fc.constantFrom("a", "A", "-", "/", "~", "$", "2"
 const text = fc.oneof(near, fc.string({ unit: "grapheme" }));
 
 describe("escapedSlug", () => {
-  test("is readable for what providers name", () => {
+  test("keeps providers' usual names readable", () => {
     expect(escapedSlug("Acme/Site")).toBe("acme~site");
     expect(escapedSlug("a-b_c.d/9")).toBe("a-b_c.d~9");
     expect(escapedSlug("~$ é")).toBe("$7e$24$20$c3$a9");
@@ -28,7 +28,7 @@ describe("escapedSlug", () => {
     );
   });
 
-  test("can be undone, up to case", () => {
+  test("is reversible, up to case", () => {
     const undone = (name: string): string =>
       decodeURIComponent(name.replaceAll("~", "/").replaceAll("%", "%25").replaceAll("$", "%"));
     fc.assert(
@@ -57,7 +57,7 @@ describe("escapedSlug", () => {
 describe("slug", () => {
   const request = requestOf({ body: '{"name":"Ac-me/Site"}' });
 
-  test("is the interface's rule: lower case, each / a -", () => {
+  test("follows the interface's rule: lower case, each / becomes -", () => {
     expect(slug("Ac-me/Site/x")).toBe("ac-me-site-x");
     expect(["A/B", "C"].map((name) => slug(name))).toEqual(["a-b", "c"]);
   });
@@ -75,7 +75,7 @@ describe("slug", () => {
       });
   });
 
-  test("anything else that it is called with is refused where the route is declared", () => {
+  test("rejects other arguments where the route is declared", () => {
     for (const given of [undefined, null, {}, { merge: false }, 5])
       expect(() => slug(given as never)).toThrow(InvalidWebhook);
   });

@@ -79,7 +79,7 @@ describe("a batch", () => {
     expect(log.lines).toMatchObject([{ level: "error", fields: { why: "the broker is away" } }]);
   });
 
-  test("over the rate of one of its agents is refused whole, before anything is stored", async () => {
+  test("over one of its agents' rates is refused whole, before anything is stored", async () => {
     const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
     const limit = new RateLimit({ perSecond: 1, burst: 3 }, clock);
     const big = Array.from({ length: 5 }, (_, n) => event("hot", n));
@@ -110,7 +110,7 @@ describe("a batch", () => {
     ]);
   });
 
-  test("in which no event names an agent is refused as a single event would be", async () => {
+  test("without an agent in any event is refused as a single event would be", async () => {
     for (const bytes of ["7", '{"email":null}', `{"email":"${"x".repeat(2000)}"}`]) {
       const { done, stored } = store([{ body: Buffer.from(bytes) }], () => "Stored");
       expect((await done).status).toBe(400);

@@ -83,18 +83,18 @@ describe.each(signers.map((signer) => [signer.name, signer] as const))("%s", (_,
     ["a proxy that puts its own host there", "gateway.internal:8787", false],
     ["a proxy that keeps its port in the host", "hooks.example.com:443", true],
     ["no proxy", "hooks.example.com", true],
-  ])("with the gateway's publicUrl %s makes no difference", (__, host, secure) => {
+  ])("verifies the same with the gateway's publicUrl %s", (__, host, secure) => {
     const seen = arriving(host, secure, "/webhooks/x", "https://hooks.example.com");
     expect(seen).toBe(TOLD);
     expect(tag(signer.make({ secret }), sentTo(signer, TOLD, seen))).toBe("Verified");
   });
 
-  test("without publicUrl the request's own URL counts, so a rewritten host is refused", () => {
+  test("uses the request's own URL without publicUrl, so a rewritten host is refused", () => {
     const seen = arriving("gateway.internal:8787", false, "/webhooks/x");
     expect(tag(signer.make({ secret }), sentTo(signer, TOLD, seen))).toBe("Rejected");
   });
 
-  test("an origin as url replaces scheme and host, and keeps path and query as they came", () => {
+  test("replaces scheme and host by an origin given as url, and keeps path and query as received", () => {
     const verifier = signer.make({ secret, url: "https://hooks.example.com" });
     const target = "/webhooks/a%20b/?q=%C3%A9&q=+";
     const request = sentTo(
@@ -106,7 +106,7 @@ describe.each(signers.map((signer) => [signer.name, signer] as const))("%s", (_,
     expect(verifier.signs).toContain("url");
   });
 
-  test("a whole URL stands for the request's, so a proxy may rewrite the path; the query is the request's", () => {
+  test("replaces the request's URL by a whole one, so a proxy may rewrite the path; the query is the request's", () => {
     const verifier = signer.make({ secret, url: "https://example.com/api/hooks/" });
     const seen = "http://gateway:8787/webhooks/x";
     expect(tag(verifier, sentTo(signer, "https://example.com/api/hooks/", seen))).toBe("Verified");
@@ -118,7 +118,7 @@ describe.each(signers.map((signer) => [signer.name, signer] as const))("%s", (_,
     expect(tag(withQuery, sentTo(signer, "https://example.com/hooks?k=v", seen))).toBe("Verified");
   });
 
-  test("the URL may be in the environment; an invalid one is Misconfigured", () => {
+  test("reads the URL from the environment; an invalid one is Misconfigured", () => {
     const verifier = signer.make({ secret, url: "PUBLIC_URL" });
     const request = (value: unknown) =>
       sentTo(signer, TOLD, "http://gateway:8787/webhooks/x", { env: { PUBLIC_URL: value } });
@@ -131,7 +131,7 @@ describe.each(signers.map((signer) => [signer.name, signer] as const))("%s", (_,
       });
   });
 
-  test("a path may name the agent only where the request's own path is what is signed", () => {
+  test("lets a path name the agent only if the request's own path is signed", () => {
     const route = (url?: string) =>
       webhook("/webhooks/:shop", {
         agent: "A",
@@ -145,10 +145,10 @@ describe.each(signers.map((signer) => [signer.name, signer] as const))("%s", (_,
   });
 });
 
-describe("what a provider leaves open in a URL", () => {
+describe("a provider's URL variants", () => {
   const [twilioSigner, , hubspotSigner] = signers as [UrlSigned, UrlSigned, UrlSigned];
 
-  test("Twilio signs with the standard port or without it, and any other port stays", () => {
+  test("include Twilio's, with the standard port or without it; any other port stays", () => {
     const verifier = twilio({ secret });
     const at = (told: string, seen: string) => tag(verifier, sentTo(twilioSigner, told, seen));
     const bare = "https://hooks.example.com/x";
@@ -160,13 +160,13 @@ describe("what a provider leaves open in a URL", () => {
     expect(at("https://hooks.example.com:8443/x", bare)).toBe("Rejected");
   });
 
-  test("Twilio's path is never normalised: it chose the route", () => {
+  test("exclude a normalized path of Twilio's: it chose the route", () => {
     const told = "https://hooks.example.com/webhooks/acme";
     const seen = "https://hooks.example.com/webhooks/victim/../acme";
     expect(tag(twilio({ secret }), sentTo(twilioSigner, told, seen))).toBe("Rejected");
   });
 
-  test("HubSpot decodes some characters of the URL, but nothing that would change the path", () => {
+  test("include HubSpot's decoding of some characters, but nothing that would change the path", () => {
     const verifier = hubspot({ secret });
     const at = (told: string, seen: string) => tag(verifier, sentTo(hubspotSigner, told, seen));
     const base = "https://hooks.example.com/x";
@@ -178,7 +178,7 @@ describe("what a provider leaves open in a URL", () => {
   });
 });
 
-test("a url that can't be meant is refused when it is declared", () => {
+test("an invalid url is refused when it is declared", () => {
   for (const url of ["", "hooks.example.com", "/x", "https://", "https://x /y", "https://x/y#z"])
     expect(() => square({ secret, url }), url).toThrow(/use an origin/);
   expect(() => hmac({ secret, url: "https://x" })).toThrow(/does not sign the URL/);

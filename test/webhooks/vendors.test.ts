@@ -134,7 +134,7 @@ describe("Stripe (stripe)", () => {
     }
   });
 
-  test("both libraries draw the line of the replay window at the same second", () => {
+  test("both libraries end the replay window at the same second", () => {
     const headers = sign.stripe(UNICODE, WHSEC, { nowMs: NOW_MS });
     for (const [lateMs, accepted] of [
       [300_000 + 321, true],
@@ -238,7 +238,7 @@ describe("Shopify (@shopify/shopify-api)", () => {
     expect(check(verifier, { body: UNICODE, headers, env })).toEqual(PASSES);
   });
 
-  test("the header names of Shopify's newer events are read too", async () => {
+  test("the header names of Shopify's newer events are read, too", async () => {
     const old = sign.shopify(UNICODE, secret, { id: "d-2", event: "orders/create" });
     const headers = Object.fromEntries(
       Object.entries({ ...old, ...described, "x-shopify-event-id": "e-1" }).map(([name, value]) => [

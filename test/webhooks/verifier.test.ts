@@ -86,14 +86,14 @@ describe.each(all)("%s", (_, make, signer) => {
       ).toBe("Rejected");
   });
 
-  test("two live secrets both verify, so a secret can be rotated without a gap", () => {
+  test("accepts two live secrets, so a secret can be rotated without a gap", () => {
     const verifier = make({ secret: ["SECRET", { value: OTHER }] });
     for (const secret of [SECRET, OTHER])
       expect(verdictOf(verifier, { headers: signed(secret) })._tag).toBe("Verified");
     expect(reasonOf(verifier, { headers: signed("whsec_dGhyZWU=") })).toMatch("no signature");
   });
 
-  test("an unset secret is Misconfigured, and the variable's name is never the secret", () => {
+  test("is Misconfigured with an unset secret, and never takes the variable's name for the secret", () => {
     const verifier = make({ secret: "THE_WEBHOOK_SECRET" });
     for (const env of [{}, { THE_WEBHOOK_SECRET: "" }, { THE_WEBHOOK_SECRET: { get: 1 } }]) {
       const verdict = verdictOf(verifier, {
@@ -108,7 +108,7 @@ describe.each(all)("%s", (_, make, signer) => {
     }
   });
 
-  test("a secret that changes in the environment counts from the next request", () => {
+  test("uses a changed secret from the next request on", () => {
     const verifier = make({ secret: "SECRET" });
     const headers = signed(OTHER);
     expect(reasonOf(verifier, { headers })).toMatch("no signature");
@@ -117,7 +117,7 @@ describe.each(all)("%s", (_, make, signer) => {
     expect(verdictOf(verifier, { headers, env: {} })._tag).toBe("Misconfigured");
   });
 
-  test("the replay guard's id is the hash of the raw body, and absent without the guard", () => {
+  test("has the raw body's hash as the replay guard's id, and none without the guard", () => {
     const headers = signed(SECRET);
     expect(verdictOf(make({ secret: "SECRET", replayGuard: true }), { headers })).toMatchObject({
       replayId: createHash("sha256").update(BODY).digest("hex"),
@@ -144,7 +144,7 @@ describe.each(timestamped)("the signed time of %s", (_, make, signer) => {
     }
   });
 
-  test("must be digits, even under a right signature", () => {
+  test("must be digits, even with a valid signature", () => {
     const seconds = String(Math.floor(NOW_MS / 1000));
     for (const wrong of [
       "",
@@ -163,7 +163,7 @@ describe.each(timestamped)("the signed time of %s", (_, make, signer) => {
     }
   });
 
-  test("a tolerance that can't be meant is refused when it is declared", () => {
+  test("has a valid tolerance, or is refused when it is declared", () => {
     for (const toleranceSeconds of [0, -1, NaN, Infinity, 8 * 24 * 3600])
       expect(() => make({ secret: "SECRET", toleranceSeconds })).toThrow(/use 1 to 604800 seconds/);
   });
@@ -176,7 +176,7 @@ test("a tolerance for a provider that signs no time is refused when it is declar
 });
 
 describe("secrets", () => {
-  test("a string that can't be a variable's name is refused, and not repeated", () => {
+  test("are refused, and not printed, if they can't be a variable's name", () => {
     for (const secret of ["It's a secret", "whsec_abc", "9f86d081", "", "a-b"]) {
       let message = "";
       try {
@@ -189,13 +189,13 @@ describe("secrets", () => {
     }
   });
 
-  test("a message never holds what may be a secret given as a name", () => {
+  test("never appear in messages, even if given as a name", () => {
     const verdict = verdictOf(github({ secret: "d41d8cd98f00b204e9800998ecf8427e" }), {});
     expect(JSON.stringify(verdict)).toContain("d41…");
     expect(JSON.stringify(verdict)).not.toContain("d41d8");
   });
 
-  test("a literal that is empty, or not base64 where base64 is due, is refused when it is declared", () => {
+  test("are refused when declared if a literal is empty, or not base64 where required", () => {
     expect(() => github({ secret: { value: " " } })).toThrow(/is empty/);
     expect(() => svix({ secret: { value: "whsec_not base64" } })).toThrow(/is not base64/);
     expect(() => svix({ secret: { value: "whsec_" } })).toThrow(/is not base64/);
@@ -203,7 +203,7 @@ describe("secrets", () => {
     expect(() => github({ secret: none })).toThrow(/use 1 to 8 secrets/);
   });
 
-  test("in a list, an unset variable is passed over while another is set; an empty one never is", () => {
+  test("in a list may be unset while another is set; an empty one is refused", () => {
     const verifier = github({ secret: ["NEW", "OLD"] });
     const headers = sign.github(BODY, SECRET);
     expect(verdictOf(verifier, { headers, env: { NEW: SECRET } })._tag).toBe("Verified");
@@ -218,12 +218,12 @@ describe("secrets", () => {
     });
   });
 
-  test("the verifier lists the names of its variables, and no literal", () => {
+  test("are listed by their variables' names, without literals", () => {
     expect(github({ secret: ["NEW", { value: "x" }, "OLD"] }).secretNames).toEqual(["NEW", "OLD"]);
     expect(unsigned().secretNames).toBeUndefined();
   });
 
-  test("white space around a secret is part of it, and is logged", () => {
+  test("include surrounding white space, which is logged", () => {
     const env = { SECRET: `${SECRET}\n` };
     const verifier = github({ secret: "SECRET" });
     expect(reasonOf(verifier, { env, headers: sign.github(BODY, SECRET) })).toMatch(
@@ -236,7 +236,7 @@ describe("secrets", () => {
 });
 
 describe("ids and types", () => {
-  test("an id that would not be safe in a key is replaced by its hash", () => {
+  test("are replaced by a hash if the id would not be safe in a key", () => {
     const verifier = github({ secret: "SECRET" });
     const idOf = (id: string) =>
       verdictOf(verifier, {
@@ -250,7 +250,7 @@ describe("ids and types", () => {
     expect(idOf("")).not.toHaveProperty("dedupId");
   });
 
-  test("a body without the provider's id or type is verified without them", () => {
+  test("are optional in a body that is verified", () => {
     for (const body of ["[]", "null", "not json", '{"id":null,"type":{"a":1}}']) {
       const headers = sign.stripe(body, SECRET, { nowMs: NOW_MS });
       expect(verdictOf(stripe({ secret: "SECRET" }), { body, headers })).toEqual({
@@ -264,7 +264,7 @@ describe("Slack's handshakes", () => {
   const verifier = slack({ secret: "SECRET" });
   const challenge = '{"type":"url_verification","challenge":"3eZbrw1a <b>","token":"x"}';
 
-  test("the challenge is answered once its signature was found right, and never before", () => {
+  test("answer the challenge only after its signature is verified", () => {
     const headers = sign.slack(challenge, SECRET, { nowMs: NOW_MS });
     expect(verdictOf(verifier, { body: challenge, headers })).toEqual({
       _tag: "Handshake",
@@ -282,7 +282,7 @@ describe("Slack's handshakes", () => {
     expect(verdictOf(verifier, { body: challenge, headers: forged })._tag).toBe("Rejected");
   });
 
-  test("the certificate check is answered 200; an event is not a handshake", () => {
+  test("answer the certificate check with 200; an event is not a handshake", () => {
     const form = { "content-type": "application/x-www-form-urlencoded" };
     const check = "ssl_check=1&token=abc";
     expect(
@@ -307,7 +307,7 @@ describe("Slack's handshakes", () => {
   });
 });
 
-test("POST is allowed everywhere, another method only where the provider's handshake uses it", () => {
+test("POST is allowed everywhere, another method only if the provider's handshake uses it", () => {
   const route = webhook("/w", { agent: "A", verify: unsigned(), entity: constant("a") });
   expect(allowsMethod(route, "POST")).toBe(true);
   for (const method of ["GET", "PUT", "post"]) expect(allowsMethod(route, method)).toBe(false);

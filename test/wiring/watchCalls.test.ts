@@ -48,13 +48,13 @@ async function make(change: (leases: LeasesShape) => LeasesShape = (leases) => l
   return { time, leaseTtlMs, calls, said: () => said, watches: () => watches, watched: () => watched }; // prettier-ignore
 }
 
-test("a host that is lost with a call ends it, long before its deadline", async () => {
+test("a call whose host is lost ends long before its deadline", async () => {
   const { time, leaseTtlMs, said } = await make();
   await time.advance(4 * leaseTtlMs);
   expect(said()).toContain("its host was lost while it had the call");
 });
 
-test("a short call watches nothing", async () => {
+test("a short call starts no watch", async () => {
   const { time, leaseTtlMs, watches } = await make();
   await time.advance(leaseTtlMs / 4);
   expect(watches()).toBe(0);
@@ -62,7 +62,7 @@ test("a short call watches nothing", async () => {
   expect(watches()).toBe(1);
 });
 
-test("a login that may not watch is refused once, and its calls continue to their deadline", async () => {
+test("a login without the right to watch is refused once, and its calls continue to their deadline", async () => {
   const never = { watch: () => new Promise<void>(() => undefined) };
   const { time, leaseTtlMs, calls, said, watches, watched } = await make((leases) => ({ ...leases, ...never })); // prettier-ignore
   await time.advance(leaseTtlMs);

@@ -65,8 +65,8 @@ beforeEach(() => {
   ward.join(0, owner);
 });
 
-describe("an agent whose turn has ended its worker", () => {
-  it("is isolated for the next worker, unless the process ended outside of a turn", () => {
+describe("an agent whose turn ended its worker", () => {
+  it("is isolated from the next worker on, unless the process ended outside a turn", () => {
     ward.ended(0, endingOf(BAD));
     expect(ward.join(0, owner)).toEqual([BAD]);
     ward.ended(1, undefined);
@@ -97,7 +97,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(processes[1]!.killed).toBe(false);
   });
 
-  it("that returned in one worker does so in all", () => {
+  it("that returned in one worker returns in all", () => {
     ward.join(1, other);
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
@@ -105,7 +105,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect([ward.agents, told]).toEqual([[], ["isolates bad", "returns bad"]]);
   });
 
-  it("gets a process with the first that is passed, and what waits when that serves", async () => {
+  it("gets a process with the first input passed, and waiting ones once it serves", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     expect(processes).toEqual([]);
@@ -119,7 +119,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(replies).toEqual([{ kind: "acked" }]);
   });
 
-  it("when its process ends, what it had is answered, and the next starts after a pause", async () => {
+  it("has its pending requests answered when its process ends, and the next starts after a pause", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     const pauses: number[] = [];
@@ -137,7 +137,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(pauses[3]).toBeGreaterThan(pauses[1]!);
   });
 
-  it("is drained in the pause before its next process: nothing is said of sockets, and what waits is answered", async () => {
+  it("is drained in the pause before its next process: sockets are not reported, and waiting requests are answered", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     ask();
@@ -150,7 +150,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(replies).toEqual([{ kind: "ended" }, { kind: "ended" }]);
   });
 
-  it("returns after some time in which it has ended nothing, and longer after each time", async () => {
+  it("returns after some time without ending a process, and later after each end", async () => {
     const isolate = async (): Promise<number> => {
       ward.ended(0, endingOf(BAD));
       ward.join(0, owner);
@@ -192,7 +192,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(replies.at(-1)).toEqual({ kind: "ended" });
   });
 
-  it("is condemned by an end of its worker that is the third, before it runs again", () => {
+  it("is condemned when its worker's end is the third, before it runs again", () => {
     for (const key of ["one", "two", "three"]) {
       ward.ended(0, endingOf(BAD, key));
       ward.join(0, owner);
@@ -202,7 +202,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(processes).toEqual([]);
   });
 
-  it("is not condemned for ends that another may have caused", () => {
+  it("is not condemned for ends that another agent may have caused", () => {
     for (const key of ["one", "two", "three", "four"]) {
       ward.ended(0, { ...endingOf(BAD, key), exactly: false });
       ward.join(0, owner);
@@ -211,7 +211,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(processes).toHaveLength(1);
   });
 
-  it("whose shard is lost has no process, and is isolated still when the shard comes back", async () => {
+  it("whose shard is lost has no process, and is still isolated when the shard returns", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     ask();
@@ -222,7 +222,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(processes).toHaveLength(2);
   });
 
-  it("stays where something of it is under way", async () => {
+  it("stays isolated while its work is in progress", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     ask();
@@ -253,7 +253,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(replies).toEqual([]);
   });
 
-  it("waits where four others have a process, until one of them ends", async () => {
+  it("waits while four others have a process, until one of them ends", async () => {
     const agents = Array.from({ length: 5 }, (_, n) => ({ class: "Repo", name: `bad-${n}` }));
     for (const agent of agents) ward.ended(0, endingOf(agent));
     ward.join(0, owner);
@@ -265,7 +265,7 @@ describe("an agent whose turn has ended its worker", () => {
     expect(processes).toHaveLength(5);
   });
 
-  it("the end of the worker pool stops its process, and starts none again", async () => {
+  it("stops with its process when the worker pool ends, and is not started again", async () => {
     ward.ended(0, endingOf(BAD));
     ward.join(0, owner);
     ask();

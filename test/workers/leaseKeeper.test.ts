@@ -81,7 +81,7 @@ beforeEach(async () => {
 });
 
 describe("leases that a control process keeps", () => {
-  it("a worker that stalls keeps them while it lives; one that is frozen loses them", async () => {
+  it("are kept for a stalled worker while it lives, and lost by a frozen one", async () => {
     const worker = new Worker();
     const lease = await worker.claim("shard.0", "a");
     await time.advance(4 * TTL_MS);
@@ -93,7 +93,7 @@ describe("leases that a control process keeps", () => {
     expect(await settled(worker.leases.renew(lease!))).toEqual({ _tag: "Lost" });
   });
 
-  it("its successor claims each in one step: no other process sees a free shard", async () => {
+  it("are each claimed by the successor in one step: no other process sees a free shard", async () => {
     const first = new Worker();
     await first.claim("host.a", "a");
     const old = await first.claim("shard.0", "a");
@@ -121,7 +121,7 @@ describe("leases that a control process keeps", () => {
     expect(await settled(next.leases.renew(lease!))).toEqual({ _tag: "Renewed" });
   });
 
-  it("a second successor gets as much time as the first", async () => {
+  it("are kept as long for a second successor as for the first", async () => {
     const first = new Worker();
     await first.claim("host.a", "a");
     await first.claim("shard.0", "a");
@@ -135,7 +135,7 @@ describe("leases that a control process keeps", () => {
     expect(holder("shard.0")).toBe("b");
   });
 
-  it("a worker beside it can't have them, and sees them held", async () => {
+  it("can't be claimed by another worker, which sees them held", async () => {
     const first = new Worker(0);
     const other = new Worker(1);
     await first.claim("shard.0", "a");
@@ -145,7 +145,7 @@ describe("leases that a control process keeps", () => {
     expect(valuesOf(other.seen, "shard.0")).toEqual(["a"]);
   });
 
-  it("what the successor does not claim is released, as is everything without a successor", async () => {
+  it("are released if the successor does not claim them, or there is none", async () => {
     const first = new Worker();
     for (const key of ["host.a", "shard.0", "shard.1"]) await first.claim(key, "a");
     first.customer.ended(true);
@@ -164,7 +164,7 @@ describe("leases that a control process keeps", () => {
     expect(holder("shard.1")).toBe(undefined);
   });
 
-  it("a gateway's lease is released at once, and all of a worker that is not replaced", async () => {
+  it("are released at once for a gateway, and for a worker that is not replaced", async () => {
     const first = new Worker();
     await first.claim("gateway.a", "a");
     await first.claim("shard.0", "a");
@@ -178,7 +178,7 @@ describe("leases that a control process keeps", () => {
     expect(holder("shard.1")).toBe(undefined);
   });
 
-  it("a claim whose process has ended meanwhile is its successor's", async () => {
+  it("belong to the successor if their claiming process has ended meanwhile", async () => {
     const first = new Worker();
     const claiming = first.leases.claim("shard.0", "a");
     await Promise.resolve();
@@ -188,7 +188,7 @@ describe("leases that a control process keeps", () => {
     expect(await next.claim("shard.0", "b")).toMatchObject({ value: "b" });
   });
 
-  it("a process can't renew or release another's lease", async () => {
+  it("can't be renewed or released by another process", async () => {
     const first = new Worker(0);
     const other = new Worker(1);
     const lease = (await first.claim("shard.0", "a"))!;
@@ -197,7 +197,7 @@ describe("leases that a control process keeps", () => {
     expect(holder("shard.0")).toBe("a");
   });
 
-  it("a second watch of a worker lists again what is live", async () => {
+  it("are listed again for a second watch of a worker", async () => {
     const worker = new Worker();
     await worker.claim("shard.0", "a");
     await worker.watch();
@@ -205,7 +205,7 @@ describe("leases that a control process keeps", () => {
     expect(valuesOf(worker.seen, "shard.0")).toEqual(["a", "a"]);
   });
 
-  it("when the control process has ended, requests fail, those under way too", async () => {
+  it("fail all requests when the control process has ended, including those in flight", async () => {
     const worker = new Worker();
     let refused: unknown;
     broker.intercept = () => new Promise(() => undefined);

@@ -11,7 +11,7 @@ import { HandWorker } from "./HandWorker.ts";
 /** As `serveLeases` has it. */
 const SILENT_BEATS_MAX = 30;
 
-describe("a worker whose watchdog reports that it runs", () => {
+describe("a worker whose watchdog reports that it is running", () => {
   let worker: HandWorker;
   let stopping: boolean;
   let log: ReturnType<typeof collectingLog>;
@@ -37,7 +37,7 @@ describe("a worker whose watchdog reports that it runs", () => {
     serveLeases({ time, log }, open).serve(0, worker, () => !stopping);
   });
 
-  it("is ended if it asks for no lease although its thread is free", async () => {
+  it("is ended if it requests no lease although its thread is free", async () => {
     ask();
     await beats(SILENT_BEATS_MAX - 1);
     ask();
@@ -48,14 +48,14 @@ describe("a worker whose watchdog reports that it runs", () => {
     expect(log.lines.map(({ message }) => message).join()).toContain("asks for no lease");
   });
 
-  it("lives when its control process was frozen: beats that come at once count once", async () => {
+  it("survives a freeze of its control process: beats that arrive at once count once", async () => {
     ask();
     await time.advance(REPORT_BEAT_MS);
     for (let n = 0; n < SILENT_BEATS_MAX * 2; n++) worker.report({ beat: true, held: false });
     expect(worker.killed).toBe(false);
   });
 
-  it("lives while a turn holds it, while it starts, and while it stops", async () => {
+  it("survives while a turn blocks it, while it starts, and while it stops", async () => {
     await beats(SILENT_BEATS_MAX * 2);
     ask();
     await beats(SILENT_BEATS_MAX * 2, true);

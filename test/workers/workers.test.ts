@@ -53,7 +53,7 @@ beforeEach(() => {
 });
 
 describe("a parent's workers", () => {
-  it("the first goes ahead; the others start when it serves; all serve when each has", async () => {
+  it("start with the first alone; the others start when it serves; all serve when each does", async () => {
     const workers = make(3);
     let all = false;
     void workers.serving.then(() => (all = true));
@@ -69,7 +69,7 @@ describe("a parent's workers", () => {
     expect(all).toBe(true);
   });
 
-  it("a first start that fails is the end of all, with the worker's exit code", async () => {
+  it("end with the worker's exit code if the first start fails", async () => {
     const workers = make(2);
     await serve(0);
     await end(1, { code: 2, signal: null });
@@ -82,7 +82,7 @@ describe("a parent's workers", () => {
     expect(restarted).toEqual([]);
   });
 
-  it("a worker that ends later is started again, after a pause that grows", async () => {
+  it("are restarted after they end, with a growing pause", async () => {
     const workers = make(1);
     const pauses: number[] = [];
     for (let crash = 0; crash < 10; crash++) {
@@ -104,7 +104,7 @@ describe("a parent's workers", () => {
     expect(counts()).toEqual([12]);
   });
 
-  it("one that fails five starts ends the pool", async () => {
+  it("end as a pool when one fails five starts", async () => {
     const workers = make(1);
     let failed: unknown;
     workers.failed.catch((error: unknown) => (failed = error));
@@ -120,7 +120,7 @@ describe("a parent's workers", () => {
     });
   });
 
-  it("stopping stops each, restarts none, and ends when all have ended", async () => {
+  it("are all stopped by a stop, none restarted, and it completes when all have ended", async () => {
     const workers = make(3);
     await serve(0, 1, 2);
     await end(2, CRASHED);
@@ -133,7 +133,7 @@ describe("a parent's workers", () => {
     expect([unclean, counts(), time.pending]).toEqual([0, [1, 1, 1], 0]);
   });
 
-  it("one that does not stop is killed after a while, and reported", async () => {
+  it("are killed and reported when they do not stop in time", async () => {
     const workers = make(2);
     await serve(0, 1);
     let unclean: number | undefined;
@@ -143,7 +143,7 @@ describe("a parent's workers", () => {
     expect([unclean, last(1).killed]).toEqual([1, true]);
   });
 
-  it("asked to stop while the first starts, the others are never started", async () => {
+  it("do not start the others if a stop arrives while the first starts", async () => {
     const workers = make(2);
     const stopped = workers.stop();
     await serve(0);
@@ -153,8 +153,8 @@ describe("a parent's workers", () => {
   });
 });
 
-describe("when a worker starts again", () => {
-  it("serving forgives failed starts, but only serving for a while makes the pause short again", () => {
+describe("a restarted worker", () => {
+  it("forgets failed starts once it serves, and shortens the pause only after serving for a while", () => {
     let history: WorkerHistory = NO_HISTORY;
     let othersServe = false;
     const pause = (servedMs: number | undefined): number | "never" => {
@@ -180,7 +180,7 @@ describe("when a worker starts again", () => {
   });
 });
 
-describe("what a parent answers for its workers", () => {
+describe("a parent's answers for its workers", () => {
   let servers: Server[];
   const serving = async (answers: Readonly<Record<string, [number, string]>>) => {
     const server = createServer((request, response) => {
@@ -204,13 +204,13 @@ describe("what a parent answers for its workers", () => {
     for (const server of servers) server.close().closeAllConnections();
   });
 
-  it("it is ready when all are, with what they note", async () => {
+  it("report ready when all are, with their notes", async () => {
     const ready = { "/readyz": [200, "ready\ndurability: always\n"] as [number, string] };
     const states = [await serving(ready), await serving(ready)];
     expect(await askReadiness(states)).toEqual({ ready: true, note: "durability: always" });
   });
 
-  it("otherwise it says which is not, and why", async () => {
+  it("otherwise say which worker is not ready, and why", async () => {
     const states: WorkerState[] = [
       await serving({ "/readyz": [200, "ready\n"] }),
       await serving({ "/readyz": [503, "not ready: some shards have no host\n"] }),
@@ -225,7 +225,7 @@ describe("what a parent answers for its workers", () => {
     });
   });
 
-  it("it is well while each that serves answers", async () => {
+  it("report healthy while each worker that serves answers", async () => {
     const states: WorkerState[] = [await serving({}), { _tag: "Starting" }];
     const atOnce = { after: (_ms: number, f: () => void) => (f(), () => undefined) };
     expect(await askHealth(() => states, atOnce)).toEqual({ ready: true });
@@ -235,14 +235,14 @@ describe("what a parent answers for its workers", () => {
     });
   });
 
-  it("one that ended before its parent noticed is not unhealthy", async () => {
+  it("do not report a worker unhealthy that ended before its parent noticed", async () => {
     const states: WorkerState[] = [await serving({}), GONE];
     const ended = { _tag: "Pausing", end: { code: null, signal: "SIGKILL" } } as const;
     const hears = { after: (_ms: number, f: () => void) => ((states[1] = ended), f(), () => undefined) }; // prettier-ignore
     expect(await askHealth(() => states, hears)).toEqual({ ready: true });
   });
 
-  it("its metrics are all series, by worker, each family once", async () => {
+  it("contain all metric series, by worker, each family once", async () => {
     const family = "# HELP a_total A\\nand\n# TYPE a_total counter\n";
     const own = "# HELP own Own\n# TYPE own gauge\nown 1\n";
     const states: WorkerState[] = [

@@ -31,7 +31,7 @@ const slowCode = async (_: AnyWorkflow, step: orders.Step): Promise<string> => {
 };
 
 describe("control", () => {
-  test("a pause lets the step that runs end, and begins no other until it is resumed", async () => {
+  test("lets a running step end on pause, and begins no other until resume", async () => {
     AnyWorkflow.code = slowCode;
     const id = await shop().start("AnyWorkflow", {});
     await soon();
@@ -51,7 +51,7 @@ describe("control", () => {
     expect(await statusOf(id)).toBe("complete");
   });
 
-  test("a paused workflow's reports are delivered when it is resumed", async () => {
+  test("delivers a paused workflow's reports on resume", async () => {
     AnyWorkflow.code = async (_, step) => {
       await step.do("one", () => new Promise((resolve) => setTimeout(resolve, 10_000)));
       await step.reportComplete("done");
@@ -72,7 +72,7 @@ describe("control", () => {
     expect(await statusOf(id)).toBe("complete");
   });
 
-  test("a sleep that is over while it is paused ends when it is resumed", async () => {
+  test("ends an elapsed sleep on resume", async () => {
     const id = await shop().start("SleepWorkflow", {});
     await soon();
     await shop().control("pause", id);
@@ -83,7 +83,7 @@ describe("control", () => {
     expect(world.calls).toEqual(["before", "after"]);
   });
 
-  test("a terminated instance runs no further step, and can't be terminated again", async () => {
+  test("runs no further step after terminate, which can't be repeated", async () => {
     AnyWorkflow.code = slowCode;
     const id = await shop().start("AnyWorkflow", {});
     await soon();
@@ -99,7 +99,7 @@ describe("control", () => {
     );
   });
 
-  test("a restart runs all steps again, under other keys", async () => {
+  test("runs all steps again after restart, under new keys", async () => {
     const id = await shop().start("RetryWorkflow", {});
     await soon();
     await shop().control("restart", id);
@@ -112,7 +112,7 @@ describe("control", () => {
     expect((await shop().look("RetryWorkflow", id)).status).toBe("complete");
   });
 
-  test("a call that comes before the start has arrived waits for it", async () => {
+  test("delays a call until the start has arrived", async () => {
     const id = await shop().start("SleepWorkflow", {}, "soon");
     await shop().control("terminate", id);
     await rig.advance("40 days");
@@ -121,7 +121,7 @@ describe("control", () => {
 });
 
 describe("listing", () => {
-  test("pages by cursor and by offset hold each workflow once, newest first", async () => {
+  test("pages by cursor and by offset, each workflow once, newest first", async () => {
     for (let n = 0; n < 25; n++) {
       await shop().start("WaitWorkflow", {}, `w${String(n).padStart(2, "0")}`, {
         even: n % 2 === 0,
@@ -151,14 +151,14 @@ describe("listing", () => {
     );
   });
 
-  test("all that one turn starts run", async () => {
+  test("runs everything that one turn starts", async () => {
     await shop().startMany("OrderWorkflow", 30);
     await rig.advance("5 s");
     expect((await shop().page({ status: "complete" })).total).toBe(30);
     expect(world.calls).toHaveLength(90);
   });
 
-  test("a deleted workflow is no longer followed, and a renamed binding keeps its workflows", async () => {
+  test("no longer follows a deleted workflow, and keeps workflows of a renamed binding", async () => {
     await shop().start("WaitWorkflow", {}, "a");
     await shop().start("WaitWorkflow", {}, "b");
     expect(await shop().migrate("WaitWorkflow", "WAIT_WORKFLOW")).toBe(2);
@@ -169,8 +169,8 @@ describe("listing", () => {
   });
 });
 
-describe("between an instance and its agent", () => {
-  test("state, events and calls arrive, each durable one once", async () => {
+describe("communication between an instance and its agent", () => {
+  test("carries state, events and calls, each durable one once", async () => {
     AnyWorkflow.code = async (workflow, step) => {
       await step.updateAgentState({ heard: [], count: 1 });
       await step.mergeAgentState({ extra: true } as never);
@@ -198,7 +198,7 @@ describe("between an instance and its agent", () => {
     await client.close();
   });
 
-  test("what a replay passes again is neither broadcast nor reported again", async () => {
+  test("does not repeat in a replay what was broadcast or reported", async () => {
     AnyWorkflow.code = async (workflow, step) => {
       await step.do("one", () => 1);
       await workflow.reportProgress({ percent: 0.5 });
@@ -218,7 +218,7 @@ describe("between an instance and its agent", () => {
     ]);
   });
 
-  test("events report exactly what the agent did", async () => {
+  test("has events that report exactly what the agent did", async () => {
     const seen: string[] = [];
     const stop = subscribe("workflow", ({ type, payload }) => {
       seen.push(`${type} ${JSON.stringify(payload)}`);
@@ -238,7 +238,7 @@ describe("between an instance and its agent", () => {
     ]);
   });
 
-  test("a handler starts an instance without an agent, by the binding", async () => {
+  test("is optional: a handler starts an instance without an agent, by the binding", async () => {
     const binding = rig.env["WAIT_WORKFLOW"] as WorkflowBinding;
     const instance = await binding.create({ id: "mine", params: {} });
     await instance.sendEvent({ type: "parcel", payload: { n: 3 } });
@@ -250,7 +250,7 @@ describe("between an instance and its agent", () => {
     expect(response.status).toBe(400);
   });
 
-  test("an instance without an agent throws where its code asks for the agent", async () => {
+  test("throws in an instance without an agent", async () => {
     AnyWorkflow.code = async (workflow) => workflow["agent"];
     const binding = rig.env["ANY_WORKFLOW"] as WorkflowBinding;
     const instance = await binding.create({ id: "alone" });

@@ -46,7 +46,7 @@ const crashed = async () => {
 };
 
 describe("an instance that a binding starts", () => {
-  test("has its params, its context and its bindings, and ends with what run returns", async () => {
+  test("has its params, context and bindings, and ends with the result of run", async () => {
     let given: unknown;
     let ctx: unknown;
     Reminder.code = async (event, step, own) => {
@@ -71,7 +71,7 @@ describe("an instance that a binding starts", () => {
     expect(await instance.status()).toEqual({ status: "complete", output: { over: true } });
   });
 
-  test("continues after its host is lost, from the step that is recorded", async () => {
+  test("continues after its host is lost, from its last recorded step", async () => {
     Reminder.code = async (_, step) => {
       const first = await step.do("first", () => act("first"));
       await step.sleep("a day", "1 day");
@@ -94,7 +94,7 @@ describe("an instance that a binding starts", () => {
     });
   });
 
-  test("is paused, resumed, restarted and ended by its handle", async () => {
+  test("can be paused, resumed, restarted and ended by its handle", async () => {
     Reminder.code = async (_, step) => {
       await step.sleep("an hour", "1 hour");
       act("woke");
@@ -118,7 +118,7 @@ describe("an instance that a binding starts", () => {
 });
 
 describe("a binding", () => {
-  test("starts one instance of an id", async () => {
+  test("starts one instance per id", async () => {
     Reminder.code = async () => void act("ran");
     await reminders().create({ id: "one" });
     await expect(reminders().create({ id: "one" })).rejects.toThrow(
@@ -133,7 +133,7 @@ describe("a binding", () => {
 });
 
 describe("a step", () => {
-  test("that fails with the platform's NonRetryableError is not tried again", async () => {
+  test("that fails with the platform's NonRetryableError is not retried", async () => {
     Reminder.code = (_, step) =>
       step.do("once", () => {
         act("once");

@@ -54,7 +54,7 @@ async function crashIn(what: string, begins?: () => Promise<unknown>): Promise<v
 }
 
 describe("a workflow that fails", () => {
-  test("undoes its steps, the last one first, and is errored then", async () => {
+  test("undoes its steps in reverse order before it is errored", async () => {
     failing("ship");
     latches["undo charge done"] = makeLatch();
     await begin();
@@ -83,14 +83,14 @@ describe("a workflow that fails", () => {
     ]);
   });
 
-  test("and one that ends well undoes nothing", async () => {
+  test("undoes nothing if it succeeds", async () => {
     await begin();
     await rig.advance("3 s");
     expect(world.calls).toEqual(["reserve", "charge", "ship"]);
     expect(await status()).toEqual({ status: "complete" });
   });
 
-  test("names an undo whose retries are spent, and the others run", async () => {
+  test("reports an undo whose retries are exhausted, and the others run", async () => {
     failing("ship", "undo charge done");
     await begin();
     await rig.advance("5 s");
@@ -129,7 +129,7 @@ describe("a workflow that fails", () => {
 });
 
 describe("a host that ends", () => {
-  test.each(UNDONE)("in %s leaves each undone once, or under one key", async (what) => {
+  test.each(UNDONE)("in %s leaves each step undone once, or under one key", async (what) => {
     failing("ship");
     await begin();
     await crashIn(what);
@@ -140,7 +140,7 @@ describe("a host that ends", () => {
     expect((await status()).error?.message).toBe("ship failed (undone: charge, reserve)");
   });
 
-  test("in one undo again and again makes it fail, and the next one runs", async () => {
+  test("in the same undo repeatedly makes that undo fail, and the next one runs", async () => {
     failing("ship");
     await begin();
     for (let death = 1; death <= CRASHES_MAX; death++) await crashIn("undo charge done");
@@ -152,7 +152,7 @@ describe("a host that ends", () => {
     );
   });
 
-  test("after undoing has begun finds it failed, whatever the code does by now", async () => {
+  test("after undoing has begun leaves it failed, whatever the code does by now", async () => {
     failing("ship");
     await begin();
     await crashIn("undo charge done");
@@ -247,7 +247,7 @@ describe("rollback, as the reference has it", () => {
     expect(first!.key).not.toBe(first!.ctx.key);
   });
 
-  test("does not run for an error that run catches and outlives", async () => {
+  test("does not run for an error that run catches", async () => {
     AnyWorkflow.code = async (_, step) =>
       step.do("first", { retries: { limit: 0, delay: 0 } }, () => world.act("first"), { rollback }).catch(() => "well"); // prettier-ignore
     failing("first");
@@ -257,7 +257,7 @@ describe("rollback, as the reference has it", () => {
     expect(await status()).toEqual({ status: "complete", output: "well" });
   });
 
-  test("has retries of its own", async () => {
+  test("has its own retries", async () => {
     AnyWorkflow.code = async (_, step) => {
       const rollbackConfig = { retries: { limit: 2, delay: 10, backoff: "constant" } } as const;
       await step.do("first", () => world.act("first"), { rollback, rollbackConfig });
@@ -271,7 +271,7 @@ describe("rollback, as the reference has it", () => {
 });
 
 describe("terminate", () => {
-  test.each([false, true])("undoes the steps if it is asked to (%s)", async (asked) => {
+  test.each([false, true])("undoes the steps if requested (%s)", async (asked) => {
     AnyWorkflow.code = async (_, step) => {
       await paid(step, "reserve");
       await step.sleep("a day", "1 day");
@@ -288,7 +288,7 @@ describe("terminate", () => {
     });
   });
 
-  test("resumes an undo that a host's end interrupts", async () => {
+  test("resumes an undo that a host's end interrupted", async () => {
     AnyWorkflow.code = async (_, step) => {
       await paid(step, "reserve");
       await step.sleep("a day", "1 day");

@@ -5,7 +5,7 @@ import { Wakes } from "../../core/workflow/Wakes.ts";
 
 const WAITING = 300;
 
-test("a drive looks through all wakes once, however many steps wait", () => {
+test("one pass handles all wakes, however many steps wait", () => {
   const rows = new Map<string, ScheduleRow>();
   let looks = 0;
   const scheduler: SchedulesOfAgent = {

@@ -25,7 +25,7 @@ async function crashed(): Promise<void> {
 }
 
 describe("an order, a saga of three steps", () => {
-  test("takes its steps once, in order, and reports its end", async () => {
+  test("runs its steps once, in order, and reports its end", async () => {
     const id = await shop().start("OrderWorkflow", { item: "hat" });
     await soon();
     expect(id).toMatch(/^wf_/);
@@ -73,7 +73,7 @@ describe("approval", () => {
     expect(await heard()).toEqual([{ hook: "complete", value: { by: "Ann" } }]);
   });
 
-  test("that came before it is waited for counts", async () => {
+  test("that arrives before the workflow waits for it counts", async () => {
     const id = await shop().start("ApprovalWorkflow", {}, "early");
     await shop().approve(id, { reason: "fine", metadata: 7 });
     await soon();
@@ -103,8 +103,8 @@ describe("approval", () => {
   });
 });
 
-describe("waiting", () => {
-  test("a sleep of a month ends after a month, on whichever host, in no agent's memory", async () => {
+describe("a wait", () => {
+  test("of a month ends after a month, on any host, with no agent in memory", async () => {
     const id = await shop().start("SleepWorkflow", {});
     await rig.advance("29 days");
     expect(world.calls).toEqual(["before"]);
@@ -119,7 +119,7 @@ describe("waiting", () => {
     });
   });
 
-  test("a timeout is an error that says so", async () => {
+  test("that times out is a clear error", async () => {
     const id = await shop().start("WaitWorkflow", {});
     await rig.advance("61 min");
     expect(await shop().look("WaitWorkflow", id)).toMatchObject({
@@ -131,7 +131,7 @@ describe("waiting", () => {
     });
   });
 
-  test("an event of another type is kept for a step that waits for it", async () => {
+  test("keeps an event of another type for a step that waits for it", async () => {
     const id = await shop().start("WaitWorkflow", {});
     await shop().send("WaitWorkflow", id, "letter", 1);
     await shop().send("WAIT_WORKFLOW", id, "parcel", { n: 2 });
@@ -142,7 +142,7 @@ describe("waiting", () => {
     });
   });
 
-  test("parallel branches wait side by side, and results keep to their branches", async () => {
+  test("in parallel branches is concurrent, and results stay with their branches", async () => {
     const id = await shop().start("ParallelWorkflow", {});
     await soon();
     await crashed();
@@ -180,14 +180,14 @@ describe("retries", () => {
     });
   });
 
-  test("end when one succeeds", async () => {
+  test("end at the first success", async () => {
     world.failures.set("fragile", 2);
     const id = await shop().start("RetryWorkflow", {});
     await rig.advance("40 s");
     expect(await shop().look("RetryWorkflow", id)).toMatchObject({ output: "fragile done" });
   });
 
-  test("are spared what says that they are pointless", async () => {
+  test("are skipped for errors marked as not retryable", async () => {
     const id = await shop().start("RetryWorkflow", { final: true });
     await soon();
     expect(world.keys).toHaveLength(1);
@@ -198,8 +198,8 @@ describe("retries", () => {
   });
 });
 
-describe("what goes wrong", () => {
-  test("a thrown string is a clear error", async () => {
+describe("failures", () => {
+  test("with a thrown string are a clear error", async () => {
     AnyWorkflow.code = async () => {
       throw "boom";
     };
@@ -211,7 +211,7 @@ describe("what goes wrong", () => {
     });
   });
 
-  test("nothing thrown from a step is a clear error to run, after its retries", async () => {
+  test("with nothing thrown from a step are a clear error to run, after its retries", async () => {
     AnyWorkflow.code = (_, step) =>
       step
         .do("odd", { retries: { limit: 0, delay: 1 } }, () => Promise.reject(undefined))
@@ -223,7 +223,7 @@ describe("what goes wrong", () => {
     });
   });
 
-  test("a result that is not JSON names its step, and is not retried", async () => {
+  test("name the step whose result is not JSON, which is not retried", async () => {
     AnyWorkflow.code = (_, step) => step.do("count", () => world.act("count") && 10n);
     const id = await shop().start("AnyWorkflow", {});
     await soon();
@@ -233,7 +233,7 @@ describe("what goes wrong", () => {
     );
   });
 
-  test("a step that takes too long fails by its name", async () => {
+  test("name a step that takes too long", async () => {
     AnyWorkflow.code = (_, step) =>
       step.do(
         "endless",
@@ -267,7 +267,7 @@ describe("what goes wrong", () => {
       },
       'recorded step.do "charge", but the code now calls step.sleep "wait" first',
     ],
-  ])("code that now has %s ends the instance, and runs nothing", async (_what, code, message) => {
+  ])("end the instance if its code now has %s, and run nothing", async (_what, code, message) => {
     AnyWorkflow.code = async (_, step) => {
       await step.do("charge", () => world.act("charge"));
       await step.sleep("wait", "1 day");
@@ -289,7 +289,7 @@ describe("what goes wrong", () => {
     ["that has ended", "kept"],
     ["that is tried again", "retried"],
   ])(
-    "code that no longer calls a step beside one %s ends the instance, too",
+    "end the instance if its code no longer calls a step beside one %s, too",
     async (_what, name) => {
       let isDown = name === "retried";
       const kept = (step: Step): Promise<unknown> =>
@@ -320,7 +320,7 @@ describe("what goes wrong", () => {
     },
   );
 
-  test("an id belongs to one instance: a second agent that uses it gets an error", async () => {
+  test("include an id in use by another agent: an id belongs to one instance", async () => {
     await shop().start("SleepWorkflow", {}, "one");
     await soon();
     await expect(shop().start("SleepWorkflow", {}, "one")).rejects.toThrow(
@@ -338,7 +338,7 @@ describe("what goes wrong", () => {
 });
 
 describe("a host that dies", () => {
-  test("with the start stored and nothing sent, the instance starts", async () => {
+  test("with the start stored and nothing sent leaves an instance that starts", async () => {
     const died = rig.crashAt("after commit", Shop, "s1");
     const started = shop().start("OrderWorkflow", { item: "hat" }, "o1");
     started.catch(() => undefined);
@@ -349,7 +349,7 @@ describe("a host that dies", () => {
     expect(world.calls).toEqual(["reserve", "charge", "ship"]);
   });
 
-  test("around the end of each step runs at most that step again, and reports once", async () => {
+  test("around the end of each step causes at most that step to run again, and one report", async () => {
     const crashes: string[] = [];
     let died: Promise<void> | undefined;
     world.onAct = (what) => {

@@ -33,7 +33,7 @@ describe("static files of a module", () => {
     ["/about", "<p>about"],
     ["/docs/", "<p>docs"],
     ["/app.js", "1"],
-  ])("%s is served", async (path, content) => {
+  ])("include %s", async (path, content) => {
     expect(await text(await assets().before(get(path)))).toBe(content);
   });
 
@@ -46,19 +46,19 @@ describe("static files of a module", () => {
   });
 
   it.each(["/link.txt", "/.git/config", "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/%00", "/%ff"])(
-    "%s is not a file",
+    "do not include %s",
     async (path) => {
       expect(await assets().before(get(path))).toBeUndefined();
     },
   );
 
-  it("a POST, and a path without a file, are the module's", async () => {
+  it("leave a POST, and a path without a file, to the module", async () => {
     const post = new Request("http://localhost/app.js", { method: "POST", body: "x" });
     expect(await assets().before(post)).toBeUndefined();
     expect(await assets().before(get("/agents/repo/x"))).toBeUndefined();
   });
 
-  it("the single page answers navigations, and nothing else", async () => {
+  it("answer navigations with the single page, and nothing else", async () => {
     const single = assets({ singlePage: true });
     const navigation = get("/orders/1", { "sec-fetch-mode": "navigate" });
     expect(await text(await single.before(navigation))).toBe("<p>index");
@@ -66,7 +66,7 @@ describe("static files of a module", () => {
     expect(await assets().before(navigation)).toBeUndefined();
   });
 
-  it("what run_worker_first names goes to the module, but for what it excludes", async () => {
+  it("leave what run_worker_first names to the module, except its exclusions", async () => {
     const some = assets({ moduleFirst: ["/docs/*", "/app.js", "!/docs/index.html"] });
     expect(await some.before(get("/docs/"))).toBeUndefined();
     expect(await some.before(get("/app.js"))).toBeUndefined();
@@ -87,24 +87,31 @@ describe("static files of a module", () => {
     ["/docs/index.html*.html", false],
     ["/*index*docs*", false],
     ["/docs/.ndex.html", false],
-  ])("run_worker_first %s takes /docs/index.html: %s", async (pattern, isFirst) => {
-    const file = await assets({ moduleFirst: [pattern] }).before(get("/docs/index.html"));
-    expect(file === undefined).toBe(isFirst);
-  });
+  ])(
+    "with run_worker_first %s leave /docs/index.html to the module: %s",
+    async (pattern, isFirst) => {
+      const file = await assets({ moduleFirst: [pattern] }).before(get("/docs/index.html"));
+      expect(file === undefined).toBe(isFirst);
+    },
+  );
 
   // By a regular expression it is 15 s.
-  it("a long path under a pattern of many stars is answered", { timeout: 10_000 }, async () => {
-    const many = assets({ moduleFirst: ["/*/x/*/y/*/z"] });
-    expect(await many.before(get("/x/y".repeat(2_500)))).toBeUndefined();
-  });
+  it(
+    "are matched quickly for a long path and a pattern of many stars",
+    { timeout: 10_000 },
+    async () => {
+      const many = assets({ moduleFirst: ["/*/x/*/y/*/z"] });
+      expect(await many.before(get("/x/y".repeat(2_500)))).toBeUndefined();
+    },
+  );
 
-  it("the binding's fetch serves files whatever comes first, and 404 without one", async () => {
+  it("are served by the binding's fetch whatever comes first, or 404", async () => {
     const all = assets({ moduleFirst: true });
     expect(await text(await all.fetch("http://localhost/about"))).toBe("<p>about");
     expect((await all.fetch("http://localhost/nope")).status).toBe(404);
   });
 
-  it("a missing folder serves nothing", async () => {
+  it("are empty if the folder is missing", async () => {
     expect(await assets({ directory: join(root, "nope") }).before(get("/"))).toBeUndefined();
   });
 });

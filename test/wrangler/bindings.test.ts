@@ -30,17 +30,17 @@ const accessOf = (webhooks: ReadonlyArray<unknown>): Access => {
 const request = (): Request => new Request("http://localhost/agents/my-till/one");
 
 describe("bindings of the configuration file", () => {
-  it("are further names of the class; one of a missing class is ignored", () => {
+  it("are additional names of the class; one of a missing class is ignored", () => {
     const env = envOf();
     expect(env["MY_TILL"]).toBe(env["PayAgent"]);
     expect(env["NOWHERE"]).toBeUndefined();
   });
 
-  it("a variable of the process is stronger than one of the file", () => {
+  it("are overridden by variables of the process", () => {
     expect(envOf({ MODE: "process" })).toMatchObject({ MODE: "process", LIMIT: 3 });
   });
 
-  it("of worker loaders throw when they are used, and say what to use; a variable is stronger", () => {
+  it("of worker loaders throw when used, and say what to use; a variable overrides them", () => {
     const env = envOf();
     const loader = env["LOADER"] as { load(code: object): unknown; get(id: string): unknown };
     expect(() => loader.load({})).toThrow(/^LOADER\.load\(\) is not available here: .*a container/);
@@ -52,7 +52,7 @@ describe("bindings of the configuration file", () => {
     await expect(accessOf([]).routeAgentRequest(request())).rejects.toThrow("reached");
   });
 
-  it("open no class that its signed webhooks close", async () => {
+  it("do not open a class that its signed webhooks close", async () => {
     const verify = github({ secret: "SECRET" });
     const route = webhook("/w", { agent: PayAgent, verify, entity: body("id") });
     expect((await accessOf([route]).routeAgentRequest(request()))!.status).toBe(403);

@@ -15,7 +15,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("the configuration file beside a module", () => {
-  it("names the module, variables, bindings and files; comments and trailing commas are fine", () => {
+  it("configures the module, variables, bindings and files; comments and trailing commas are allowed", () => {
     write(
       "wrangler.jsonc",
       `{ // a comment
@@ -50,7 +50,7 @@ describe("the configuration file beside a module", () => {
     });
   });
 
-  it("is read as TOML, too", () => {
+  it("may be TOML, too", () => {
     write(
       "wrangler.toml",
       'main = "server.ts"\n[vars]\nMODE = "test"\n[[durable_objects.bindings]]\nname = "A"\nclass_name = "B"\n',
@@ -62,13 +62,13 @@ describe("the configuration file beside a module", () => {
     });
   });
 
-  it("is not searched above the package's folder", () => {
+  it("is not searched for above the package's folder", () => {
     write("wrangler.jsonc", "{}");
     write("app/package.json", "{}");
     expect(readWrangler(join(folder, "app"))).toBeUndefined();
   });
 
-  it("names what is missing, and the alternative", () => {
+  it("reports what is not supported, and the alternative", () => {
     write(
       "wrangler.json",
       '{ "kv_namespaces": [], "assets": {}, "env": {}, "worker_loaders": [{ "binding": "LOADER" }] }',
@@ -87,12 +87,12 @@ describe("the configuration file beside a module", () => {
     ["wrangler.jsonc", '{\n  "main": }', /wrangler\.jsonc can't be read: ValueExpected in line 2/],
     ["wrangler.json", "[]", /holds no object/],
     ["wrangler.toml", "main = ", /wrangler\.toml can't be read/],
-  ])("a %s that can't be parsed is an error that says where", (name, text, message) => {
+  ])("reports where a %s can't be parsed", (name, text, message) => {
     write(name, text);
     expect(() => readWrangler(folder)).toThrow(message);
   });
 
-  it("values of other types than expected are ignored", () => {
+  it("ignores values of unexpected types", () => {
     write(
       "wrangler.json",
       '{ "main": 1, "vars": [], "durable_objects": { "bindings": [1, { "name": 2 }] }, "workflows": {} }',

@@ -24,7 +24,7 @@ const small = (): YearOptions => ({
   store: new FolderStore(folder.path, randomUUID),
 });
 
-test("the broker stays as large as in its third month, and all of history is as it was recorded", async () => {
+test("the broker is as large as in its third month, and all history reads as recorded", async () => {
   const options = small();
   const report = await simulateYear(options);
   expect(report.wrong).toEqual([]);
@@ -35,12 +35,12 @@ test("the broker stays as large as in its third month, and all of history is as 
   expect(report.kills.size).toBeGreaterThan(2);
 });
 
-test("an installation that keeps everything is found to grow", async () => {
+test("the growth of an installation that keeps everything is detected", async () => {
   const { wrong } = await simulateYear({ ...small(), limits: "all" });
   expect(wrong.join()).toMatch(/^the broker held \d+ bytes in the third month and \d+ later$/);
 });
 
-test("an archive that changes one event, or loses a part, is found", async () => {
+test("an archive that changes one event, or loses a part, is detected", async () => {
   const wrongOf = async (reading: (read: ArchiveShape["read"]) => ArchiveShape["read"]) => {
     const spoil: YearOptions["spoil"] = ({ read }) => ({ read: reading(read) });
     return (await simulateYear({ ...small(), turns: 45, days: 45, spoil })).wrong.join();
