@@ -21,6 +21,9 @@ import { describeEnd, type WorkerEnd, type WorkerProcess } from "./WorkerProcess
  */
 const STOP_MS_MAX = 25_000;
 
+/** Signals by which terminals and supervisors ask a group of processes to stop. */
+const STOP_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(["SIGINT", "SIGTERM", "SIGHUP"]);
+
 /**
  * A worker could not be started, or failed too often. `message` is for people; `code` is the exit
  * code of its last process.
@@ -97,20 +100,28 @@ export class Workers {
 
   /**
    * Asks all workers to stop and kills those that don't stop in time. Resolves with the number of
-   * workers that did not exit with code 0.
+   * workers that did not stop in order. A terminal sends Ctrl-C to workers too, and one that has
+   * not served yet ends by it: it has nothing to hand over.
    */
   async stop(): Promise<number> {
     this.stopping = true;
     for (const { cancelPause } of this.entries) cancelPause();
-    const running = this.entries.flatMap((entry) => entry.process ?? []);
-    for (const process of running) process.stop();
+    const running = this.entries.flatMap(({ process, state }) =>
+      process === undefined ? [] : { process, starting: state._tag === "Starting" },
+    );
+    for (const { process } of running) process.stop();
     const cancel = this.options.time.after(STOP_MS_MAX, () => {
       this.options.log.error("workers did not stop in time and are killed", { ms: STOP_MS_MAX });
       this.kill();
     });
-    const ends = await Promise.all(running.map((process) => process.ended));
+    const inOrder = await Promise.all(
+      running.map(async ({ process, starting }) => {
+        const { code, signal } = await process.ended;
+        return code === 0 || (starting && signal !== null && STOP_SIGNALS.has(signal));
+      }),
+    );
     cancel();
-    return ends.filter(({ code }) => code !== 0).length;
+    return inOrder.filter((ended) => !ended).length;
   }
 
   /** Kills all workers at once. */

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import * as exitCodes from "../../services/cli/terminal/CliError.ts";
 import { removeDevFile, writeDevFile } from "../../services/cli/serving/devFile.ts";
 import { shardOf, agentId } from "../../schemas/Address.ts";
 import { CliFixture } from "./fixture.ts";
@@ -268,7 +269,9 @@ describe("the command line", () => {
       "dead",
     ])
       expect(help.out).toMatch(new RegExp(`^  ${command} `, "m"));
-    expect(help.out).toContain("Exit codes:");
+    const codes = Object.entries(exitCodes).filter(([name]) => name.startsWith("EXIT_"));
+    for (const [name, code] of codes)
+      expect(help.out, name).toMatch(new RegExp(`^  ${String(code)} +[a-z]`, "m"));
     expect(await cli.run(["--version"])).toEqual({ code: 0, out: "1.2.3", err: "" });
   });
 

@@ -143,6 +143,20 @@ describe("a parent's workers", () => {
     expect([unclean, last(1).killed]).toEqual([1, true]);
   });
 
+  it("end in order by Ctrl-C only while they start", async () => {
+    const byKey: WorkerEnd = { code: null, signal: "SIGINT" };
+    const unclean = async (how: WorkerEnd, serves: boolean): Promise<number> => {
+      const workers = make(1);
+      if (serves) await serve(0);
+      const stopped = workers.stop();
+      await end(0, how);
+      return stopped;
+    };
+    expect(await unclean(byKey, false)).toBe(0);
+    expect(await unclean({ code: null, signal: "SIGKILL" }, false)).toBe(1);
+    expect(await unclean(byKey, true)).toBe(1);
+  });
+
   it("do not start the others if a stop arrives while the first starts", async () => {
     const workers = make(2);
     const stopped = workers.stop();
