@@ -1,15 +1,16 @@
 /**
  * One agent in memory: its image, its database, the user's object, its connections and its turns.
  * Phases: activation (`activate.ts`, before) → turns (here, `handleCall`, `Mailbox`) → hibernation
- * or discard (here). `Committer` writes its journal; the host decides when it comes and goes.
+ * or discard (here). `Committer` writes its journal; the host decides when the agent is activated
+ * and when it leaves memory.
  *
  * 1. `onStart` finishes before any other turn begins; `blockConcurrencyWhile` holds the rest back.
  * 2. Turns interleave at their awaits, as in the reference system; nothing else is concurrent.
  * 3. Nothing leaves before what it depends on is stored: every output goes through
  *    `Committer.afterCommit`.
- * 4. Once discarded it is inert: no output, no ack, no commit; waiters are rejected with
- *    `AgentDiscarded`. One that was destroyed is discarded too, but the calls that run on it are
- *    answered (`destroyAgent`).
+ * 4. A discarded agent is inert: no output, no ack, no commit; waiters are rejected with
+ *    `AgentDiscarded`. A destroyed agent is discarded too, but calls that run on it are answered
+ *    (`destroyAgent`).
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
@@ -71,12 +72,12 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   agent!: Agent<unknown>; // the user's object; set when its constructor has run
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
   busy = 0;
-  readonly startedMs: number; // wall clock: when it came to memory
-  lastActiveMs: number; // monotonic, of the last turn that began or ended
+  readonly startedMs: number; // wall clock: when it was activated
+  lastActiveMs: number; // monotonic: when a turn last began or ended
   discarded = false;
   destroyed = false; // its `destroyed` event is stored
-  readonly kept = new SparseSet<symbol>(); // `keepAlive()`s that are not over
-  aborted: string | undefined; // why, when it was discarded by `abort`
+  readonly kept = new SparseSet<symbol>(); // `keepAlive()` holds that are not released
+  aborted: string | undefined; // the reason, if `abort` discarded it
   readonly parts: ActiveAgentParts<ActiveAgent>;
   readonly #state: LiveState;
   readonly #gate = new ConcurrencyBlock();
@@ -163,19 +164,22 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get isBlocked(): boolean {
     return this.#gate.closed || this.#destroying !== undefined;
   }
-  /** Discarded, and its failures are not reported: the next owner repeats the work. */
+  /**
+   * Discarded but not destroyed: failures are not reported, because the next owner repeats the
+   * work.
+   */
   get isLost(): boolean {
     return this.discarded && !this.destroyed;
   }
 
-  /** As `AgentTurns`. `of`: the connection that itself failed. */
+  /** As `AgentTurns.handleError`. `of`: the connection that failed, if the error is its own. */
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
     return routeError(this, turn, error, of);
   }
   undo(turn: Turn, failure: string): Promise<Undone> {
     return this.apis.steps.undo(turn, failure);
   }
-  /** Rejects with `AgentDiscarded` once it is. */
+  /** Rejects with `AgentDiscarded` once the agent is discarded. */
   async unlessDiscarded(): Promise<void> {
     if (this.discarded) throw new AgentDiscarded();
   }
@@ -202,7 +206,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.lanes.stop();
   }
 
-  /** Hibernates in order, once nothing runs: nothing is lost. */
+  /** Leaves memory in order, once nothing runs. Nothing is lost. */
   retire(): void {
     this.discarded = true;
     this.keeping.close();
@@ -311,7 +315,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   flush(): Promise<void> {
     const turn = this.turn();
     if (turn.givenUp) return Promise.reject(turn.givenUp);
-    // Stores the turn's writes; those of a durable turn wait for its end.
+    // A commit may wait for the end of this step (`Holds`, rule 2), so the step can't wait for one.
     return this.currentStep === undefined ? this.keeping.flush(turn) : Promise.resolve();
   }
   waitUntil(promise: Promise<unknown>): void {
@@ -347,7 +351,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.sockets.attach(connection);
   }
   abort(reason: string): void {
-    if (this.discarded) return; // rule 4: it would end whoever is there in its place
+    if (this.discarded) return; // rule 4: `onAbort` would end its successor
     this.aborted = reason;
     this.discard();
     this.parts.onAbort(reason);

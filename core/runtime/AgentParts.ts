@@ -28,7 +28,7 @@ export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unkno
   options?: AgentStaticOptions;
 };
 
-/** `Self`: the class of the agent made of these parts. */
+/** `Self` is the class of the agent that is made of these parts. */
 export interface ActiveAgentParts<Self> {
   readonly image: AgentImage;
   readonly database: AgentDatabase;
@@ -44,14 +44,14 @@ export interface ActiveAgentParts<Self> {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
-  /** Recorded results of steps, for turns that are run again. Undefined: none are. */
+  /** Recorded results of steps, for turns that are run again. Undefined: no turn is. */
   readonly recorded?: RecordedSteps | undefined;
   /** Where budgets are counted. Undefined: nowhere. */
   readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;
   /** Undefined: MCP servers can't be used. */
   readonly mcp: McpClientsShape | undefined;
   readonly mail: MailTransportShape;
-  /** The host's. */
+  /** Shared by all agents of the host. */
   readonly unbegun: Unbegun;
   readonly makeCommitter: (agent: Self) => Committer;
   /** Shared by all agents of the host. */
@@ -68,8 +68,8 @@ export interface ActiveAgentParts<Self> {
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;
   /**
-   * The agent was destroyed in this turn, and that is stored: it leaves memory, and the next input
-   * starts a new one.
+   * Called once the agent was destroyed in this turn and that is stored. The agent leaves memory,
+   * and the next input starts a new one.
    */
   readonly onDestroyed: (turn: Turn) => void;
 }

@@ -2,8 +2,8 @@
  * The WebSocket connections of an agent in memory, and the frames sent to them. The sockets are
  * held by their gateways; every frame passes the output gate on its way there.
  *
- * One message goes to each gateway that holds sockets of the agent, on one ordered stream a
- * gateway: a client receives frames in the order of the agent's commits.
+ * One message goes to each gateway that holds sockets of the agent, on one ordered stream for each
+ * gateway. A client therefore receives frames in the order of the agent's commits.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
@@ -64,7 +64,7 @@ export class AgentSockets implements ConnectionOutlet {
   private readonly outlet: AgentOutlet;
   /** Connections by `socketKey`. */
   private readonly byKey = new SparseMap<string, Connection>();
-  /** How `destroy` closes them; undefined: as usual. */
+  /** Close code and reason that `destroy` uses. Undefined: `DESTROYED`. */
   farewell: Farewell | undefined;
 
   constructor(agent: SocketsOwner, outlet: AgentOutlet) {
@@ -81,7 +81,7 @@ export class AgentSockets implements ConnectionOutlet {
   has(key: string): boolean {
     return this.byKey.has(key);
   }
-  /** A socket that is already open: from before hibernation, or as in `meet`. */
+  /** Adds a socket that is already open: from before hibernation, or reported to `meet`. */
   resume(info: SocketInfo): void {
     const key = socketKey(info);
     const known = this.byKey.get(key);
@@ -95,7 +95,10 @@ export class AgentSockets implements ConnectionOutlet {
     else this.closeDestroyed(info);
   }
 
-  /** Reported by its gateway or a census: frames for it may have been lost (`tellState`). */
+  /**
+   * Adds a socket that its gateway or a census reports. Frames for it may have been lost, so the
+   * state is sent again (`tellState`).
+   */
   meet(info: SocketInfo): Connection | undefined {
     const { seq, state } = this.agent.image;
     const known = this.byKey.get(socketKey(info));
@@ -111,7 +114,7 @@ export class AgentSockets implements ConnectionOutlet {
     return connection;
   }
 
-  /** Its sockets with their attachments as they are now. */
+  /** The open sockets, with their current attachments. */
   *open(): Generator<SocketInfo> {
     for (const [, info] of this.records({ inOrder: true })) yield info;
   }
@@ -158,7 +161,9 @@ export class AgentSockets implements ConnectionOutlet {
     }
   }
 
-  /** Makes a connection object of this agent, which counts once it is added here. */
+  /**
+   * Makes a connection object. The connection is the agent's once `join` or `resume` has added it.
+   */
   make(info: SocketInfo, tags?: ReadonlyArray<string>): Connection {
     const { life } = this.agent.image;
     // The upgrade's headers are read only when it connects.
@@ -274,7 +279,8 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /**
-   * Frames of its streams may be lost, or have no sender any more: asks the client for its place.
+   * Asks the client for its place in the durable streams that it reads: their frames may have been
+   * lost, or have no sender any more.
    */
   private askReader(connection: Connection): void {
     for (const [id, key] of Connection.internals(connection).reads)
@@ -318,6 +324,6 @@ function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint
   return { text: true, bytes: encoder.encode(String(message)) };
 }
 
-/** From another realm, too. */
+/** Recognizes buffers of other realms, too. */
 const isArrayBuffer = (message: unknown): message is ArrayBuffer =>
   Object.prototype.toString.call(message) === "[object ArrayBuffer]";

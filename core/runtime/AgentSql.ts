@@ -1,6 +1,6 @@
 /**
  * The SQL of an agent: runs it, records a turn's writes, and detects changes of the runtime's own
- * tables (schedules, queue), which users may read and write like theirs.
+ * tables (schedules, queue), which users may read and write like their own.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
 import {
@@ -18,8 +18,9 @@ import type { WriteLimits } from "../turn/WriteLimits.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
 /**
- * One statement whose only effect is an empty table or an index of it, the same each time. Not `AS
- * SELECT`, which fills the table; a semicolon in the middle may begin another statement.
+ * Matches one statement whose only effect is an empty table or an index, the same each time it
+ * runs. `AS SELECT` is excluded because it fills the table, and a semicolon in the middle because
+ * it may begin another statement.
  */
 const MAKES_TABLE =
   /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
@@ -54,8 +55,8 @@ export class AgentSql {
   }
 
   /**
-   * `isLimited`: `WriteLimits` bounds it, as all of users' code. The runtime's own records are
-   * small, and must not be refused.
+   * `isLimited` is true for users' SQL, which `WriteLimits` bounds. The runtime's own records are
+   * small and must not be refused.
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
@@ -78,7 +79,7 @@ export class AgentSql {
     }
   }
 
-  /** In the function of a step: a write is rolled back and refused. */
+  /** Runs SQL in the function of a step, where a write is rolled back and refused. */
   private read(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     const { agent } = this;
     return this.checked(() =>
@@ -116,7 +117,7 @@ export class AgentSql {
 
   transaction<A>(f: () => A): A {
     const { agent } = this;
-    // It must not be rolled back with it.
+    // Written before the transaction, so that a rollback does not undo it.
     agent.scheduler.table.showRunning();
     this.transactions++;
     const { writes } = agent.database;
@@ -124,7 +125,7 @@ export class AgentSql {
       return this.checked(() =>
         agent.database.transaction(() => {
           const result = f();
-          // Its pages are written at its end.
+          // The transaction's pages are written at its end.
           this.limit();
           return result;
         }),
@@ -135,7 +136,7 @@ export class AgentSql {
     } finally {
       agent.database.uncommittedBytesMax = Infinity;
       this.transactions--;
-      // A flush inside of it has taken only writes from before it.
+      // A flush inside the transaction took only the writes from before it.
       if (agent.database.writes !== writes) agent.touch();
     }
   }
@@ -164,7 +165,7 @@ export class AgentSql {
         end();
       },
       rollback: () => {
-        if (agent.discarded) return; // it went with the database
+        if (agent.discarded) return; // closing the database rolled it back
         this.checked(open.rollback);
         this.forgetTables();
         end();

@@ -1,9 +1,9 @@
 /**
  * The parts of an agent that outlive the turn that began them: bodies of streamed responses,
  * durable streams and their readers, kept broadcasts, budgets, and objects that others call by
- * reference. Each is created on first use, since most agents have none. Any commit takes what
- * streams have buffered. It is stored at once when the turn that wrote it ends or calls another
- * system.
+ * reference. Each is created on first use, since most agents have none. Each commit takes what
+ * streams have buffered. A turn that wrote to a stream commits at once when it ends or calls
+ * another system.
  *
  * Part of `ActiveAgent`.
  */
@@ -19,7 +19,7 @@ import { ResponseStreams, type StreamsAgent as BodiesAgent } from "./ResponseStr
 import { LentTargets, type LendingAgent } from "../rpcTarget/LentTargets.ts";
 import type { Turn } from "../turn/Turn.ts";
 
-/** The agent that has them. */
+/** The agent that these parts belong to. */
 export type KeepingAgent = StreamsAgent &
   ReadersAgent &
   BodiesAgent &
@@ -41,7 +41,10 @@ export class Keeping {
   #kept: KeptMessages | undefined;
   #budgets: Budgets | undefined;
   #lent: LentTargets | undefined;
-  /** Inputs that are done or dead. Their reservations end with the next commit that writes rows. */
+  /**
+   * Turns whose inputs are done or dead. Their reservations end with the next commit that writes
+   * rows.
+   */
   #done: Turn[] = [];
   readonly #alarm: ExpiryAlarm;
   /** Called when the agent leaves its host. */
@@ -74,7 +77,9 @@ export class Keeping {
     return (this.#lent ??= new LentTargets(this.#agent));
   }
 
-  /** Frames to the agent's sockets may be lost: sends again what can be sent again. */
+  /**
+   * Sends again what can be sent again, because frames to the agent's sockets may have been lost.
+   */
   tellAgain(): void {
     const { sockets } = this.#agent;
     sockets.tellState();

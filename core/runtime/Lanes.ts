@@ -82,12 +82,12 @@ export class Lanes {
     return (this.#leaving ??= new AbortSource());
   }
 
-  /** Before any code of the user's (`Scheduler.load`). */
+  /** Called before any user code runs (`Scheduler.load`). */
   load(): void {
     if (this.#mayHold) this.scheduler.load();
   }
 
-  /** Before `onStart`, if an alarm says that there may be fibers. */
+  /** Called before `onStart`. Recovers fibers if their alarm says that there may be some. */
   async recoverFibers(): Promise<void> {
     if (this.#scheduler?.isKnown(FIBER_ALARM)) await this.#agent.apis.fibers.recoverFirst();
   }
@@ -101,14 +101,14 @@ export class Lanes {
     } else this.#scheduler?.start();
   }
 
-  /** A trigger of a job came from the inbox: the agent's own tables say what runs. */
+  /** Takes the trigger of a job from the inbox. The agent's own tables say what runs. */
   offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void {
     try {
       if (kind === "schedule") this.scheduler.offer(key, handle);
       else this.laneOf(key).offer(key, handle);
     } catch (error) {
-      // A table can't be read, because a file is damaged, for example: the agent restarts, and the
-      // trigger is delivered again.
+      // If a table can't be read (a damaged file, for example), the agent restarts and the trigger
+      // is delivered again.
       this.#agent.abort(`the trigger of a job can't be looked up: ${messageOf(error)}`);
     }
   }
@@ -135,7 +135,7 @@ export class Lanes {
     return mergeTriggers(...this.#made.map((lane) => lane.takeTriggers()));
   }
 
-  /** Cached facts of their tables may be rolled back. */
+  /** Forgets cached facts about their tables, which may have been rolled back. */
   forget(): void {
     for (const lane of this.#made ?? []) lane.forget();
   }

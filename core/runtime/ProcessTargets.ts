@@ -1,7 +1,7 @@
 /**
- * The `RpcTarget`s that code of no agent passes to agents: a module's handlers. They are this
- * process's, which is called back on a subject of its own, and live as those of an agent do
- * (`LentTargets`). Nothing listens before the first.
+ * The `RpcTarget`s that code outside any agent passes to agents: a module's handlers. They belong
+ * to this process, which receives their calls on a subject of its own. They live as long as those
+ * of an agent (`LentTargets`). The process subscribes when it lends its first target.
  */
 import type { BusMessage, BusShape } from "../bus/Bus.ts";
 import * as Effect from "effect/Effect";
@@ -23,7 +23,7 @@ interface Parts {
   readonly time: Pick<TimeShape, "after" | "id">;
   /** Unique among processes for the life of this one. */
   readonly processId: string;
-  /** The calls of its stubs: a callee may pass targets, too. */
+  /** Makes the calls of stubs that are passed to its targets. */
   readonly client: CallClientSource;
 }
 
@@ -48,7 +48,7 @@ export class ProcessTargets {
     return this.lent.lend(target);
   }
 
-  /** None of them is called any more. */
+  /** Ends all targets and stops listening. */
   close(): void {
     void this.unlisten?.();
     this.lent.close();
@@ -83,7 +83,7 @@ export class ProcessTargets {
   }
 }
 
-/** Until the scope closes. */
+/** The process's targets, until the scope closes. */
 export const processTargets = (parts: Parts) =>
   Effect.acquireRelease(
     Effect.sync(() => new ProcessTargets(parts)),

@@ -17,8 +17,8 @@ import { messageOf } from "../errors/thrown.ts";
 /** Maximum bytes of one piece, well below the broker's payload limit. */
 export const PIECE_BYTES_MAX = 256 * 1024;
 /**
- * An empty piece answers a pull after this. The caller's own deadline is longer, and it pulls
- * again.
+ * A pull is answered with an empty piece after this time. The caller's own deadline is longer, and
+ * the caller pulls again.
  */
 const PULL_WAIT_MS = 15_000;
 /** A caller that does not pull for this long has left without notice. */
@@ -52,7 +52,7 @@ export class ResponseStreams {
     this.agent = agent;
   }
 
-  /** Its id, by which it is pulled. */
+  /** Adds the body of a response. Returns the id by which it is pulled. */
   add(turn: Turn, body: PendingBody): string {
     const id = this.agent.time.id();
     const release = this.agent.keepAlive();
@@ -107,7 +107,7 @@ export class ResponseStreams {
       .catch(() => undefined);
   }
 
-  /** The agent leaves. */
+  /** The agent leaves its host: all bodies end. */
   close(): void {
     for (const id of this.open.keys()) this.cancel(id, "the agent is leaving its host");
   }

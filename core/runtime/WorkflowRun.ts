@@ -3,7 +3,7 @@
  * of every step (`RunTable`), from which `Execution` replays `run()`.
  *
  * 1. While there is work, the instance's queue has a `drive`. Whichever host owns the instance runs
- *    it from where the record ends. It is done when the run has ended or only waits.
+ *    it from where the record ends. A drive is done when the run has ended or only waits.
  * 2. Each wait has a schedule, whose `wake` queues a drive again. So does each signal.
  * 3. Drives and wakes have unlimited attempts, and never become dead letters.
  * 4. Nothing is written in a drive's own turn: a durable turn's writes wait for its end.
@@ -46,8 +46,8 @@ const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 
 /** Id of the one queue item. */
 const DRIVE = "drive";
 /**
- * A stub's call may come before the signal that starts the instance: commits and a lane are
- * between.
+ * How long a stub's call waits for the signal that starts the instance. The signal passes commits
+ * and a lane, so the call may arrive first.
  */
 const START_WAIT_MS = 20_000;
 
@@ -74,11 +74,11 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     const { approvals } = this.#runtime.apis;
     this.#events = new AwaitedEvents(this.#table, approvals, this.#runtime.log);
     approvals.onDecided(({ key }) => key !== null && this.#heard({ key }));
-    // Its events are those of its agent, and its journal has its own work.
+    // The agent that starts a workflow emits the events about it.
     this.observability = undefined;
   }
 
-  // In, by signals
+  // Incoming signals
 
   async [RECEIVE](signal: WorkflowSignal): Promise<void> {
     if (signal.kind === "start") return this.#start(signal);
@@ -120,9 +120,9 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     this.#runtime.afterCommit(() => this.#execution?.waits.check(arrival));
   }
 
-  // In, by stubs
+  // Incoming calls of stubs
 
-  /** Starts it without an agent. False if it was started before. */
+  /** Starts the instance without an agent. False if it was started before. */
   async begin(workflowName: string, params: unknown): Promise<boolean> {
     if (this.#table.run() !== undefined) return false;
     const startedMs = this.#runtime.time.nowMs();
@@ -308,7 +308,10 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     execution.finish();
   }
 
-  /** While the agent leaves memory nothing is recorded: the next replay finds the same. */
+  /**
+   * Ends a run whose code has changed. If the instance leaves memory meanwhile, nothing is
+   * recorded, and the next replay finds the same change.
+   */
   async #endChanged(run: RunRecord, execution: Execution, error: Error): Promise<void> {
     try {
       await this.#end(run, execution, { error: describeThrown(error) });

@@ -52,14 +52,17 @@ export async function answerRequest(
   }
 }
 
-/** The answer of a response that has begun; the rest of it is pulled. */
+/** The answer for a response that has begun. Its caller pulls the rest of the body. */
 export function respond(agent: ActiveAgent, turn: Turn, made: ResponseBegun): CallAnswer {
   const { status, headers, body, rest } = made;
   const more = rest === undefined ? {} : { stream: agent.keeping.bodies.add(turn, rest) };
   return { reply: { kind: "response", status, headers, ...more }, body };
 }
 
-/** The agent may not write now: its callers retry later. */
+/**
+ * The response to a caller that has to retry later, because the agent may not write now. Undefined
+ * for other errors.
+ */
 function tooMuch(thrown: unknown): ResponseParts | undefined {
   const error = thrown instanceof SqlError ? thrown.cause : thrown;
   if (!(error instanceof JournalRateExceeded)) return undefined;
@@ -68,6 +71,6 @@ function tooMuch(thrown: unknown): ResponseParts | undefined {
   return { status: 429, headers, body: "Too Many Requests" };
 }
 
-/** A module may return anything as a response: `beginResponse` reports what is wrong with it. */
+/** Users' code may return anything as a response: `beginResponse` reports what is wrong with it. */
 const isAnswer = (given: object): given is CallAnswer =>
   typeof given === "object" && given !== null && "reply" in given;

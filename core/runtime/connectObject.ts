@@ -1,7 +1,7 @@
 /**
  * A socket that connects to a Durable Object: its `fetch` receives the upgrade request, and accepts
- * the socket or answers something else, which the gateway sends. Part of `handleCall`, where agents
- * have the connect sequence of the protocol in its place.
+ * the socket or answers something else, which the gateway sends. Part of `handleCall`, which runs
+ * the connect sequence of the protocol for other agents.
  */
 import type { SocketInfo } from "../../schemas/Call.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";

@@ -2,11 +2,12 @@
  * `destroy()`: the end of an agent's life (`protocol.md` §5).
  *
  * 1. One `destroyed` event ends the life: state, SQL, schedules and queue are gone from then on,
- *    live and in replay. Before it is stored nothing is removed, so the end happens whole or not at
- *    all.
+ *    live and in replay. Nothing is removed before the event is stored, so the end happens
+ *    completely or not at all.
  * 2. After the call nothing begins and nothing can be written; earlier writes are stored first. A
  *    durable turn that has written may continue while that commit waits for its end (`Committer`,
- *    3). Otherwise half of it would be stored, and stay if the host died before rule 1.
+ *    3). Otherwise half of the turn would be stored, and would stay if the host died before the
+ *    `destroyed` event.
  * 3. The input that destroys is done with that event. Running calls are answered. Other running
  *    inputs, and later ones, start a new agent of the same name.
  * 4. Sockets are closed with 1001. Each belongs to a life of the agent: one that a dying host could

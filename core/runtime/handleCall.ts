@@ -49,8 +49,8 @@ import { runTargetCall } from "./targetCalls.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 /**
- * `abort`: of the call's turn. Resolves when the answer may leave. Rejects with `AgentDiscarded`
- * (not begun), `CallInterrupted` or `AgentAborted`.
+ * Runs a call. Resolves to its answer when that may leave. `abort` aborts the call's turn. Rejects
+ * with `AgentDiscarded` (not begun), `CallInterrupted` or `AgentAborted`.
  */
 export async function handleCall(
   agent: ActiveAgent,
@@ -63,7 +63,7 @@ export async function handleCall(
   // A durable call only waits: the run behind it counts its own attempts.
   const isSuspect = call.suspect === true && call.kind !== "durable";
   const over = isSuspect ? agent.suspects.admitCall() : NOTHING;
-  // Nothing was done: the caller retries.
+  // Nothing was done, and the caller retries.
   if (over === undefined) return { reply: { kind: "notHere" } }; // rule 2
   try {
     const runs = dispatch(agent, call, body, abort);
@@ -86,7 +86,7 @@ const NOTHING = (): void => undefined;
 const runsCode = ({ kind }: AgentCall): boolean =>
   kind === "rpc" || kind === "durable" || kind === "fetch" || kind === "target";
 
-/** Resolves when everything that the answer may reveal is stored. Rejects when that is lost. */
+/** Resolves when everything that the answer may reveal is stored. Rejects if it is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
   // A destroyed agent has nothing left to store.
   if (agent.destroyed || (agent.committer.settled && !agent.discarded)) return Promise.resolve();
@@ -206,7 +206,7 @@ async function connect(
       connection = agent.sockets.make(socket, tags);
       turn.connection = connection;
       const flags = Connection.internals(connection);
-      // The answer of the base class.
+      // What the base class's method returns.
       flags.readonly = readonly === true;
       flags.readonly = agent.agent.shouldConnectionBeReadonly(connection, ctx);
       flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
@@ -250,8 +250,8 @@ const connected = (connection: Connection): CallReply & { kind: "connected" } =>
 });
 
 /**
- * Identity, state, MCP servers. Reading `state` here seeds `initialState`; this socket sees it
- * once.
+ * Sends identity, state and MCP servers. Reading `state` here writes `initialState` if there is no
+ * state yet; this socket receives it once.
  */
 function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
   void agent.agent.state;

@@ -28,8 +28,8 @@ import type { Turn } from "../turn/Turn.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 /**
- * Resolves to the result of a durable method, once stored (`CallLane`). Rejects as the lane. The
- * call outlives its turn and its caller.
+ * Resolves to the result of a durable method, once stored (`CallLane`). Rejects as the lane does.
+ * The call outlives its turn and its caller.
  */
 async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Promise<unknown> {
   // The turn does not wait for the call, which begins when the turn's commit is stored.
@@ -37,7 +37,7 @@ async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Pr
   return answer;
 }
 
-/** What aborts the running calls of a connection, by their ids. */
+/** The abort sources of a connection's running calls, by the calls' ids. */
 const running = new WeakMap<Connection, SparseMap<string, AbortSource>>();
 
 /**
@@ -57,9 +57,9 @@ function runs(connection: Connection, id: string, abort: AbortSource): () => voi
 }
 
 /**
- * Replies go to the calling connection only; calls of one connection run side by side. Watchers are
- * notified of a streaming call before it runs, of any other after it succeeded, and of each
- * failure.
+ * Replies go to the calling connection only; calls of one connection run side by side. The `rpc`
+ * event of a streaming call is emitted before it runs, that of any other call after it succeeded.
+ * Each failure emits `rpc:error`.
  */
 export async function handleRpcFrame(
   agent: ActiveAgent,
@@ -112,7 +112,7 @@ export async function handleRpcFrame(
 
 /**
  * A stub's call. Members of the base class, names that start with `_` and anything that is not a
- * method are refused. `abort`: of its turn.
+ * method are refused. `abort` aborts the call's turn.
  */
 export async function runRpc(
   agent: ActiveAgent,

@@ -1,7 +1,7 @@
 /**
- * An agent as the holder of sockets that its code opened with a stub's `fetch`. Each event is a
- * turn of its own, and one of the events of a Durable Object; the agent stays in memory while it
- * has a socket, and its sockets close when it leaves its host.
+ * An agent as the holder of sockets that its code opened with a stub's `fetch`. Each event of such
+ * a socket runs as a turn of its own, in a Durable Object in order with the object's other events.
+ * The agent stays in memory while it has a socket, and its sockets close when it leaves its host.
  */
 import type { SocketHolder } from "../socket/PendingSocket.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";

@@ -82,7 +82,8 @@ export async function routeError(
 }
 
 /**
- * Code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`.
+ * Runs code that follows a commit (`onStateChanged`) in its turn's context. Its errors go to
+ * `onError`.
  */
 export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown): void {
   if (agent.discarded) return;

@@ -10,7 +10,7 @@ type Reject = (error: unknown) => void;
 
 const running = new WeakMap<ActiveAgent, LinkedList<Reject>>();
 
-/** Settles as `call` does, or rejects when `interruptCalls` is called before. */
+/** Settles as `call` does, or rejects if `interruptCalls` is called before that. */
 export function interruptible<A>(agent: ActiveAgent, call: Promise<A>): Promise<A> {
   let calls = running.get(agent);
   if (calls === undefined) running.set(agent, (calls = new LinkedList()));
@@ -30,7 +30,7 @@ export function interruptible<A>(agent: ActiveAgent, call: Promise<A>): Promise<
   });
 }
 
-/** The agent was discarded, so these calls never settle. */
+/** Rejects the calls that run on a discarded agent, which may never settle. */
 export function interruptCalls(agent: ActiveAgent): void {
   for (const reject of running.get(agent)?.drain() ?? []) reject(new AgentDiscarded());
 }

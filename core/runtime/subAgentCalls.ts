@@ -1,7 +1,7 @@
 /**
- * Calls about an agent's family: requests whose URL names a sub-agent of it, sub-agents that are
- * asked for or gone, and its own end by its parent. Parts of `handleCall`; the rest of it is
- * `core/subAgent/SubAgents`.
+ * Calls about an agent's family: requests whose URL names one of its sub-agents, sub-agents that
+ * are added or forgotten, and the agent's own deletion by its parent. Part of `handleCall`;
+ * `core/subAgent/SubAgents` has the rest.
  */
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { Call, CallReply, HeaderPairs } from "../../schemas/Call.ts";
@@ -21,8 +21,8 @@ import { interruptCalls } from "./runningCalls.ts";
 const DELETED = { code: 1001, reason: "Sub-agent deleted" };
 
 /**
- * Where the request is forwarded, or its answer. Undefined: the agent handles it itself, as a
- * Durable Object always does.
+ * Returns where the request is forwarded, or its answer. Undefined: the agent handles it itself, as
+ * a Durable Object always does.
  */
 export async function passToSubAgent(
   agent: ActiveAgent,
@@ -89,7 +89,10 @@ export async function runEnd(agent: ActiveAgent): Promise<CallReply> {
   return { kind: "result" };
 }
 
-/** Called by its parent. An agent that is not in memory has nothing to lose. */
+/**
+ * Aborts an agent and its sub-agents, as its parent asks. An agent that is not in memory has
+ * nothing to lose.
+ */
 export function abortFamily(agent: ActiveAgent | undefined, reason: string): CallAnswer {
   agent?.apis.subAgents.abortAll(reason);
   agent?.abort(reason);

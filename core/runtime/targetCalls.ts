@@ -15,15 +15,15 @@ import { isReferred } from "../rpcTarget/RpcTarget.ts";
 import { decodedFor } from "../namespace/targetStub.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 
-/** For the turn that receives them: stubs of targets belong to that turn. */
+/** Decodes arguments in the turn that receives them: stubs of targets belong to that turn. */
 export const structuredArguments = (
   agent: ActiveAgent,
   [text]: ReadonlyArray<unknown>,
 ): unknown[] => decodedFor(callsOf(agent), text) as unknown[];
 
 /**
- * The reply with a method's result. Checked here, so that the agent's author sees the error instead
- * of a failure of the bus. An agent's method may return a target itself.
+ * The reply with a method's result. The value is checked here, so that the agent's author sees an
+ * error about it instead of a failure of the bus. An agent's method may return a target itself.
  */
 export function resultReply(
   agent: ActiveAgent,
@@ -38,7 +38,7 @@ export function resultReply(
   return { kind: "result", ...(value === undefined ? {} : { value }) };
 }
 
-/** Runs as a turn of the agent, like a call of its own method. `abort`: of its turn. */
+/** Runs as a turn of the agent, like a call of its own method. `abort` aborts that turn. */
 export async function runTargetCall(
   agent: ActiveAgent,
   { target: key, method: name, args, depth }: Call & { readonly kind: "target" },
@@ -61,7 +61,7 @@ export async function runTargetCall(
   }
 }
 
-/** Uses the binding of its own class, which its module exports. */
+/** Calls use the binding of the agent's own class, which its module exports. */
 const callsOf = (agent: ActiveAgent): CallClientSource => {
   const own = (agent.parts.env as Readonly<Record<string, unknown>>)[agent.id.class];
   if (own instanceof AgentNamespace) return AgentNamespace.callsOf(own);

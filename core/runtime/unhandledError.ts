@@ -19,7 +19,7 @@ export type FailingAgent = Pick<
   "id" | "discarded" | "handleError" | "log" | "newTurn" | "run"
 >;
 
-/** `quiet`: the error is not logged, because many have been. */
+/** `quiet`: the error is not logged, because many were logged lately. */
 export function unhandledError(
   agent: FailingAgent,
   turn: Turn,

@@ -18,7 +18,7 @@ export interface WorkflowContextParts {
   readonly execution: Execution;
   readonly steps: Steps;
   readonly runtime: AgentRuntime;
-  /** A stub of the agent that started it. Throws when that was no agent. */
+  /** A stub of the agent that started the instance. Throws if no agent did. */
   readonly agent: () => AgentStub<Agent>;
 }
 
