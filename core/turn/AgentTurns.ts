@@ -17,7 +17,10 @@ import type { TurnEnd } from "./TurnEnd.ts";
 export interface Undone {
   /** The failure, and which steps were undone or could not be. */
   readonly reason: string;
-  /** Something was undone: an input that is sent again is another one for the world. */
+  /**
+   * Whether something was undone. If the input is sent again, its steps then have new idempotency
+   * keys.
+   */
   readonly undone: boolean;
 }
 
@@ -29,7 +32,7 @@ export interface AgentTurns extends Pick<
   readonly image: AgentImage;
   readonly database: AgentDatabase;
   readonly committer: Committer;
-  /** Wall clock: when the agent came to memory. */
+  /** Wall clock: when the agent was activated. */
   readonly startedMs: number;
   /** True once the agent is inert: no output, no ack and no commit follows. */
   readonly discarded: boolean;
@@ -41,13 +44,13 @@ export interface AgentTurns extends Pick<
   /** Routes an error of user code to `onError`. True when `onError` returned: it is suppressed. */
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean>;
   /**
-   * Undoes what steps of a turn that failed for good did; for the dead letter. Rejects with
-   * `AgentDiscarded`.
+   * Undoes the steps of a turn that failed for good. Resolves to what the dead letter says about
+   * it. Rejects with `AgentDiscarded`.
    */
   undo(turn: Turn, failure: string): Promise<Undone>;
   /**
-   * Called before a write. Throws `AgentDiscarded`, and `TurnTimedOut` where the code that runs is
-   * of a turn that was given up.
+   * Called before a write. Throws `AgentDiscarded`, or `TurnTimedOut` if the running code belongs
+   * to a turn that was given up.
    */
   assertRunning(): void;
   /** Rejects with `AgentDiscarded` once the agent is discarded. */
@@ -65,6 +68,6 @@ export interface AgentTurns extends Pick<
    * it.
    */
   touch(): void;
-  /** Says how a run of a durable input or a job ended, once that is stored. */
+  /** Reports how a run of a durable input or a job ended, once that is stored. */
   report(turn: Turn, end: TurnEnd): void;
 }

@@ -15,7 +15,7 @@ export interface AgentWork {
   readonly time: TimeShape;
   readonly log: LogShape;
   /**
-   * Records the write and runs it. Throws SQLite's own error. `isLimited`: the SQL is the user's,
+   * Runs SQL and records its writes. Throws SQLite's own error. `isLimited`: the SQL is the user's,
    * and `WriteLimits` may refuse it.
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited?: boolean): SqlResult;
@@ -29,7 +29,7 @@ export interface AgentWork {
   currentCause(): Cause | undefined;
   /** Runs `f` apart from the running turn: its writes, then and later, belong to no input. */
   inBackground<A>(f: () => A, cause?: Cause): A;
-  /** Runs `f` as a turn of its own, which is no durable input. Settles as `f` does. */
+  /** Runs `f` as a turn of its own, without a durable input. Settles as `f` does. */
   asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A>;
   /** Fires when nobody waits for the running turn any more. Outside of a turn it never fires. */
   readonly abandoned: AbortSource;

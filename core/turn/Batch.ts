@@ -45,7 +45,7 @@ export function runOutputs(
   return failure;
 }
 
-/** Whether it has outputs at most, and nothing to store. */
+/** Whether the batch has nothing to store. It may have outputs. */
 export const isEmpty = (batch: Batch | undefined): boolean =>
   batch === undefined || (batch.turns.size === 0 && !batch.fence);
 
@@ -57,8 +57,8 @@ export const mayEndSoon = (turn: Turn): boolean =>
   isOpen(turn) && (isInStep(turn) || (turn.wroteMs !== undefined && !turn.late));
 
 /**
- * Takes what the turn has for the journal out of it; undefined for nothing. SQL that changed no
- * page (`CREATE TABLE IF NOT EXISTS`) is nothing.
+ * Takes out of the turn what it has for the journal. Undefined if that is nothing; SQL that changed
+ * no page (`CREATE TABLE IF NOT EXISTS`) does not count.
  */
 export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | undefined {
   const { state } = turn;

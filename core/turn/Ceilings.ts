@@ -1,14 +1,16 @@
 /**
  * How many things one agent may have at once: rows of an SQL result, queue items, schedules,
- * webhooks and mail to send, sockets, inputs that wait. What would go past a ceiling is refused
- * with `CeilingReached` (a caller: 429), changes nothing and says which option it met. How much an
- * agent may write is `WriteLimits`.
+ * webhooks and mail to send, sockets, inputs that wait. Whatever would exceed a ceiling is refused
+ * with `CeilingReached` (429 for a caller), which names the option, and changes nothing.
+ * `WriteLimits` bounds how much an agent may write.
  *
- * A class sets its own; a host's are the most that any class gets.
+ * A class may set its own ceilings. Those of a host are the most that any class gets.
  */
 import { CeilingReached } from "../errors/errors.ts";
 
-/** Each with its default, and what it is of in the error and the command line's help. */
+/**
+ * Each with its default, and with what it counts, as the error and the command line's help say it.
+ */
 export const CEILINGS = {
   /** Some 100 MB as objects, where rows are small. */
   sqlRowsMax: { most: 100_000, of: "rows of one SQL result", advice: "Read in parts, with LIMIT" },
@@ -24,7 +26,7 @@ export const CEILINGS = {
     of: "schedules",
     advice: "Keep due times in a table, with one schedule for the first of them",
   },
-  /** They leave one after the other: as many as a target takes in an hour. */
+  /** They are sent one after another: as many as a target takes in an hour. */
   outgoingMax: {
     most: 10_000,
     of: "unsent webhooks or mails",
@@ -48,8 +50,8 @@ export type CeilingName = keyof typeof CEILINGS;
 export type CeilingOptions = { readonly [K in CeilingName]?: number | undefined };
 
 /**
- * The smaller of the class's (or the default) and the host's. Throws `RangeError` for a class's
- * that is not a number above 0.
+ * The host's ceiling or the class's (or the default), whichever is smaller. Throws `RangeError` if
+ * the class's is not a number above 0.
  */
 export function ceilingOf(
   name: CeilingName,
@@ -67,8 +69,8 @@ export function ceilingReached(name: CeilingName, max: number): CeilingReached {
 }
 
 /**
- * Counts rows of a table that users' SQL may change too: it counts on, and looks again before it
- * refuses.
+ * Counts rows of a table that users' SQL may change too. It goes on from its last count, and counts
+ * the rows again before it refuses.
  */
 export class CountedRows {
   #count: number | undefined;

@@ -6,13 +6,13 @@
  * 1. At most one append is in flight; what is written or ends meanwhile shares the next event
  *    (group commit).
  * 2. **The output gate.** `afterCommit(f)` runs `f` once all that was written before the call is
- *    stored, in the order of the calls. To ack a delivery because the journal is empty needs a
+ *    stored, in the order of the calls. Acking a delivery because the journal is empty requires a
  *    fence (`afterFence`).
  * 3. The writes of a durable turn gather until it ends, or until `flush`, a step, or `GATHER_MS`.
  * 4. Once an append has failed nothing more runs: outputs are dropped, and waiters rejected.
- * 5. What the next start would write again (`remade`), without a journal, waits for the first other
- *    event.
- * 6. Results of steps are stored although other writes wait: as events that hold nothing else.
+ * 5. While an agent has no journal, writes that its next start would repeat (`remade`) wait for the
+ *    first other event.
+ * 6. Results of steps are stored even while other writes wait, in events that hold nothing else.
  */
 import { TimeoutQueue } from "../time/TimeoutQueue.ts";
 import { perClock } from "../time/perClock.ts";
@@ -41,7 +41,7 @@ import {
 export const GATHER_MS = 50;
 /** After a stall of the process, delayed work runs first before a turn counts as late. */
 const SETTLE_MS = 1;
-/** One for all agents of a process: by its clock. */
+/** One queue for all agents of a process, found by the process's clock. */
 const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
 
 export class Committer {
@@ -65,7 +65,7 @@ export class Committer {
   private cancelGather: (() => void) | undefined;
   private released: Array<() => void> = [];
 
-  /** Monotonic: when the journal was known to end where the agent does. */
+  /** Monotonic: when the journal was last known to end where the agent's image does. */
   private lookedMs: number;
 
   constructor(host: CommitterHost) {
@@ -75,12 +75,12 @@ export class Committer {
     this.lookedMs = host.time.monotonicMs();
   }
 
-  /** Whether it may answer now, without waiting for anything. */
+  /** Whether the agent may answer now, without waiting for anything. */
   get settled(): boolean {
     return this.idle && !this.mustLook;
   }
 
-  /** Without a journal, and it has not looked for one lately (`emptyJournal`). */
+  /** Whether the agent has no journal, and has not looked for one lately (`emptyJournal`). */
   private get mustLook(): boolean {
     const { image, time } = this.host;
     return image.seq === 0 && time.monotonicMs() - this.lookedMs >= LOOK_AGAIN_MS;
@@ -91,12 +91,15 @@ export class Committer {
     return !this.results && this.pending === undefined && this.inFlight === undefined;
   }
 
-  /** A commit waits for durable turns that have written and not ended: begin no more of them. */
+  /**
+   * True while a commit waits for durable turns that have written and not ended. No more of them
+   * may begin.
+   */
   get holding(): boolean {
     return this.held || (this.wanted && this.pending !== undefined && this.inFlight === undefined);
   }
 
-  /** Whether the turn has written, and that commit waits for its end. */
+  /** Whether the turn has written, and the commit of its writes waits for its end. */
   awaits(turn: Turn): boolean {
     return this.pending?.turns.has(turn) === true && mayEndSoon(turn);
   }
@@ -150,13 +153,19 @@ export class Committer {
     }
   }
 
-  /** As `afterCommit`, for what is reported as stored: rule 5 may hold it back and drop it. */
+  /**
+   * As `afterCommit`, for an output that reports something as stored: rule 5 may hold it back, and
+   * drop it.
+   */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
     else if (!this.failed) this.remade.outputs.push(output);
   }
 
-  /** As `afterCommit`, once no older owner can store an event, in an empty journal either. */
+  /**
+   * As `afterCommit`, but also waits until no older owner can store an event, even in an empty
+   * journal.
+   */
   afterFence(output: Output): void {
     if (this.host.image.seq > 0) return this.afterCommit(output);
     if (this.failed) return;
@@ -178,7 +187,10 @@ export class Committer {
     });
   }
 
-  /** Commits all writes so far, this turn's too. Resolves when stored, or `AgentDiscarded`. */
+  /**
+   * Commits all writes so far, including this turn's. Resolves when they are stored; rejects with
+   * `AgentDiscarded`.
+   */
   flush(turn: Turn): Promise<void> {
     const stored = this.stored();
     turn.late = true;
@@ -206,7 +218,8 @@ export class Committer {
   }
 
   /**
-   * Rule 6, for a turn that goes on. Resolves when they are stored; rejects with `AgentDiscarded`.
+   * Stores the results of a running turn's steps (rule 6). Resolves when they are stored; rejects
+   * with `AgentDiscarded`.
    */
   storeSteps(turn: Turn): Promise<void> {
     if (this.failed) return Promise.reject(new AgentDiscarded());
@@ -223,10 +236,10 @@ export class Committer {
   }
 
   /**
-   * Stores what is written, and then the event that ends the agent's life; this turn's input is
-   * done with it. Nothing is stored after it; and not it, where nothing was before and no input
-   * waits to be done with it. The caller sees to it that nothing more is written meanwhile. Rejects
-   * with `AgentDiscarded`.
+   * Stores what is written, and then the event that ends the agent's life and completes this turn's
+   * input. Nothing is stored after that event. It is not needed, and not stored, for an agent
+   * without a journal, unless it has an input to complete. The caller ensures that nothing is
+   * written meanwhile. Rejects with `AgentDiscarded`.
    */
   async destroy(turn: Turn): Promise<void> {
     this.holds.end();
@@ -278,7 +291,7 @@ export class Committer {
     });
   }
 
-  /** The batch of what is written now. */
+  /** The batch that takes what is written now. */
   private batch(): Batch {
     const batch = (this.pending ??= newBatch());
     if (this.remade === undefined) return batch;
@@ -299,7 +312,10 @@ export class Committer {
     });
   }
 
-  /** Rule 3. A timer ends the gather time: a stalled process would look at the clock too late. */
+  /**
+   * Rule 3. Turns become late here and not by a look at the clock at each commit, which would also
+   * count the time of a stalled process.
+   */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
     for (const turns of [this.pending?.turns ?? [], this.holds.parted])
@@ -329,7 +345,7 @@ export class Committer {
     this.cancelGather?.();
     this.cancelGather = undefined;
     this.pending = undefined;
-    // In a part, turns that only have step results would become part of it: their event follows.
+    // A part must not include turns that only have step results: their event follows.
     if (results !== undefined && this.holds.isPart(pending)) this.wanted = true;
     else if (results !== undefined) {
       this.results = undefined;
@@ -342,7 +358,7 @@ export class Committer {
     for (const f of released) f();
   }
 
-  /** Whether the batch has to wait. The end of a turn, a step and the timer start it again. */
+  /** Whether the batch has to wait. The end of a turn or a step, or the timer, tries it again. */
   private hold(batch: Batch): boolean {
     const reason = this.holds.reason(batch);
     if (this.cancelGather === undefined && reason !== undefined) {
@@ -354,7 +370,10 @@ export class Committer {
     return this.held;
   }
 
-  /** `inFlight` is set before `write` reads the turns: outputs that this causes wait for it. */
+  /**
+   * `inFlight` is set before `write` reads the turns, so that outputs which this causes wait for
+   * it.
+   */
   private send(batch: Batch, write: (commits: Commits, batch: Batch) => Written): void {
     this.inFlight = batch;
     let written: Written;
@@ -372,7 +391,7 @@ export class Committer {
     );
   }
 
-  /** For a batch of outputs alone, of an agent without a journal: is it still without? */
+  /** For a batch that has only outputs: checks that an agent without a journal still has none. */
   private async look(): Promise<WriteFailure | undefined> {
     this.lookedMs = this.host.time.monotonicMs();
     return (await isStillEmpty(this.host)) ? undefined : { outcome: "Conflict", error: LATE };

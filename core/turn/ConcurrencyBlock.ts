@@ -1,6 +1,7 @@
 /**
  * `blockConcurrencyWhile`: while a block runs, no other turn of the agent begins. Blocks run one
- * after another, in the order they were asked for; one that fails frees the agent like any other.
+ * after another, in the order they were asked for; a block that fails frees the agent like any
+ * other.
  */
 export class ConcurrencyBlock {
   private block: Promise<unknown> | undefined;

@@ -1,5 +1,5 @@
 /**
- * The state of an agent in memory: what its code reads, and what a change of it sets off
+ * The state of an agent in memory: what its code reads, and what follows a change of it
  * (`protocol.md` §6.1). Kept as value and as JSON text: the text is what is journaled and sent.
  */
 import type { Connection } from "../connection/Connection.ts";
@@ -57,8 +57,8 @@ export class LiveState {
   }
 
   /**
-   * Replaces it; `undefined` unsets it. Throws for what JSON can't carry, or is too much: then
-   * nothing has changed.
+   * Replaces the state; `undefined` unsets it. Throws, and changes nothing, if the state is not
+   * JSON or is too large.
    */
   write(next: unknown, { except, changed, isInitial = false }: StateWrite): void {
     const text = jsonText(next, "setState: the state");

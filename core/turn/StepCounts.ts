@@ -1,6 +1,6 @@
 /**
- * How a step is known, of a turn and of a workflow: by its name, and by how many of that name were
- * begun before it in the run.
+ * Identifies the steps of a turn or a workflow: by name, and by how many steps of that name were
+ * begun before in the run.
  */
 export class StepCounts {
   private readonly begun = new Map<string, number>();

@@ -19,9 +19,9 @@ const SQL_TEXTS_MAX = 50;
 /** UTF-16 units of one text kept. */
 const SQL_TEXT_MAX = 2000;
 
-/** An input that does not lie in the inbox yet (`DirectInput`). */
+/** An input that is not in the inbox yet (`DirectInput`). */
 export interface UnstoredInput {
-  /** Puts the input into the inbox; its sequence there. Rejects as `publish` does. */
+  /** Puts the input into the inbox. Resolves to its sequence there. Rejects as `publish` does. */
   store(publish: (data: Uint8Array) => Promise<Sequence>): Promise<Sequence>;
 }
 
@@ -41,7 +41,7 @@ export interface StepScope {
 export interface TurnContext {
   readonly connection?: Connection | undefined;
   readonly request?: Request | undefined;
-  /** Fires when nobody waits for the turn's answer any more. Default: nobody can say so. */
+  /** Fires when nobody waits for the turn's answer any more. Default: that is not known. */
   readonly abort?: AbortSource | undefined;
   /** How many agents wait for its answer, each for the next. Default: none. */
   readonly depth?: number | undefined;
@@ -50,9 +50,9 @@ export interface TurnContext {
 export class Turn {
   /** Replaced when its input is stored while it runs (`storeInput`). */
   cause: Cause;
-  /** Its input was not stored when it came. */
+  /** Whether its input was not stored when it arrived. */
   readonly direct: boolean;
-  /** Its input, where that does not lie in the inbox. */
+  /** Its input, while that is not in the inbox. */
   private input: UnstoredInput | undefined;
   /** The agent it runs on, by identity: writes of another agent are never attributed to it. */
   readonly owner: object;
@@ -60,11 +60,11 @@ export class Turn {
   readonly durable: boolean;
   /** How many agents wait for its answer (`CallClient`, rule 7). */
   readonly depth: number;
-  /** In whose context the code runs; replaced once, while it connects. */
+  /** The connection in whose context the code runs. Replaced once, while it connects. */
   connection: Connection | undefined;
   request: Request | undefined;
   email: AgentEmail | undefined;
-  /** Values of its input that no text may have (`FieldRedaction`). Undefined: none. */
+  /** Values of its input that no text may contain (`FieldRedaction`). Undefined: none. */
   private readonly conceals: ReadonlyArray<string> | undefined;
   ended = false;
   /** Why its code may write no more: it did not end in time (`TurnLimits`, rule 3). */
@@ -141,7 +141,7 @@ export class Turn {
     this.abortSource?.fire(error);
   }
 
-  /** Its code may go on, without what its end releases. */
+  /** Ends the turn, and releases what is bound to its end. Its code may still run. */
   end(): void {
     this.ended = true;
     for (const f of this.endings?.splice(0) ?? []) f();
@@ -153,8 +153,8 @@ export class Turn {
   }
 
   /**
-   * The turn in which its input goes on to its end: another one after it was given up, because the
-   * code that still runs is in this one.
+   * The turn that finishes the input: this one, or its successor if this one was given up, because
+   * its code may still run in it.
    */
   get rest(): Turn {
     if (this.givenUp === undefined) return this;
@@ -180,7 +180,7 @@ export class Turn {
     return this.conceals === undefined ? text : conceal(text, this.conceals);
   }
 
-  /** The error without it; itself where nothing is hidden. */
+  /** The error without what is hidden; the error itself if nothing is. */
   concealError(error: unknown): unknown {
     if (!this.hides || error === undefined) return error;
     if (!(error instanceof Error)) return this.conceal(messageOf(error));

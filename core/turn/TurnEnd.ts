@@ -6,13 +6,13 @@
 export interface TurnEnd {
   /** `failed`: another run follows. `dead`: none does, and the input is a dead letter. */
   readonly status: "done" | "failed" | "dead";
-  /** Journal sequence of the event that has the end. */
+  /** Journal sequence of the event that records the end. */
   readonly seq: number;
   /** Status of the agent's answer; absent for a job. */
   readonly http?: number | undefined;
   readonly error?: string | undefined;
-  /** The most runs that there are. */
+  /** The maximum number of runs. */
   readonly attempts?: number | undefined;
-  /** Until the next run. */
+  /** Milliseconds until the next run. */
   readonly nextInMs?: number | undefined;
 }

@@ -96,7 +96,7 @@ export class TurnLimits {
 
   #giveUp({ agent, turn, reject }: Run, error: TurnTimedOut): void {
     const { kind, id: key, attempt } = turn.cause;
-    // Once, for all that waits for code of this turn.
+    // A turn is logged once, even if several calls wait for its code.
     if (turn.givenUp !== undefined) return reject(error);
     agent.log.error("a turn did not end in time and was given up", {
       turn: kind,
@@ -105,7 +105,7 @@ export class TurnLimits {
       seconds: error.seconds,
     });
     this.#onGivenUp(agent.image.id.class);
-    // What listens to its signal is its code, too.
+    // The listeners of its signal are the turn's code, too.
     agent.ambient.run(turn, () => turn.giveUp(error));
     reject(error);
   }

@@ -27,7 +27,7 @@ export class TurnSteps {
   private readonly begun = new StepCounts();
   /** Steps whose functions run. */
   running = 0;
-  /** The same, until their results are stored. */
+  /** Those steps, until their results are stored. */
   inFlight = new Set<Promise<unknown>>();
   /** By key, in the order in which this run asked for them: how to undo them. */
   readonly undos = new Map<string, StepUndo>();
@@ -64,7 +64,7 @@ export class TurnSteps {
     this.again.set(key, error);
   }
 
-  /** For the turn in which the input goes on after this one was given up. */
+  /** For the turn that finishes the input after this one was given up. */
   successor(): TurnSteps {
     const next = new TurnSteps();
     for (const undo of this.undos) next.undos.set(...undo);

@@ -1,15 +1,15 @@
 /**
  * How much one agent may write: the size of its state, of what one commit takes to SQL, and of its
- * journal in a minute. What the agent's code asks for past them throws, changes nothing, and says
- * which option it met.
+ * journal in a minute. A write of the agent's code that exceeds a limit throws an error that names
+ * the option, and changes nothing.
  *
  * 1. The journal's rate refuses turns that answer a caller or a client. Webhooks, mail, jobs and
  *    schedules are counted, and not refused: they are stored already, and would only come again.
- * 2. Live only: replay accepts everything stored, whatever the limits are now. An agent that is
- *    activated has a whole minute's worth.
- * 3. A class sets its own; a host's are the most that any class gets.
+ * 2. The limits apply to live turns only: replay accepts everything stored, whatever the limits are
+ *    now. An agent that was just activated has a whole minute's worth.
+ * 3. A class may set its own limits. Those of a host are the most that any class gets.
  *
- * Asked by `LiveState` and `AgentSql`, told of each commit by the host.
+ * `LiveState` and `AgentSql` ask it; the host reports each commit to it.
  */
 import { CommitTooLarge, JournalRateExceeded, StateTooLarge } from "../errors/errors.ts";
 import type { TimeShape } from "../time/Time.ts";
@@ -27,8 +27,8 @@ type Most = { readonly [K in keyof WriteLimitOptions]-?: number };
 const MIB = 1024 * 1024;
 export const WRITE_LIMITS_DEFAULT: Most = {
   /**
-   * Each change is encoded whole, for the journal's splice, the clients and the next snapshot: some
-   * 0.3 s by then.
+   * Each change is encoded whole, for the journal's splice, the clients and the next snapshot,
+   * which takes some 0.3 s at this size.
    */
   stateBytesMax: 16 * MIB,
   /** One event, held in memory a few times over while it is on its way. */
@@ -37,7 +37,7 @@ export const WRITE_LIMITS_DEFAULT: Most = {
   journalBytesPerMinute: 512 * MIB,
 };
 
-/** What the journal's rate is of. */
+/** The period of the journal's rate. */
 const MINUTE_MS = 60_000;
 /** UTF-8 bytes of a UTF-16 unit, at most. */
 const UTF8_BYTES_MAX = 3;

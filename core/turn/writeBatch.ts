@@ -23,14 +23,15 @@ export interface CommitterHost extends JournalOwner {
   readonly database: AgentDatabase;
   /**
    * The triggers that the agent's schedules and queue need at the broker with the next event, which
-   * is that of `turns`; read just before it.
+   * is that of `turns`. Called just before that event.
    */
   readonly takeTriggers: (turns: ReadonlySet<Turn>) => CommitTriggers | undefined;
   /**
-   * The shard's lease is held now, by the local clock; else resolves with whether it was renewed.
+   * True if the shard's lease is held now, by the local clock. Otherwise resolves to whether it was
+   * renewed.
    */
   readonly isStillOurs: () => true | Promise<boolean>;
-  /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
+  /** Puts an envelope into the agent's inbox. Rejects if it may not be stored there. */
   readonly storeInput: (data: Uint8Array) => Promise<Sequence>;
   /** An event is stored and applied. */
   readonly onCommitted: (bytes: number, turns: ReadonlyArray<Turn>) => void;
@@ -61,7 +62,7 @@ interface Content {
   readonly frozen: { readonly delta: Uint8Array; readonly pages: number } | undefined;
 }
 
-/** A batch with all that was written. */
+/** Writes a batch with everything that was written. */
 export function writeBatch(commits: Commits, batch: Batch): Written {
   const { host } = commits;
   const triggers = host.takeTriggers(batch.turns);
@@ -74,7 +75,7 @@ export function writeBatch(commits: Commits, batch: Batch): Written {
   return append(commits, batch, { records, triggers, frozen });
 }
 
-/** A batch of nothing but results of steps. */
+/** Writes a batch that has nothing but results of steps. */
 export function writeSteps(commits: Commits, batch: Batch): Written {
   const records: TurnRecord[] = [];
   for (const turn of batch.turns) {
@@ -131,7 +132,7 @@ async function append(
   return isOurs === true || (await isOurs) ? undefined : { outcome: "Unknown", error: LOST };
 }
 
-/** Rule 3: records that would mark an input as begun which nothing has stored yet. */
+/** Rule 3: the records that would mark an input as begun although it is not stored yet. */
 function unstoredInputs(records: ReadonlyArray<TurnRecord>): TurnRecord[] | undefined {
   let unstored: TurnRecord[] | undefined;
   for (const record of records)
