@@ -75,7 +75,9 @@ export class DirectInput implements AgentInput, UnstoredInput {
   /** `answer` does that. A copy in the inbox is found done when it is delivered, and acked then. */
   ack(): void {}
 
-  /** Not now: a copy in the inbox is delivered later, or the gateway stores one. */
+  /**
+   * The input does not run now: a copy in the inbox is delivered later, or the gateway stores one.
+   */
   nak(): void {
     this.end({ reply: { kind: this.seq === NOT_STORED ? "notHere" : "stored" } });
   }
@@ -88,9 +90,9 @@ export class DirectInput implements AgentInput, UnstoredInput {
 const REPORTS_WITHIN = 0.5;
 
 /**
- * Whether the gateway that waits for an input's answer reports it (request log, delivery log). It
- * does for what it answers in time. The end of a stored input, and one that comes late, is the
- * host's to report.
+ * Whether the gateway that waits for an input's answer reports it (request log, delivery log). The
+ * gateway reports what it answers in time. The host reports the end of a stored input, and an end
+ * that comes late.
  */
 export const isReportedByGateway = (
   { direct }: AgentInput,

@@ -10,8 +10,8 @@
  *    killed.
  * 2. Inputs that begin together are announced in one commit, and begin in their order when it is
  *    stored. Nothing overtakes them.
- * 3. An input that was begun before begins when those before it have begun, and nothing begins
- *    beside it. From the second announced death on, the input that kills spends only its own
+ * 3. An input that had been begun before starts once all inputs ahead of it have begun, and nothing
+ *    begins beside it. From the second announced death on, the input that kills spends only its own
  *    attempts.
  * 4. An input that a gateway passed to this host without storing it is tried for the first time: it
  *    is not in doubt.
@@ -30,13 +30,13 @@ export interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
   readonly suspects: Pick<Suspects, "announceInput">;
 }
 
-/** The owner's knowledge of the inputs that wait when the agent wakes. */
+/** What the owner knows about the inputs that wait when the agent wakes. */
 export interface Trust {
   /** An input just made the agent leave memory, or ended its process: all are in doubt. */
   readonly suspicious?: boolean;
   /**
-   * It is known what ended the last process, and that was none of these: an input that is old is
-   * not in doubt for that.
+   * It is known what ended the last process, and it was none of these inputs: their age alone does
+   * not put them in doubt.
    */
   readonly explained?: boolean;
 }
@@ -62,9 +62,9 @@ export class InputDoubts {
   }
 
   /**
-   * Undefined: the input may run at once. Else resolves when it may run, to a function to call when
-   * the run is over, if there is one. Rejects with `AgentDiscarded`. `storedMs`: since the epoch;
-   * `attempt`: its number, from 1.
+   * Undefined: the input may run at once. Otherwise resolves when it may run, to a function to call
+   * when the run is over, if there is one. Rejects with `AgentDiscarded`. `storedMs`: since the
+   * epoch; `attempt`: its number, from 1.
    */
   pass(
     turn: Turn,

@@ -34,7 +34,7 @@ export interface RunAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
   readonly suspects: Suspects;
   readonly lanes: EnvelopeAgent["lanes"];
   readonly destroyed: boolean;
-  /** Discarded, and not because it was destroyed: the next owner does again what ran here. */
+  /** Discarded but not destroyed: the next owner repeats what ran here. */
   readonly isLost: boolean;
 }
 
@@ -47,7 +47,9 @@ export interface RunHost {
   readonly unbegun: Pick<Unbegun, "knowsEndings">;
 }
 
-/** How an input's code ended; neither a response nor an error: it threw nothing of use. */
+/**
+ * How an input's code ended: with a response, an error, or both if `onError` suppressed the error.
+ */
 interface Outcome {
   readonly response?: ResponseParts | undefined;
   readonly error?: string | undefined;
@@ -193,7 +195,10 @@ export class InputRuns {
     input.answer(head.reply, response, { seq, reported: true, ...(dead && { dead }) });
   }
 
-  /** The agent is destroyed. The input that did it is done; any other goes to the fresh agent. */
+  /**
+   * Ends an input of a destroyed agent. The input that destroyed it is done; any other goes to the
+   * new agent.
+   */
   private endDestroyed(input: AgentInput, head: InboxHead, response: ResponseParts): void {
     if (this.agent.image.done.seqOf(head.key) === undefined) return;
     input.ack();

@@ -53,18 +53,24 @@ export interface IsolatedOwner {
 
 export interface Isolation {
   /**
-   * The host whose place this one takes, where it is known for certain which agent has ended it,
-   * and that agent is isolated: every other turn that ran there is innocent.
+   * The host that this one replaces, if it is certain which agent ended it and that agent is
+   * isolated. No other turn that ran there is then in doubt.
    */
   readonly endedHost: string | undefined;
   readonly holds: (id: AgentId) => boolean;
   /** Never rejects. Waits for the agent's process to start. */
   readonly ask: (id: AgentId, owner: IsolatedOwner, ask: IsolatedAsk) => Promise<IsolatedReply>;
-  /** Called when an agent may run among the others again: the host drains it and says `left`. */
+  /**
+   * Sets what is called when an agent may run among the others again: the host drains it and calls
+   * `left`.
+   */
   readonly onReturn: (f: (id: AgentId) => void) => void;
   /** The agent runs among the others again. */
   readonly left: (id: AgentId) => void;
-  /** Its shard is lost: its process ends. If the shard comes back, it is isolated still. */
+  /**
+   * The agent's shard is lost, so its process ends. If the shard comes back, the agent is still
+   * isolated.
+   */
   readonly lost: (id: AgentId) => void;
   /** The module was loaded again: every agent may return. */
   readonly newCode: () => void;

@@ -12,8 +12,9 @@
  *    (`InputRuns`).
  * 6. An input that was not stored first (`DirectInput`) is an input like the others, and is always
  *    held with its bytes.
- * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`):
- *    answered 409, and dead-lettered where it was stored. The journal does not mention it.
+ * 7. A webhook for an entity other than the agent's own is refused before its turn
+ *    (`sluggedEntity`): it is answered 409, and dead-lettered if it was stored. The journal does
+ *    not mention it.
  *
  * The host's inbox consumer and gateways' calls feed it; it feeds `InputRuns`.
  */
@@ -236,7 +237,7 @@ export class Mailbox {
     const ended = (): void => {
       this.running.splice(this.running.indexOf(running), 1);
       this.doubts.over(envelope.head.key);
-      // Does nothing when it has ended otherwise.
+      // Does nothing if the input has already ended.
       input.leave();
       if (this.agent.discarded) return;
       for (const again of running.repeated) this.begin(again, again.data!);

@@ -1,15 +1,15 @@
 /**
- * Runs apart what may have killed its host before. A crash reports nothing, so each job that waited
- * when its agent woke, and the inputs that a mailbox suspects, are journaled as begun before they
- * run. Calls carry the suspicion themselves (`Call.suspect`).
+ * Runs inputs, jobs and calls that may have killed a host apart from others. A crash reports
+ * nothing, so each job that waited when its agent woke, and the inputs that a mailbox suspects, are
+ * journaled as begun before they run. Calls carry the suspicion themselves (`Call.suspect`).
  *
  * 1. A job that was begun before and did not end runs while no other such job does. The one that
  *    kills spends its own attempts, and not those of jobs that happened to run beside it.
  * 2. Such a job and an input that was begun before do not run beside each other either. The second
  *    waits, but not for ever: an input may wait for a job, and a job for an input.
- * 3. An attempt that was journaled and lost its agent before it ran is not spent (`Unbegun`).
- *    An attempt that is known to have ended its process is spent, even where nothing of it was
- *    journaled; those that it interrupted are not.
+ * 3. An attempt that was journaled and lost its agent before it ran is not spent (`Unbegun`). An
+ *    attempt that is known to have ended its process is spent, even where nothing of it was
+ *    journaled; attempts of others that it interrupted are not.
  * 4. A call that was under way when its host was lost runs beside none of these, and beside no
  *    other such call. It does not wait here: its caller asks again. A call that ends this host then
  *    takes only itself down, since the others were not under way.
@@ -33,13 +33,13 @@ export type SuspectsAgent = Pick<
 export class Suspects {
   private readonly agent: SuspectsAgent;
   private readonly unbegun: Unbegun;
-  /** Undefined: none ran alone yet. */
+  /** Settles when the last such job is over. Undefined: none ran yet. */
   private lastJob: Promise<void> | undefined;
   private lastInput: Promise<void> | undefined;
   private lastCall: Promise<void> | undefined;
-  /** How many of rules 1, 2 and 4 wait or run. */
+  /** How many suspects of rules 1, 2 and 4 wait or run. */
   private holding = 0;
-  /** Monotonic: calls are kept out until then. */
+  /** Monotonic: until then, calls are not admitted beside them. */
   private apartUntilMs = 0;
 
   constructor(agent: SuspectsAgent, unbegun: Unbegun) {
@@ -60,7 +60,7 @@ export class Suspects {
     return ended;
   }
 
-  /** Rule 3. The number of the next attempt of a key that the journal has as begun so often. */
+  /** Rule 3. The number of a key's next attempt. `journaled`: how many attempts the journal has. */
   next(key: string, journaled: number): number {
     const ended = this.ended(key);
     if (ended > journaled) return ended + 1;
@@ -73,10 +73,9 @@ export class Suspects {
   }
 
   /**
-   * The agent's last host was ended by another agent, which is known for certain. What was begun
-   * begins anew with the same number, unless it ended that host itself: there it may have run
-   * without being journaled again. Returns false where something was begun: it may have ended a
-   * host before that one.
+   * Called when it is certain that another agent ended this agent's last host. An attempt that was
+   * begun has the same number when it begins again, unless it is known to have ended a process
+   * itself. Returns false if something was begun: it may have ended an earlier host.
    */
   forgive(): boolean {
     const { id, image } = this.agent;
@@ -109,7 +108,7 @@ export class Suspects {
     return cleared;
   }
 
-  /** The same for an input; the mailbox decides which inputs run alone. */
+  /** As `announce`, for an input. The mailbox decides which inputs run alone. */
   async announceInput(turn: Turn, attemptsBefore: number): Promise<() => void> {
     const cleared = attemptsBefore === 0 ? NOTHING : await this.inputApart();
     await this.store(turn);

@@ -1,17 +1,18 @@
 /**
- * Attempts that this process announced in the journal (what may have killed a host is journaled as
- * begun before it runs) and whose agent it lost before they ran. Nothing of them happened, so the
- * attempt that comes next has their number again. Otherwise an input that waits while leases come
- * and go would spend its attempts on announcements, and die without having been run.
+ * Attempts that this process announced in the journal, and whose agent it lost before they ran. (An
+ * input that may have killed a host is journaled as begun before it runs.) Nothing of such an
+ * attempt happened, so the next attempt has the same number. Otherwise an input that waits while
+ * leases come and go would spend its attempts on announcements, and become a dead letter without
+ * having run.
  *
  * 1. An attempt that begins is forgotten here first: one that kills its host, or makes it lose its
  *    lease, counts.
  * 2. A dead process forgets this, and another host does not know it: those attempts
  *    count like runs with an unknown end.
- * 3. An entry is valid only if it matches the journal's last word on the key. If somebody began it
- *    since, that counts.
+ * 3. An entry is valid only if it matches the last attempt that the journal has of the key. If
+ *    another process has begun it since, that attempt counts.
  *
- * One a host. Fed and asked by `Suspects`.
+ * One for each host. `Suspects` feeds and asks it.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 
@@ -25,7 +26,7 @@ export interface LastEnding {
 
 /** `services/watchdog/Endings` keeps them across the processes' ends. */
 export interface LastEndings {
-  /** False: this process need not ask for any input's. */
+  /** False: nothing is known of any input, so this process need not ask. */
   readonly any: boolean;
   /** Undefined: not known. */
   readonly of: (id: AgentId, key: string) => LastEnding | undefined;
@@ -74,9 +75,8 @@ export class Unbegun {
   }
 
   /**
-   * Whether the last attempt that the journal knows of was announced here and never began.
-   * Forgotten with the answer: what has its number next begins, announced or not, or is announced
-   * anew.
+   * Whether the last attempt that the journal has was announced here and never began. The entry is
+   * removed: the next attempt with this number begins, or is announced again.
    */
   take(id: AgentId, key: string, journaled: number): boolean {
     if (this.attempts.size === 0) return false;
@@ -85,7 +85,7 @@ export class Unbegun {
     return attempt !== undefined && this.attempts.delete(place) && attempt === journaled;
   }
 
-  /** It is about to be journaled. */
+  /** The attempt is about to be journaled as begun. */
   announced(id: AgentId, key: string, attempt: number): void {
     const place = placeOf(id, key);
     this.attempts.delete(place);

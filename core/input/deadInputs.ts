@@ -1,8 +1,8 @@
 /**
  * The keys by which an agent remembers inputs that exhausted their attempts. The input's own key is
- * not one of them: when the provider or an operator sends the input again, it runs again.
- * Remembered are the delivery and the waiting caller, because the host and the gateway may both
- * have stored one `DirectInput`, and the other copy must not run either.
+ * not one of them: when the provider or an operator sends the input again, it runs again. The
+ * delivery and the waiting caller are remembered, because the host and the gateway may both have
+ * stored one `DirectInput`, and the other copy must not run either.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { DEAD_PREFIX, type DoneSet } from "../journal/DoneSet.ts";
@@ -19,8 +19,8 @@ export const deadKeys = (
 ];
 
 /**
- * Where an earlier copy of the input died and its steps were undone, the one that its provider
- * sends again is another order for the world, like a redrive.
+ * If an earlier copy of the input died and its steps were undone, a copy that the provider sends
+ * again has new idempotency keys, like a redrive.
  */
 export function asSentAgain(done: DoneSet, head: InboxHead): InboxHead {
   if (!done.hasDead || head.redrive !== undefined) return head;

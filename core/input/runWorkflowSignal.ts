@@ -1,13 +1,13 @@
 /**
  * Runs one stored signal of a workflow as a turn. The receiver knows what the signal means: an
  * agent that started a workflow (`WorkflowApi`), or a workflow instance (`WorkflowRun`). The
- * mailbox sees to it that a signal applies once, by its key.
+ * mailbox ensures that a signal applies once, by its key.
  */
 import { decodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 
 /**
- * The entry of an object that receives its signals itself. A symbol: no call from outside reaches
- * it.
+ * The method of an object that receives its signals itself. It is a symbol, so that no call from
+ * outside reaches it.
  */
 export const RECEIVE: unique symbol = Symbol("agents.receiveWorkflowSignal");
 
