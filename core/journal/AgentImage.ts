@@ -10,7 +10,7 @@ import { SparseMap } from "../collections/sparse.ts";
 
 /** An input that began and is not done. */
 export interface Begun {
-  /** Runs that count so far, including the one that wrote this, unless that has done a step. */
+  /** Runs that count so far, including the one that wrote this, unless it has completed a step. */
   readonly attempts: number;
   /** Inbox sequence of the copy that ran last; 0 for a job, which has none. */
   readonly inboxSeq: number;
@@ -20,8 +20,8 @@ export interface Begun {
 export type DoneSteps = Map<string, string | undefined>;
 
 /**
- * The key of the record that a turn's undoing has begun (`core/step/undoSteps`). No step has it:
- * theirs begin with a number.
+ * The key of the record that the undoing of a turn has begun (`core/step/undoSteps`). No step has
+ * this key, because the keys of steps begin with a number.
  */
 export const UNDOING = "undoing";
 

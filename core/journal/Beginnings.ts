@@ -3,11 +3,11 @@
  * the events before its journal's first. For commands that copy an agent (`agents export`, `fork`)
  * or print its history.
  *
- * 1. Each event names the one before it. Where that is not the one that was read last, the events
- *    between were trimmed, before the reading or meanwhile.
+ * 1. Each event names its predecessor. If that is not the event that was read last, the events
+ *    between the two were trimmed, before or during the reading.
  * 2. A base may cover events that are still there (`baseFor`). Those are left out.
  * 3. The journal may be trimmed again before the base of a gap is read, and only the last bases are
- *    kept. What the journal begins behind by then has one.
+ *    kept. In that case there is a base for the journal's new beginning.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -59,8 +59,9 @@ export async function* readFromBase(
 }
 
 /**
- * The base of the events up to `after`, the gap that a reader has found, or of later ones too.
- * Undefined where none can be read. Rejects with `BrokerUnavailable`, and as `Journal.first`.
+ * The base that covers the events up to `after`, where a reader found a gap; it may also cover
+ * later ones. Undefined where none can be read. Rejects with `BrokerUnavailable`, and as
+ * `Journal.first`.
  */
 export async function findBase(
   id: AgentId,

@@ -1,6 +1,6 @@
 /**
  * The blob port: bytes too large for one message (claim checks). Names start with the agent's
- * address so that erasing an agent finds them. `services/nats/NatsBlobs` (object store),
+ * address so that erasing an agent finds them. Adapters: `services/nats/NatsBlobs` (object store),
  * `services/memory/MemoryBlobs`.
  */
 import * as Context from "effect/Context";

@@ -1,6 +1,7 @@
 /**
  * The inputs that an agent has done, by dedup key: what makes effects exactly-once, whatever the
- * broker delivers again. Part of the agent: changed only by applying events, carried by snapshots.
+ * broker delivers again. Part of `AgentImage`: only applied events change it, and snapshots contain
+ * it.
  *
  * 1. A key is in the set from the event that did it until it is older than the retention or pushed
  *    out by the count limit, oldest first.
@@ -51,7 +52,7 @@ export class DoneSet {
     const { size } = this.entries;
     this.put(key, timeMs, seq);
     if (this.entries.size > size) return;
-    // It was among them: it is the youngest now.
+    // The key was already in the set: it becomes the youngest.
     this.entries.delete(key);
     this.put(key, timeMs, seq);
   }

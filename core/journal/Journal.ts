@@ -38,8 +38,9 @@ export interface JournalEntry {
 
 export interface JournalShape {
   /**
-   * Appends one event after `expectedSeq` (0: the journal is empty). While the broker is away it
-   * keeps trying until `signal` fires. Several appends of different agents may be in flight.
+   * Appends one event after `expectedSeq` (0: the journal is empty). While the broker is
+   * unreachable it keeps trying until `signal` fires. Several appends of different agents may be in
+   * flight.
    */
   readonly append: (
     id: AgentId,

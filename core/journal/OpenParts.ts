@@ -6,7 +6,7 @@
  * 1. Only the unbroken end of the journal counts. Once an event that stands follows a part, the
  *    part stands too: pages can't be told apart by turn, and the later event may depend on it.
  * 2. An event that changes nothing of state and SQL (a step's result, a claim, an input that is
- *    done and wrote nothing) does not break it, unless it ends a turn that has a part there.
+ *    done and wrote nothing) does not break that end, unless it ends a turn that has a part there.
  *
  * Part of `AgentImage`, changed by `applyEvent`. `undoParts` undoes the parts.
  */
@@ -14,7 +14,7 @@ import type { Cause, JournalHead } from "../../schemas/JournalEvent.ts";
 import type { SnapshotHead } from "../../schemas/Snapshot.ts";
 
 export class OpenParts {
-  /** Sequence of the first; the agent before it is the one to go back to. */
+  /** Sequence of the first part. Undoing restores the agent as it was before that event. */
   readonly since: number;
   /** Their turns, by key. */
   readonly turns: ReadonlyMap<string, Cause["kind"]>;
@@ -32,7 +32,7 @@ export class OpenParts {
     return [this.since, [...this.turns]];
   }
 
-  /** Those after the event. */
+  /** The open parts after the event. */
   static after(
     before: OpenParts | undefined,
     seq: number,

@@ -2,8 +2,9 @@
  * The snapshot port: the last few images of an agent, newest first, and its base.
  *
  * 1. Snapshots are never the truth: losing all of them only makes activation slower.
- * 2. A base is: it stands for the events that were trimmed from the journal. It is a `Snapshot`
- *    frame too, at the event before the journal's first. Hosts' snapshots do not displace it.
+ * 2. A base is the truth: it stands for the events that were trimmed from the journal. It is a
+ *    `Snapshot` frame too, at the event before the journal's first. Hosts' snapshots do not
+ *    displace it.
  * 3. A base is replaced by compare-and-set, so that a process that woke up late changes nothing.
  *    The last `BASES_KEPT` are kept; `core/retention/trimAgent` stores each twice before it trims.
  *
@@ -15,7 +16,7 @@ import type { AgentId } from "../../schemas/Address.ts";
 
 /** Kept per agent: the newest may be bad, and then the one before it serves. */
 export const SNAPSHOTS_KEPT = 2;
-/** One may be damaged on its disk. The stream keeps as many of any subject. */
+/** One may be damaged on its disk. The stream keeps this many messages of each subject. */
 export const BASES_KEPT = SNAPSHOTS_KEPT;
 
 /** An agent's bases, as stored. */
@@ -42,7 +43,7 @@ export interface SnapshotsShape {
    */
   readonly bases: (id: AgentId) => Promise<StoredBases | undefined>;
   /**
-   * Stores a base if the newest is of `revision` (0: there is none). Resolves to the new revision;
+   * Stores a base if the newest has `revision` (0: there is none). Resolves to the new revision;
    * undefined when another is there. Rejects with `BrokerUnavailable`, after which it may be
    * stored.
    */

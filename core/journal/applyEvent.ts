@@ -40,7 +40,8 @@ export function applyEvent(
   for (const turn of head.turns) {
     if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
     if (turn.restored !== undefined) forgetJobs(image);
-    // Not of the input that ended its life. A fork's name is another than its history's entity has.
+    // The input that ended the agent's life does not count. In a fork, entities of the history do
+    // not match the fork's name.
     const { entity } = turn.cause;
     if (entity !== undefined && image.entity === undefined && head.kind !== "destroyed")
       if (slugOf(entity) === name) image.entity = entity;
@@ -80,8 +81,8 @@ function begin(image: AgentImage, key: string, record: TurnRecord): void {
 }
 
 /**
- * Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is
- * spent.
+ * Forgets begun jobs, whose rows are gone. Inputs stay stored, and the attempts that they have
+ * spent still count.
  */
 function forgetJobs(image: AgentImage): void {
   for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) forget(image, key);

@@ -13,9 +13,9 @@ export interface Base extends Snapshot {
 }
 
 /**
- * The base of the event `after`, at which a reader of the journal found a gap. Else the one that is
- * stored twice, which was read back and compared: it covers `after` where it is later. Undefined
- * where there is none that can be read.
+ * The base at event `after`, where a reader of the journal found a gap. Otherwise a later base that
+ * is stored twice, which shows that it was read back and compared. Undefined if neither can be
+ * read.
  */
 export function baseFor(id: AgentId, stored: StoredBases, after: number): Base | undefined {
   const found = stored.copies.flatMap((bytes) => readBase(id, bytes) ?? []);
@@ -29,7 +29,8 @@ export const newestBase = (id: AgentId, { copies }: StoredBases): Base | undefin
   copies.flatMap((bytes) => readBase(id, bytes) ?? [])[0];
 
 /**
- * The newest base if it is stored twice: then it was read back and compared. Not before `after`.
+ * The newest base if it is stored twice, which shows that it was read back and compared. Undefined
+ * if it is older than `after`.
  */
 export function settledBase(id: AgentId, stored: StoredBases, after = 0): Base | undefined {
   const [newest, other] = stored.copies;

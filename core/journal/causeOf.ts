@@ -1,7 +1,7 @@
 /**
  * What the journal keeps of an input: its cause, readable by itself. Credentials of callers are not
- * history (`core/redaction`). A webhook's are gone before it is stored; here they are looked for
- * once more, since an older gateway may have stored it.
+ * history (`core/redaction`). The gateway removes those of a webhook before it stores it. They are
+ * removed here once more, because an older gateway may have stored the webhook.
  */
 import { toBase64 } from "../../schemas/base64.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
@@ -41,10 +41,7 @@ export function causeOfEnvelope(
   return Object.assign(cause, storedBody(body));
 }
 
-/**
- * The cause of a plain HTTP request: its line; neither headers nor body, which are not durable
- * inputs.
- */
+/** The cause of a plain HTTP request: method and URL, without headers and body. */
 export const causeOfRequest = (id: string, method: string, url: string, timeMs: number): Cause => ({
   kind: "request",
   id,

@@ -31,7 +31,10 @@ export interface JournalOwner {
  */
 export const LOOK_AGAIN_MS = 1000;
 
-/** False: there is an event. If the broker can't be reached, the answer is still right. */
+/**
+ * False if there is an event. True if the broker can't be reached: an older owner's event may count
+ * as stored later.
+ */
 export const isStillEmpty = (host: JournalOwner): Promise<boolean> =>
   host.last().then(
     (last) => last === undefined,

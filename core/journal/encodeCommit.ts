@@ -2,9 +2,9 @@
  * One commit as a journal event: the frame to append, and its head as `applyEvent` takes it.
  *
  * A hot path, so the JSON is put together by hand: a state's text is spliced in as it is, not
- * parsed and written again. It must equal `JSON.stringify` of the head; a test says so. For the
- * same reason the head that the committer applies has no changes of state: the text that they lead
- * to is at hand.
+ * parsed and written again. It must equal `JSON.stringify` of the head; a test checks that. For the
+ * same reason the head that the committer applies has no changes of state: the committer has the
+ * resulting text.
  */
 import type { Epoch } from "../../schemas/Address.ts";
 import { encodeFrameJson } from "../../schemas/Frame.ts";
@@ -176,7 +176,7 @@ const stepJson = ({ key, text, request }: DoneStep): string => {
   return `{"key":${JSON.stringify(key)}${result}${asked}}`;
 };
 
-/** The event that ends an agent's life. The input of the turn that does it is done with it. */
+/** The event that ends an agent's life, and completes the input of the turn that destroyed it. */
 export function encodeDestroyed(options: {
   readonly image: AgentImage;
   readonly host: string;

@@ -4,8 +4,8 @@
  * everything before it is removed. It must stay, because it is the fence: its epoch and sequence
  * refuse a host that was frozen with the agent, or its inputs, in memory.
  *
- * Used by the host that owns the agent (`AgentSlot`, nothing of it in memory then), and by `agents
- * erase` itself where no host runs.
+ * Used by the host that owns the agent (`AgentSlot`, once the agent has left memory), and by
+ * `agents erase` itself where no host runs.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -29,9 +29,9 @@ export interface EndLifeOptions {
 }
 
 /**
- * The event's sequence; that of the one there is when the journal ends with such a one already, and
- * 0 when there is no journal. Rejects with `BrokerUnavailable`, or `AgentDiscarded` when a later
- * owner has it.
+ * Resolves to the event's sequence: of the existing one if the journal already ends with such an
+ * event, and 0 if there is no journal. Rejects with `BrokerUnavailable`, or `AgentDiscarded` if a
+ * later owner has the agent.
  */
 export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Sequence> {
   const { journal, time, signal } = options;
@@ -58,8 +58,8 @@ export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Seq
 }
 
 /**
- * What the journal's last event says when the agent was erased and has not lived since; else
- * undefined.
+ * The head of the journal's last event if the agent was erased and has written nothing since;
+ * otherwise undefined.
  */
 export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefined {
   const head = headOf(last);

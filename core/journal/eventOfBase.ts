@@ -13,7 +13,10 @@ import type { Snapshot } from "../../schemas/Snapshot.ts";
 /** `type` of the turn's cause, for people. */
 const BASE_TYPE = "history before this was trimmed";
 
-/** `restarts`: the event follows events that it covers too, and first ends what they made. */
+/**
+ * `restarts`: events that the base covers come before this one, which therefore first ends the life
+ * that they made.
+ */
 export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}): Uint8Array {
   const first: TurnRecord = {
     cause: {
@@ -36,7 +39,7 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
     epoch: head.epoch,
     time: head.time,
     turns: [first, ...begun],
-    // It may have schedules, whose timers a copy must arm (`agents restore`).
+    // The agent may have schedules, whose timers a copy must arm (`agents restore`).
     schedules: {},
     ...(head.pages === 0 ? {} : { pages: head.pages }),
   };

@@ -25,7 +25,7 @@ export interface HistoryLine {
   readonly steps?: TurnRecord["steps"];
   /** Steps that the next attempt runs again, and how they failed. */
   readonly again?: TurnRecord["again"];
-  /** Takes back what earlier events stored of a turn whose host ended. */
+  /** The event undoes what earlier events stored of a turn whose host ended. */
   readonly undone?: true;
   /** The agent was restored to an earlier event (`agents restore`). */
   readonly restored?: TurnRecord["restored"];

@@ -1,9 +1,9 @@
 /**
  * The JSON text of a value that is stored: a state, a payload, a chunk of a stream. It is parsed
  * and written again wherever it is read: in replays, by commands, on other hosts and releases of
- * Node. `JSON.stringify` needs stack for each level where its release has no other way: on Node 20
- * it ends at 4,185 levels, on Node 26 past 4 million. So nesting is bounded when the value is
- * stored, where the code that stores it can be told. Pure.
+ * Node. In older releases, `JSON.stringify` needs stack for each level: on Node 20 it fails at
+ * 4,185 levels, on Node 26 past 4 million. Nesting is therefore bounded when the value is stored,
+ * where the code that stores it receives the error. Pure.
  */
 
 /** SQLite's JSON functions, which `agents query` reads states with, take 1,000. */

@@ -62,7 +62,7 @@ export interface Rebuilt {
   readonly time: number;
   readonly hasState: boolean;
   readonly state: unknown;
-  /** It is the local cache's, and the journal was not read: it may have more. */
+  /** The image is the local cache's, and the journal was not read: it may have later events. */
   readonly unproven: boolean;
 }
 
@@ -231,8 +231,8 @@ async function replayTail(
 }
 
 /**
- * Whether it is the only event that the image lacks, and undamaged. (A damaged one is reported when
- * the journal is read.)
+ * Whether the event is the only one that the image lacks, and is undamaged. (A damaged one is
+ * reported when the journal is read.)
  */
 function isNext(image: AgentImage, { data }: StoredEvent): boolean {
   try {
