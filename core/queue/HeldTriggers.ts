@@ -1,6 +1,7 @@
 /**
- * Deliveries of triggers that an agent holds: each until its job is settled and stored, then acked.
- * A crash before that brings the trigger again. Held by `QueueLane` and by `AlarmCover`.
+ * Holds an agent's deliveries of triggers. Each is acked once its job is settled and that is
+ * stored; after a crash before that, the trigger is delivered again. Used by `QueueLane` and
+ * `AlarmCover`.
  */
 import { SparseMap } from "../collections/sparse.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";

@@ -1,9 +1,9 @@
 /**
  * The agent's queue: one lane, first in first out, one item at a time with all its retries
- * (`protocol.md` table at the top, §6.4). Other lanes are of this class, too.
+ * (`protocol.md` table at the top, §6.4). Other lanes use this class, too.
  *
  * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only
- *    after.
+ *    after that.
  * 2. Each push has a trigger in the inbox: it wakes the agent on whichever host owns it then. The
  *    table, not the trigger, says what runs: a trigger whose row is gone or was replaced is dropped
  *    once that is stored.
@@ -99,7 +99,7 @@ export class QueueLane {
   private readonly unstored = new SparseSet<string>();
   /** Pushes whose items run, or wait to be stored. */
   private readonly claimed = new SparseSet<string>();
-  /** How many `drain` are under way. */
+  /** How many calls of `drain` are under way. */
   private drains = 0;
   private stopped = false;
   private ranAny = false;
@@ -112,13 +112,14 @@ export class QueueLane {
   }
 
   /**
-   * The id. Throws for a callback that the agent does not have, retry options out of range, a
-   * payload that is not JSON; `CeilingReached`, `AgentDiscarded`.
+   * Adds an item and returns its id. Throws for a callback that the agent does not have, retry
+   * options out of range and a payload that is not JSON; also `CeilingReached` and
+   * `AgentDiscarded`.
    */
   push(callback: string, payload: unknown, options: QueueOptions): string {
     const { agent } = this;
     // A workflow's step may end, and be recorded, after its agent was lost: that is not a failure
-    // of the step's.
+    // of the step.
     agent.assertMayWrite();
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
@@ -174,7 +175,7 @@ export class QueueLane {
     return row === undefined ? 0 : (this.agent.image.begun.get(this.keyOf(row))?.attempts ?? 0);
   }
 
-  /** Those whose payload has this value under `key`. */
+  /** The items whose payload has this value under `key`. */
   matching(key: string, value: unknown): ReadonlyArray<QueueItem> {
     return this.table
       .all()
@@ -182,7 +183,7 @@ export class QueueLane {
       .filter((item) => (item.payload as Record<string, unknown> | undefined)?.[key] === value);
   }
 
-  /** A trigger came. */
+  /** A trigger was delivered. */
   offer(key: string, handle: InputHandle): void {
     this.held.hold(key, handle);
     if (this.table.hasUid(key.slice(this.lane.keys.length + 1))) return this.kick();
@@ -263,7 +264,7 @@ export class QueueLane {
       if (row === undefined) break;
       this.claimed.add(row.uid);
       try {
-        // Rule 1; it may be gone then.
+        // Rule 1. The item may be gone by then.
         if (this.unstored.has(row.uid)) await committer.stored();
         else {
           await this.run(row);
@@ -288,7 +289,9 @@ export class QueueLane {
     if (events !== undefined) this.agent.emit(`${events}:${type}`, payload);
   }
 
-  /** True once per activation. The next activation begins with the next suspect. */
+  /**
+   * True once per activation: of the waiting items, only the first may have ended the last host.
+   */
   private isFirst(): boolean {
     const first = !this.ranAny;
     this.ranAny = true;
@@ -354,7 +357,7 @@ export function toJson(payload: unknown): string | null {
   return text;
 }
 
-/** A job as an envelope, payload included: what lies in the dead letters. */
+/** A job as an envelope with its payload, as the dead letters store it. */
 export const deadInput = (
   kind: "queue" | "schedule",
   callback: string,

@@ -1,6 +1,6 @@
 /**
- * `svc_agents_queue` (or another lane's table): items that wait, in the order they were pushed.
- * Written by the runtime outside of the turn's record of SQL; the event's `queue` has its meaning.
+ * `svc_agents_queue` (or another lane's table): items that wait, in the order they were pushed. The
+ * runtime's own writes are not in the turn's record of SQL; the event's `queue` lists them.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";

@@ -5,9 +5,9 @@
  *    so a trigger that comes again finds nothing to run.
  * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
  *    policy's backoff. Writes of a failed attempt stay, as in the reference.
- * 3. After the last failed attempt the turn's steps are undone (`AgentTurns.undo`). The attempt
- *    goes to the dead letters and to `onError`, once, whose writes are part of the commit that
- *    settles the job; its own errors are ignored.
+ * 3. After the last failed attempt the turn's steps are undone (`AgentTurns.undo`). The job becomes
+ *    a dead letter, and `onError` receives the error, once. The writes of `onError` are part of the
+ *    commit that settles the job; its own errors are ignored.
  * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns
  *    back.
  * 5. A job that waited when its agent came to memory may be what killed the host before: it is
@@ -24,7 +24,7 @@ import type { TurnEnd } from "../turn/TurnEnd.ts";
 /** The agent that a job runs on. */
 export interface JobAgent extends AgentTurns {
   readonly suspects: {
-    /** The number of the next attempt of a key that the journal has as begun so often. */
+    /** The number of a key's next attempt. `journaled`: how many attempts the journal has. */
     next(key: string, journaled: number): number;
     /** The number of the last attempt that is known to have ended its process; 0: none. */
     ended(key: string): number;
@@ -47,9 +47,9 @@ export interface Job {
   readonly retry: ResolvedRetry;
   /** Rule 5. */
   readonly suspect: boolean;
-  /** Whether it is still to run. Called before each attempt. */
+  /** Whether the job still has to run. Called before each attempt. */
   readonly isWanted: () => boolean;
-  /** Before the first attempt. */
+  /** Called before the first attempt. */
   readonly onBegin?: () => void;
   readonly run: () => unknown;
   /** Whether to try again after this error. Default: always. */
@@ -142,7 +142,7 @@ async function fail(
   await end(agent, rest, dead ? "dead" : "failed", { attempts: job.retry.maxAttempts });
 }
 
-/** Rule 4: cancelled between two attempts, or before the first. */
+/** Rule 4: the job was cancelled between two attempts, or before the first. */
 async function forget(agent: JobAgent, job: Job, turn: Turn): Promise<void> {
   if (!agent.image.begun.has(job.key)) return agent.committer.stored();
   turn.outcome = { done: [job.key], dead: false, error: undefined };
