@@ -1,12 +1,12 @@
 /**
  * The cron port: when an expression is due next. Five fields `minute hour day month weekday`, or
- * six with seconds first; names, 0-7 weekdays and `@hourly` and the like (`protocol.md` §6.3). Day
- * and weekday both restricted means either.
+ * six with seconds first; names, weekdays 0-7, and `@hourly` and similar (`protocol.md` §6.3). If
+ * day and weekday are both restricted, either is enough.
  *
- * In a time zone with clock changes: a time that the clock skips is due at the first instant after
- * the gap, and one that it shows twice is due once, the first time. Unless every hour is meant (`*`
- * for hours): then an hour is an hour, what is skipped is not made up for and what is shown twice
- * is due twice. `services/cronParser` implements it.
+ * In a time zone with clock changes, a time that the clock skips is due at the first instant after
+ * the gap, and one that it shows twice is due once, the first time. If every hour is meant (`*` for
+ * hours), skipped times are not made up for, and those shown twice are due twice.
+ * `services/cronParser` implements it.
  */
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";

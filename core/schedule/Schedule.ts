@@ -19,7 +19,7 @@ export interface Schedule<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;
   readonly type: ScheduleType;
-  /** Next due time, seconds since the epoch; never later than the callback runs. */
+  /** Next due time, seconds since the epoch, rounded up. */
   readonly time: number;
   readonly delayInSeconds?: number;
   readonly cron?: string;
@@ -77,7 +77,7 @@ export interface ScheduleCall {
   readonly callback: string;
   readonly when: When;
   readonly settings: ScheduleSettings;
-  /** The shape decides what the caller gets: the id, or the whole schedule. */
+  /** The shape decides what the call returns: the id, or the whole schedule. */
   readonly shape: "interface" | "reference";
 }
 
@@ -113,7 +113,7 @@ function readOptions(options: ScheduleOptions): When {
       `schedule: give exactly one of time, delayInSeconds, cron and intervalSeconds; got ${given.length === 0 ? "none" : given.join(" and ")}`,
     );
   const { time, delayInSeconds, cron, intervalSeconds } = options as Partial<WhenFields>;
-  // By its type alone, a number as `time` would be a delay, and one as text a cron expression.
+  // `readWhen` would take a number given as `time` for a delay, and text for a cron expression.
   if (time !== undefined && !((time as unknown) instanceof Date))
     throw new TypeError(`schedule: time is a Date, like new Date(ms); it is ${kindOf(time)}`);
   if (delayInSeconds !== undefined && typeof delayInSeconds !== "number")

@@ -3,9 +3,8 @@
  * change and delete. The runtime's own reads and writes are not in the turn's record of SQL: the
  * event's `schedules` has them.
  *
- * Beyond the interface's columns: `due_ms` (the exact due time; `time` is it rounded up to a
- * second, so that nothing is early), `timezone`, `misfire`, `started_ms` (of the run that is on),
- * `idempotent`.
+ * Columns beyond the interface's: `due_ms` (the exact due time, of which `time` is the next full
+ * second), `timezone`, `misfire`, `started_ms` (of the current run), `idempotent`.
  */
 import { CountedRows } from "../turn/Ceilings.ts";
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
@@ -77,8 +76,8 @@ export class ScheduleTable {
   /** Undefined: not looked yet. */
   private tied: boolean | undefined;
   /**
-   * Rows as they are, of those that were read or written since `forgetRows`; null: it was removed.
-   * A run reads its row about five times. Kept only while nothing in the schema could change a row
+   * Rows that were read or written since `forgetRows`, as the table has them; null: removed. A run
+   * reads its row about five times. Kept only while nothing in the schema could change a row
    * unnoticed.
    */
   private readonly rows = new SparseMap<string, ScheduleRow | null>();
@@ -91,7 +90,7 @@ export class ScheduleTable {
   private readonly ceiling: () => number;
   private readonly counted = new CountedRows();
 
-  /** `ceiling`: how many schedules there may be. Default: as many as there are. */
+  /** `ceiling`: how many schedules there may be. Default: no limit. */
   constructor(database: AgentDatabase, ceiling = (): number => Infinity) {
     this.database = database;
     this.ceiling = ceiling;
@@ -122,7 +121,7 @@ export class ScheduleTable {
 
   make(): void {
     if (this.there === true) return;
-    // Then nothing can name it.
+    // In an empty database nothing can name the table.
     if (this.database.isEmpty) this.tied = false;
     this.database.create(DDL);
     this.there = true;
@@ -143,7 +142,7 @@ export class ScheduleTable {
     this.unshown.clear();
   }
 
-  /** Users' SQL may have changed rows, or they will hardly be asked for again soon. */
+  /** Called when users' SQL may have changed rows, or when they will hardly be read again soon. */
   forgetRows(): void {
     this.rows.clear();
   }
@@ -162,9 +161,9 @@ export class ScheduleTable {
   }
 
   /**
-   * Rows of the same meaning, for idempotent registration. `payload` undefined and null differ;
-   * when a one-shot is due does not. An interval that was requested as one of several (`idempotent:
-   * false`) equals no other.
+   * Rows with the same meaning, for idempotent registration. A `payload` of undefined differs from
+   * one of null. The due time of a one-shot makes no difference. An interval that was requested as
+   * one of several (`idempotent: false`) equals no other.
    */
   same(row: ScheduleRow): ReadonlyArray<ScheduleRow> {
     if (!this.exists) return [];
@@ -250,7 +249,7 @@ export class ScheduleTable {
     if (known != null) this.remember(id, { ...known, ...change });
   }
 
-  /** The table has exactly this row; null: it has none. */
+  /** Caches the row as the table has it; null: it has none. */
   remember(id: string, row: ScheduleRow | null): void {
     if ((this.tied ??= this.isTied())) this.rows.clear();
     else this.rows.set(id, row);
@@ -307,7 +306,7 @@ export function payloadOf(text: string | null): unknown {
   }
 }
 
-/** Undefined: none, or nothing that can be read as such. */
+/** Undefined: none, or none that can be read. */
 export function retryOf(text: string | null): RetryOptions | undefined {
   const retry = payloadOf(text);
   return typeof retry === "object" && retry !== null ? (retry as RetryOptions) : undefined;

@@ -1,15 +1,15 @@
 /**
- * The agent's schedules: keeps what the table says armed, and runs what is due (`interface.md`
- * §4.4, §4.5; `protocol.md` §6.3 and the table at the top).
+ * The agent's schedules: arms the rows of the table, and runs what is due (`interface.md` §4.4,
+ * §4.5; `protocol.md` §6.3 and the table at the top).
  *
  * 1. The table is the truth, live under any SQL: what a commit finds changed in it is armed or
  *    disarmed with that commit. A timer that fires is checked against the table. It runs if and
  *    only if its row exists with that due time, and that is stored.
  * 2. Never early. An agent in memory fires by a timer of its own (`LocalTimers`), to the
  *    millisecond. The broker's timer serves when the agent is not in memory, and only for what is
- *    due first (`AlarmCover`). Whichever comes second finds the row moved on.
- * 3. A trigger is acked only when what makes it needless is stored. A crash before that delivers it
- *    again.
+ *    due first (`AlarmCover`). Whichever fires second finds that the row has moved on.
+ * 3. A trigger is acked only when what makes it unnecessary is stored. After a crash before that,
+ *    it is delivered again.
  * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself. If it falls due
  *    while it runs, it runs again at the end.
  */
@@ -55,9 +55,9 @@ export class Scheduler {
   private readonly cover: AlarmCover;
   /** Key of the run under way, by schedule. */
   private readonly running = new SparseMap<string, string>();
-  /** Ids of the rows that this class wrote since then. */
+  /** Ids of the rows that this class wrote since the last commit began. */
   private readonly written = new SparseSet<string>();
-  /** Any row may have changed since then. */
+  /** Any row may have changed since the last commit began. */
   private changed = false;
   /** The table could not be read at the last attempt, so `known` may be out of date. */
   private stale = false;
@@ -176,15 +176,15 @@ export class Scheduler {
     if (earlyMs > 0) return handle.nak(putOffMs(earlyMs));
     this.cover.came(key, handle);
     this.fireSoon(id, dueMs);
-    // Rows without a timer here: they were further away than a day when they were armed.
+    // Rows that were due in more than a day when they were armed have no timer here.
     for (const row of this.known.values())
       if (row.id !== id && (dueOf(row) ?? Infinity) <= this.agent.time.nowMs())
         this.fireSoon(row.id, dueOf(row)!);
   }
 
   /**
-   * What the commit has to do for schedules. Reads the table, and may write to it: due times of
-   * rows that users changed.
+   * What the commit has to do for schedules. Reads the table, and may write the due times of rows
+   * that users changed.
    */
   takeTriggers(): CommitTriggers | undefined {
     this.table.showRunning();
@@ -208,7 +208,7 @@ export class Scheduler {
   }
 
   /**
-   * Brings `known` up to the table. `put`: rows whose due time is new; `gone`: the rows as they
+   * Updates `known` from the table. `put`: rows whose due time is new; `gone`: the rows as they
    * were; `del`: ids of rows that were deleted.
    */
   private takeChanges(): { put: ScheduleRow[]; gone: ScheduleRow[]; del: string[] } {
@@ -305,7 +305,7 @@ export class Scheduler {
     if (!this.stopped) this.local.arm(row);
   }
 
-  /** At once, unless very many are due at once. */
+  /** Fires at once, unless very many schedules are due together. */
   private fireSoon(id: string, dueMs: number): void {
     slicesOf(this.agent.time).run(() => this.fire(id, dueMs));
   }

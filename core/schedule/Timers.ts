@@ -3,11 +3,11 @@
  * run then.
  *
  * 1. Never early; at most a few hundred milliseconds late while the broker is up.
- * 2. One timer a name: arming it again replaces it, disarming an unknown one does nothing.
+ * 2. One timer for each name: arming it again replaces it, disarming an unknown one does nothing.
  * 3. It fires into the inbox, where it is an input like any other. After a failure it may fire
  *    twice.
  *
- * `services/nats/NatsTimers` (scheduled messages), `services/memory/MemoryTimers`.
+ * Adapters: `services/nats/NatsTimers` (scheduled messages), `services/memory/MemoryTimers`.
  */
 import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";

@@ -18,8 +18,8 @@ import type { ScheduleRow } from "./ScheduleTable.ts";
 export const DUE_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59);
 
 /**
- * The exact due time, milliseconds since the epoch: `due_ms` while `time` is it rounded up, else
- * the second that the user set in `time`. Undefined: not armed.
+ * The exact due time, milliseconds since the epoch: `due_ms` while `time` equals it rounded up,
+ * otherwise the second that the user set in `time`. Undefined: not armed.
  */
 export function dueOf(row: ScheduleRow | undefined): number | undefined {
   if (row === undefined) return undefined;

@@ -1,8 +1,9 @@
 /**
  * One run of a schedule that is due: its callback, its attempts, and what is due next.
  *
- * 1. A run, what it wrote, and what is due next are one commit: a one-shot's row goes, a cron's
- *    moves on from now, an interval's from the end of its run.
+ * 1. A run, what it wrote, and what is due next are one commit: the row of a one-shot is removed, a
+ *    cron's gets its next time (`dueTimes`), and an interval's is due one interval after the end of
+ *    the run.
  * 2. An interval that runs past `hungScheduleTimeoutSeconds` is declared hung: its mark is cleared
  *    and it is due again; the old callback can't be stopped, but is not tried again and settles
  *    nothing.
@@ -44,7 +45,7 @@ export interface ScheduleRun {
   readonly table: ScheduleTable;
   readonly cron: CronShape;
   readonly deadLetter: JobPorts["deadLetter"];
-  /** The table was written: the next commit looks at it. */
+  /** The table was written: the next commit reads it. */
   readonly touched: () => void;
   /** Rule 2: the schedule's next run may begin. */
   readonly onHung: () => void;
@@ -72,8 +73,8 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
       payload: row.payload,
       retry,
       suspect: dueMs < agent.startedMs,
-      // A schedule that moved before its run began runs at its new time. One that its own callback
-      // moved goes on with this run.
+      // A schedule that moved before its run began runs at its new time. If its own callback moved
+      // it, this run continues.
       isWanted: () => {
         const now = table.get(id);
         return now !== undefined && (begins || dueOf(now) === dueMs);
