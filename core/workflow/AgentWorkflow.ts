@@ -79,7 +79,7 @@ export abstract class AgentWorkflow<
   get workflowName(): string {
     return this.ctx.workflowName;
   }
-  /** A stub of the agent that started it. Throws when that was no agent. */
+  /** A stub of the agent that started the instance. Throws if no agent did. */
   get agent(): AgentStub<A> {
     return this.ctx.agent() as AgentStub<A>;
   }
@@ -97,7 +97,7 @@ export abstract class AgentWorkflow<
   /**
    * Asks people and waits for the answer of one of them, as a step of the instance. Resolves with
    * who approved and when. Rejects with `ApprovalRejected`, with `ApprovalTimedOut`, and with the
-   * last error of `notify`. Answered by a link (`approvalLink`), by `decideApproval` of the
+   * last error of `notify`. It is answered by a link (`approvalLink`), by `decideApproval` of the
    * instance's handle, or by the agent's `approveWorkflow(id, metadata, { approval: name, by })`.
    */
   approval<Metadata = unknown>(
@@ -119,7 +119,7 @@ export abstract class AgentWorkflow<
   /**
    * Waits for `approveWorkflow`, and resolves with its metadata. Rejects with
    * `WorkflowRejectedError` after `rejectWorkflow`, which the agent's `onWorkflowError` has
-   * received by then; with `WorkflowTimeoutError`.
+   * received by then, and with `WorkflowTimeoutError`.
    */
   async waitForApproval<Metadata = unknown>(
     step: WorkflowStep,

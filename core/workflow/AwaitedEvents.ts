@@ -89,7 +89,7 @@ const toResult = (type: string, payload: unknown, timeMs: number): { readonly re
   result: JSON.stringify({ type, payload, timeMs }),
 });
 
-/** Anything but a yes is a no, as for `waitForApproval`. */
+/** Anything but an approval counts as a rejection, as for `waitForApproval`. */
 function answerOf(payload: unknown): Answer {
   const { approved, by, reason, metadata } = (payload ?? {}) as Readonly<Record<string, unknown>>;
   return {

@@ -152,7 +152,7 @@ export class Execution {
     return { ...failure, message: await undoSteps(failure.message, due, lost) };
   }
 
-  /** The recorded end of an undo's key, or the end that it gets now. */
+  /** The recorded end of an undo, or its end once `begin` has run it now. */
   private undoing(key: string, begin: (record: StepRecord) => void): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const record = this.undos.recordOf(key) ?? this.newRecord(key, "undo");
@@ -237,7 +237,10 @@ export class Execution {
     this.waits.add(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}), question);
   }
 
-  /** Changes the record, in one commit. Waits while paused, like the begin of a step. */
+  /**
+   * Ends a step that only reports: its end and what `send` writes are one commit. Waits while
+   * paused, as a step does before it begins.
+   */
   tell(record: StepRecord, send: (record: StepRecord) => void): void {
     const tell = (): void => void this.settle(record, {}, () => send(record));
     if (this.host.isPaused()) void this.waits.unpaused(record).then(tell);
@@ -338,7 +341,7 @@ export class Execution {
     const { runtime, table, wakes, events } = this.host;
     this.waits.remove(record.key);
     try {
-      // The agent may be lost since the step's function began.
+      // The agent may have been lost since the step's function began.
       this.begins();
       await runtime.asTurn(causeOf(record), async () => {
         if (record.dueMs !== null) wakes.cancel(record.key);
@@ -371,7 +374,7 @@ export class Execution {
     return this.active === 0 && !this.waits.isEmpty;
   }
 
-  /** `quiet` and `undo` look again. */
+  /** Makes `quiet` and `undo` look again. */
   private look(): void {
     if (!this.over && this.active > 0) return;
     const waiting = this.onQuiet;
@@ -379,7 +382,10 @@ export class Execution {
     for (const resolve of waiting) resolve();
   }
 
-  /** No caller waits for it. Unrecorded steps begin again with the agent. */
+  /**
+   * A record could not be written, which no caller waits for. Unrecorded steps begin again with the
+   * agent.
+   */
   private unrecorded(error: unknown): void {
     if (this.lost(error)) return;
     this.abandon();

@@ -24,7 +24,7 @@ export interface StoredAt {
 export type StepState =
   "running" | "retrying" | "sleeping" | "waiting" | "done" | "failed" | "stopped";
 
-/** What a step and its undo have. */
+/** What a step and its undo have in common. */
 interface Effort {
   readonly state: StepState;
   /** Times that its function was begun; 0 for a step without one. */
@@ -96,9 +96,9 @@ export interface RunPage {
   readonly limit: number;
 }
 
-/** Characters of a result that a page has; the turn that stored it has all. */
+/** Characters of a result that a page has; the turn that stored the result has all of it. */
 const SHOWN_CHARS = 200;
-/** Types of events that wait: code waits for few. */
+/** Types of events that a page lists: code waits for few. */
 const EVENT_TYPES_MAX = 20;
 
 type Query = Pick<AgentDatabase, "query">;

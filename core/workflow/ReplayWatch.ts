@@ -1,7 +1,7 @@
 /**
  * Ends the replay of code that no longer calls a recorded step, such as a branch that ran in
- * parallel. The results of other steps wait for it (`StepOrder`, rule 1), and nothing else would
- * ever end them: neither the code nor a step is at work then.
+ * parallel. The results of other steps wait for that step (`StepOrder`, rule 1). Nothing else would
+ * end their wait, because neither the code nor a step is running then.
  */
 import type { TimeShape } from "../time/Time.ts";
 import { WorkflowCodeChanged } from "./errors.ts";

@@ -61,10 +61,10 @@ export interface StoredEvent {
   readonly timeMs: number;
 }
 
-/** What an instance is whose `run` is over. */
+/** The statuses of an instance whose `run` is over. */
 export const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
-/** The first statement of a restart, by which an instance's journal tells of it. */
+/** The first statement of a restart, by which readers of an instance's journal recognize one. */
 export const RESTART = "DELETE FROM workflow_steps";
 
 const DDL = `CREATE TABLE IF NOT EXISTS workflow_run (
@@ -114,7 +114,10 @@ export class RunTable {
     );
   }
 
-  /** Literals, here and below: an instance's history shows the statement without bound values. */
+  /**
+   * The status is a literal, here and below, because an instance's history shows statements without
+   * their bound values.
+   */
   setStatus(status: RunRecord["status"], end: { output?: string; error?: StoredError } = {}): void {
     this.runtime.query(`UPDATE workflow_run SET status = '${status}', output = ?, error = ?`, [
       end.output ?? null,
@@ -182,7 +185,7 @@ export class RunTable {
     );
   }
 
-  /** Also before the run begins. */
+  /** Stores an event, also before the run begins. */
   addEvent(type: string, payload: unknown, timeMs: number): void {
     this.make();
     this.runtime.query("INSERT INTO workflow_events (type, payload, time_ms) VALUES (?, ?, ?)", [

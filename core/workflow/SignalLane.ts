@@ -3,8 +3,8 @@
  * independent of it (as `MailLane`). A signal is requested in a turn, stored with that turn's
  * commit, and then put into the inbox of its target under a fixed key: never lost, applied once.
  *
- * A message sent with the commit would leave before the event is stored, and an instance must not
- * start for a turn that never happened. It is therefore a lane.
+ * Signals have a lane because a message sent with the commit would leave before the event is
+ * stored, and an instance must not start for a turn that never happened.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";

@@ -37,7 +37,7 @@ export type Arrival = { readonly key: string } | { readonly eventType: string };
 
 interface Waiting {
   readonly record: StepRecord;
-  /** The wait's time has passed. */
+  /** Called when the wait's time has passed. */
   readonly onDue: () => void;
 }
 
@@ -132,7 +132,7 @@ export class StepWaits {
     onDue();
   }
 
-  /** In a new turn: the running one may be durable, and its writes wait for its end. */
+  /** Writes in a new turn: the running one may be durable, and its writes wait for its end. */
   private write(record: StepRecord, f: () => void): void {
     const { runtime } = this.host;
     runtime

@@ -47,7 +47,7 @@ interface Decided<Metadata> {
 
 /** As on the reference's platform. */
 const EVENT_TIMEOUT_DEFAULT = "24 hours";
-/** The names of the steps that report; `run` sees only how often each came. */
+/** The name of the steps that report an error. */
 export const REPORT_ERROR = "reportError";
 
 export class Steps implements WorkflowStep {

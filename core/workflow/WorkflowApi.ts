@@ -113,7 +113,7 @@ export class WorkflowApi {
   async status(workflowName: string, workflowId: string): Promise<InstanceStatus> {
     const status = await this.#binding(workflowName).get(workflowId).status();
     const row = this.#table.get(workflowId);
-    // Its start has not arrived yet.
+    // The start has not reached the instance yet.
     if (status.status === "unknown" && row?.status === "queued") return { status: "queued" };
     this.#refresh(workflowId, status);
     return status;
@@ -215,7 +215,7 @@ const CONTROL_EVENTS: Readonly<Record<ControlAction, string>> = {
   restart: "workflow:restarted",
 };
 
-/** Progress moves an instance to `running` from `queued` and `waiting` only: not from these. */
+/** The statuses that progress does not change to `running`: all but `queued` and `waiting`. */
 const NOT_BEGUN_OR_WAITING: ReadonlyArray<WorkflowStatus> = [
   "running", "paused", "errored", "terminated", "complete", "waitingForPause", "unknown",
 ]; // prettier-ignore

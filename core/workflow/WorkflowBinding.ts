@@ -1,7 +1,7 @@
 /**
  * `env.ORDER_WORKFLOW`: the binding of a workflow class. Agents start and follow instances by its
- * name (`runWorkflow`); a handler outside of any agent does it here, as on the reference's
- * platform.
+ * name (`runWorkflow`); a handler outside of any agent uses the binding itself, as on the
+ * reference's platform.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";
@@ -110,14 +110,17 @@ export class WorkflowInstance {
   }
   /**
    * Restarts at the first step, with the same params. Resolves to the status after that. Rejects
-   * with `TypeError` for another first step.
+   * with `TypeError` if `from` is given.
    */
   async restart(options: { readonly from?: unknown } = {}): Promise<InstanceStatus> {
     if (options.from !== undefined)
       throw new TypeError("restart() starts at the first step: `from` is not available");
     return this.control("restart");
   }
-  /** Runs one of the four by its name. Rejects if the instance's status does not allow it. */
+  /**
+   * Runs one of the four actions above by its name. Rejects if the instance's status does not allow
+   * it.
+   */
   control(action: ControlAction): Promise<InstanceStatus> {
     return this.#instances.getByName(this.id).control(action);
   }

@@ -40,7 +40,7 @@ export type WorkflowCallback =
 
 /**
  * The first argument of a workflow hook: the report, or the workflow's name for a hook with three
- * parameters. It is the type of neither, so that a class may override the hook in either form.
+ * parameters. It is an intersection of both, so that a class may override the hook in either form.
  */
 export type WorkflowHookArgument<Callback extends WorkflowCallback> = Callback & string;
 

@@ -116,7 +116,7 @@ export class WorkflowTable {
     return this.select("WHERE workflow_id = ?", [workflowId])[0];
   }
 
-  /** Whether its status may change, if `from` restricts it. */
+  /** Sets the status of a tracked instance, unless its present one is among `unless`. */
   setStatus(
     workflowId: string,
     status: WorkflowStatus,

@@ -8,7 +8,9 @@ import { undoKey } from "../step/undoSteps.ts";
 import { reviveError, type StoredError } from "./errors.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
 
-/** A long step meets some deployments; one that kills its host meets the next host at once. */
+/**
+ * A few deployments may interrupt a long step; a step that kills its host soon reaches this number.
+ */
 export const CRASHES_MAX = 20;
 /** How a step ends. */
 export interface Outcome {
@@ -55,8 +57,8 @@ export const newStep = (key: string, kind: StepKind): StepRecord => ({
 }); // prettier-ignore
 
 /**
- * Throws if too many hosts died in `run`, by the number of its begins. A death within a step counts
- * for that step.
+ * Throws if too many hosts died in `run`, judging by how often it was begun. A death within a step
+ * counts for that step.
  */
 export function checkDeaths(steps: ReadonlyArray<StepRecord>, begun: number): void {
   const inSteps = steps.reduce((sum, { attempts }) => sum + attempts, 0);
