@@ -3,9 +3,9 @@
  * stored before the code after it runs. When the turn runs again, or the fiber goes on, on any
  * host, a step that is done does not run: its result is returned.
  *
- * 1. A step is known by its name and by how many of that name were begun before it in the run. Code
- *    that asks for other steps, or in another order, receives the results of those that have the
- *    same key, and runs the others.
+ * 1. A step is identified by its name and by how many of that name were begun before it in the run.
+ *    Code that asks for other steps, or in another order, receives the results of those that have
+ *    the same key, and runs the others.
  * 2. A step that failed is not done: it runs again when the turn does, with the same idempotency
  *    key.
  * 3. The function of a step does not write (`StepWrites`). What the turn writes outside of its
@@ -41,8 +41,8 @@ const STEPS_MAX = 1000;
  */
 const RESULTS_CHARS_MAX = 64 * 1024 * 1024;
 /**
- * The most results kept for turns whose attempt has failed. Nobody may ask for them again: the
- * oldest are forgotten first.
+ * The most results kept for turns whose attempt has failed. They may never be asked for again, so
+ * the oldest are forgotten first.
  */
 const LEFT_MAX = 1000;
 
@@ -126,7 +126,7 @@ export class AgentSteps {
     const { agent } = this;
     const { asks } = work;
     const turn = agent.turn();
-    // It is journaled, as a part of the key.
+    // The name is journaled as a part of the key.
     const name = turn.conceal(work.name);
     const store = this.storeOf(turn);
     if (store === undefined || store.isOver)
@@ -196,7 +196,10 @@ export class AgentSteps {
     }
   }
 
-  /** As `StepUndo.run`: of a done step. The record of its end is the error that it failed with. */
+  /**
+   * As `StepUndo.run`, for a done step. The record of the undo's end holds the error that it failed
+   * with, if any.
+   */
   private async undoStep(turn: Turn, work: StepWork, of: string): Promise<void> {
     const store = this.storeOf(turn)!;
     const id = undoKey(of);
@@ -248,7 +251,7 @@ export class AgentSteps {
   }
 }
 
-/** Throws `StepTooLarge` where a turn has as many steps, or as large ones, as it may. */
+/** Throws `StepTooLarge` if a turn already has as many steps, or as large results, as it may. */
 function checkRoom(step: string, asked: number, store: StepStore): void {
   const { steps, chars } = store.size();
   if (Math.max(steps, asked) >= STEPS_MAX)

@@ -3,9 +3,9 @@
  * none reaches the world. `AgentSteps` asks; the journal's events are the recording
  * (`core/history/pastWebhooks`).
  *
- * 1. A step has the result of the one with its key.
- * 2. A recorded `fetch` returns the answer of an equal request with its name, in any order. One
- *    that equals none is a difference, and fails.
+ * 1. A step has the recorded result of the step with its key.
+ * 2. A recorded `fetch` returns the answer of an equal request with its name, in any order. A
+ *    request that equals none is a difference, and fails.
  * 3. Requests that were not recorded are equal if their keys are.
  * 4. A step that failed when it was recorded fails again, with the same error.
  */

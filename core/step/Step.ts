@@ -30,10 +30,13 @@ export interface StepOptions<Result = unknown> extends AttemptOptions {
 
 /** How a step is tried. */
 export interface AttemptOptions {
-  /** Over the class's `static options.retry`. Attempts in all, the first included: 3 by default. */
+  /**
+   * Overrides the class's `static options.retry`. Attempts in all, the first included: 3 by
+   * default.
+   */
   readonly retry?: RetryOptions;
   /**
-   * The most time of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes.
+   * The time limit of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes.
    */
   readonly timeout?: number | string;
 }

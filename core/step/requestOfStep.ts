@@ -4,7 +4,7 @@
  */
 import type { StepScope } from "../turn/Turn.ts";
 
-/** Those of RFC 9110: they may be repeated. */
+/** The safe methods of RFC 9110: their requests may be repeated. */
 const SAFE: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
 const IDEMPOTENCY_KEY = "idempotency-key";
 

@@ -30,7 +30,7 @@ export type StepText = string | undefined;
 
 export interface Attempted extends ResolvedStepOptions {
   readonly f: (step: Step) => unknown;
-  /** Errors that no other attempt would change, beside those of every step. */
+  /** Whether an error is final for this step, beside those that are final for every step. */
   readonly isFinal?: ((error: unknown) => boolean) | undefined;
 }
 

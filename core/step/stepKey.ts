@@ -1,7 +1,7 @@
 /**
  * Names and keys of steps, of turns and of workflows (`StepCounts` numbers them). The idempotency
- * key of a turn's step is of its agent, its turn's input and its own key, so it is the same in each
- * attempt on each host, and no other step has it. Pure.
+ * key of a turn's step consists of its agent, its turn's input and its own key, so it is the same
+ * in each attempt on each host, and no other step has it. Pure.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
@@ -21,7 +21,7 @@ export const nameOfStep = (key: string): string => key.slice(key.indexOf(":") + 
 
 /** Receivers of `Idempotency-Key` take at most 255 characters. */
 const KEY_CHARS_MAX = 255;
-/** Half of a character: it has no encoding. */
+/** An unpaired surrogate, which has no encoding. */
 const HALF = /\p{Surrogate}/gu;
 
 export function stepKey(
@@ -37,7 +37,9 @@ export function stepKey(
   return `${key.slice(0, KEY_CHARS_MAX - hash.length - 1)}~${hash}`;
 }
 
-/** 106 bits of two cyclic hashes (cyrb53) of different seeds: what was cut off tells keys apart. */
+/**
+ * 106 bits of two hashes (cyrb53) with different seeds, which distinguish texts that were cut off.
+ */
 export function hashOf(text: string): string {
   return cyrb53(text, 0).toString(36) + cyrb53(text, 1).toString(36);
 }

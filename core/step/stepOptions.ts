@@ -11,7 +11,7 @@ export interface ResolvedStepOptions {
   readonly timeoutMs: number;
 }
 
-/** As of a workflow's step. */
+/** The default of a workflow's step, too. */
 const TIMEOUT_MS_DEFAULT = 600_000;
 const OPTIONS: ReadonlySet<string> = new Set<keyof StepOptions>(["retry", "timeout", "undo"]);
 const RETRY: ReadonlySet<string> = new Set(Object.keys(RETRY_DEFAULT));

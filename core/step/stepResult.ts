@@ -5,7 +5,9 @@
 import { assertWireValue } from "../call/wireValue.ts";
 import { messageOf } from "../errors/thrown.ts";
 
-/** UTF-16 units of JSON. As much as of a state: it is kept in memory until its turn ends. */
+/**
+ * UTF-16 units of JSON. The limit of a state, too: a result is kept in memory until its turn ends.
+ */
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;
 
 /** The value can't be stored. Another attempt would not help. */

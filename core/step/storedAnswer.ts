@@ -17,7 +17,7 @@ import { hashOf, STEP_NAME_CHARS_MAX } from "./stepKey.ts";
 const FETCH_BYTES_MAX = 8 * 1024 * 1024;
 /** `Response` refuses a body with these. */
 const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
-/** The last that `Response` takes. Servers answer with others, too: 999. */
+/** The highest status that `Response` takes. Servers answer with others, too, such as 999. */
 const STATUS_MAX = 599;
 const BOUNDARY = /boundary="?([^";]+)"?/;
 

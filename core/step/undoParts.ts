@@ -1,8 +1,8 @@
 /**
- * The event that undoes the parts at a journal's end (`OpenParts`): the agent after it is the one
- * before the first of them. `activate` appends it before any code of the agent runs, and the inputs
- * whose parts they were run again from their start. Results of their steps are kept, and so is what
- * others already know: chunks of durable streams, which readers have received, and the list of
+ * The event that undoes the parts at a journal's end (`OpenParts`): after it, the agent is as it
+ * was before the first of them. `activate` appends it before any code of the agent runs, and the
+ * inputs of the undone turns run again from their start. Results of their steps are kept, and so is
+ * what others already know: chunks of durable streams, which readers have received, and the list of
  * sub-agents.
  *
  * It is an event like any other: a change of state and a page delta, which every release can read.

@@ -17,7 +17,7 @@ import { AgentDiscarded } from "../errors/errors.ts";
 import { failureText } from "../errors/failureText.ts";
 import type { StepUndo } from "../turn/TurnSteps.ts";
 
-/** The key of an undo, of its step's key. */
+/** The key of the undo of the step with this key. */
 export const undoKey = (step: string): string => `undo ${step}`;
 
 /**
