@@ -36,7 +36,9 @@ export interface StartFiberOptions {
   readonly idempotencyKey?: string;
   /** JSON. */
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** Resolve when it has ended. Default false: when it is accepted. */
+  /**
+   * Whether the call resolves only when the fiber has ended. Default false: when it is accepted.
+   */
   readonly waitForCompletion?: boolean;
 }
 

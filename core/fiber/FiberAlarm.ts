@@ -6,11 +6,11 @@ import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { FIBER_ALARM, FIBER_OPTIONS_DEFAULT } from "./Fiber.ts";
 
-/** A recovery that fails is tried again with each alarm, each time twice as late, up to this. */
+/** A failed recovery is tried again with the next alarm. The wait doubles each time, up to this. */
 const ALARM_MS_MAX = 300_000;
 /** Each alarm is a commit, and a timer in the broker. */
 const ALARM_MS_MIN = 100;
-/** 2^10 alarms' time is past any limit. */
+/** Keeps the factor finite. The default interval reaches `ALARM_MS_MAX` after 4 doublings. */
 const DOUBLINGS_MAX = 10;
 
 export interface AlarmRuntime extends Pick<AgentWork, "log" | "time"> {
@@ -23,7 +23,7 @@ export class FiberAlarm {
   /** Id of the alarm's row; null: not looked for yet. */
   #id: string | undefined | null = null;
 
-  /** An interval that can't be used is logged, and the default holds. */
+  /** An invalid interval is logged, and the default is used. */
   constructor(runtime: AlarmRuntime, intervalMs: number) {
     this.#runtime = runtime;
     this.#usualMs = checked(intervalMs, runtime);
@@ -33,7 +33,7 @@ export class FiberAlarm {
     return this.#row !== undefined;
   }
 
-  /** Sets it anew. `failures`: of the recovery that it is for. */
+  /** Sets the alarm anew. `failures`: how often the recovery that it is for has failed. */
   set(failures: number): void {
     const { scheduler, time } = this.#runtime;
     const waitMs = Math.min(this.#usualMs * 2 ** Math.min(failures, DOUBLINGS_MAX), ALARM_MS_MAX);
@@ -48,7 +48,10 @@ export class FiberAlarm {
     if (id !== undefined) this.#runtime.scheduler.cancel(id);
   }
 
-  /** The row's id, while that is there: it fires, and users may delete it. */
+  /**
+   * The id of the alarm's row while that exists: the row goes when it fires, and users may delete
+   * it.
+   */
   get #row(): string | undefined {
     const { table } = this.#runtime.scheduler;
     if (this.#id === null)
@@ -58,7 +61,7 @@ export class FiberAlarm {
   }
 }
 
-/** An infinite interval loses work, a very short one busies the host. */
+/** An infinite interval would lose work, and a very short one would keep the host busy. */
 function checked(intervalMs: number, { log }: Pick<AgentWork, "log">): number {
   if (intervalMs >= ALARM_MS_MIN && Number.isFinite(intervalMs)) return intervalMs;
   log.error(

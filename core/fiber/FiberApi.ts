@@ -79,7 +79,7 @@ export class FiberApi {
   check(): void {
     this.#fibers.check();
   }
-  /** Before `onStart`: waits for interrupted fibers, up to `fiberRecoveryScanDeadlineMs`. */
+  /** Called before `onStart`: waits for interrupted fibers, up to `fiberRecoveryScanDeadlineMs`. */
   recoverFirst(): Promise<void> {
     return this.#fibers.recoverFirst();
   }

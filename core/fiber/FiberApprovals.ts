@@ -3,7 +3,7 @@
  * is a row of the agent's, so that it and its answer outlive the host (`Approvals`).
  *
  * 1. Within a fiber a name is one question. If it is asked again, also by the fiber that continues
- *    after a host died, it keeps its answer and its end.
+ *    after a host died, it keeps its answer and its deadline.
  * 2. People are notified once the question is stored, and again if the host ends before that is
  *    recorded.
  * 3. When a fiber has ended, for whatever reason, its questions are withdrawn.
@@ -21,7 +21,7 @@ import type { ApprovalRow, Approvals } from "../approval/Approvals.ts";
 import { checkQuestion } from "../approval/checkAnswer.ts";
 import { fiberOf, type KeptOfFibers } from "./Fiber.ts";
 
-/** As a workflow waits for an event. */
+/** The default for a workflow that waits for an event, too. */
 const TIMEOUT_DEFAULT = "24 hours";
 const NAME_CHARS_MAX = 256; // as of a workflow's step
 /** A loop that asks would fill the table, and somebody's mailbox. */

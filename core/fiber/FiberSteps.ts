@@ -7,8 +7,8 @@
  *    one has the results of that one.
  * 2. Idempotency keys contain a random id, not the fiber's: a fiber's id may be used again, and a
  *    fiber that continues has another one. The id is a row, stored before the first function runs.
- * 3. A fiber that fails is undone before its row says so (`undoSteps`). Once that has begun it has
- *    failed, and so has the one that continues in its place.
+ * 3. A fiber that fails is undone before its row says so (`undoSteps`). Once the undoing has begun,
+ *    the fiber has failed, and so has one that continues in its place.
  * 4. What a fiber writes outside of its steps stands, as it would without steps. Nothing of it is
  *    undone when the fiber continues.
  */
@@ -32,7 +32,7 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
   result TEXT,
   PRIMARY KEY (fiber_id, key)
 )`;
-/** The key of rule 2's row. Those of steps are not empty. */
+/** The key of the row of rule 2. The keys of steps are not empty. */
 const WORK = "";
 
 export interface FiberStepsAgent extends Pick<AgentWork, "id" | "query" | "flush" | "time"> {
@@ -55,7 +55,8 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
     const fiber = fiberOf(turn.cause);
     if (fiber === undefined) return undefined;
     const { agent, fibers } = this;
-    // A function of a step can't write, also where another step begins in it.
+    // The function of a step can't write. Records of a step that begins in it are the turn's
+    // writes.
     const inTurn = <A>(f: () => A): A => agent.inTurn(turn, f);
     const isOver = (): boolean => fibers.get(fiber)?.status !== "running";
     const failure = (): string | undefined => this.failure(fiber);
@@ -155,5 +156,5 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
   }
 }
 
-/** SQLite would take two names with halves of characters for one. */
+/** Escapes unpaired surrogates, because SQLite would store different ones as the same text. */
 const keyText = (key: string): string => JSON.stringify(key).slice(1, -1);

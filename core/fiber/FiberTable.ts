@@ -203,7 +203,7 @@ export class FiberTable {
     this.runtime.query(INDEX, []);
   }
 
-  /** Users may drop the table; then there is nothing. */
+  /** Users may drop the table; then there are no fibers. */
   private exists(): boolean {
     return tableExists(this.runtime, TABLE);
   }

@@ -10,7 +10,7 @@
  * 4. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
  *    that one's stash, approvals and steps, and with its metadata unless it has its own. A host's
  *    death there neither loses the work nor doubles it.
- * 5. A fiber whose function fails is undone first: the undos of its done steps run as steps of it
+ * 5. A fiber whose function fails is undone first: the undos of its done steps run as its steps
  *    (`undoSteps`). It can't be cancelled meanwhile. One that is cancelled, or ends without its
  *    function, undoes nothing: its record names the steps that were done.
  *
@@ -38,8 +38,9 @@ import { FiberAlarm } from "./FiberAlarm.ts";
 import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./FiberTable.ts";
 
 /**
- * Recoveries of one fiber that may have been interrupted. As many as of a workflow's step
- * (`Execution`): most hosts died of something else, and work that is given up is lost.
+ * How often the recovery of a fiber may be interrupted before the fiber is given up. As often as a
+ * workflow's step (`Execution`): most hosts died of something else, and work that is given up is
+ * lost.
  */
 export const RECOVERIES_MAX = 20;
 
@@ -142,7 +143,7 @@ export class Fibers {
     await running.settled;
   }
 
-  /** Its function may continue in memory, but no longer changes its row. */
+  /** Cancels a fiber. Its function may continue in memory, but no longer changes its row. */
   cancel(id: string, reason: string | undefined): boolean {
     const row = this.table.get(id);
     if (row === undefined || !row.kept || hasEnded(row.status)) return false;
@@ -265,7 +266,7 @@ export class Fibers {
     for (const kept of this.#owner.kept) kept.ended(id);
   }
 
-  /** The interrupted one whose recovery this runs in. */
+  /** The interrupted fiber in whose recovery this code runs. */
   #recoveredHere(): FiberRow | undefined {
     const { type = "", id = "" } = this.#runtime.currentCause() ?? {};
     return type.startsWith(RECOVERY_TYPE) ? this.table.get(id) : undefined;
@@ -334,7 +335,7 @@ export class Fibers {
       this.#dropKept(id);
       emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
     } catch (error) {
-      // It did not fail: the next owner begins it again.
+      // The recovery did not fail: the next owner begins it again.
       if (runtime.leaving.fired) throw error;
       runtime.log.error("onFiberRecovered failed", {
         fiber: row.name,
