@@ -23,7 +23,7 @@ export interface BroadcastOptions {
   readonly keep?: number | string;
 }
 
-/** Options of `this.stream`. They count for the stream that is begun under the key. */
+/** Options of `this.stream`. They apply to the stream that is begun under the key. */
 export interface DurableStreamOptions {
   /**
    * How long it is kept after its last write, in milliseconds or as text (`"1h"`, `"2 days"`): 1
@@ -49,9 +49,9 @@ export interface DurableStream<Chunk = string> {
   readonly sequence: number;
   /** Its string chunks, joined: the text that a model's answer continues. */
   readonly text: string;
-  /** Its result; undefined otherwise. */
+  /** Its result; undefined if it has none. */
   readonly result: unknown;
-  /** Why it failed; undefined otherwise. */
+  /** Why it failed; undefined if it has not. */
   readonly error: string | undefined;
   /** Its chunks after this number; all by default. */
   chunks(after?: number): Chunk[];

@@ -9,7 +9,9 @@ import type { TimeShape } from "../time/Time.ts";
 
 /** The agent's method that the alarm calls. */
 export const EXPIRY_ALARM = "_expireKept";
-/** What expires within this time of each other goes in one turn: a wake and a commit. */
+/**
+ * What expires within this time of each other is removed in one turn, with one wake and one commit.
+ */
 const TOGETHER_MS = 60_000;
 
 export interface ExpiryAgent {
@@ -46,7 +48,7 @@ export class ExpiryAlarm {
     });
   }
 
-  /** Not the one that runs. */
+  /** The row of the alarm that is set. The one that runs now does not count. */
   private row() {
     const { scheduler, time } = this.agent;
     return scheduler.table

@@ -43,10 +43,11 @@ const MESSAGE_SIZE_MAX = 64 * 1024;
 export interface KeptAgent extends Pick<AgentTurns, "committer" | "database" | "image" | "time"> {
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
   readonly sockets: {
-    /** Past the gate. */
+    /** Does not wait for the output gate. */
     sendStored(connection: Connection, frame: string): void;
     /**
-     * Past the gate: with its number to sockets that have `since` (rule 2), plain to the others.
+     * Does not wait for the output gate. Sends it with its number to sockets that have `since`
+     * (rule 2), plain to the others.
      */
     castKept(message: string | Uint8Array, frame: string, except: ReadonlyArray<string>): void;
     values(): IterableIterator<Connection>;
@@ -158,7 +159,10 @@ export class KeptMessages {
     return !this.agent.database.isEmpty && tableExists(this.agent.database, TABLE);
   }
 
-  /** Another life's, or another history's of a restored agent: all is new. */
+  /**
+   * The number in a client's place. 0 for a place in another life, or in another history of a
+   * restored agent: every kept message is new there.
+   */
   private placeOf(since: string): number {
     const place = parseCursor(since);
     if (place === undefined || place.sequence > this.stored) return 0;

@@ -17,7 +17,7 @@ import { streamResponse } from "./streamResponse.ts";
 const OPTIONS: ReadonlySet<string> = new Set<keyof DurableStreamOptions>(["keep", "sizeMax"]);
 /** By then an answer has been copied to state or SQL, or the page was reloaded once more. */
 const KEEP_DEFAULT = "1h";
-/** A retry of its turn comes later than that. */
+/** A shorter time would be over before a retry of the stream's turn. */
 const KEEP_MS_MIN = 1000;
 /** 30 days. Data that is needed for longer is state, not an answer in progress. */
 const KEEP_MS_MAX = 30 * 86_400_000;
@@ -27,7 +27,7 @@ const SIZE_DEFAULT = 2 ** 20;
 const SIZE_MAX = 2 ** 24;
 /** It is in each frame to a client. */
 const KEY_LENGTH_MAX = 256;
-/** Half of a character: SQLite would take two such keys for one. */
+/** An unpaired surrogate: SQLite would store different ones as the same key. */
 const HALF = /\p{Surrogate}/u;
 
 export class StoredStream<Chunk> implements DurableStream<Chunk> {
@@ -124,7 +124,7 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
   }
 }
 
-/** A message for people. */
+/** Characters of the message of a failure, which is for people. */
 const ERROR_LENGTH_MAX = 1000;
 
 function settingsOf(key: string, options: DurableStreamOptions): StreamSettings {

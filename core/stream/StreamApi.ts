@@ -10,7 +10,7 @@ import type { Streams } from "./Streams.ts";
 
 const OPTIONS: ReadonlySet<string> = new Set<keyof BroadcastOptions>(["without", "keep"]);
 
-/** Where the runtime has them. */
+/** The runtime's streams and kept broadcasts. */
 export interface StreamsKept {
   readonly streams: Streams;
   readonly kept: KeptMessages;

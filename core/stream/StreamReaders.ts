@@ -4,8 +4,8 @@
  *
  * 1. Only stored chunks are sent, without waiting for the output gate.
  * 2. The client keeps its place, and sends it when it begins to read and when it comes back. Which
- *    streams a socket reads is kept with the socket, so that an agent which comes to memory, or
- *    whose frames may be lost, asks for the place (`askReaders`).
+ *    streams a socket reads is kept with the socket, so that an agent that was just activated, or
+ *    whose frames may be lost, asks for the place (`AgentSockets`).
  * 3. A socket reads `READS_MAX` streams at once. One that reads too slowly is closed by its
  *    gateway.
  *
@@ -47,7 +47,7 @@ interface Reader extends StreamRead {
 
 export interface ReadersAgent extends Pick<AgentTurns, "time" | "discarded"> {
   readonly sockets: {
-    /** Past the gate. */
+    /** Does not wait for the output gate. */
     sendStored(connection: Connection, frame: string): void;
     attach(connection: Connection): void;
   };

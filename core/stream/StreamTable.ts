@@ -75,7 +75,7 @@ export class StreamTable {
     this.database = database;
   }
 
-  /** Users may drop the tables; then there is nothing. */
+  /** Users may drop the tables; then there are no streams. */
   get exists(): boolean {
     return tableExists(this.database, STREAMS) && tableExists(this.database, CHUNKS);
   }
@@ -96,7 +96,7 @@ export class StreamTable {
     );
   }
 
-  /** After `put` of their stream. */
+  /** Called after `put` of their stream. */
   add(id: string, last: number, chunks: ReadonlyArray<string>): void {
     this.database.query(INSERT_CHUNKS, [id, last, `[${chunks.join(",")}]`]);
   }

@@ -172,7 +172,7 @@ export class Streams {
       const live = this.of(key);
       const { row } = live;
       if (row === undefined) continue;
-      // The table lacks later writes.
+      // The table lacks writes that are not stored yet.
       const atMs = row.updatedMs + row.keepMs;
       if (atMs > nowMs) later = Math.min(later ?? Infinity, atMs);
       else this.drop(live);
@@ -259,7 +259,7 @@ export class Streams {
       }
       live.tabled = row;
     } catch (error) {
-      // The database is full: the agent continues, and whoever writes to the stream receives the
+      // The database is full: the agent continues, and code that writes to the stream receives the
       // error.
       this.agent.log.error("a stream can't be stored; it has failed", {
         stream: row?.key ?? removed[0]?.key,
@@ -374,7 +374,10 @@ export class Streams {
     agent.committer.touch(turn);
   }
 
-  /** A step's function has its own writer. Its chunks stay once the step is done. */
+  /**
+   * The turn that writes. A step's function has a turn of its own, so that its chunks stay when the
+   * step's turn is undone.
+   */
   private writer(
     type = this.agent.currentStep && `streams of ${this.agent.currentStep.name}`,
   ): Turn {
