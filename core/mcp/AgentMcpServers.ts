@@ -1,7 +1,7 @@
 /**
- * When an agent's MCP servers are made: never for an agent that has none; otherwise they are
- * restored before `onStart`, connected once that has begun, and closed when the agent leaves
- * memory.
+ * Creates the manager of an agent's MCP servers, for an agent that has stored servers or asks for
+ * it. Stored servers are restored before `onStart`, connected once it has begun, and closed when
+ * the agent leaves memory.
  *
  * Connections do not keep an agent in memory: they end when it hibernates, and are made again when
  * it wakes. A running call is part of a turn, which does keep it in memory.

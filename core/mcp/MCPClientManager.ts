@@ -4,7 +4,7 @@
  * made again when it wakes. The agent's clients receive every change.
  *
  * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers;
- * `McpServer` is one of them, `oauthCallback` what comes back from an authorization.
+ * `McpServer` is one server; `oauthCallback` handles the return from an authorization.
  */
 import { joinSignals } from "../lazyFetch/AbortSource.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
@@ -89,8 +89,8 @@ export class MCPClientManager extends McpOffers {
   }
 
   /**
-   * Stores a server, and does not connect to it; one of the same id is replaced. Gives the id.
-   * Rejects with `TypeError` for an id, a name or options that can't be, and with `Blocked URL: …`.
+   * Stores a server, and does not connect to it; one with the same id is replaced. Resolves to the
+   * id. Rejects with `TypeError` for an invalid id, name or options, and with `Blocked URL: …`.
    */
   async registerServer(id: string, options: RegisterServerOptions): Promise<string> {
     checkServerId(id);
@@ -134,7 +134,7 @@ export class MCPClientManager extends McpOffers {
     return this.track(this.parts.runtime.inBackground(() => server.discover(timeoutMs)));
   }
 
-  /** Connects with retries in the background, then lists the offers. Resolves at its end. */
+  /** Connects with retries in the background, then lists the offers. Resolves when that is over. */
   async establishConnection(id: string): Promise<void> {
     await this.begin(this.get(id));
   }
@@ -150,7 +150,10 @@ export class MCPClientManager extends McpOffers {
     over = true;
   }
 
-  /** @deprecated `registerServer`, `connectToServer`. Rejects when it fails; the server stays. */
+  /**
+   * @deprecated Use `registerServer` and `connectToServer`. Rejects when it fails; the server
+   * stays.
+   */
   async connect(
     url: string,
     options: { readonly transport?: McpTransportOptions; readonly client?: McpServerOptions["client"] } = {}, // prettier-ignore
@@ -299,12 +302,12 @@ export class MCPClientManager extends McpOffers {
     return answerCallback(request, await this.handleCallbackRequest(request), this.oauthConfig);
   }
 
-  /** The stored servers, as they were left. Before `onStart`. */
+  /** Reads the stored servers. Called before `onStart`. */
   restore(): void {
     for (const row of this.parts.table.all())
       this.servers.set(row.id, new McpServer(row, this.host));
   }
-  /** Connects to those restored, in the background; not to those that wait for their user. */
+  /** Connects to the restored servers in the background, except those that wait for their user. */
   wake(): void {
     for (const server of this.servers.values())
       if (server.state === "not-connected") void this.begin(server);

@@ -67,7 +67,7 @@ export interface ElicitRequest {
   readonly params: {
     readonly mode?: string;
     readonly message: string;
-    /** The form of a question that is none about a URL: JSON Schema. */
+    /** The form, as JSON Schema; absent for a question about a URL. */
     readonly requestedSchema?: {
       readonly properties?: Readonly<Record<string, unknown>>;
       readonly [field: string]: unknown;
@@ -178,5 +178,5 @@ const missing = (): never => {
   );
 };
 
-/** For processes that connect to none. */
+/** For processes that connect to no servers. */
 export const NO_MCP: McpClientsShape = { refusal: missing, connect: missing, finishAuth: missing };

@@ -1,12 +1,12 @@
 /**
  * What an agent's MCP servers offer, all of them together: the lists that agent code asks for, and
- * what clients receive. The part of `MCPClientManager` that only looks.
+ * what clients receive. The part of `MCPClientManager` that only reads.
  */
 import type { McpPrompt, McpResource, McpResourceTemplate, McpTool } from "./McpClients.ts";
 import type { McpServer, McpServerState } from "./McpServer.ts";
 import type { McpServerRow } from "./McpServerTable.ts";
 
-/** All that are given must fit. */
+/** A filter of servers: those that meet all given criteria. */
 export interface McpServerFilter {
   readonly serverId?: string | ReadonlyArray<string>;
   readonly serverName?: string | ReadonlyArray<string>;

@@ -4,8 +4,9 @@
  * (`McpClients`).
  *
  * 1. One attempt to connect at a time; callers share it.
- * 2. The outcome of an attempt or connection that was given up is closed and ignored.
- * 3. It runs apart from the turn that asked, so that its writes are its own in the journal.
+ * 2. An attempt or connection that was given up is closed, and its outcome is ignored.
+ * 3. A server's work runs apart from the turn that asked for it, so that the journal does not
+ *    attribute its writes to that turn.
  * 4. A server that wants consent right after its user has given it has failed: nobody is asked for
  *    the same again and again.
  */
@@ -25,12 +26,12 @@ import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 
 /** A working server answers in less time; a hanging one must not block its user for ever. */
 const CONNECT_TIMEOUT_MS = 30_000;
-/** The protocol's facts (`protocol.md` §9). */
+/** As in `protocol.md` §9. */
 export const DISCOVER_TIMEOUT_MS = 15_000;
 const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
 /** A server that keeps reporting changed lists is asked this often. */
 const RELIST_MS = 1000;
-/** A connection that lasted this long was a good one. */
+/** A connection that lasted this long did not break soon. */
 const STABLE_MS = 60_000;
 
 export type McpServerState =
@@ -75,7 +76,7 @@ export class McpServer {
   private readonly host: McpServerHost;
   private auth: OAuthProvider | undefined;
   private attempt: Promise<McpConnectionResult> | undefined;
-  /** Fires when the attempt or connection of now is given up (rule 2). */
+  /** Fires when the current attempt or connection is given up (rule 2). */
   private life = new AbortController();
   /** The number of deliberate closes, by which a retry notices that it is obsolete. */
   private closes = 0;
@@ -150,7 +151,7 @@ export class McpServer {
       this.host.emit("mcp:client:discover", { url: this.row.server_url, state: this.state });
       return { success: true, state: "ready" };
     } catch (error) {
-      // It greets everyone, and wants consent for its lists.
+      // The server lets everyone connect, but wants consent for its lists.
       if (this.connection === connection && isUnauthorized(error) && (await this.unauthorized()))
         return { success: false, state: this.state, error: "it waits for its user" };
       const refused = this.consented && isUnauthorized(error);
@@ -158,7 +159,7 @@ export class McpServer {
       this.host.emit("mcp:client:discover", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
       if (this.connection !== connection)
         return { success: false, state: this.state, error: CLOSED };
-      this.hibernateAgent();
+      this.dropConnection();
       this.become("failed", message);
       return { success: false, state: "failed", error: message };
     }
@@ -169,7 +170,7 @@ export class McpServer {
     this.closes++;
     // Later callers make a new attempt.
     this.attempt = undefined;
-    const closing = this.hibernateAgent();
+    const closing = this.dropConnection();
     if (this.state !== state || this.error !== error) this.become(state, error);
     if (closing === undefined) return;
     this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state }); // prettier-ignore
@@ -225,7 +226,9 @@ export class McpServer {
     this.host.table.setAuth(this.id, authUrl, clientId);
   }
 
-  /** A signal of the life that is on now, and of a time limit. */
+  /**
+   * A signal that fires when the current attempt or connection is given up, or after `timeoutMs`.
+   */
   limited(timeoutMs: number): { readonly signal: AbortSignal; readonly free: () => void } {
     const limit = new AbortController();
     const { signal } = this.life;
@@ -246,7 +249,7 @@ export class McpServer {
   }
 
   private async tryConnect(): Promise<McpConnectionResult> {
-    const before = this.hibernateAgent();
+    const before = this.dropConnection();
     const { life } = this;
     await before?.done;
     if (life.signal.aborted) return { state: "failed", error: CLOSED };
@@ -291,7 +294,7 @@ export class McpServer {
       onClosed: (message) => {
         if (life.signal.aborted) return;
         this.host.emit("mcp:client:close", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
-        this.hibernateAgent();
+        this.dropConnection();
         this.become("failed", message);
         this.comeBack(openedMs);
       },
@@ -299,7 +302,10 @@ export class McpServer {
     });
   }
 
-  /** It was connected, and probably comes back. One that breaks again and again is given up. */
+  /**
+   * Connects again after the connection broke, since the server probably comes back. One that
+   * breaks again and again is given up.
+   */
   private comeBack(openedMs: number): void {
     const { runtime } = this.host;
     const { time } = runtime;
@@ -343,7 +349,7 @@ export class McpServer {
   }
 
   /** Rule 2; undefined when there was no connection. */
-  private hibernateAgent():
+  private dropConnection():
     { readonly transport: string; readonly done: Promise<void> } | undefined {
     const { connection } = this;
     this.life.abort();
@@ -389,8 +395,8 @@ export class McpServer {
 
 const whyRefused = (auth: OAuthProvider | undefined): string =>
   auth?.redirectUrl === undefined
-    ? "The server wants authorization: give headers with a token, or a callbackHost for OAuth"
-    : "The server refuses access, and says no way to get it";
+    ? "The server requires authorization: pass headers with a token, or a callbackHost for OAuth"
+    : "The server refuses access, and does not say how to get it";
 
 const STILL_REFUSED = "The server refuses access although its user has just authorized it";
 

@@ -6,7 +6,7 @@ import type { McpServerOptions } from "./McpServerTable.ts";
 /** Options of `registerServer`. */
 export interface RegisterServerOptions {
   readonly url: string;
-  /** What people call it. */
+  /** Its name for people. */
   readonly name: string;
   /** Where the user comes back to from an authorization. Default: nowhere. */
   readonly callbackUrl?: string;

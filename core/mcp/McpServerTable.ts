@@ -115,7 +115,7 @@ function toRow(values: ReadonlyArray<SqlValue>): McpServerRow {
   };
 }
 
-/** Options of a stored row; none when a hand has made them unreadable. */
+/** The options of a stored row; none if they were edited and can't be read. */
 export function readOptions({ server_options }: McpServerRow): McpServerOptions {
   try {
     return (JSON.parse(server_options ?? "{}") as McpServerOptions | null) ?? {};

@@ -15,7 +15,7 @@ import type { TimeShape } from "../time/Time.ts";
 
 /** Long enough to log in and consent; a link found later is of no use. */
 export const STATE_TTL_MS = 600_000;
-/** Authorizations going on with one server at a time; the oldest are forgotten. */
+/** Pending authorizations with one server; the oldest are forgotten. */
 const STATES_MAX = 16;
 
 export type Json = Readonly<Record<string, unknown>>;

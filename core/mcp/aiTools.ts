@@ -4,7 +4,7 @@
  */
 import type { McpTool, McpToolResult } from "./McpClients.ts";
 
-/** How the `ai` package knows a JSON schema from a schema library's. */
+/** The mark by which the `ai` package distinguishes a JSON schema from a schema library's. */
 const SCHEMA = Symbol.for("vercel.ai.schema");
 
 export interface AiTool {
@@ -19,7 +19,7 @@ export interface AiTool {
 }
 export type AiToolSet = Record<string, AiTool>;
 
-/** Model providers take no dashes at some places, ids may have them: they are left out. */
+/** The dashes of ids are left out, because model providers refuse them in some places. */
 export const aiToolName = (serverId: string, tool: string): string =>
   `tool_${serverId.replaceAll("-", "")}_${tool}`;
 

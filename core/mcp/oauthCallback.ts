@@ -2,10 +2,10 @@
  * Handles a user's return from an authorization server (`protocol.md` §3, §9): checks and uses up
  * the state, exchanges the code, and redirects the user.
  *
- * 1. Checked, then consumed and that stored, then exchanged: a callback that can't be verified
- *    changes nothing, and one that is seen twice is exchanged once.
- * 2. A callback whose state was used up by one that succeeded is answered so: browsers repeat
- *    requests.
+ * 1. The state is checked, then consumed and that is stored, and then the code is exchanged. A
+ *    callback that can't be verified changes nothing, and one that is seen twice is exchanged once.
+ * 2. A callback whose state was used up by one that succeeded is answered as a success, because
+ *    browsers repeat requests.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorText } from "./errorText.ts";
@@ -25,7 +25,7 @@ export type McpOAuthCallbackResult =
 
 export interface OAuthCallbackConfig {
   readonly successRedirect?: string;
-  /** Gets `?error=…`. */
+  /** Receives `?error=…`. */
   readonly errorRedirect?: string;
   /** Answers instead of any redirect. */
   readonly customHandler?: (result: McpOAuthCallbackResult) => Response | Promise<Response>;

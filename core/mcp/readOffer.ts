@@ -33,8 +33,8 @@ const CAPABILITIES: ReadonlyArray<readonly [McpListKind, string]> = [
 ];
 
 /**
- * The first list by itself: a server that wants consent for it answers one request so, and one
- * authorization begins. Rejects with the error of a list, and where it is too much.
+ * Reads the first list by itself, so that a server that wants consent refuses one request only, and
+ * one authorization begins. Rejects with the error of a list, and if the offer is too large.
  */
 export async function readOffer(
   connection: McpConnection,
@@ -50,6 +50,6 @@ export async function readOffer(
   const size = JSON.stringify(offer).length + (connection.instructions?.length ?? 0);
   if (size <= OFFER_CHARS_MAX) return offer;
   throw new Error(
-    `What the server offers is too much: ${size} characters, at most ${OFFER_CHARS_MAX} are taken`,
+    `The server offers too much: ${size} characters, and the limit is ${OFFER_CHARS_MAX}`,
   );
 }
