@@ -14,8 +14,8 @@ import type { ComparedAgent } from "./compareAgents.ts";
 export interface PastEvent {
   readonly id: AgentId;
   /**
-   * The event before it, as it was stored, and a snapshot of the agent then; undefined: it had
-   * none.
+   * The event before the inputs, as it was stored, and a snapshot of the agent then; undefined: the
+   * agent did not exist.
    */
   readonly before: { readonly event: Uint8Array; readonly snapshot: Uint8Array } | undefined;
   /** The inputs, in order. */
@@ -48,8 +48,8 @@ export const sendLine = ({ kind, method, url }: RerunSend): string =>
 
 export interface Rerun {
   /**
-   * The agent when the last input was done, before anything that it queued or scheduled ran. The
-   * last input may be a redrive of a job: when that job was done.
+   * The agent when the last input was done, before anything that it queued or scheduled ran. If the
+   * last input is a redrive of a job: the agent when that job was done.
    */
   readonly after: ComparedAgent;
   /** The agent once everything that it queued had run, too, to begin other inputs with. */

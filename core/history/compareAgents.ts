@@ -1,7 +1,7 @@
 /**
  * Lists, for people, how two versions of code differ in what they make of an agent: paths of the
- * state, rows of the tables that the code made, and what was scheduled, queued and sent. Of the
- * last three only what is new is compared, and ids that each run makes up are ignored. Fed by
+ * state, rows of the tables that the code made, and what was scheduled, queued and sent. Only new
+ * entries of the last three are compared, and ids that each run makes up are ignored. Fed by
  * `agents rerun`.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
@@ -25,7 +25,7 @@ const ROWS_MAX = 10_000;
 const LINES_MAX = 20;
 /** Characters of a row in a line. */
 const ROW_MAX = 240;
-/** The library's own tables are bookkeeping with ids and times, but for these columns. */
+/** The library's own tables are bookkeeping with ids and times, except for these columns. */
 const OWN_COLUMNS = [
   ["svc_agents_schedules", "schedules", "callback, payload, type, delayInSeconds, cron, intervalSeconds"],
   ["svc_agents_queue", "queue", "callback, payload"],

@@ -10,7 +10,7 @@ import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebui
 /** Rows of one table past which only their number is compared. */
 const ROWS_MAX = 10_000;
 
-/** `seqs`: ascending. Gives those that changed rows, in order. Rejects as `rebuildAgent`. */
+/** `seqs`: ascending. Yields those that changed rows, in order. Rejects as `rebuildAgent`. */
 export async function* eventRows(
   id: AgentId,
   seqs: ReadonlyArray<number>,

@@ -4,8 +4,8 @@
  * console.
  *
  * 1. A turn is listed when the value after it differs from the value before it.
- * 2. Pages can't be told apart by turn: of an event with several turns, those that ran SQL that
- *    wrote are named for a row.
+ * 2. Pages are not attributed to turns. For a row, an event with several turns therefore names all
+ *    of them that ran SQL which wrote.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { decodeEvent, type Cause, type JournalEvent } from "../../schemas/JournalEvent.ts";

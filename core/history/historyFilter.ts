@@ -47,7 +47,7 @@ const isOf = (wanted: string, delivery: string | undefined): boolean =>
 
 function contains(line: HistoryLine, text: string): boolean {
   const wanted = text.toLowerCase();
-  // JSON escapes what these have as it is.
+  // Searched as they are, too, because JSON escapes some of their characters.
   const { error = "", sql = [], cause } = line;
   return [JSON.stringify(line), cause.body ?? "", error, ...sql].some((one) =>
     one.toLowerCase().includes(wanted),

@@ -11,7 +11,7 @@ import type { RecordedStep } from "./Rerun.ts";
 
 export interface PastTurn {
   readonly cause: Cause;
-  /** Sequence of the first event that its last run wrote with; of its end if it wrote with that. */
+  /** Sequence of the first event with writes of its last run, which may be the event of its end. */
   readonly from: number;
   /** Attempts that had failed before. */
   readonly attempts: number;
@@ -23,13 +23,13 @@ export interface PastTurn {
 /** An event in which turns of webhooks ended. */
 export interface PastEnd {
   readonly seq: number;
-  /** The first of its turns'. */
+  /** The smallest `from` of its turns. */
   readonly from: number;
   /** By the key of the input. */
   readonly turns: ReadonlyMap<string, PastTurn>;
   /** Kinds of other turns that wrote since `from`. */
   readonly others: ReadonlyArray<string>;
-  /** An attempt of one of them failed, or more. */
+  /** Whether an attempt of any of them failed. */
   readonly failed: boolean;
 }
 
@@ -141,6 +141,6 @@ function follow(turn: Open, seq: number, head: PastRecords["head"], record: Turn
   }
 }
 
-/** Pages can't be told apart by turn: a turn that an event with pages names may have written. */
+/** Pages are not attributed to turns: any turn of an event with pages may have written. */
 const writes = ({ pages }: PastRecords["head"], { state, sql, steps }: TurnRecord): boolean =>
   state !== undefined || sql !== undefined || (pages !== undefined && steps === undefined);

@@ -4,8 +4,8 @@
  *
  * 1. One pass over the journal: the agent is rebuilt before the first, and each event applied to
  *    it.
- * 2. A turn of several events, or attempts, is its last run (`pastTurns`), on the agent as it was
- *    when that began to write.
+ * 2. Of a turn with several events or attempts, the last run counts (`pastTurns`), on the agent as
+ *    it was when that run began to write.
  * 3. An event that can't be run again is returned with the reason: the journal keeps no body of a
  *    request, call or frame that shares the commit, and what other turns wrote meanwhile does not
  *    belong to the turn.
