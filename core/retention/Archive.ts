@@ -1,5 +1,6 @@
 /**
- * The archive port: where events go before they are trimmed. Optional; without it they are gone.
+ * The archive port: where events go before they are trimmed. Optional; without it, trimmed events
+ * are lost.
  *
  * 1. `put` resolves when the events are durable and were read back. Only then is a base stored that
  *    names their place, and only then are they trimmed (`trimAgent`).
@@ -26,7 +27,7 @@ export class ArchiveUnavailable extends Data.TaggedError("ArchiveUnavailable")<{
 export interface ArchivedPart {
   /** In order, without a gap; frames as they were in the journal. */
   readonly events: ReadonlyArray<StoredEvent>;
-  /** Where the agent's events before these are; undefined: this is where the archive begins. */
+  /** Where the agent's events before these are; undefined: these are the first in the archive. */
   readonly previous: ArchivePlace | undefined;
 }
 

@@ -1,8 +1,8 @@
 /**
  * How much of its agents' history a class keeps in the journal: `static options = { history: … }`,
- * or `--history` for classes that do not say. Default: all of it, for ever.
+ * or `--history` for classes that set none. Default: all of it, for ever.
  *
- * 1. With several limits an event goes when any of them is exceeded.
+ * 1. With several limits, an event is removed when any of them is exceeded.
  * 2. An agent is trimmed once it exceeds a limit by a tenth, down to the limit. Trimming stores a
  *    new base, so it must not happen for each event.
  * 3. Events younger than `KEPT_MS_MIN` stay, whatever the limits are.

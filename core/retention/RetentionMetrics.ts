@@ -19,7 +19,7 @@ export interface RetentionMetrics {
 /** For people: `/readyz`. */
 export interface RetentionState {
   readonly leads: boolean;
-  /** Agents that the last walk could not trim; the walk before, while one runs. */
+  /** Agents that the last finished walk could not trim. */
   readonly failed: number;
   /** The last failure. */
   readonly reason: string | undefined;

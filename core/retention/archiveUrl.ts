@@ -1,6 +1,6 @@
 /** Checks the URL of an archive (`--archive`). `services/archive/openArchive` opens it. */
 
-/** In the place of a URL: trims without an archive also what began in one. */
+/** Given in place of a URL: trims without an archive, even agents whose older history is in one. */
 export const NO_ARCHIVE = "none";
 
 const FOLDER = "file:///var/lib/agents-archive";
@@ -15,7 +15,9 @@ export function archiveFault(url: string): string | undefined {
   return parsed.host === "" ? undefined : `the URL of a folder has three slashes: ${FOLDER}`;
 }
 
-/** Letters are never decoded or encoded, so that the URL and the bucket's listing look alike. */
+/**
+ * These characters are never percent-encoded, so that the URL and the bucket's listing look alike.
+ */
 const PREFIX = /^(?:\/[\w.=-]+)*\/?$/;
 const BUCKET_NAME = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 

@@ -7,18 +7,20 @@
  *    are not trusted.
  * 2. It is stored, read back and compared, then stored a second time and compared again, and only
  *    then events are removed. So a base that is stored twice was compared, whoever stored it.
- *    Before all that what goes is in the archive, if there is one; the base names its place there.
+ *    Before all that, the events to remove are put into the archive, if there is one; the base
+ *    names their place there.
  * 3. The first event that stays names the one before it (`after`), so that nobody replays the rest
  *    from nothing. Events of early releases and of imported agents name none: those go together
  *    with the first later one.
  * 4. The last event stays: it is the fence of all appends.
- * 5. It can end anywhere, and another process can do the same meanwhile. The next run begins again
- *    from what is stored. Bases are replaced by compare-and-set, and the one that the journal
- *    begins behind is never displaced.
+ * 5. A run can end at any point, and another process can trim the same agent meanwhile. The next
+ *    run begins again from what is stored. Bases are replaced by compare-and-set, and the one that
+ *    the journal begins behind is never displaced.
  * 6. An agent that was erased meanwhile keeps no base: `agents erase` removes those that it finds,
- *    and this one looks at the journal after its base is stored.
- * 7. An agent whose older history is in an archive is not trimmed without one, unless somebody says
- *    so: a process that is started without the archive by mistake would lose history.
+ *    and a trimming process looks at the journal again after it has stored its base.
+ * 7. An agent whose older history is in an archive is not trimmed without one, unless
+ *    `leavesArchive` is set: a process that is started without the archive by mistake would lose
+ *    history.
  */
 import * as Data from "effect/Data";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
@@ -48,7 +50,7 @@ export class BaseDiffers extends Data.TaggedError("BaseDiffers")<{
 }> {}
 
 export type Trimmed =
-  /** Nothing of it may go. */
+  /** No event may be removed. */
   | { readonly _tag: "Kept" }
   /** Another process trims or erases it. */
   | { readonly _tag: "Overtaken" }
@@ -160,7 +162,10 @@ interface Prefix {
   readonly events: ReadonlyArray<StoredEvent>;
 }
 
-/** Applies what may go. Undefined where nothing may, or no event may be the first that stays. */
+/**
+ * Applies the events that may be removed. Undefined if there are none, or if no event may be the
+ * first that stays.
+ */
 async function replayPrefix(
   { journal, time, archive }: TrimPorts,
   {
@@ -222,8 +227,8 @@ async function storeBase(
   const { snapshots } = ports;
   let before: number | undefined = stored?.revision ?? 0;
   const newest = stored?.copies[0];
-  // Only the last two are kept. One of a run that ended early lies on the one that the journal
-  // begins behind, and the next would displace that.
+  // Only the last two bases are kept. If a run that ended early has stored one after the base that
+  // the journal begins behind, another one would displace that base.
   if (start !== undefined && (newest === undefined || !equal(newest, start.bytes)))
     before = await snapshots.putBase(id, start.bytes, before);
   const revision = before === undefined ? undefined : await storeTwice(ports, id, bytes, before);
@@ -288,13 +293,13 @@ export async function forgetErased(
 ): Promise<void> {
   if (!(await isErasedNow(journal, id))) return;
   const bases = await snapshots.bases(id);
-  // Asked before what is removed, so that bases of a later life stay.
+  // Checked again now that the bases are read, so that bases of a later life stay.
   if (bases !== undefined && (await isErasedNow(journal, id)))
     await snapshots.removeBases(id, bases.revision);
   await archive?.erase(id.class, new Set([id.name]));
 }
 
-/** Nothing but the end of its life is left. */
+/** Whether nothing but the end of its life is left. */
 export async function isErasedNow(journal: JournalShape, id: AgentId): Promise<boolean> {
   const last = await journal.last(id);
   if (last === undefined || bareEnd(last) === undefined) return false;
