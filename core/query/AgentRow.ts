@@ -1,7 +1,7 @@
 /**
  * One agent as the view has it (`View`): a projection of its journal that is small enough to keep
- * for all agents. `afterEvent` is the one function that takes it from an event to the next; what
- * the events do not tell (they were trimmed) is read from the rebuilt agent, by `rowOf`. Pure.
+ * for all agents. `afterEvent` is the one function that applies an event to it; what trimmed events
+ * would say is read from the rebuilt agent, by `rowOf`. Pure.
  */
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import type { Rebuilt } from "../journal/rebuildAgent.ts";
@@ -25,7 +25,7 @@ export interface AgentRow {
   readonly schedules: ReadonlyMap<string, Schedule>;
   /** Why the row is older than the journal: an event is damaged. */
   readonly fault: string | undefined;
-  /** The agent has ended and has not lived since: it has no row. */
+  /** The agent was destroyed and has written nothing since: it has no row. */
   readonly ended: boolean;
 }
 

@@ -5,8 +5,8 @@
  * 1. Questions that wait are answered together, one after the other, from a view that was brought
  *    up to date after they were asked (`View`, 3): what was stored before is in their answers.
  * 2. An agent that was erased is out of the view, bytes included, when `erased` resolves.
- * 3. The class of the binding that is asked has a table, though it may have no agents.
- * 4. An answer is encoded where the view is read, so that a large one does not hold the thread of
+ * 3. The class of the binding that is asked has a table, even if it has no agents.
+ * 4. An answer is encoded where the view is read, so that a large one does not block the thread of
  *    the host's agents.
  */
 import type { AgentsAnswer, AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
@@ -41,7 +41,7 @@ export class Queries implements QueriesShape {
   private readonly view: View;
   private readonly catchUp: () => Promise<void>;
   private waiting: Waiting[] = [];
-  /** Those of `waiting`, and of the round that is being answered. */
+  /** How many questions are in `waiting` and in the round that is being answered. */
   private unanswered = 0;
 
   constructor(view: View, catchUp: () => Promise<void>) {

@@ -53,9 +53,9 @@ export const VIEW_LIMITS: ViewLimits = {
   unsavedBytesMax: 32 * 2 ** 20,
 };
 
-/** A row in memory, without its state, error and schedules, about. */
+/** Approximate bytes of a row in memory, without its state, error and schedules. */
 const ROW_BYTES = 300;
-/** A schedule of a row, about. */
+/** Approximate bytes of one schedule of a row. */
 const SCHEDULE_BYTES = 300;
 /** Events between two progress reports. */
 const TELL_EVENTS = 2_000;
@@ -68,7 +68,7 @@ export interface ViewOptions {
   readonly atTimeMs?: number;
 }
 
-/** The folder does not take the view's file. */
+/** The view's file can't be written to its folder. */
 export class ViewNotSaved extends Data.TaggedError("ViewNotSaved")<{
   readonly message: string;
 }> {}
@@ -81,7 +81,7 @@ export interface ViewSources {
   readonly tell?: (done: number, total: number) => void;
 }
 
-/** Up to where the view is, and in which streams: by stream group. */
+/** Which streams are in the view, and up to where, by stream group. */
 interface Position {
   readonly created: ReadonlyArray<string>;
   readonly seqs: ReadonlyArray<number>;
@@ -145,7 +145,7 @@ export class View {
     return this.position.seqs;
   }
 
-  /** Nothing is in it: it was made now, or forgotten. */
+  /** Nothing is in it: it was just created, or forgotten. */
   get isNew(): boolean {
     return this.position === NOWHERE;
   }
@@ -155,7 +155,7 @@ export class View {
     return this.trimmedThen;
   }
 
-  /** `read`, after `catchUp`. A damaged view is rebuilt, once (7). Rejects as both do. */
+  /** Runs `read` after `catchUp`. A damaged view is rebuilt, once (7). Rejects as both do. */
   async ask<A>(catchUp: () => Promise<void>, read: () => A): Promise<A> {
     try {
       await catchUp();
@@ -227,7 +227,7 @@ export class View {
     this.open();
   }
 
-  /** Saves it where the folder takes it. */
+  /** Saves a kept view if its folder can be written, and closes it. */
   close(): void {
     if (this.kept) this.closeKept();
     else this.database.close();
@@ -346,7 +346,7 @@ export class View {
   /** Rule 1. */
   private closeKept(): void {
     const core = new TextEncoder().encode(JSON.stringify({ v: VERSION, ...this.position }));
-    // The file is written again if this number is another.
+    // The file is written again if this number has changed.
     const seq = this.position.seqs.reduce((sum, each) => sum + each, 0) as Sequence;
     this.database.close({ seq, core });
   }
@@ -354,7 +354,7 @@ export class View {
 
 const isSame = (a: Position, b: Position): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** The memory of a row, about. */
+/** The approximate memory of a row. */
 const bytesOf = ({ state = "", error = "", schedules }: AgentRow): number =>
   ROW_BYTES + state.length + error.length + schedules.size * SCHEDULE_BYTES;
 

@@ -93,7 +93,7 @@ export class ViewTables {
     };
   }
 
-  /** In a transaction of the caller's. */
+  /** Called in a transaction. */
   put(id: AgentId, row: AgentRow): void {
     const { name } = id;
     if (row.ended) {
@@ -141,14 +141,14 @@ export class ViewTables {
   private freeName(className: string): string {
     const { rows } = this.database.query("SELECT lower(name) FROM sqlite_schema", []);
     const taken = new Set(rows.map(([name]) => name));
-    // SQLite keeps names that begin so to itself.
+    // SQLite reserves names that begin with this.
     const start = className.toLowerCase().startsWith("sqlite_") ? `_${className}` : className;
     let name = start;
     for (let n = 2; taken.has(name.toLowerCase()); n++) name = `${start}_${n}`;
     return name;
   }
 
-  /** Makes `agents` of the tables that there are. */
+  /** Makes `agents` the union of the present tables. */
   private makeUnion(): void {
     const columns = COLUMNS.join(", ");
     const parts = Array.from(

@@ -9,18 +9,20 @@ import { AgentUnreachable, type CallClient } from "../call/CallClient.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { QueryRefused, UNKNOWN_CLASS, UnknownClass } from "./askView.ts";
 
-/** A statement that is meant takes less than a second of 100,000 agents. */
+/** A sensible statement takes less than a second for 100,000 agents. */
 export const QUESTION_SECONDS_DEFAULT = 10;
 /** Statements wait for one another: one that takes longer belongs in a view of its own. */
 export const QUESTION_SECONDS_MAX = 60;
 /** All rows of an answer are in memory at once. */
 export const QUESTION_ROWS_MAX = 100_000;
 /**
- * It only selects the host that answers; no agent exists there. Logins that may not call agents may
- * call it (`deploy/nats/permissions.conf`), so hosts take nothing but questions there.
+ * This address only selects the host that answers; no agent exists there. Logins that may not call
+ * agents may call it (`deploy/nats/permissions.conf`), so hosts take nothing but questions there.
  */
 export const QUESTIONS = agentId("$agents_query", "all");
-/** Beside the statement's own time: the first question after a host's start reads all journals. */
+/**
+ * Added to the statement's own time: the first question after a host's start reads all journals.
+ */
 const CATCH_UP_MS = 120_000;
 
 /** Whether a host takes questions now. A login that may not ask finds none. */

@@ -18,7 +18,7 @@ export class QueryRefused extends Error {
   override readonly name = "QueryRefused";
 }
 
-/** It names a class without agents. The cause distinguishes it on the wire. */
+/** The question names a class without agents. The cause distinguishes it on the wire. */
 export class UnknownClass extends QueryRefused {
   constructor(message: string) {
     super(message, { cause: UNKNOWN_CLASS });
@@ -74,8 +74,8 @@ export const tooLarge = (bytesMax: number): QueryRefused =>
   );
 
 /**
- * SQLite has one code for whatever is wrong with a statement; only its message says which table is
- * not there. Undefined: something else is wrong.
+ * SQLite has one code for all faults of a statement; only its message names a missing table.
+ * Undefined: another fault.
  */
 const missingTable = (message: string): string | undefined =>
   /^no such table: (?:main\.)?(.+?)(?: at offset \d+)?: SQLITE_ERROR$/.exec(message)?.[1];

@@ -79,8 +79,8 @@ export async function rowAt(
 }
 
 /**
- * The agent after the event. Where that is trimmed meanwhile it is the agent as it is now, or at
- * `atTimeMs`, and the events between are passed over (2).
+ * The agent after the event. If the event is trimmed meanwhile, the agent as it is now, or at
+ * `atTimeMs`; the events between are skipped (2).
  */
 async function rebuild(
   id: AgentId,
