@@ -10,8 +10,8 @@
  * 3. `offer` and `give` send once, without waiting. Offers of one sender to an agent stay in order.
  * 4. An input for a shard of a host in this process is passed without a message (`serveInputs`).
  *    The outcome is the same (`test/system/directInput`), and each webhook saves the encoding.
- * 5. An agent's call is not sent again once that agent has left this host: its next owner calls
- *    itself, and a late repetition must not follow what was decided since.
+ * 5. An agent's call is not sent again once that agent has left this host: the agent's next owner
+ *    makes the call itself, and a late repetition must not follow what was decided since.
  * 6. A call may be what ended its host. It is repeated after one lost owner, marked as `suspect`,
  *    and fails with `CallLost` after `LOST_MAX`. Calls that a suspect's code makes are not
  *    repeated. An owner is lost when its lease ends without a release while it has the call; an
@@ -135,8 +135,8 @@ export class CallClient {
     readonly depth?: () => number;
   };
   /**
-   * One for all calls in flight to a shard: a controller and a signal for each call would cost a
-   * twentieth of a small one.
+   * One for all calls in flight to a shard: one for each call would take a twentieth of a small
+   * call's time.
    */
   private readonly out = new Map<ShardId, AbortController>();
   /** How many owners each shard has lost while this process watched, and the last of them. */
@@ -152,9 +152,9 @@ export class CallClient {
   }
 
   /**
-   * Rule 2: the shard's owner is lost. `before`: the lease's holder until this change. A host
-   * that gives a shard up has answered every call that it took, so calls that are out then are with
-   * the next owner.
+   * Rule 2: the shard's owner is lost. `before`: the lease's holder until this change. A host that
+   * releases a shard has answered every call that it took, so calls in flight then are with the
+   * next owner.
    */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
     if (key.startsWith(HOST_KEY)) {
@@ -229,8 +229,9 @@ export class CallClient {
   }
 
   /**
-   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: it is unowned, or
-   * who does is lost and it may have been done. Rejects only for an answer that can't be read.
+   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: the shard has no
+   * owner, or the owner was lost or did not answer, and the call may have run. Rejects only for an
+   * answer that can't be read.
    */
   async offer(id: AgentId, call: Call, input: OfferInput): Promise<CallReply | undefined> {
     const reply = await this.tryOnce(id, call, input);

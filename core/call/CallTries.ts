@@ -33,7 +33,7 @@ export class CallTries {
     this.lost.add(host);
   }
 
-  /** After `count`. */
+  /** Called after `count`. */
   sent(losses: number): void {
     this.before = this.sentAfter;
     this.sentAfter = losses;
@@ -44,13 +44,16 @@ export class CallTries {
     this.sentAfter = this.before;
   }
 
-  /** Its host lives. The process that ran it alone has ended, which no host's return undoes. */
+  /**
+   * Its host lives, but the process in which the agent ran alone has ended. A return of the host
+   * does not undo this loss.
+   */
   endedProcess(): void {
     this.losses++;
     this.lost.add(`process ${this.losses}`);
   }
 
-  /** Its host lives, and no longer has it. */
+  /** Its host has answered, and no longer has the call. */
   answered(): void {
     this.sentAfter = undefined;
   }

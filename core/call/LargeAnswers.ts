@@ -36,7 +36,7 @@ export class LargeAnswers {
     return blob;
   }
 
-  /** Removes none of them any more. */
+  /** Cancels all removals. */
   end(): void {
     for (const cancel of this.removals) cancel();
     this.removals.clear();

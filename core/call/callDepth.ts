@@ -7,7 +7,7 @@ import * as Data from "effect/Data";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call } from "../../schemas/Call.ts";
 
-/** A few agents in a row work for each other; more are two that call each other. */
+/** Useful chains have a few agents; a longer one is two agents that call each other. */
 export const CALL_DEPTH_MAX = 32;
 
 /** The call was not made: 32 agents wait for it, each for the next. */

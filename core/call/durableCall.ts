@@ -1,6 +1,6 @@
 /**
- * Calls of durable methods (`@callable({ durable: true })`): the key by which a caller knows one,
- * and what is refused. `CallLane` runs them; stubs and the frames of clients bring them.
+ * Calls of durable methods (`@callable({ durable: true })`): the key by which a caller identifies
+ * one, and what is refused. `CallLane` runs them; stubs and the frames of clients bring them.
  */
 import * as Data from "effect/Data";
 
@@ -15,7 +15,7 @@ export interface DurableCall {
 /** The maximum of an idempotency key, which a step's key may be. */
 const KEY_CHARS_MAX = 255;
 
-/** Half of a character has no encoding: two keys would be stored as one. */
+/** An unpaired surrogate has no encoding: two keys would be stored as one. */
 const HALF = /\p{Surrogate}/u;
 
 /** Throws `TypeError`. */

@@ -1,13 +1,13 @@
 /**
- * Errors between agents: name, message and cause go along, and so does a thrown value that is no
- * error. The stack does not: it would tell of the other side's code, and name files that are not
- * here.
+ * Errors between agents: name, message and cause are passed on, and so is a thrown value that is
+ * not an error. The stack is not, because it would reveal the other side's code and name files that
+ * do not exist here.
  */
 import type { CallReply, RemoteCause, RemoteError } from "../../schemas/Call.ts";
 import { assertWireValue } from "./wireValue.ts";
 import { messageOf, nameOf } from "../errors/thrown.ts";
 
-/** Causes of causes that go along: real chains are shorter, and a cycle ends. */
+/** Causes of causes that are passed on: real chains are shorter, and a cycle ends here. */
 const CAUSES_MAX = 8;
 
 export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteError {
@@ -22,7 +22,7 @@ export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteErr
   };
 }
 
-/** In place of a reply that the broker does not carry. */
+/** Replaces a reply that is too large for the broker. */
 export const resultTooLarge = (bytes: number, bytesMax: number): CallReply => ({
   kind: "error",
   name: "RangeError",

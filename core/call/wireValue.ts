@@ -1,9 +1,9 @@
 /**
  * What may cross between agents as an argument or a result: JSON, as on the clients' wire. A `Date`
  * arrives as its ISO text (anything with `toJSON` as what that returns), `undefined` is left out of
- * objects and is null in arrays. What JSON would lose without a word (a `Map`, a function, bytes)
- * or can't say at all (a `bigint`, a cycle) is refused with where it stands, on the side whose
- * author can see it.
+ * objects and is null in arrays. What JSON would silently lose (a `Map`, a function, bytes) or
+ * can't represent (a `bigint`, a cycle) is refused, with its place in the value, on the side whose
+ * author sees the error.
  */
 import { messageOf } from "../errors/thrown.ts";
 import { LEVELS_MAX } from "../journal/jsonText.ts";
@@ -50,7 +50,7 @@ function asJson(value: object, toJSON: object, what: string, path: string): unkn
   }
 }
 
-/** What `JSON.stringify` makes `{}` of. */
+/** Types that `JSON.stringify` turns into `{}`. */
 const LOST = [Map, Set, WeakMap, WeakSet, Promise, RegExp, Error, ArrayBuffer, Request, Response];
 
 const refused = (what: string, path: string, is: string): TypeError =>
