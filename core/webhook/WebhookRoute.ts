@@ -132,8 +132,8 @@ export interface Verifier {
    */
   readonly secretNames?: ReadonlyArray<string>;
   /**
-   * It lets every request through: the route closes its class to nobody (`signedClasses`). Absent:
-   * it verifies.
+   * It lets every request through, so the route does not restrict its class (`signedClasses`).
+   * Absent: it verifies.
    */
   readonly unsigned?: true;
   /**
@@ -147,9 +147,9 @@ export interface Verifier {
    */
   readonly checkSecrets?: (env: Readonly<Record<string, unknown>>) => SecretsCheck;
   /**
-   * Gets what `verify` needs from elsewhere and keeps it; undefined when there is nothing to get.
-   * The gateway waits for it within the route's deadline. Never rejects: `verify` says what is
-   * missing.
+   * Fetches what `verify` needs from elsewhere and keeps it; undefined when there is nothing to
+   * fetch. The gateway waits for it within the route's deadline. Never rejects: `verify` says what
+   * is missing.
    */
   readonly prepare?: (request: WebhookRequest) => Promise<void> | undefined;
   /** Synchronous and without effects. Never throws, whatever bytes a caller sends. */

@@ -34,7 +34,7 @@ export const ACCEPTED = plain(202, "Accepted");
 /** No target of the route takes the event, or any of a batch. Nothing is stored. */
 export const FILTERED = plain(200, "OK");
 
-/** Every event of a batch is stored. The answers of its agents are not waited for. */
+/** Every event of a batch is stored. The gateway does not wait for the answers of its agents. */
 export const BATCH_STORED = plain(200, "OK");
 
 /** The `message` of an `Invalid` entity whose body could not be parsed. */
