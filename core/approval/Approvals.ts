@@ -269,7 +269,7 @@ function select(
   return database.query(sql, params).rows.map((row) => toRow(row, nowMs));
 }
 
-/** An approval that still waits after its end has expired. */
+/** An approval that still waits after `expires_at` has expired. */
 function toRow(row: ReadonlyArray<SqlValue>, nowMs: number): ApprovalRow {
   const text = (at: number): string | null => (row[at] === null ? null : String(row[at]));
   const expiresAt = Number(row[6]);

@@ -2,7 +2,7 @@
 import * as Data from "effect/Data";
 import type { ApprovalStatus } from "./Approval.ts";
 
-/** `this.approval` was answered with no. */
+/** `this.approval` was rejected. */
 export class ApprovalRejected extends Data.TaggedError("ApprovalRejected")<{
   readonly approval: string;
   /** Null: the answer named no person. */
@@ -16,7 +16,7 @@ export class ApprovalRejected extends Data.TaggedError("ApprovalRejected")<{
   }
 }
 
-/** `this.approval` got no answer within its `timeout`. */
+/** `this.approval` received no answer within its `timeout`. */
 export class ApprovalTimedOut extends Error {
   override readonly name = "ApprovalTimedOut";
 

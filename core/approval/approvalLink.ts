@@ -1,7 +1,7 @@
 /**
  * Links by which one person answers one approval: `/agents/~approval?token=…`. The token names the
- * agent, the approval, the person and an end, under an HMAC of `APPROVAL_SECRET`. Agents make
- * links; gateways check them before an agent is asked anything.
+ * agent, the approval, the person and an expiry time, under an HMAC of `APPROVAL_SECRET`. Agents
+ * make links; gateways check them before an agent is asked anything.
  *
  * 1. The signature covers the installation's namespace: another installation with the same
  *    secret accepts no link of this one.
@@ -20,9 +20,9 @@ import { checkBy } from "./checkAnswer.ts";
 const OPTIONS: ReadonlySet<string> = new Set<keyof ApprovalLinkOptions>([
   "origin", "for", "timeout",
 ]); // prettier-ignore
-/** No class is named so: the path meets no agent. */
+/** No class can have this name, so the path reaches no agent. */
 export const APPROVAL_PATH = "/agents/~approval";
-/** The environment variable of the secret, of gateways and hosts. */
+/** The environment variable of gateways and hosts that holds the secret. */
 export const APPROVAL_SECRET = "APPROVAL_SECRET";
 /** A guessed secret can sign every link. Half of a SHA-256, in hex digits. */
 const SECRET_CHARS_MIN = 32;
@@ -31,7 +31,7 @@ const TOKEN_CHARS_MAX = 4096;
 /** Version of what is signed; a reader of an unknown one refuses. */
 const VERSION = 1;
 
-/** The purpose of a link. */
+/** What a link names. */
 export interface ApprovalToken {
   readonly className: string;
   readonly agent: string;
@@ -92,7 +92,10 @@ export function makeApprovalLink({
   return `${new URL(APPROVAL_PATH, origin).href}?token=${claims}.${toBase64Url(mac)}`;
 }
 
-/** Undefined: this installation did not make it, or it was changed. The caller checks its end. */
+/**
+ * Undefined: this installation did not make it, or it was changed. The caller checks whether it has
+ * expired.
+ */
 export function readToken(
   token: string,
   {
