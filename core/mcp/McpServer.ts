@@ -5,8 +5,7 @@
  *
  * 1. One attempt to connect at a time; callers share it.
  * 2. An attempt or connection that was given up is closed, and its outcome is ignored.
- * 3. A server's work runs apart from the turn that asked for it, so that the journal does not
- *    attribute its writes to that turn.
+ * 3. Its work runs apart from the turn that asked for it: its writes are not that turn's.
  * 4. A server that wants consent right after its user has given it has failed: nobody is asked for
  *    the same again and again.
  */
@@ -226,9 +225,7 @@ export class McpServer {
     this.host.table.setAuth(this.id, authUrl, clientId);
   }
 
-  /**
-   * A signal that fires when the current attempt or connection is given up, or after `timeoutMs`.
-   */
+  /** Its signal fires when the present attempt or connection is given up, or after `timeoutMs`. */
   limited(timeoutMs: number): { readonly signal: AbortSignal; readonly free: () => void } {
     const limit = new AbortController();
     const { signal } = this.life;
@@ -302,10 +299,7 @@ export class McpServer {
     });
   }
 
-  /**
-   * Connects again after the connection broke, since the server probably comes back. One that
-   * breaks again and again is given up.
-   */
+  /** Connects again after a break. A server that breaks again and again is given up. */
   private comeBack(openedMs: number): void {
     const { runtime } = this.host;
     const { time } = runtime;

@@ -1,8 +1,7 @@
 /**
  * One agent in memory: its image, its database, the user's object, its connections and its turns.
  * Phases: activation (`activate.ts`, before) → turns (here, `handleCall`, `Mailbox`) → hibernation
- * or discard (here). `Committer` writes its journal; the host decides when the agent is activated
- * and when it leaves memory.
+ * or discard (here). `Committer` writes its journal; the host activates and retires it.
  *
  * 1. `onStart` finishes before any other turn begins; `blockConcurrencyWhile` holds the rest back.
  * 2. Turns interleave at their awaits, as in the reference system; nothing else is concurrent.
@@ -164,10 +163,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get isBlocked(): boolean {
     return this.#gate.closed || this.#destroying !== undefined;
   }
-  /**
-   * Discarded but not destroyed: failures are not reported, because the next owner repeats the
-   * work.
-   */
+  /** Discarded, not destroyed: its failures are not reported; the next owner repeats the work. */
   get isLost(): boolean {
     return this.discarded && !this.destroyed;
   }

@@ -91,10 +91,7 @@ export class Committer {
     return !this.results && this.pending === undefined && this.inFlight === undefined;
   }
 
-  /**
-   * True while a commit waits for durable turns that have written and not ended. No more of them
-   * may begin.
-   */
+  /** A commit waits for durable turns that have written: no more of them may begin. */
   get holding(): boolean {
     return this.held || (this.wanted && this.pending !== undefined && this.inFlight === undefined);
   }
@@ -153,19 +150,13 @@ export class Committer {
     }
   }
 
-  /**
-   * As `afterCommit`, for an output that reports something as stored: rule 5 may hold it back, and
-   * drop it.
-   */
+  /** As `afterCommit`, for what is reported as stored: rule 5 may hold it back and drop it. */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
     else if (!this.failed) this.remade.outputs.push(output);
   }
 
-  /**
-   * As `afterCommit`, but also waits until no older owner can store an event, even in an empty
-   * journal.
-   */
+  /** As `afterCommit`, once no older owner can store an event, even in an empty journal. */
   afterFence(output: Output): void {
     if (this.host.image.seq > 0) return this.afterCommit(output);
     if (this.failed) return;
@@ -187,10 +178,7 @@ export class Committer {
     });
   }
 
-  /**
-   * Commits all writes so far, including this turn's. Resolves when they are stored; rejects with
-   * `AgentDiscarded`.
-   */
+  /** Commits all writes so far, this turn's too. Resolves and rejects as `stored`. */
   flush(turn: Turn): Promise<void> {
     const stored = this.stored();
     turn.late = true;
@@ -312,10 +300,7 @@ export class Committer {
     });
   }
 
-  /**
-   * Rule 3. Turns become late here and not by a look at the clock at each commit, which would also
-   * count the time of a stalled process.
-   */
+  /** Rule 3. This timer marks turns as late: the clock alone would count a stall of the process. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
     for (const turns of [this.pending?.turns ?? [], this.holds.parted])
@@ -370,10 +355,7 @@ export class Committer {
     return this.held;
   }
 
-  /**
-   * `inFlight` is set before `write` reads the turns, so that outputs which this causes wait for
-   * it.
-   */
+  /** `inFlight` is set before `write` reads the turns: outputs that this causes wait for it. */
   private send(batch: Batch, write: (commits: Commits, batch: Batch) => Written): void {
     this.inFlight = batch;
     let written: Written;

@@ -382,10 +382,7 @@ export class Execution {
     for (const resolve of waiting) resolve();
   }
 
-  /**
-   * A record could not be written, which no caller waits for. Unrecorded steps begin again with the
-   * agent.
-   */
+  /** A write that nobody awaits failed. Unrecorded steps begin again with the agent. */
   private unrecorded(error: unknown): void {
     if (this.lost(error)) return;
     this.abandon();
