@@ -229,9 +229,8 @@ export class CallClient {
   }
 
   /**
-   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: the shard has no
-   * owner, or the owner was lost or did not answer, and the call may have run. Rejects only for an
-   * answer that can't be read.
+   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: no owner, or no
+   * answer, and the call may have run. Rejects only for an unreadable answer.
    */
   async offer(id: AgentId, call: Call, input: OfferInput): Promise<CallReply | undefined> {
     const reply = await this.tryOnce(id, call, input);
