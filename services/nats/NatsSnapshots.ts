@@ -1,9 +1,9 @@
 /**
  * Snapshots in a stream that keeps the last few of each subject, and bases in the same stream, on a
- * subject of their own. Those of `DEFLATE_BYTES_MIN` and
- * more are compressed here, inside a frame `{"enc":"deflate","bytes":n}`; the stream itself is not
- * compressed (`streamConfigs`). A snapshot that is still past the payload limit becomes a claim
- * check, whose blob is removed when newer snapshots replace it.
+ * subject of their own. Snapshots of `DEFLATE_BYTES_MIN` and more are compressed here, inside a
+ * frame `{"enc":"deflate","bytes":n}`; the stream itself is not compressed (`streamConfigs`). A
+ * snapshot that is still past the payload limit becomes a claim check, whose blob is removed when
+ * newer snapshots replace it.
  */
 import { promisify } from "node:util";
 import { deflate, inflate } from "node:zlib";
@@ -55,8 +55,8 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
     }
   };
   /**
-   * Publishes to a subject that keeps the last two, of which `before` are the ones now. Resolves to
-   * the message's sequence, or undefined when `expected` is not the last.
+   * Publishes to a subject that keeps the last two messages; `before`: its present ones. Resolves
+   * to the message's sequence, or undefined when `expected` is not the last.
    */
   const store = async (
     id: AgentId,

@@ -126,7 +126,7 @@ async function eraseMessages(
   return count;
 }
 
-/** Rule 4. Refused requests are of no agent. */
+/** Rule 4. Refused requests belong to no agent. */
 async function eraseDeliveries(nats: NatsShape, id: AgentId): Promise<void> {
   const { subjects, publisher, reader } = nats;
   const stream = subjects.stream.deliveries;
@@ -142,7 +142,7 @@ async function eraseDeliveries(nats: NatsShape, id: AgentId): Promise<void> {
   }
 }
 
-/** A batch that can't be read names nobody. */
+/** A batch that can't be read names no agent. */
 function readRecords(data: Uint8Array): RecordBatch {
   try {
     return decodeRecords(data);

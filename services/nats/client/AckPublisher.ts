@@ -3,9 +3,9 @@
  * broker replied and nothing more. `NatsJournal`, `NatsInbox` and `NatsLeases` each find out in
  * their own way what an ambiguous outcome means.
  *
- * A leader that dies takes the acks with it that it owed, and nobody says so to those who wait. The
- * election of the next leader is announced, however: soon after that, a message that is still not
- * acked is ambiguous, and its writer goes on, instead of at the ack's timeout.
+ * When a stream's leader dies, the acks that it owed are lost without notice. The election of the
+ * next leader is announced, however. Soon after that, a message that is still not acked counts as
+ * ambiguous, and its writer continues without waiting for the ack's timeout.
  */
 import type { Msg } from "@nats-io/nats-core";
 import type { Sequence } from "../../../schemas/Address.ts";
@@ -37,7 +37,7 @@ export const WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164;
 const ACK_TIMEOUT_MS = 5_000;
 /**
  * What the servers of a cluster publish when a stream has a new leader (NATS ADR-1, advisories). A
- * login that may not hear it waits for the timeout (`deploy/nats/permissions.conf`).
+ * login that may not subscribe to it waits for the timeout (`deploy/nats/permissions.conf`).
  */
 const ELECTIONS = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED.*";
 /** More than a new leader needs to begin to serve, and than a healthy one needs for its acks. */
@@ -103,7 +103,9 @@ export class AckPublisher {
     });
   }
 
-  /** Begins with the first message: a process that only reads needs no permission for it. */
+  /**
+   * Called with the first message, so that a process that only reads needs no permission for it.
+   */
   private watchElections(): void {
     const { client, log } = this.connection;
     if (client.isClosed()) return;
@@ -117,7 +119,7 @@ export class AckPublisher {
     });
   }
 
-  /** Another stream's acks come within the time, too. */
+  /** The acks of other streams arrive within `SETTLED_MS`, too. */
   private onElection(): void {
     const owed = this.sent;
     setTimeout(() => {

@@ -148,7 +148,9 @@ export async function openConnection(
   };
 }
 
-/** The client's own ids count up from a random one: whoever knows one can compute the next. */
+/**
+ * The client's own ids count up from a random one, so anyone who knows one can compute the next.
+ */
 const unguessable = (prefix = "_INBOX"): string =>
   `${prefix}.${randomBytes(INBOX_TOKEN_BYTES).toString("base64url")}`;
 

@@ -35,8 +35,9 @@ export const FORMATS_KEY = "agents.formats";
 const MARKER_TTL_MS = 60_000;
 
 /**
- * Providers send again for three days, and a question of last week is answered. Half a gigabyte is
- * some three million deliveries. Refused requests, which strangers send, have an eighth.
+ * Providers send again for three days, and questions about last week can be answered. Half a
+ * gigabyte is some three million deliveries. Refused requests, which strangers send, have an
+ * eighth.
  */
 const DELIVERIES_AGE_MS = 14 * 24 * 60 * 60 * 1_000;
 export const DELIVERIES_BYTES = 512 * 1024 * 1024;
@@ -164,7 +165,7 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       name,
       subjects: [subjects.delivery(kind)],
       retention: "limits",
-      // The delivery log: what is oldest goes.
+      // The delivery log drops its oldest records.
       discard: "old",
       max_bytes,
       max_age: DELIVERIES_AGE_MS * NANOS_PER_MS,
