@@ -4,7 +4,7 @@
  * made when it is read: an agent in memory that logs nothing keeps none, and a function that user
  * code takes out (`const { info } = this.log`) works without its object.
  *
- * The stack of an error with which an input fails several times is in the log once.
+ * If an input fails several times with the same error, the error's stack is logged once.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
@@ -71,7 +71,7 @@ export class AgentLog implements LogShape {
 /** The fields by which a line is known to be the agent's. */
 const OWN = ["class", "name"];
 
-/** An error, which code in JavaScript passes in place of fields, is its stack. */
+/** An error that JavaScript code passes in place of fields is logged as its stack. */
 function fieldsOf(given: unknown): LogFields {
   if (given === undefined) return {};
   if (given instanceof Error) return { error: stackOf(given) };

@@ -50,8 +50,9 @@ const IDLE_POLL_MS = 5;
 /** An agent that is busy for longer after new code arrives keeps the old code until it is idle. */
 const RECYCLE_WAIT_MS = 5_000;
 /**
- * Turns that run have this long to end before their agent is put back; then they are interrupted as
- * if their host had ended. A stalled operator's command waits no longer than that.
+ * Running turns have this long to end before their agent is put back. After that they are
+ * interrupted as if their host had ended, so that an operator's command does not wait for a stalled
+ * turn.
  */
 const SETTLE_MS = 10_000;
 const { hibernateAfterSeconds: HIBERNATE_S } = AGENT_STATIC_OPTIONS_DEFAULT;
@@ -83,7 +84,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     this.live?.agent.sockets.delete(key);
   });
   private readonly cancellable = new CancellableCalls();
-  /** No activation begins meanwhile: it would read what is about to be removed or put back. */
+  /** True during an erasure or a restore. An activation would read what is about to be replaced. */
   private closed = false;
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
   private suspicious: boolean;
@@ -200,7 +201,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     return answer;
   }
 
-  /** Begins nothing more. What runs may end, and is interrupted like by the end of its host. */
+  /** Begins nothing more. Turns that do not end are interrupted as if their host had ended. */
   private async settle(): Promise<void> {
     this.live?.mailbox.stop();
     this.live?.agent.rest();
@@ -374,7 +375,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {
-    // The destroyed agent answers it. A stored copy of a direct input has its own handle.
+    // The destroyed agent answers the input. A stored copy of a direct input has its own handle.
     if (turn.cause.seq !== undefined && !turn.direct) this.outstanding.delete(turn.cause.seq);
     this.evict(agent);
     this.suspicious = false;

@@ -37,7 +37,7 @@ import { settlesWithin } from "../../core/time/settlesWithin.ts";
 
 /** An agent leaves memory at most this much later than its class allows. */
 const SWEEP_MS_DEFAULT = 1000;
-/** In this time 5,000 agents a second, more than one process wakes, take 40 MB. */
+/** 5,000 wakes a second, more than one process manages, take 40 MB in this time. */
 const MEMORY_CHECK_MS = 100;
 /**
  * A healthy broker stores a snapshot in milliseconds. The shards already have their next owners.
@@ -254,7 +254,7 @@ export class Host {
     shard.drop();
     const { leases, log } = this.services;
     log.warn("shard lost", { shard: shard.shard, why });
-    // Over by this host's clock; a control process would renew it for ever (`LeaseKeeper`, rule 2).
+    // Over by this host's clock. A control process would renew it for ever (`LeaseKeeper`, rule 2).
     void leases.release(shard.lease).catch(() => undefined);
   }
 

@@ -51,7 +51,7 @@ import { PrioritySemaphore } from "./load/PrioritySemaphore.ts";
 const REBUILDS_MAX = 128;
 
 export interface HostConfig {
-  /** Unique per process life. Stands in leases, events and logs. */
+  /** Unique per process life. Appears in leases, events and logs. */
   readonly hostId: string;
   readonly subjects: Subjects;
   /** Number of shards, as provisioned. */
@@ -76,7 +76,7 @@ export interface HostModule {
   readonly env: unknown;
   /** Tells this code from other code of the module. Absent: not known. */
   readonly version?: string | undefined;
-  /** Recorded steps, for past turns that are run again. Absent: none are. */
+  /** Recorded steps, for past turns that are run again. Absent: no turn is. */
   readonly recorded?: RecordedSteps | undefined;
 }
 

@@ -9,7 +9,7 @@
  * 3. Nothing is held but sequence numbers: bytes are read when an input is passed. At most
  *    `PASSED_MAX` are under way.
  * 4. A process that ended has taken what it knew of its sockets with it. Their gateways are asked
- *    for them again, and the next process gets them.
+ *    for them again, and the next process receives them.
  * 5. A direct input is left to its gateway, which stores it.
  */
 import {
@@ -49,7 +49,7 @@ const REREAD_MS = 1_000;
 
 export class IsolatedSlot {
   readonly id: AgentId;
-  /** It is in another process's memory. */
+  /** The agent is in the memory of another process. */
   readonly agent = undefined;
   private readonly context: SlotContext;
   private readonly isolation: Isolation;
@@ -202,13 +202,15 @@ export class IsolatedSlot {
     }
   }
 
-  /** Rule 4. Once more where a process ends meanwhile: it may have had what was found. */
+  /**
+   * Rule 4. Repeated if a process ends meanwhile: it may have received the sockets that were found.
+   */
   private async countSockets(): Promise<void> {
     const isUnderWay = this.counting !== "no";
     this.counting = isUnderWay ? "again" : "once";
     while (!isUnderWay && this.counting !== "no" && !this.over) {
       this.counting = "once";
-      // The broker is unavailable: gateways announce their sockets when it is back.
+      // If the broker is unavailable, gateways announce their sockets when it is back.
       await this.context.takeCensus?.(this.id).catch(() => undefined);
       if (this.counting === "once") this.counting = "no";
     }
@@ -228,7 +230,7 @@ export class IsolatedSlot {
   }
 }
 
-/** An agent's slot in a shard, whoever runs the agent. */
+/** An agent's slot in a shard, in whichever process the agent runs. */
 export type Slot = AgentSlot | IsolatedSlot | QuarantinedSlot;
 
 /** Undefined: the agent is not isolated. */
@@ -252,7 +254,7 @@ export function serveReturns(
 /** An isolated agent runs among the others again: its slot in `slots` is replaced. */
 export function returnIsolated(slots: Map<string, Slot>, id: AgentId, context: SlotContext): void {
   const key = addressKey(id);
-  // Without a slot it may still do something by itself.
+  // An agent without a slot may still do something by itself in its process.
   const slot = slots.get(key) ?? isolatedSlot(id, context);
   // Once it is released it is tried alone first.
   if (slot instanceof QuarantinedSlot && slot.mark.kind === "kills") return;

@@ -24,7 +24,7 @@ interface Marked {
 export class Quarantine {
   private readonly services: HostServices;
   private readonly shard: ShardId;
-  /** Also those that are over: the next one lasts longer. */
+  /** Includes quarantines that are over, because an agent's next one lasts longer. */
   private readonly marked = new Map<string, Marked>();
 
   constructor(services: HostServices, shard: ShardId) {

@@ -54,7 +54,7 @@ import { stackOf } from "../../core/errors/thrown.ts";
  * delayed.
  */
 export const LEASE_MARGIN = 0.2;
-/** What turns have at the hand-over's end, after the wait for long ones. */
+/** The least time that turns have at the end of a hand-over, after the wait for long ones. */
 const DRAIN_MS_MIN = 1_000;
 /** How often a shard checks whether its last calls are answered, or its lease is renewed. */
 const ANSWERED_POLL_MS = 5;
@@ -115,7 +115,7 @@ export class Shard {
         shard, gateways: gateways(), signal,
         found: (id, socket) => addressKey(id) === addressKey(of) && add(id, socket),
       }); // prettier-ignore
-    // Which slot an agent has is known when the marks are.
+    // The quarantine marks decide which kind of slot an agent has.
     const early: Array<readonly [AgentId, SocketInfo]> = [];
     let found = (id: AgentId, socket: SocketInfo): void => void early.push([id, socket]);
     await Promise.all([
@@ -332,7 +332,7 @@ export class Shard {
       if (error instanceof CallInterrupted)
         return this.notHere({ begun: true, ended: error instanceof CallEndedProcess });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
-      // This call quarantined it.
+      // This call caused the agent's quarantine.
       if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
       log.error("an agent could not answer", { ...id, error: stackOf(error) });
       return { reply: { kind: "error", ...(isOfCode(call) ? encodeError(error) : HIDDEN) } };

@@ -10,11 +10,11 @@ import { stackOf } from "../../core/errors/thrown.ts";
 const RETRY_MS_MIN = 200;
 const RETRY_MS_MAX = 30_000;
 
-/** The slot that starts it. */
+/** The slot whose agent is started. */
 export interface StartingSlot<Live> {
   readonly id: AgentId;
   readonly isLive: boolean;
-  /** Inputs wait, and it is still to run them here. */
+  /** Whether inputs wait that are still to run here. */
   readonly hasInputs: boolean;
   /** Why nothing may start now; undefined: it may. */
   readonly refusal: Error | undefined;
@@ -38,12 +38,12 @@ export class SlotStart<Live> {
     return this.activating;
   }
 
-  /** The last one failed, and the next waits. */
+  /** Whether the last activation failed, and the next one waits for its time. */
   get waits(): boolean {
     return this.cancelRetry !== undefined;
   }
 
-  /** Nothing is tried again. */
+  /** Cancels the next attempt. */
   cancel(): void {
     this.cancelRetry?.();
   }
@@ -51,7 +51,7 @@ export class SlotStart<Live> {
   /** Activates the agent for waiting inputs. */
   wake(): void {
     if (this.slot.isLive || this.activating !== undefined || this.waits) return;
-    this.activate(undefined, false).catch(() => undefined); // it handles its failure
+    this.activate(undefined, false).catch(() => undefined); // `failed` handles it
   }
 
   activate(props: unknown, urgent: boolean): Promise<Live> {
@@ -61,7 +61,7 @@ export class SlotStart<Live> {
       (live) => {
         this.activating = undefined;
         this.failures = 0;
-        // Its first input has evicted it already.
+        // The agent's first input has already evicted it.
         if (!this.slot.isLive && this.slot.hasInputs) this.wake();
         return live;
       },

@@ -21,7 +21,7 @@ import { roomMaker } from "./makeRoom.ts";
 import { Quarantine, type QuarantineReason } from "./Quarantine.ts";
 import { QuarantinedSlot } from "./QuarantinedSlot.ts";
 
-/** Turns that take longer are long ones. */
+/** A turn that takes longer counts as long. */
 const BRIEF_MS = 250;
 
 export interface SlotsOptions extends Ownership {
@@ -95,7 +95,7 @@ export class Slots {
     returnIsolated(this.all, id, this.context);
   }
 
-  /** For `agents connections`: of an agent that has no slot, none. */
+  /** For `agents connections`. An agent that has no slot has no connections. */
   connections(id: AgentId, page: Parameters<typeof listConnections>[1]): ConnectionsReply {
     const slot = this.find(id);
     const sockets = slot?.agent?.sockets.open() ?? slot?.sockets.values() ?? [];
@@ -114,7 +114,7 @@ export class Slots {
     for (const id of this.quarantine.look()) this.replace(id);
   }
 
-  /** A quarantined agent is erased like any other: its inputs go first. */
+  /** A quarantined agent is erased like any other: its inputs are acked first. */
   beforeErasure(id: AgentId): void {
     this.quarantine.forget(id);
     const slot = this.all.get(addressKey(id));

@@ -4,8 +4,8 @@
  *
  * 1. The event is appended by compare-and-set behind the journal's end, under the owner's epoch.
  *    A refused or unknown attempt is repeated; a repetition finds the key done.
- * 2. An agent that was destroyed or erased since the command looked is not put back: nobody has
- *    seen what that would bring again.
+ * 2. An agent that was destroyed or erased since the command looked is not put back: that would
+ *    bring back data whose removal the operator has not seen.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { AgentCall } from "../../schemas/Call.ts";

@@ -1,4 +1,7 @@
-/** What the agents of a shard cost, for `agents top`: the answer to a `usage` call; and stalls. */
+/**
+ * What the agents of a shard cost, for `agents top` (the answer to a `usage` call), and their
+ * stalls.
+ */
 import { costOf, type Meter, type UsageReply } from "../../core/telemetry/Usage.ts";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { AgentSlot } from "./AgentSlot.ts";

@@ -1,5 +1,5 @@
 /**
- * The error of an unknown class and how a slot's failures are told (`AgentSlot`), and which errors
+ * The error of an unknown class and the log line of a failed append (`AgentSlot`), and which errors
  * of a slot are worth a retry (`Shard`).
  */
 import { AgentDiscarded } from "../../core/errors/errors.ts";

@@ -1,7 +1,7 @@
 /**
  * The answer to a webhook whose agent has as many stored inputs waiting as it may: it is not
- * stored, and its sender may come again. Stored ones come in no faster than they are done from then
- * on.
+ * stored, and its sender may come again. From then on, inputs are stored no faster than they are
+ * done.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";

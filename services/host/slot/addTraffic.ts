@@ -14,7 +14,7 @@ import type {
 } from "../../../schemas/SocketLists.ts";
 import type { Subjects } from "../../../schemas/Subjects.ts";
 
-/** The connections are shown without, if a gateway takes longer. */
+/** If a gateway takes longer, its connections are shown without their traffic. */
 const ANSWER_MS = 1_000;
 
 interface TrafficServices {
