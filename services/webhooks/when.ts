@@ -21,10 +21,10 @@ type Scalar = string | number | boolean | null;
 
 /**
  * Which events a target takes. A function receives the parsed body (JSON, or the fields of a form)
- * and returns whether; it must be synchronous. An object names values by their path in the body,
- * and all have to match: `{ action: "opened", "pull_request.draft": false, ref: ["a", "b"] }`,
- * where a list matches any of its values. A body that can't be parsed is never filtered: it is
- * refused like without a filter.
+ * and returns whether the target takes it; it must be synchronous. An object names values by their
+ * path in the body, and all have to match: `{ action: "opened", "pull_request.draft": false, ref:
+ * ["a", "b"] }`, where a list matches any of its values. A body that can't be parsed is never
+ * filtered: it is refused as it is without a filter.
  */
 export type WebhookFilter =
   FilterFunction | Readonly<Record<string, Scalar | ReadonlyArray<Scalar>>>;

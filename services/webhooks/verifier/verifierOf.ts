@@ -104,7 +104,7 @@ export function verifierOf(
   function verify(request: WebhookRequest): Verdict {
     if (greeting?.methods.includes(request.method)) return greeting.verdictOn(request);
     const found = keys.keysFor(request);
-    if (found._tag !== "Keys") return found; // 4
+    if (found._tag !== "Keys") return found; // rule 4
     const signed = publicUrl.of(request);
     if (signed._tag === "Misconfigured") return signed;
     const webhook = parts.webhook?.(request) ?? "";
@@ -209,7 +209,7 @@ function headersOf(scheme: SignatureScheme, request: WebhookRequest): SignatureH
   if (set === undefined) return `no ${scheme.headers[0]!.signature} header`;
   for (const name of [set.signature, set.timestamp, set.id])
     if (name !== undefined && valuesOf(request, name).length > 1)
-      return `header ${name} was sent more than once`; // 2
+      return `header ${name} was sent more than once`; // rule 2
   return set;
 }
 
