@@ -20,7 +20,7 @@ export interface NamedTurn {
   readonly attempt: number;
 }
 
-/** A turn, and how long it may hold the thread. 0: for as long as it likes. */
+/** A turn, and how long it may hold the thread. 0: no limit. */
 export interface WatchedTurn extends NamedTurn {
   readonly limitMs: number;
 }
@@ -50,7 +50,7 @@ export class Board {
   private readonly text: Uint8Array;
   private readonly encoder = new TextEncoder();
 
-  /** `memory`: of the board that the other thread has. Default: a new one. */
+  /** `memory`: that of the other thread's board. Default: new memory. */
   constructor(memory = new SharedArrayBuffer(HEAD_BYTES + TEXT_BYTES_MAX)) {
     this.memory = memory;
     this.numbers = new Int32Array(memory, 0, HEAD_BYTES / Int32Array.BYTES_PER_ELEMENT);

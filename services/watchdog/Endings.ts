@@ -1,7 +1,8 @@
 /**
- * Remembers across the end of a process why it ended, for the input that was running: a small file
- * in a folder that the workers of one machine share. The watchdog writes it just before it ends the
- * process. The host that finds the input without attempts left reads it for the dead letter.
+ * Records why a process ended, for the input that was running, so that a later process can read it:
+ * a small file in a folder that the workers of one machine share. The watchdog writes it just
+ * before it ends the process. The host that finds the input without attempts left reads it for the
+ * dead letter.
  *
  * A host of another machine does not have the file, and a process that was killed from outside
  * wrote none. The dead letter then says only that the last attempt did not end.
@@ -49,7 +50,10 @@ export class Endings {
     return this.known.size > 0;
   }
 
-  /** Written at once. Never throws: the process ends in any case. Nothing without a key. */
+  /**
+   * Writes the ending at once; does nothing for an input without a key. Never throws, because the
+   * process ends in any case.
+   */
   note(input: EndedInput, reason: string): void {
     if (input.key === undefined) return;
     try {

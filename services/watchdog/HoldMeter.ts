@@ -1,11 +1,11 @@
 /**
- * How long the main thread has been held, from the beats that the watchdog sees. Pure.
+ * Measures how long the main thread has been held, from the beats that the watchdog sees. Pure.
  *
- * Time counts only while the watchdog itself gets its turn: a machine that was suspended, or so
- * busy that it runs neither thread, holds nothing.
+ * Time counts only while the watchdog itself runs: time in which the machine was suspended, or so
+ * busy that it ran neither thread, does not.
  */
 
-/** What one look may add. The watchdog looks every 50 ms. */
+/** The most that one look may add. The watchdog looks every 50 ms. */
 const COUNTED_MS_MAX = 200;
 
 export class HoldMeter {

@@ -9,7 +9,7 @@
  * 3. Memory outside of the heap (buffers, WebAssembly) has no limit of V8's. The resident size of
  *    the whole process has one here.
  * 4. A process that can open no more files takes no connection and stores no snapshot. Its size
- *    can't be read either, which is how that is seen. It has to last, too.
+ *    can't be read either, which is how this is detected. It has to last for `STAYS_MS`, too.
  */
 
 /** V8 slows down for its last collections before it aborts: there is time left at this part. */

@@ -10,12 +10,12 @@
  * 3. A hold by code of no turn ends the process after `OUTSIDE_FACTOR` times the limit.
  * 4. Nothing is ended while a debugger is open (`--inspect`): its breakpoints hold the thread, too.
  * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
- *    `STALL_QUIET_MS`. Each is told to the main thread, which counts them by agent (`Stall`); where
- *    nobody looked into it, as the hold of the turn that entered last.
+ *    `STALL_QUIET_MS`. Each hold is reported to the main thread, which counts them by agent
+ *    (`Stall`). A hold that was not looked into counts for the turn that entered last.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
- *    turn that is most often found running is named, else the turn that entered last. It is
- *    `exactly` that one where it runs nearly always: the memory may be another's.
- * 7. So is a process that can open no more files. No turn is named.
+ *    turn that is most often found running is named, else the turn that entered last. `exactly` is
+ *    true only if that turn runs nearly always: the memory may be another's.
+ * 7. A process that can open no more files is ended, too. No turn is named.
  */
 import { Session, type Debugger } from "node:inspector";
 import { writeSync } from "node:fs";
@@ -40,10 +40,15 @@ const STALL_QUIET_MS = 60_000;
 const PAUSE_MS_MAX = 1_500;
 /** Microtasks that follow each other run Node's own code between them: some ten steps. */
 const STEPS_MAX = 50;
-/** Rule 6: looks at what runs, so far apart. The limit leaves room for a third of a second. */
+/**
+ * Rule 6: the number of looks at what runs, and the time between them. The limit leaves room for a
+ * third of a second.
+ */
 const LOOKS = 9;
 const LOOKS_EVERY_MS = 15;
-/** Rule 6: this part of the looks, and at least so many. */
+/**
+ * Rule 6: a turn runs nearly always if it is seen in this part of the looks, and at least so often.
+ */
 const NEARLY_ALWAYS = 0.75;
 const SEEN_MIN = 3;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
@@ -59,7 +64,7 @@ function write(level: LogLevel, message: string, own: Readonly<Record<string, un
   writeSync(STDERR, logLine(log.format, { level, message, fields, timeMs: Date.now() }));
 }
 
-/** What the hold that lasts was found to be. */
+/** What was found out about the present hold. */
 interface Found {
   readonly code: PausedCode | undefined;
   readonly heldMs: number;
@@ -124,7 +129,7 @@ function lookAtMemory(nowMs: number): void {
   void endFull(judged.text);
 }
 
-/** They may have been opened long ago, so no turn is blamed. */
+/** The files may have been opened long ago, so no turn is blamed. */
 function endWithoutFiles(): void {
   write("error", "a process has run out of file descriptors, and is ended", {});
   noteEnding(undefined, "its process had run out of file descriptors", false);
@@ -165,7 +170,7 @@ async function mostSeen(): Promise<{
       seen.set(place, [...(seen.get(place) ?? []), code]);
       count++;
     }
-    // It runs until it is ended, or can't be paused.
+    // The code runs until it is ended, or can't be paused.
     if (code === undefined || (heldMs > 0 && code.turn !== undefined))
       return { code, exactly: code !== undefined };
     await new Promise((resolve) => setTimeout(resolve, LOOKS_EVERY_MS));
@@ -262,7 +267,7 @@ interface Paused {
   readonly inAuthors: boolean;
 }
 
-/** What runs where the thread pauses next. It stays there. */
+/** What runs where the thread pauses next. The thread stays paused. */
 function pausedAfter(
   session: Session,
   command: "Debugger.pause" | "Debugger.stepInto",
@@ -306,5 +311,5 @@ function pausedAfter(
 const isAuthors = (url: string): boolean =>
   url.startsWith("file:") && !url.includes("/node_modules/") && !url.startsWith(OURS);
 
-/** Where this package's own code lies. */
+/** Where this package's own code is. */
 const OURS = new URL("../../", import.meta.url).href;
