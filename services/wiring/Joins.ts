@@ -122,8 +122,8 @@ export interface ReaderOptions {
 }
 
 /**
- * The time limit for storing one message of `journal` or `inbox`. A broker that takes longer is
- * away.
+ * The time limit for storing one message of `journal` or `inbox`. A broker that takes longer counts
+ * as unreachable.
  */
 export const STORE_TIMEOUT_MS = 30_000;
 
@@ -189,7 +189,7 @@ export type BrokerSettings = Pick<
   "natsUrl" | "dataFolder" | "log" | "progress" | "sealed"
 >;
 
-/** What a process is. */
+/** The role of a process. */
 export type Role = "dev" | "gateway" | "host" | "mail" | "retention";
 
 export interface OpenBroker {
@@ -262,7 +262,10 @@ export interface ProcessSettings {
    * 900.
    */
   readonly turnSeconds?: number | undefined;
-  /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
+  /**
+   * For `retention` and `dev`: the history that classes without an option of their own keep.
+   * Default: all.
+   */
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;

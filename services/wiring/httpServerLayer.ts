@@ -33,7 +33,8 @@ export const httpServerLayer = (
   if (choice === "node") return nodeServerLayer;
   if (choice === "uws") return UwsServer.layer(load);
   return Layer.catchTag(UwsServer.layer(load), "UwsUnavailable", ({ reason, message }) => {
-    // A plain install is served by node:http. A binary that was installed and is not used is news.
+    // A plain install is served by node:http. A binary that was installed and can't be used is
+    // worth a warning.
     log?.[reason === "noBinary" ? "warn" : "info"](`Serving HTTP by node:http: ${message}`);
     return nodeServerLayer;
   });

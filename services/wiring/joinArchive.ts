@@ -21,7 +21,7 @@ export const joinArchive = (url: string, { nats, leases, time }: ArchiveParts): 
   openArchive(url, {
     namespace: nats.subjects.namespace,
     time,
-    // A copy of the broker's files has the same.
+    // A copy of the broker's files has the same creation time.
     installation: async () => `since ${(await streamsOf(nats, "journal"))[0]!.created}`,
     alone: eraseAlone(leases, time),
   });

@@ -23,8 +23,8 @@ export type TraceCalls = (calls: Calls) => Calls;
 type Ports = Ambient | Databases | Inbox | Journal | Outgoing;
 
 /**
- * Loads the SDK where it is asked for: seconds on a busy machine, so before the watchdog begins to
- * look at the thread. The last spans are sent when the scope closes.
+ * Loads the SDK if the environment asks for it. That takes seconds on a busy machine, so it is done
+ * before the watchdog starts. The last spans are sent when the scope closes.
  */
 export const startTracing = ({ role, log }: Pick<ProcessSettings, "role" | "log">) =>
   Effect.acquireRelease(
@@ -32,7 +32,7 @@ export const startTracing = ({ role, log }: Pick<ProcessSettings, "role" | "log"
     (otel) => Effect.promise(async () => otel?.stop()),
   );
 
-/** The context to run the process in, and what its stubs call by. */
+/** The context to run the process in, and the function that wraps the calls of its stubs. */
 export function traceProcess<R>(
   context: Context.Context<R | Ports>,
   started: StartedOtel | undefined,

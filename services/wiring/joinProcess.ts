@@ -100,7 +100,8 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       Effect.tryPromise({ try: () => opening, catch: (error) => error }),
       (opened) => Effect.promise(opened.stop),
     );
-    // A file of a process that was ended in this epoch would be taken for the agent's last image.
+    // A file that an isolated agent's ended process left in this epoch would be taken for the
+    // agent's last image.
     const keepsImages = runsAgents(settings.role) && settings.isolated === undefined;
     const own = keepsImages ? yield* hostFolder(settings.dataFolder) : undefined;
     const folder = own === undefined ? undefined : join(own, "images");

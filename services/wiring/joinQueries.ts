@@ -21,7 +21,7 @@ import type { FromThread, QueryThreadData, ToThread } from "./queryThread.ts";
 const IDLE_MS = 60_000;
 /** Past it the thread ends, and nothing else. Rows of an answer are in it several times. */
 const HEAP_MB_MAX = 1_024;
-/** It saves its view; what it does not, the next question reads again. */
+/** The thread saves its view in this time; what it does not save, the next question reads again. */
 const CLOSE_MS_MAX = 2_000;
 
 export interface JoinedQueries extends QueriesShape {
@@ -76,7 +76,7 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
     return { worker, ended, asked };
   };
 
-  /** Once nothing is asked any more. */
+  /** Called once no question is open. */
   const close = async (): Promise<void> => {
     const thread = running;
     if (thread === undefined) return;

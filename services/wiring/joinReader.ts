@@ -37,7 +37,7 @@ import type { ProvisionSettings, ReadPorts, ReaderOptions, Target } from "./Join
 import { tellErased } from "./tellErased.ts";
 import { watchCalls } from "./watchCalls.ts";
 
-/** A host has this beside its agents. Sorting 100,000 states of 2 KB stays below it. */
+/** A host needs this in addition to its agents. Sorting 100,000 states of 2 KB stays below it. */
 const SQLITE_HEAP_BYTES_MAX = 256 * 2 ** 20;
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */

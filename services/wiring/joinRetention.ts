@@ -28,7 +28,7 @@ export const serveRetention = (
 ) =>
   Effect.gen(function* () {
     if (role !== "retention" && role !== "dev") return undefined;
-    // Its own: those of a host have its agents' local images.
+    // Separate databases: those of a host have its agents' local images.
     const { databases } = yield* Effect.acquireRelease(
       Effect.promise(() => openSqliteDatabases({ folder: undefined })),
       ({ close }) => Effect.sync(close),

@@ -1,6 +1,6 @@
 /**
  * The thread that answers a host's questions over all agents (`joinQueries` starts it): with a
- * connection and a view of its own, so that neither the reading of journals nor a statement holds
+ * connection and a view of its own, so that neither the reading of journals nor a statement blocks
  * the host's thread. Messages to it are `ToThread`, from it `FromThread`.
  */
 import { parentPort, workerData } from "node:worker_threads";
@@ -55,7 +55,7 @@ async function open({ target, folder }: QueryThreadData) {
 }
 
 const opening = open(workerData as QueryThreadData);
-// Each question says why.
+// Each question reports the failure.
 opening.catch(() => undefined);
 
 async function answer(asked: Exclude<ToThread, { close: true }>): Promise<FromThread> {

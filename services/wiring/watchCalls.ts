@@ -1,7 +1,7 @@
 /**
- * Calls of commands, which are notified when the host that has one is lost, as those of gateways
- * and hosts do. A command's other work needs no leases, so they are watched from the first call on
- * that takes long.
+ * Calls of commands, which notice the loss of the host that has them, as calls of gateways and
+ * hosts do. A command's other work needs no leases, so they are watched only once a call takes
+ * long.
  *
  * 1. The watch begins before the lease of a host that died with the call can be over: one that is
  *    lost without having been seen would go unnoticed.
