@@ -4,7 +4,7 @@
  *
  * 1. An isolated agent belongs to the worker that owns its shard, whichever that is: every worker
  *    knows of the agent, and the one with the latest epoch passes what arrives for it
- *    (`IsolatedSlot`). The ward starts the agent's process at the first of it.
+ *    (`IsolatedSlot`). The ward starts the agent's process when the first work arrives.
  * 2. A process that ends answers what it had with `ended`. The next one starts after a pause that
  *    grows with each end.
  * 3. An agent that has ended no process for `CLEAN_MS`, and has no work in progress, returns to its
@@ -12,8 +12,8 @@
  * 4. When the worker ends, so do the processes of its agents: its successor passes everything
  *    again.
  * 5. At most `PROCESSES_MAX` processes run. Agents beyond them wait.
- * 6. An agent that ends too many processes (`judgeEnds`) is condemned: what it is asked next is
- *    answered so, and the owner of its shard quarantines it. Only ends that are certainly the
+ * 6. An agent that ends too many processes (`judgeEnds`) is condemned: its next request is answered
+ *    `condemned`, and the owner of its shard quarantines it. Only ends that are certainly the
  *    agent's count.
  *
  * `serveWorkers` owns it; `serveIsolation` connects it with the channels.

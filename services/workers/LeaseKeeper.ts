@@ -5,8 +5,8 @@
  *
  * 1. A lease belongs to one worker process. Only that process renews and releases it.
  * 2. A worker that lives and does not renew (its thread is held by a turn) keeps its leases: they
- *    are renewed here for as long as `lives` says so. What the worker does not know it does not
- *    use: by its own clock it has no lease until its next renewal is answered.
+ *    are renewed here for as long as `lives` says so. The worker does not use a lease that it does
+ *    not know to be renewed: by its own clock it has no lease until its next renewal is answered.
  * 3. The leases of a worker that has ended are renewed for its successor, for at most
  *    `KEPT_MS_MAX`. The successor does not see them in its watch, so it claims them, and each claim
  *    replaces the old lease in one compare-and-set. Other processes see the shard's owner change,
@@ -24,7 +24,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 import type { LeaseAnswer, LeaseRequest } from "./messages.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 
-/** A process starts in a second or two; on a machine that is busy in some more. */
+/** A process starts in a second or two; on a busy machine in some more. */
 const KEPT_MS_MAX = 15_000;
 /** Rule 4. A claim is refused at most until the next renewal. */
 const CHOICE_TTLS = 2;
