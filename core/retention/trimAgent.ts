@@ -7,8 +7,7 @@
  *    are not trusted.
  * 2. It is stored, read back and compared, then stored a second time and compared again, and only
  *    then events are removed. So a base that is stored twice was compared, whoever stored it.
- *    Before all that, the events to remove are put into the archive, if there is one; the base
- *    names their place there.
+ *    With an archive, the events to remove are stored there first; the base names their place.
  * 3. The first event that stays names the one before it (`after`), so that nobody replays the rest
  *    from nothing. Events of early releases and of imported agents name none: those go together
  *    with the first later one.
@@ -18,9 +17,8 @@
  *    the journal begins behind is never displaced.
  * 6. An agent that was erased meanwhile keeps no base: `agents erase` removes those that it finds,
  *    and a trimming process looks at the journal again after it has stored its base.
- * 7. An agent whose older history is in an archive is not trimmed without one, unless
- *    `leavesArchive` is set: a process that is started without the archive by mistake would lose
- *    history.
+ * 7. Without an archive, an agent whose older history is in one is trimmed only with
+ *    `leavesArchive`: a process that was started without it by mistake would lose history.
  */
 import * as Data from "effect/Data";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
