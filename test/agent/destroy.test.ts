@@ -115,20 +115,17 @@ const kinds = async (name: string) =>
   (await journalOf(options, "MortalAgent", name)).map(({ kind }) => kind);
 
 beforeAll(async () => {
-  options = systems.options(
-    {
-      agents: { MortalAgent },
-      env: { log, SECRET },
-      webhooks: [
-        webhook("/webhooks/github", {
-          agent: MortalAgent,
-          verify: github({ secret: "SECRET" }),
-          entity: body("name"),
-        }),
-      ],
-    },
-    { leaseTtlMs: 2000 },
-  );
+  options = systems.options({
+    agents: { MortalAgent },
+    env: { log, SECRET },
+    webhooks: [
+      webhook("/webhooks/github", {
+        agent: MortalAgent,
+        verify: github({ secret: "SECRET" }),
+        entity: body("name"),
+      }),
+    ],
+  });
   host = await startTestHost(options, "host-a");
   gateway = await startTestGateway(options, "gateway-a");
 });

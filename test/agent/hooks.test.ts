@@ -145,7 +145,7 @@ let host: Awaited<ReturnType<typeof startTestHost>>;
 let gateway: Awaited<ReturnType<typeof startTestGateway>>;
 beforeAll(async () => {
   const agents = { HookAgent, LoudAgent, OldAgent, NewerAgent, BothAgent, KeptAgent };
-  options = systems.options({ agents, env: { log, latches } }, { leaseTtlMs: 2000 });
+  options = systems.options({ agents, env: { log, latches } });
   host = await startTestHost(options, "host-a");
   gateway = await startTestGateway(options, "gateway-a");
 });

@@ -173,20 +173,17 @@ let gateway: Awaited<ReturnType<typeof startTestGateway>>;
 let env: Env;
 
 beforeAll(async () => {
-  options = systems.options(
-    {
-      agents: { CountAgent, OtherAgent },
-      env: { log, latches },
-      fetch: async (request, given) => {
-        const routed = await routeAgentRequest(request, given);
-        if (routed !== null) return routed;
-        const name = new URL(request.url).searchParams.get("name")!;
-        const stub = await getAgentByName((given as unknown as Env).CountAgent, name);
-        return Response.json(await stub.add(2));
-      },
+  options = systems.options({
+    agents: { CountAgent, OtherAgent },
+    env: { log, latches },
+    fetch: async (request, given) => {
+      const routed = await routeAgentRequest(request, given);
+      if (routed !== null) return routed;
+      const name = new URL(request.url).searchParams.get("name")!;
+      const stub = await getAgentByName((given as unknown as Env).CountAgent, name);
+      return Response.json(await stub.add(2));
     },
-    { leaseTtlMs: 2000 },
-  );
+  });
   hosts = [await startTestHost(options, "host-a"), await startTestHost(options, "host-b")];
   gateway = await startTestGateway(options, "gateway-a");
   env = gateway.env as unknown as Env;

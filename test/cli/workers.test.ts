@@ -20,7 +20,7 @@ const SHARDS = 8;
 /** A take-over is waited for below. */
 const LEASE_TTL_MS = 1_500;
 /** Cold starts on a machine that is busy. */
-const PATIENCE = { timeoutMs: 25_000 };
+const PATIENCE = { timeoutMs: 90_000 };
 
 let installation: Installation;
 let nats: Installation["nats"];

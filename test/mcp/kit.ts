@@ -86,7 +86,7 @@ export async function rpc<A>(socket: TestSocket, method: string, ...args: unknow
       const frames = socket.json as Array<Record<string, unknown>>;
       return frames.find((frame) => frame["type"] === "rpc" && frame["id"] === id) ?? { done: false, saw: frames.at(-1) }; // prettier-ignore
     },
-    { timeoutMs: 25_000, intervalMs: 5 },
+    { intervalMs: 5 },
   );
   const { success, result, error } = reply as { success: boolean; result?: A; error?: string };
   if (!success) throw new Error(error);

@@ -55,7 +55,7 @@ const make = () => {
   const log: string[] = [];
   return {
     log,
-    options: systems.options({ agents: { SleeperAgent }, env: { log } }, { leaseTtlMs: 2000 }),
+    options: systems.options({ agents: { SleeperAgent }, env: { log } }),
   };
 };
 const open = async (url: string, query: string) => {

@@ -56,7 +56,7 @@ const upTo = (n: number): number[] => Array.from({ length: n }, (_, i) => i + 1)
 
 async function start() {
   const env = { heard: [] as string[], latch: makeLatch() };
-  const options = systems.options({ agents: { TapeAgent }, env: { ...env } }, { leaseTtlMs: 2000 });
+  const options = systems.options({ agents: { TapeAgent }, env: { ...env } });
   const host = await startTestHost(options, "host-a");
   const gateway = await startTestGateway(options, "gateway-a");
   const open = async (name: string) => {
