@@ -374,8 +374,8 @@ export interface Joins {
     },
     broker: string,
   ) => Promise<RerunEvent>;
-  /** For a control process. Rejects as `begin` does. */
-  readonly openBroker: (settings: BrokerSettings) => Promise<OpenBroker>;
+  /** For a control process. Rejects as `begin` does, and when `signal` aborts it. */
+  readonly openBroker: (settings: BrokerSettings, signal?: AbortSignal) => Promise<OpenBroker>;
   /** For a control process: the leases of an installation that exists. */
   readonly openLeases: (settings: LeasesSettings) => Promise<OpenLeases>;
   /** Starts this program again as a worker, which waits for what to begin with. */

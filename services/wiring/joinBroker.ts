@@ -14,15 +14,22 @@ import { findNatsServer } from "../natsServer/findNatsServer.ts";
 import { startNatsServer } from "../natsServer/NatsServer.ts";
 import type { BrokerSettings, OpenBroker } from "./Joins.ts";
 
-/** Rejects with a tagged error whose message is for people. */
-export async function openBroker(settings: BrokerSettings): Promise<OpenBroker> {
+/**
+ * Rejects with a tagged error whose message is for people. `signal` ends a search, a download or a
+ * start that is under way; the promise then rejects.
+ */
+export async function openBroker(
+  settings: BrokerSettings,
+  signal?: AbortSignal,
+): Promise<OpenBroker> {
   const { natsUrl } = settings;
   if (natsUrl !== undefined)
     return { url: natsUrl, summary: withoutSecrets(natsUrl), stop: async () => undefined };
   const scope = Effect.runSync(Scope.make());
   const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
   try {
-    return { ...(await Effect.runPromise(Scope.provide(startOwn(settings), scope))), stop };
+    const starting = Scope.provide(startOwn(settings), scope);
+    return { ...(await Effect.runPromise(starting, { signal })), stop };
   } catch (error) {
     await stop();
     throw error;

@@ -17,8 +17,8 @@ export function commandJoins({
   link,
   startWorker,
 }: Pick<Joins, "startWorker"> & { readonly link: WorkerLink | undefined }): CommandJoins {
-  const openBroker = async (settings: BrokerSettings): Promise<OpenBroker> =>
-    (await import("./joinBroker.ts")).openBroker(settings);
+  const openBroker: Joins["openBroker"] = async (settings, signal) =>
+    (await import("./joinBroker.ts")).openBroker(settings, signal);
   const brokerOf = async (settings: BrokerSettings): Promise<OpenBroker> =>
     link === undefined || settings.natsUrl !== undefined
       ? openBroker(settings)

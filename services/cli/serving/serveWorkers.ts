@@ -60,7 +60,9 @@ export async function serveWorkers(
   const scope = Effect.runSync(Scope.make());
   let isolated: IsolationWard | undefined;
   // Only for `dev` does the control process run a broker.
-  const broker = role === "dev" ? joins.openBroker(options) : undefined;
+  const opening = new AbortController();
+  void signals.stopped.then(() => opening.abort());
+  const broker = role === "dev" ? joins.openBroker(options, opening.signal) : undefined;
   broker?.catch(() => undefined);
   const leases = role === "gateway" ? undefined : serveLeases({ ...joins, log }, openKeeper);
   async function openKeeper() {
