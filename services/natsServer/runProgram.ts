@@ -3,7 +3,7 @@
  * the output that is kept, because the finder runs binaries that it knows nothing about. The
  * long-lived server itself is a `ServerProcess`.
  */
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 
 export type ProgramEnd =
   | {
@@ -37,6 +37,9 @@ export function runProgram(
   return new Promise((resolve) => {
     const child = spawn(program, args, {
       stdio: ["ignore", "pipe", "pipe"],
+      // A group of its own. The terminal's Ctrl-C would end the program before this process has
+      // seen the key, and be reported as a program that does not run.
+      detached: true,
       windowsHide: true,
       ...(options.env === undefined ? {} : { env: options.env }),
       ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
@@ -49,8 +52,8 @@ export function runProgram(
       resolve(result);
     };
     const giveUp = (why: string): void => {
-      child.kill("SIGKILL");
-      // Its own children may keep the pipes open.
+      killGroup(child);
+      // Windows has no groups: the program's own children may keep the pipes open.
       child.stdout.destroy();
       child.stderr.destroy();
       end({ kind: "failed", why });
@@ -74,6 +77,17 @@ export function runProgram(
     if (options.signal?.aborted === true) abort();
     else options.signal?.addEventListener("abort", abort, { once: true });
   });
+}
+
+/** Ends the program and its own children. */
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return; // not started
+  try {
+    process.kill(-child.pid, "SIGKILL");
+  } catch {
+    // The group has ended, or there are no groups here.
+    child.kill("SIGKILL");
+  }
 }
 
 /** The last `lines` non-empty lines, joined into one, for the reason of an error. */

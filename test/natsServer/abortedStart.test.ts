@@ -1,7 +1,8 @@
-/** A nats-server that is being found or started when its process is asked to stop. */
+/** Programs that are running while a nats-server is found or started, when we are to stop. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
+import { runProgram } from "../../services/natsServer/runProgram.ts";
 import { openBroker } from "../../services/wiring/joinBroker.ts";
 import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -38,4 +39,27 @@ test.each([
   await expect(opening).rejects.toThrow(/interrupt/);
   await pollUntil("its end", () => identityOf(pid) === undefined);
   folder.remove();
+});
+
+test("a program that is given up ends with its own children", async () => {
+  const folder = tempFolder("aborted-program");
+  const pidFile = join(folder.path, "pid");
+  const stop = new AbortController();
+  const script = `sleep 600 & echo $! > ${pidFile}.new; mv ${pidFile}.new ${pidFile}; wait`;
+  const end = runProgram("/bin/sh", ["-c", script], { timeoutMs: 300_000, signal: stop.signal });
+  const pid = await pollUntil("its child", () => {
+    return existsSync(pidFile) && Number(readFileSync(pidFile, "utf8"));
+  });
+  stop.abort();
+  expect(await end).toEqual({ kind: "failed", why: "interrupted" });
+  await pollUntil("the child's end", () => identityOf(pid) === undefined);
+  folder.remove();
+});
+
+test("a terminal's Ctrl-C does not reach a program before it reaches us", async () => {
+  const own = await runProgram("/bin/sh", ["-c", "cut -d ' ' -f 5 /proc/$$/stat; echo $$"], {
+    timeoutMs: 90_000,
+  });
+  const [group, pid] = own.kind === "exited" ? own.stdout.trim().split("\n") : [own.why];
+  expect(group).toBe(pid);
 });
