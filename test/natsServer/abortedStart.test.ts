@@ -57,9 +57,9 @@ test("a program that is given up ends with its own children", async () => {
 });
 
 test("a terminal's Ctrl-C does not reach a program before it reaches us", async () => {
-  const own = await runProgram("/bin/sh", ["-c", "cut -d ' ' -f 5 /proc/$$/stat; echo $$"], {
+  const own = await runProgram("/bin/sh", ["-c", "ps -o pgid= -p $$; echo $$"], {
     timeoutMs: 90_000,
   });
-  const [group, pid] = own.kind === "exited" ? own.stdout.trim().split("\n") : [own.why];
+  const [group, pid] = own.kind === "exited" ? own.stdout.trim().split(/\s+/) : [own.why];
   expect(group).toBe(pid);
 });
