@@ -1,12 +1,12 @@
 /**
  * The operator's page and API: deliveries, the agents that exist, their history turn by turn, their
- * state, rows and schedules at any turn, what wrote a field, dead letters, and hosts. The console
- * reads the broker and does not disturb agents; `NewsStream` tells open pages what happens.
+ * state, rows and schedules at any turn, the turns that wrote a field, dead letters, and hosts. The
+ * console reads the broker and does not disturb agents; `NewsStreams` sends news to open pages.
  *
  * 1. Nothing but the page is served without the token, and the page holds no data: it requests all
  *    data from the API.
- * 2. Only POST changes anything or runs code, not from another site's page, and each is in the log
- *    with who asked.
+ * 2. Only POST requests change anything or run code. A POST from another site's page is refused;
+ *    every other one is logged, with the address it came from.
  * 3. The page loads nothing from elsewhere, runs only its own script, and can't be framed.
  * 4. On a loopback address only loopback names and the configured public host are accepted as Host.
  *    On any other address the Host is checked where a public host is configured.
@@ -33,7 +33,7 @@ import { ConsoleToken, RETRY_AFTER_SECONDS } from "./ConsoleToken.ts";
 import { NewsStreams } from "./NewsStreams.ts";
 import { page } from "./page.ts";
 
-/** No request to the console has a body worth reading. */
+/** No request to the console needs a body. */
 const BODY_BYTES_MAX = 1024;
 const LIST_MAX = 500;
 const TURNS_DEFAULT = 100;
@@ -42,7 +42,7 @@ const TURNS_MAX = 5_000;
 const STEPS_MAX = 200;
 /** Fibers of a page: some screens. */
 const FIBERS_MAX = 100;
-/** Each takes some tens of milliseconds. */
+/** Each re-run takes some tens of milliseconds. */
 const RERUN_LAST_DEFAULT = 20;
 const NONCE_BYTES = 16;
 
@@ -85,7 +85,7 @@ export class Console {
       this.log.error("the console could not answer", { ...where, error: describe(error) }),
   };
 
-  /** Undefined: it is answered by a stream. */
+  /** Undefined: a stream answers the request. */
   private async answer(exchange: Exchange): Promise<HttpResponse | undefined> {
     const { request } = exchange;
     // Rule 4.
@@ -286,7 +286,7 @@ interface Asked {
 const get = (run: () => Promise<unknown>): Asked => ({ method: "GET", run });
 const post = (run: () => Promise<unknown>): Asked => ({ method: "POST", run });
 
-/** Undefined: it is not given. */
+/** Undefined if the parameter is absent. */
 function count(
   query: URLSearchParams,
   name: string,
@@ -299,7 +299,7 @@ function count(
   throw new ConsoleRefusal(400, `${name}=${text}: use a whole number from 1 to ${max}`);
 }
 
-/** From 1 on, in digits. Undefined for any other text. */
+/** A whole number from 1 on, in digits. Undefined for any other text. */
 function wholeNumber(text: string): number | undefined {
   const value = Number(text);
   return /^[1-9]\d*$/.test(text) && Number.isSafeInteger(value) ? value : undefined;
@@ -319,7 +319,10 @@ const isForeign = ({ headers }: HttpRequest): boolean => {
   return site !== undefined && site !== "same-origin" && site !== "none";
 };
 
-/** Rule 4. A page of another site that rebinds its own name to this address sends that name. */
+/**
+ * Rule 4, against DNS rebinding: a page of another site whose name resolves to this address sends
+ * that name as Host.
+ */
 function hostRule(
   hostname: string,
   publicHost: string | undefined,

@@ -1,10 +1,10 @@
 /**
- * What open pages are told of what happens: a body of JSON lines for each, as long as the page is
- * open. Fed by `ConsoleSource.follow`.
+ * Streams news to open pages. Each page reads one response, a body of JSON lines that lasts as long
+ * as the page is open. `ConsoleSource.follow` provides the news.
  *
- * 1. What a slow page has not read is joined: of an agent the last event, of deliveries the last
- *    ones. What waits is bounded, whatever the rate.
- * 2. Lines are some time apart, so that a page draws no more often than somebody can see.
+ * 1. News that a slow page has not read is merged: the last event of each agent is kept, and the
+ *    last deliveries. Waiting news is therefore bounded at any rate.
+ * 2. There is a pause between two lines, so that a page draws no more often than somebody can see.
  * 3. A line comes at least every `QUIET_MS`, so that both ends notice a connection that is gone.
  */
 import type {
@@ -16,18 +16,18 @@ import type { BodyReader } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 
-/** Each follows the journals. */
+/** Each page follows the journals. */
 const PAGES_MAX = 64;
-/** Rule 1: agents and deliveries that a line names. */
+/** Rule 1: the most agents, and the most deliveries, that a line names. */
 const NAMED_MAX = 500;
 /** Rule 2. */
 const PAUSE_MS = 200;
 /** Rule 3: less than proxies wait, and than the ten seconds of uWebSockets.js. */
 const QUIET_MS = 5_000;
 
-/** One line. Empty: rule 3. */
+/** One line. An empty one is sent for rule 3. */
 interface NewsLine {
-  /** Empty: more than a line names. */
+  /** Empty: more agents than a line names. */
   readonly agents?: ReadonlyArray<readonly [className: string, name: string, seq: number]>;
   readonly deliveries?: ReadonlyArray<DeliveryRecord>;
   readonly connections?: true;
@@ -55,7 +55,7 @@ export class NewsStreams {
     let first = true;
     return {
       read: async () => {
-        // The first line goes out at once: the page then knows that it hears of what follows.
+        // The first line is sent at once: the page then knows that it receives all later news.
         if (!first) await this.pause(news);
         first = false;
         if (ended) return { done: true, value: undefined };

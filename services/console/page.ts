@@ -5,7 +5,10 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 
-/** The bundle is beside the code in dist, and in dist from the sources. */
+/**
+ * The bundle is beside the code in `dist`; for code that runs from the sources, it is in `dist`,
+ * too.
+ */
 const FOLDERS = ["../../console/", "../../dist/console/"];
 
 interface PageFiles {
@@ -15,7 +18,7 @@ interface PageFiles {
 
 let files: PageFiles | undefined;
 
-/** Throws where the page was not built. */
+/** Throws if the page was not built. */
 function pageFiles(): PageFiles {
   if (files !== undefined) return files;
   const folder = FOLDERS.map((path) => new URL(path, import.meta.url)).find((url) =>
