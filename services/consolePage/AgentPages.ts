@@ -1,13 +1,13 @@
 /**
- * The part of the list of agents that is shown: pages that follow on each other, each asked for
- * again when an agent of it has news. `agents.tsx` draws it.
+ * The part of the list of agents that is shown: consecutive pages, each of which is requested again
+ * when one of its agents has news. `agents.tsx` draws it.
  *
- * 1. An answer takes the place of what was shown from the agent after which it begins to its own
- *    last one. No agent is shown twice, and none is left out between two pages, however they move.
- * 2. One question at a time. After its answer news waits for nine times as long as that took, so
- *    that an open page keeps the console busy for a tenth of the time at most. A person's wish for
- *    more does not wait.
- * 3. News of an agent whose page is being asked for makes the page be asked for again.
+ * 1. An answer replaces the shown agents from the place where it begins to its own last agent. No
+ *    agent is shown twice, and none is left out between two pages, however they move.
+ * 2. One request at a time. After its answer, news waits for nine times as long as the request
+ *    took, so that an open page keeps the console busy for a tenth of the time at most. A person's
+ *    request for more does not wait.
+ * 3. If an agent has news while its page is being requested, the page is requested again.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { ListedAgent } from "../cli/commands/list.ts";
@@ -17,13 +17,13 @@ import type { AgentName, News } from "./api.ts";
 export const PAGE = 100;
 /** Rule 2. */
 const REST_FACTOR = 9;
-/** A busy installation has news all the time. */
+/** The least time between two requests for news: a busy installation has news all the time. */
 const AGAIN_MS = 1_000;
 
 export interface AgentPagesParts {
   /** As typed; empty: all. */
   readonly filter: { readonly class: string; readonly text: string };
-  /** Resolves to the first `PAGE` agents after one. `fresh`: as they are now. */
+  /** Resolves to the first `PAGE` agents after one. `fresh`: their state as of now. */
   readonly ask: (
     wanted: { readonly after: AgentName | undefined; readonly fresh: boolean },
     signal: AbortSignal,
@@ -38,13 +38,13 @@ export class AgentPages {
   list: ReadonlyArray<ListedAgent> | undefined;
   /** The list ends with the agents shown. */
   isAll = false;
-  /** Why the last question has no answer. */
+  /** Why the last request failed. */
   error: string | undefined;
   private readonly parts: AgentPagesParts;
   private readonly closed = new AbortController();
-  /** Shown agents that have news at their place, the longest waiting first. */
+  /** The places in the list that have news, the longest waiting first. */
   private readonly stale = new Map<string, AgentName>();
-  /** At first: the first page. */
+  /** True at first: the first page is wanted. */
   private wantsMore = true;
   private asking: "nothing" | "again" | "more" = "nothing";
   private restedMs = 0;
@@ -81,7 +81,7 @@ export class AgentPages {
 
   private mayBeListed(className: string, name: string): boolean {
     const { class: wanted, text } = this.parts.filter;
-    // Classes are found by other spellings, too, so the list tells which one it is.
+    // The filter finds a class by other spellings, too. The list shows which class that is.
     const listed = wanted === "" ? className : (this.list?.[0]?.class ?? className);
     return className === listed && name.toLowerCase().includes(text.toLowerCase());
   }
@@ -89,7 +89,7 @@ export class AgentPages {
   private mark(agent: AgentName): void {
     const list = this.list ?? [];
     const shown = list[placeOf(list, agent)];
-    // The next page is not shown, unless it is on its way (rule 3).
+    // The next page is not shown, unless it is being requested (rule 3).
     if (shown === undefined && !this.isAll && this.asking !== "more") return;
     const place = shown ?? agent;
     this.stale.set(keyOf(place), place);
@@ -112,7 +112,7 @@ export class AgentPages {
     const start = isMore ? list.length : Math.floor(placeOf(list, oldest) / PAGE) * PAGE;
     const after = list[start - 1];
     const end = list[start + PAGE - 1];
-    // Rule 3: marks from now on are newer than the question.
+    // Rule 3: marks from now on are newer than the request.
     const answered = this.unmark((place) => isIn(place, after, end));
     this.wantsMore = false;
     this.asking = isMore ? "more" : "again";
@@ -128,14 +128,14 @@ export class AgentPages {
       if (end !== undefined && !isIn(end, after, last)) this.mark(end);
     } catch (error) {
       this.error = error instanceof Error ? error.message : String(error);
-      // With the next news.
+      // They are requested again with the next news.
       for (const place of answered) this.mark(place);
     }
     const endMs = time.monotonicMs();
     this.restedMs = Math.max(startMs + AGAIN_MS, endMs + REST_FACTOR * (endMs - startMs));
     this.asking = "nothing";
     const last = this.list?.at(-1);
-    // What has news after the page that came.
+    // Places after the shown agents need no request.
     if (last !== undefined && !this.isAll) this.unmark((place) => order(place, last) > 0);
     if (this.closed.signal.aborted) return;
     this.parts.onChange();

@@ -1,7 +1,7 @@
 /**
  * One agent: its timeline, any turn with what it changed, state, tables, schedules, workflows,
- * fibers, approvals and budgets at any point, its connections, what wrote a field, and two points
- * compared. Each has a place of its own in the address bar.
+ * fibers, approvals and budgets at any point, its connections, the turns that wrote a field, and a
+ * comparison of two points. Each has its own place in the address bar.
  */
 import { useState } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
@@ -111,7 +111,7 @@ const TimelineTab = ({ agent, news }: Part) => {
   );
 };
 
-/** Some screens. */
+/** Fills some screens. */
 const WRITES_MAX = 500;
 
 const WhyTab = ({ agent, place, news }: Part & { readonly place: Place }) => {

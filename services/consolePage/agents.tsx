@@ -1,6 +1,6 @@
 /**
- * Which agents exist: search, and a list of any length, page by page. News refreshes whatever is
- * shown (`AgentPages`).
+ * The agents that exist: a search, and a list of any length, page by page. News refreshes the part
+ * that is shown (`AgentPages`).
  */
 import { useContext, useEffect, useMemo, useReducer, useState } from "react";
 import { AgentPages, PAGE } from "./AgentPages.ts";
@@ -73,7 +73,7 @@ function useAgentPages({ class: className, text }: Filter): AgentPages | undefin
 }
 
 const AgentTable = ({ list }: { readonly list: ReadonlyArray<Listed> }) => {
-  // Cells of an agent are made once: `Table` draws only rows of pages that were asked for again.
+  // Cells of an agent are made once: `Table` draws only rows of pages that were requested again.
   const drawn = useMemo(() => new WeakMap<Listed, TableRow["cells"]>(), []);
   const cellsOf = (agent: Listed): TableRow["cells"] => {
     let cells = drawn.get(agent);

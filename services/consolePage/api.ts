@@ -1,5 +1,5 @@
 /**
- * The page's questions to the console, with its token.
+ * The page's requests to the console, with its token.
  *
  * The token arrives in the URL's fragment, which browsers do not send. It is kept in the session
  * storage of the tab and of this origin, port included, and removed from the address bar before the
@@ -41,7 +41,7 @@ const request = async (path: string, options: RequestInit): Promise<Response> =>
   return response;
 };
 
-/** Rejects with what the console says is wrong. */
+/** Rejects with the console's error text. */
 export async function ask<A>(path: string, options: RequestInit = {}): Promise<A> {
   const response = await request(path, options);
   const text = await response.text();
@@ -61,7 +61,7 @@ export const act = <A>(path: string): Promise<A> => ask<A>(path, { method: "POST
 
 /** One line of the console's news. */
 export interface News {
-  /** That had events. Empty: any may have. */
+  /** Agents that had events. Empty: any agent may have had some. */
   readonly agents?: ReadonlyArray<readonly [className: string, name: string, seq: number]>;
   readonly deliveries?: ReadonlyArray<unknown>;
   readonly connections?: true;

@@ -1,10 +1,10 @@
-/** An agent's open sockets, as its host knows them now, by the page. */
+/** An agent's open sockets, as its host knows them now, page by page. */
 import { agentPath, withQuery, type AgentName } from "./api.ts";
 import { useAsk, useNewsCount, type Place } from "./hooks.ts";
 import { Answer, Link, Table, Time } from "./parts.tsx";
 import type { ConnectionsReply } from "../../schemas/SocketLists.ts";
 
-/** Some screens. */
+/** Fills some screens. */
 const PAGE = 100;
 
 const PLACES = {

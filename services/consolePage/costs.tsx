@@ -1,6 +1,6 @@
 /**
  * The costs of classes and of the busiest agents, with the stalls that they caused, and what they
- * spent of their budgets. Measured again and again while it is shown.
+ * spent of their budgets. The measurement is repeated while the view is shown.
  */
 import { useEffect } from "react";
 import { useAsk } from "./hooks.ts";
@@ -76,7 +76,7 @@ const numbersOf = (cost: Cost) => [
 
 const tenth = (value: number): number => Math.round(value * 10) / 10;
 
-/** Each host has its own. */
+/** The costs of each class, summed over the hosts, which report their own. */
 function byClass(costs: ReadonlyArray<Cost>): ReadonlyArray<Cost> {
   const sums = new Map<string, Cost>();
   for (const cost of costs) {

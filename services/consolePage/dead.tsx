@@ -1,4 +1,7 @@
-/** Inputs that exhausted their attempts: look, run again, drop; one, or all that are chosen. */
+/**
+ * Dead letters, which are inputs that exhausted their attempts: views to read them, and to redrive
+ * or drop one or several.
+ */
 import { useState } from "react";
 import { act, ask } from "./api.ts";
 import { useAsk, useNewsCount } from "./hooks.ts";

@@ -1,4 +1,4 @@
-/** The delivery log: which requests came to webhook routes, and all that is known of one. */
+/** The delivery log: the requests that came to webhook routes, and all that is known of each. */
 import { useState } from "react";
 import { act, withQuery } from "./api.ts";
 import { goQuietly, useAsk, useNewsCount, useRested, type Place } from "./hooks.ts";

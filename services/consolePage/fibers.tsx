@@ -5,7 +5,7 @@ import { Answer, Link, Status, Table, Time } from "./parts.tsx";
 import { AtField, type Part } from "./points.tsx";
 import type { FiberPage, ListedFiber } from "../../core/fiber/listFibers.ts";
 
-/** Some screens. */
+/** Fills some screens. */
 const PAGE = 100;
 
 export const FibersTab = ({ agent, place, news }: Part & { readonly place: Place }) => {

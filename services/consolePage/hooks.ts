@@ -1,7 +1,7 @@
 /**
- * What views are drawn from: the place that the address bar names, answers of the console, and news
- * of what happens. Asking again never takes away what is shown, and nothing here touches what
- * somebody types.
+ * The data that views are drawn from: the place in the address bar, answers of the console, and
+ * news. A repeated request never removes what is shown, and nothing here changes what the user
+ * types.
  */
 import { createContext, useCallback, useContext, useEffect, useRef, useState } from "react";
 import { ask, currentToken, followNews, watchToken, type News } from "./api.ts";
@@ -44,7 +44,7 @@ export function usePlace(): Place {
 
 export const go = (path: string): void => void (location.hash = `#/${path}`);
 
-/** As `go`, without a step in the browser's history: for what changes with each key. */
+/** As `go`, without a step in the browser's history: for places that change with each keystroke. */
 export function goQuietly(path: string): void {
   history.replaceState(null, "", `#/${path}`);
   dispatchEvent(new HashChangeEvent("hashchange"));
@@ -57,13 +57,13 @@ export interface Asked<A> {
   readonly again: () => void;
 }
 
-/** The pause before a question is repeated, as a multiple of its last answer's time. */
+/** The pause before a request is repeated, as a multiple of the time that its last answer took. */
 const REST_FACTOR = 9;
 
 /**
- * The answer to a question; undefined asks nothing. It is asked again when `version` changes, and
- * the last answer stays until the next is there. What takes long is asked again later, so that open
- * pages keep the console busy for a tenth of the time at most.
+ * The answer to the request for `path`; undefined requests nothing. The request is repeated when
+ * `version` changes, and the last answer stays until the next one arrives. A slow request is
+ * repeated later, so that open pages keep the console busy for a tenth of the time at most.
  */
 export function useAsk<A>(path: string | undefined, version: number = 0): Asked<A> {
   const [answer, setAnswer] = useState<{ path?: string; value?: A; error?: string }>({});
@@ -94,7 +94,7 @@ export function useAsk<A>(path: string | undefined, version: number = 0): Asked<
         });
     };
     const { current } = rested;
-    // Only news waits: another question, and a person's wish, do not.
+    // Only news waits: another path, and a person's request, do not.
     const isNews = current.path === path && current.version !== version;
     const waitMs = isNews ? Math.max(0, current.untilMs - performance.now()) : 0;
     const timer = setTimeout(begin, waitMs);
@@ -127,8 +127,8 @@ export function useRested(typed: string): string {
 
 /**
  * Asks for the next page of the list that `question` shows, and calls `add` with it. One page at a
- * time: nothing is asked while one is on its way. A page that comes after the question has changed
- * is dropped.
+ * time: nothing is requested while one is pending. A page that arrives after the question has
+ * changed is dropped.
  */
 export function useNextPage<Page>(question: string, add: (page: Page) => void) {
   const [error, setError] = useState<string>();
@@ -168,10 +168,10 @@ export const NewsContext = createContext<(watcher: (news: News) => void) => () =
   () => () => undefined,
 );
 
-/** How soon a list is asked for again; a busy installation has news all the time. */
+/** The least time between two requests for a list: a busy installation has news all the time. */
 const AGAIN_MS = 1_000;
 
-/** A number that grows with news that `concerns`, at most once a second. */
+/** A number that grows with news for which `concerns` is true, at most once a second. */
 export function useNewsCount(concerns: (news: News) => boolean): number {
   const watch = useContext(NewsContext);
   const [count, setCount] = useState(0);
@@ -200,7 +200,7 @@ export function useNewsCount(concerns: (news: News) => boolean): number {
 /** Pause between two attempts to subscribe again. */
 const RETRY_MS = 2_000;
 
-/** Follows the news of `path`. `live`: the connection stands. */
+/** Follows the news of `path`. `live`: the connection is open. */
 export function useNewsStream(path: string) {
   const [live, setLive] = useState(false);
   const watchers = useRef(new Set<(news: News) => void>());
@@ -209,7 +209,7 @@ export function useNewsStream(path: string) {
     const { signal } = ended;
     let lost = false;
     const pass = (news: News): void => {
-      // News were missed: every part counts as changed.
+      // News was missed: every part counts as changed.
       const told = lost
         ? { ...news, agents: [], deliveries: [], connections: true as const, overview: {} }
         : news;
@@ -231,7 +231,7 @@ export function useNewsStream(path: string) {
         try {
           await followNews(path, tell, signal);
         } catch {
-          // Told by `live`.
+          // `live` reports it.
         }
         if (signal.aborted) return;
         setLive(false);

@@ -1,6 +1,7 @@
 /**
- * Inputs on forks first: runs dead letters, or a delivery, on copies of their agents in memory, and
- * shows what came out. Then those that did not fail can go to the agents themselves.
+ * Tries inputs on forks first: runs dead letters, or a delivery, on copies of their agents in
+ * memory, and shows the outcomes. Inputs that did not fail can then be sent to the agents
+ * themselves.
  */
 import { useState } from "react";
 import { act, withQuery } from "./api.ts";
@@ -10,10 +11,10 @@ import { Changes, NoModule } from "./rerun.tsx";
 import type { Tried } from "../cli/agents/onFork.ts";
 
 export const OnFork = (props: {
-  /** Where the API has it, below `/api`. */
+  /** The path of the API, below `/api`. */
   readonly path: string;
   readonly count: number;
-  /** For what did not fail on its fork: redrives or redelivers one. */
+  /** Redrives or redelivers one input that did not fail on its fork. */
   readonly one: (id: Tried["id"]) => Promise<unknown>;
   /** `Redrive` or `Redeliver`. */
   readonly label: string;

@@ -1,6 +1,7 @@
 /**
- * What several views have: times, values, tables, differences, and a question before an act.
- * Everything that comes from agents is text: React escapes it, and no view sets markup.
+ * Components that several views share: times, values, tables, differences, and actions that ask for
+ * confirmation. Everything that comes from agents is text: React escapes it, and no view sets
+ * markup.
  */
 import { memo, useEffect, useId, useRef, useState, type ReactNode } from "react";
 import type { Difference } from "../../core/history/agentDifferences.ts";
@@ -18,7 +19,7 @@ export const Time = ({ at }: { readonly at: string | number | undefined }) => {
   );
 };
 
-/** Milliseconds of each; what is shorter than two minutes is shown in seconds. */
+/** The units, with their milliseconds. A time shorter than two minutes is shown in seconds. */
 const UNITS = [
   [86_400_000, "days"],
   [3_600_000, "h"],
@@ -54,7 +55,7 @@ export const turnPath = (agent: AgentName, seq: number): string =>
 const whyPath = (agent: AgentName, path: string): string =>
   withQuery(`${agentPath(agent)}/why`, { path });
 
-/** A value as it is: text stays text, everything else is JSON. */
+/** A value: a text as it is, but indented if it is JSON; everything else as JSON. */
 export const Value = ({ value }: { readonly value: unknown }) => (
   <pre tabIndex={0}>
     {typeof value === "string" ? pretty(value) : JSON.stringify(value, undefined, 2)}
@@ -78,7 +79,7 @@ export interface TableRow {
   readonly cells: ReadonlyArray<ReactNode>;
 }
 
-/** Not rendered again for the same cells: a table of thousands of rows keeps them. */
+/** Not rendered again for the same array of cells, which a table of thousands of rows keeps. */
 const Row = memo(({ cells }: { readonly cells: ReadonlyArray<ReactNode> }) => (
   <tr>
     {cells.map((cell, n) => (
@@ -261,7 +262,7 @@ export const Choice = (props: {
   );
 };
 
-/** The view's heading: the page's title, and where the keyboard is after a link was followed. */
+/** The view's heading. It sets the page's title, and takes the focus after a link was followed. */
 export const Heading = ({
   text,
   children,

@@ -8,14 +8,14 @@ import { go, useAsk, type Place } from "./hooks.ts";
 import { Answer, Field, Link, Problem, Table, Time, turnPath, Value, short } from "./parts.tsx";
 import { QueryForm, Rows, type Row } from "./query.tsx";
 
-/** The data of each part of an agent. */
+/** The properties of each part of an agent's page. */
 export interface Part {
   readonly agent: AgentName;
   /** Grows when the agent has new turns. */
   readonly news: number;
 }
 
-/** Where a part shows the agent at a point, and how to go to another. */
+/** The point of history at which a part shows the agent, as a field that can be changed. */
 export const AtField = ({
   agent,
   place,
@@ -197,10 +197,10 @@ export const ApprovalsTab = (part: Part & { readonly place: Place }) => (
   </>
 );
 
-/** Some screens. */
+/** Fills some screens. */
 const SHOWN_MAX = 100;
 
-/** Rows of a table that an agent has only once it needs it. */
+/** Rows of a table that exists only in agents that have needed it. */
 const TableIfThere = ({
   agent,
   place,

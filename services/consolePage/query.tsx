@@ -1,4 +1,7 @@
-/** One SELECT over all agents; and the form for SQL, which an agent's tables share. */
+/**
+ * The view for a SELECT over all agents; and the form for SQL, which the view of an agent's tables
+ * shares.
+ */
 import { useId, useState } from "react";
 import { withQuery } from "./api.ts";
 import { go, useAsk, type Place } from "./hooks.ts";
@@ -61,9 +64,9 @@ export const QueryForm = (props: {
   );
 };
 
-/** Some screens. */
+/** Fills some screens. */
 const ROWS_SHOWN_MAX = 1_000;
-/** More, and a browser takes seconds to lay them out. */
+/** With more, a browser takes seconds to lay them out. */
 const CELLS_SHOWN_MAX = 20_000;
 /** UTF-16 units of a cell; a state may have a megabyte. */
 const CELL_SHOWN_MAX = 2_000;

@@ -1,6 +1,6 @@
 /**
- * The past on other code: the webhooks of one turn, or the last ones, on a module as it is now, and
- * what differs. Nothing is stored or sent.
+ * Re-runs the past on other code: the webhooks of one turn, or the last ones, on a module as it is
+ * now. Shows what differs. Nothing is stored or sent.
  */
 import { useState } from "react";
 import { act, agentPath, withQuery, type AgentName } from "./api.ts";

@@ -1,6 +1,7 @@
 /**
- * An agent's turns, newest first: new ones come by themselves, older ones by the page. So many are
- * shown at once that a page stays quick, however long the timeline is.
+ * An agent's turns, newest first: new turns appear by themselves, older ones page by page. The
+ * number of turns shown at once is limited, so that the page stays fast however long the timeline
+ * is.
  */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { agentPath, ask, withQuery, type AgentName } from "./api.ts";
@@ -10,12 +11,14 @@ import type { HistoryLine as Line } from "../../core/journal/historyLines.ts";
 
 export const KINDS = ["webhook", "request", "connect", "message", "close", "rpc", "queue", "schedule", "mail", "workflow", "start", "background", "claimed", "destroyed"]; // prettier-ignore
 const PAGE = 100;
-/** New turns that are asked for at once. Of more, those past `SHOWN_MAX` would not be shown. */
+/**
+ * The most new turns that one request returns: the last ones, of which only `SHOWN_MAX` are shown.
+ */
 const NEWS_MAX = 5_000;
 /** Some screens. With ten thousand rows, each page that is added takes a browser a second. */
 const SHOWN_MAX = 1_000;
 
-/** The newest of them: `SHOWN_MAX`, and the others of the event that this would cut. */
+/** The newest `SHOWN_MAX` lines, and the others of the event that this limit would split. */
 function newestOf(lines: ReadonlyArray<Line>): ReadonlyArray<Line> {
   let first = Math.max(0, lines.length - SHOWN_MAX);
   while (first > 0 && lines[first - 1]!.seq === lines[first]!.seq) first--;
@@ -55,7 +58,7 @@ export const Timeline = (props: {
         : withQuery(path, { ...filter, from: last + 1, limit: NEWS_MAX });
     ask<ReadonlyArray<Line>>(asked, { signal: ended.signal }).then(
       (found) => {
-        // An older page may have come meanwhile, and have taken the newest turns away.
+        // An older page may have arrived meanwhile and replaced the newest turns.
         const now = last === undefined ? [] : (shown.current?.lines ?? []);
         if (ended.signal.aborted || now.at(-1)?.seq !== last) return;
         setError(undefined);
@@ -135,7 +138,9 @@ const TurnTable = ({
   );
 };
 
-/** Several turns can have one sequence. It stays when older or newer turns are shown, too. */
+/**
+ * Several turns can have one sequence. The key stays the same when older or newer turns are added.
+ */
 function keyOf(lines: ReadonlyArray<Line>, n: number): string {
   const { seq } = lines[n]!;
   let later = 0;

@@ -1,7 +1,7 @@
 /**
  * Workflows of an agent: the steps of an instance as a graph, in which those that were open at the
- * same time stand beside each other, and the instances that the agent has started. The graph is a
- * list in the order in which steps began, which style places in rows and lanes.
+ * same time are beside each other, and the instances that the agent has started. The graph is a
+ * list in the order in which steps began, which CSS places in rows and lanes.
  */
 import { memo, type CSSProperties } from "react";
 import { agentPath, withQuery, type AgentName } from "./api.ts";
@@ -110,7 +110,7 @@ const Graph = (props: {
 }) => {
   const { agent, steps } = props;
   if (steps.length === 0) return <p className="quiet">No steps yet.</p>;
-  // Lanes and rows without a step of this page are left out.
+  // Lanes without a step of this page, and rows before its first step, are left out.
   const lanes = [...new Set(steps.map(({ lane }) => lane))].toSorted((a, b) => a - b);
   const column = new Map(lanes.map((lane, n) => [lane, n]));
   const first = Math.min(...steps.map(({ row }) => row));
@@ -149,7 +149,7 @@ const placeOf = (at: { column: number; row: number; end: number; across: number 
     "--across": at.across,
   }) as CSSProperties;
 
-/** Names of steps, for those who can't see what stands beside them. */
+/** The most steps that a text for screen readers names. */
 const NAMED_MAX = 5;
 
 function besideText(steps: ReadonlyArray<RecordedStep>, step: RecordedStep): string {
@@ -166,7 +166,7 @@ interface StepProps {
   readonly agent: AgentName;
   readonly step: RecordedStep;
   readonly beside: string;
-  /** What it is drawn from: it is drawn again when this changes. */
+  /** The step as JSON. The step is drawn again when this changes. */
   readonly text: string;
 }
 
