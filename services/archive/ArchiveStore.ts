@@ -1,11 +1,11 @@
 /**
  * The storage of an archive's objects: `FolderStore` or `S3Store`. Names are relative, with `/`.
- * `test/retention/archive` has the rules that both keep.
+ * `test/retention/archive` tests both.
  */
 export interface ArchiveStore {
-  /** For people, without secrets. */
+  /** A readable name, without secrets. */
   readonly name: string;
-  /** Durable when it resolves, and either whole or not there. Rejects with any error. */
+  /** Resolves when the object is durable. It is never incomplete. Rejects with any error. */
   readonly put: (key: string, bytes: Uint8Array) => Promise<void>;
   /** The object, or `bytes` bytes of it from `offset` on. Undefined when there is none. */
   readonly get: (

@@ -31,18 +31,18 @@ export class FolderStore implements ArchiveStore {
   }
 
   put(key: string, bytes: Uint8Array): Promise<void> {
-    return this.told(() => this.write(key, bytes));
+    return this.withRemedy(() => this.write(key, bytes));
   }
 
   get(
     key: string,
     range?: { readonly offset: number; readonly bytes: number },
   ): Promise<Uint8Array | undefined> {
-    return this.told(() => this.read(key, range));
+    return this.withRemedy(() => this.read(key, range));
   }
 
   async *list(prefix: string): AsyncGenerator<string, void, void> {
-    const entries = await this.told(() => this.entriesOf(prefix));
+    const entries = await this.withRemedy(() => this.entriesOf(prefix));
     for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
       const key = posix.join(prefix, entry.name);
       if (entry.isDirectory()) yield* this.list(`${key}/`);
@@ -69,11 +69,14 @@ export class FolderStore implements ArchiveStore {
       await rm(temporary, { force: true }).catch(() => undefined);
       throw error;
     }
-    // Every level may be new.
+    // Each folder of the path may be new, so that its entry must be flushed, too.
     for (let at = folder; at.length >= this.root.length; at = dirname(at)) await syncFolder(at);
   }
 
-  /** Below the root. Node's own recursive `mkdir` calls a read-only file system a missing one. */
+  /**
+   * Creates `folder` below the root. Node's own recursive `mkdir` reports a read-only file system
+   * as a missing folder.
+   */
   private async makeFolder(folder: string): Promise<void> {
     let at = this.root;
     for (const name of relative(this.root, folder).split(sep)) {
@@ -115,7 +118,7 @@ export class FolderStore implements ArchiveStore {
   }
 
   /** Rule 4. */
-  private async told<A>(use: () => Promise<A>): Promise<A> {
+  private async withRemedy<A>(use: () => Promise<A>): Promise<A> {
     try {
       return await use();
     } catch (error) {

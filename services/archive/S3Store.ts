@@ -1,7 +1,7 @@
 /**
  * An archive in a bucket of S3, or of a server that speaks its protocol (`--archive s3://…`).
  *
- * 1. A put object is whole or not there, and is read as it was put at once: S3 promises both since
+ * 1. A put object is complete or absent, and can be read at once: S3 has guaranteed both since
  *    December 2020. `SegmentArchive` reads each object back all the same.
  * 2. The client is `@aws-sdk/client-s3`, an optional peer that is loaded when the archive is first
  *    used. Credentials, region and endpoint come from AWS's own variables and files, never from the
@@ -12,9 +12,9 @@
 import type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
 import type { ArchiveStore } from "./ArchiveStore.ts";
 
-/** The client waits up to two seconds between them. The next walk tries again anyway. */
+/** The client waits up to two seconds between attempts. The next walk tries again anyway. */
 const ATTEMPTS_MAX = 4;
-/** With all attempts. A segment of 8 MiB over 2 Mbit/s takes half of it. */
+/** For all attempts of a request. A segment of 8 MiB over 2 Mbit/s takes half of it. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 type Sdk = typeof import("@aws-sdk/client-s3");
@@ -23,7 +23,7 @@ export interface S3StoreOptions {
   readonly bucket: string;
   /** Without slashes at its ends; empty: the bucket's root. */
   readonly prefix: string;
-  /** Default: what the environment says. */
+  /** Default: configured by the environment. */
   readonly client?: S3ClientConfig;
 }
 
@@ -111,7 +111,7 @@ export class S3Store implements ArchiveStore {
     const endpoint = AWS_ENDPOINT_URL_S3 ?? AWS_ENDPOINT_URL;
     const client = new sdk.S3Client({
       maxAttempts: ATTEMPTS_MAX,
-      // Servers other than AWS's seldom have a name for each bucket, or regions.
+      // Servers other than AWS's seldom support a host name for each bucket, or regions.
       ...(endpoint !== undefined && { forcePathStyle: true, region: AWS_REGION ?? "us-east-1" }),
       ...this.options.client,
     });
@@ -121,7 +121,7 @@ export class S3Store implements ArchiveStore {
 
 const codeOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));
 
-/** For people: what happened, and what to do about it. */
+/** A text that says what happened, and what to do about it. */
 function faultOf(error: unknown, bucket: string): string {
   const code = codeOf(error);
   const { $metadata, $response } = error as {

@@ -3,22 +3,22 @@
  *
  *     <namespace>/<class>/<date>/<hour>/<id>.jsonl.gz     gzip members one after the other, one for each part:
  *                                                         `zcat` reads the whole as JSON lines (`archiveRows`)
- *     <namespace>/<class>/<date>/<hour>/<id>.index.json   where each agent's part lies in it, and its checksum
- *     <namespace>/installation.json                       whose archive it is
+ *     <namespace>/<class>/<date>/<hour>/<id>.index.json   the place and checksum of each agent's part in it
+ *     <namespace>/installation.json                       the installation that owns the archive
  *
  * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of
  *    archiving.
  * 2. The index is stored and read back, then the segment; only then `put` resolves. Every segment
- *    therefore has an index, by which `erase` finds what a process left that died in between.
+ *    therefore has an index, by which `erase` finds the segment of a process that died in between.
  * 3. A part is read by its place (`ArchivePlace`): one range of one object, whose checksum is
  *    compared.
  * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member
- *    of the same length without content, so that the other parts stay in place. Then the index
- *    drops it. One process at a time does it (`alone`): two that rewrite one segment would each
- *    bring back what the other has erased.
- * 5. An archive is of one installation: names of agents mean nothing beyond it, and `erase` goes by
- *    names. The first that stores or erases notes which one. Any other is refused.
- * 6. An empty archive refuses an agent whose older parts are in another: neither would be whole.
+ *    of the same length without content, so that the other parts stay in place. Then the part's
+ *    entry in the index loses its name. One process erases at a time (`alone`): two that rewrite
+ *    one segment would each bring back what the other has erased.
+ * 5. An archive belongs to the first installation that stores or erases. Any other is refused,
+ *    because `erase` finds parts by agents' names, which mean nothing beyond an installation.
+ * 6. An empty archive refuses an agent whose older parts are in another: neither would be complete.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
@@ -36,7 +36,7 @@ import { messageOf } from "../../core/errors/thrown.ts";
 
 /** Parts that are archived within this time share a segment. */
 const GATHER_MS = 100;
-/** A segment is stored at once from here on. */
+/** A segment of this size is stored at once. */
 const SEGMENT_BYTES = 8 * 1024 * 1024;
 
 const INDEX_VERSION = 1;
@@ -71,7 +71,7 @@ export type Alone = <A>(use: (still: () => Promise<void>) => Promise<A>) => Prom
 export interface SegmentArchiveOptions {
   readonly store: ArchiveStore;
   readonly namespace: string;
-  /** Rule 5: tells this installation from any other. Default: it is not checked. */
+  /** Rule 5: identifies this installation. Default: the owner is not checked. */
   readonly installation?: () => Promise<string>;
   /** Rule 4. Default: no other process erases. */
   readonly alone?: Alone;
@@ -153,7 +153,7 @@ export class SegmentArchive implements ArchiveShape {
       if (mineOf(index).length === 0) continue;
       await this.checkOwner();
       const gone = await this.alone(async (still) => {
-        // Another process may have erased from it meanwhile.
+        // Another process may have erased from the segment meanwhile.
         const now = await this.index(key);
         return this.eraseFrom(key, now, { mine: mineOf(now), still });
       });
@@ -250,7 +250,7 @@ export class SegmentArchive implements ArchiveShape {
     throw new CorruptFrame({ message: `the index ${key} in ${this.options.store.name} ${fault}` });
   }
 
-  /** Rules 5 and 6. `waiting`: what is to be stored. */
+  /** Rules 5 and 6. `waiting`: the parts to store. */
   private async checkOwner(waiting: ReadonlyArray<Waiting> = []): Promise<void> {
     const { store, namespace } = this.options;
     const own = (this.installation ??= await this.options.installation?.());
@@ -271,7 +271,10 @@ export class SegmentArchive implements ArchiveShape {
       });
   }
 
-  /** Rule 6. An archive of a release that noted no installation has the older parts. */
+  /**
+   * Rule 6. An archive that was begun by a release without rule 5 has the older parts, and is
+   * accepted.
+   */
   private async checkContinues(
     { name, previous }: Waiting["entry"],
     { key, note }: { readonly key: string; readonly note: string },
@@ -293,8 +296,8 @@ export class SegmentArchive implements ArchiveShape {
     const { store } = this.options;
     const { segment } = index;
     const stored = await this.ask(() => store.get(segment));
-    // It is not stored yet, and its writer may be about to store it. The index already says what it
-    // will contain.
+    // The segment is not stored yet, and its writer may be about to store it. The index already
+    // lists what it will contain.
     if (stored === undefined) return [];
     const body = Buffer.from(stored);
     const erased = mine.map(({ offset, bytes, sha256: before }) => {
@@ -328,7 +331,7 @@ export class SegmentArchive implements ArchiveShape {
   }
 }
 
-/** Null for what is not there or is no JSON. */
+/** Null if `bytes` is undefined or not JSON. */
 function parse(bytes: Uint8Array | undefined): unknown {
   try {
     return JSON.parse(Buffer.from(bytes ?? []).toString());

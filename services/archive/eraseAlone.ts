@@ -2,8 +2,8 @@
  * Lets one process of an installation erase from its archive at a time, by a lease at the broker:
  * `alone` of a `SegmentArchive`.
  *
- * A process that was frozen for longer than the lease lives finds that out before it writes
- * (`still`). What remains is a freeze between that and the write itself.
+ * A process that was frozen for longer than its lease lasts notices this before it writes
+ * (`still`). It does not notice a freeze between this check and the write itself.
  */
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
@@ -13,10 +13,12 @@ import type { Alone } from "./SegmentArchive.ts";
 const KEY = "archive";
 /** An erasure from one segment takes some requests to the archive. */
 const AGAIN_MS = 50;
-/** Longer than a lease lives, and than a bucket's slowest request. */
+/** Longer than a lease lasts, and than a bucket's slowest request. */
 const WAIT_MS_MAX = 120_000;
 
-/** It rejects with `ArchiveUnavailable` when another process erases for too long. */
+/**
+ * The returned function rejects with `ArchiveUnavailable` when another process erases for too long.
+ */
 export function eraseAlone(
   leases: Pick<LeasesShape, "claim" | "renew" | "release">,
   time: Pick<TimeShape, "after" | "monotonicMs" | "id">,

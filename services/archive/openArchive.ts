@@ -8,7 +8,7 @@ import { SegmentArchive } from "./SegmentArchive.ts";
 
 type Options = Omit<SegmentArchiveOptions, "store">;
 
-/** `url`: one without a fault (`archiveFault`). Nothing is opened before it is used. */
+/** `url`: one that `archiveFault` accepts. Nothing is opened before the first use. */
 export const openArchive = (url: string, options: Options): SegmentArchive =>
   new SegmentArchive({ ...options, store: storeOf(url, options) });
 
