@@ -1,16 +1,19 @@
 /**
- * Which trace a job belongs to: that of the turn that made it. Kept in this process's memory, for
- * the last `JOBS_MAX` jobs: one that another host runs, or this one after a restart, begins a trace
- * of its own. The event that made it has the first trace's id in any case.
+ * Remembers the trace that a job belongs to: that of the turn that made it. The last `JOBS_MAX`
+ * jobs are kept in this process's memory. A job that another host runs, or this one after a
+ * restart, begins a new trace; the event that made it has the first trace's id in any case.
  *
- * A queue item is known by the key of its trigger, which is stored just before the event that adds
- * it. A schedule is known by its id, which that event has.
+ * A queue item is identified by the key of its trigger, which is stored just before the event that
+ * adds the item. A schedule is identified by its id, which is in its event.
  */
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 
 /** About 2 MB. */
 const JOBS_MAX = 10_000;
-/** Agents between a trigger and its event: more than a host has commits in flight. */
+/**
+ * The most agents with a trigger whose event is not appended yet: more than a host has commits in
+ * flight.
+ */
 const AGENTS_MAX = 1_000;
 
 export class JobTraces {
@@ -18,7 +21,7 @@ export class JobTraces {
   /** Keys of triggers whose event is not appended yet, by agent. */
   private readonly triggers = new Map<string, string[]>();
 
-  /** A trigger of an agent is stored. */
+  /** Called when a trigger of an agent is stored. */
   triggered(agent: string, key: string): void {
     const keys = this.triggers.get(agent) ?? [];
     keys.push(key);
@@ -26,7 +29,7 @@ export class JobTraces {
     dropOldest(this.triggers, AGENTS_MAX);
   }
 
-  /** An event of the agent is appended, which belongs to a trace. */
+  /** Called when an event of the agent is appended that belongs to a trace. */
   made(agent: string, { schedules }: Pick<JournalHead, "schedules">, traceparent: string): void {
     for (const row of schedules?.put ?? []) {
       const id: unknown = (row as { readonly id?: unknown } | null)?.id;
@@ -36,7 +39,7 @@ export class JobTraces {
     this.triggers.delete(agent);
   }
 
-  /** `key`: of a run, `schedule:<id>:<due>` or the key of its trigger. */
+  /** The `traceparent` for a run. `key`: `schedule:<id>:<due>`, or the key of its trigger. */
   of(key: string): string | undefined {
     return this.traces.get(key) ?? this.traces.get(key.slice(0, key.lastIndexOf(":")));
   }

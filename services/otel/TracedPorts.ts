@@ -1,6 +1,6 @@
 /**
- * Ports of a host that is traced: each is the port that it decorates, with a span around what the
- * port does. A process without tracing has the plain ports, and pays nothing.
+ * The ports of a traced host: each decorates a plain port, and records a span for what the port
+ * does. A process without tracing uses the plain ports, at no cost.
  *
  * 1. A turn's span begins with its code and ends with it. It continues the trace of what caused the
  *    turn: an input's or a call's `traceparent`, or, for a job, the turn that made it
@@ -24,7 +24,7 @@ import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { JobTraces } from "./JobTraces.ts";
 
-/** Rule 3: a loop of inserts is one statement's plan many times. */
+/** Rule 3: the spans of a loop of inserts would all be alike. */
 const STATEMENTS_MAX = 100;
 
 interface Traced {
@@ -138,7 +138,7 @@ export class TracedPorts {
     };
   }
 
-  /** The database itself, but for `query`: its other members are read through it. */
+  /** The database with a traced `query`. All other members are the plain database's. */
   private database(plain: AgentDatabase): AgentDatabase {
     return new Proxy(plain, {
       get: (target, name) => {

@@ -1,6 +1,6 @@
 /**
- * The tracing port on `@opentelemetry/api`: whatever provider is registered in the process receives
- * the spans. `startOtel` registers the SDK's where `OTEL_*` says so.
+ * The tracing port on `@opentelemetry/api`: the provider that is registered in the process receives
+ * the spans. `startOtel` registers the SDK's provider if `OTEL_*` variables ask for it.
  */
 import {
   context,
@@ -52,7 +52,10 @@ export function otelTracing(): TracingShape {
   };
 }
 
-/** The context of a parent in another process, or none. What is active here is not the parent. */
+/**
+ * The context of a parent in another process, or one without a parent. A span that is active here
+ * is not the parent.
+ */
 function contextOf(parent: string | undefined): Context {
   const root = trace.deleteSpan(context.active());
   const [, traceId, spanId, flags] = TRACEPARENT.exec(parent ?? "") ?? [];

@@ -1,5 +1,5 @@
 /**
- * Starts tracing where the environment asks for it. `OTEL_*` variables configure the OpenTelemetry
+ * Starts tracing if the environment asks for it. `OTEL_*` variables configure the OpenTelemetry
  * SDK, which is an optional peer (`@opentelemetry/sdk-node`); a provider that the user has
  * registered (`node --import ./otel.js`) is used as it is.
  */
@@ -17,7 +17,7 @@ export interface StartedOtel {
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** Whether the variables name a place for traces. */
+/** True if the variables enable the export of traces. */
 export function asksForTraces(env: Variables): boolean {
   if (/^true$/i.test(env["OTEL_SDK_DISABLED"] ?? "")) return false;
   const exporter = env["OTEL_TRACES_EXPORTER"];
@@ -28,7 +28,8 @@ export function asksForTraces(env: Variables): boolean {
 }
 
 /**
- * Undefined: nothing is traced. `role` is the service's name where `OTEL_SERVICE_NAME` is not set.
+ * Undefined: nothing is traced. The service's name is `agents-<role>` if `OTEL_SERVICE_NAME` is not
+ * set.
  */
 export async function startOtel(
   env: Variables,
@@ -43,7 +44,7 @@ export async function startOtel(
     sdk = new NodeSDK({
       serviceName: env["OTEL_SERVICE_NAME"] ?? `agents-${role}`,
       instrumentations: [],
-      // Logs and metrics have ways of their own (standard error, `/metrics`).
+      // Logs and metrics are provided in other ways (standard error, `/metrics`).
       logRecordProcessors: [],
       metricReaders: [],
     });
@@ -68,7 +69,7 @@ export async function startOtel(
   };
 }
 
-/** By the user, before this process's own code ran. */
+/** True if the user registered a provider before this process's own code ran. */
 function isRegistered(): boolean {
   const provider = trace.getTracerProvider();
   const own = provider instanceof ProxyTracerProvider ? provider.getDelegate() : provider;

@@ -1,7 +1,7 @@
 /**
- * `tracing` of `cloudflare:workers`: spans of the module's own, by `@opentelemetry/api`. In a turn
- * they are children of the turn's span, which is the active one there (`TracedPorts`). In a process
- * that is not traced they are not recorded, and the callbacks run all the same.
+ * `tracing` of `cloudflare:workers`: spans that the module itself creates, by `@opentelemetry/api`.
+ * In a turn they are children of the turn's span, which is the active one there (`TracedPorts`). In
+ * a process that is not traced they are not recorded, and the callbacks run all the same.
  */
 import {
   context,
@@ -35,7 +35,7 @@ export class Span {
     return span.#span;
   }
 
-  /** Whether somebody receives the span. */
+  /** True if the span is recorded. */
   get isTraced(): boolean {
     return this.#span.isRecording();
   }
@@ -67,10 +67,10 @@ export class Span {
   }
 }
 
-/** For each span, so that a provider that is registered later is used. */
+/** Looked up for each span, so that a provider that is registered later is used. */
 const tracer = () => trace.getTracer("agents");
 
-/** Ends the span as `result` ends. */
+/** Ends the span: at once, or when `result` settles if it is a promise. */
 function endWith<A>(span: Span, result: A): A {
   if (result instanceof Promise)
     result.then(
