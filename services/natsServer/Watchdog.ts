@@ -4,9 +4,9 @@
  * helper then ends the process that it guards: SIGTERM, then SIGKILL after a few seconds.
  *
  * Node cannot ask the kernel for this (`PR_SET_PDEATHSIG`), and exit handlers do not run on
- * SIGKILL. The helper is a shell where there is one, since a shell takes 1 MB and a Node process
- * 40. Windows has none. `ServerProcess`'s owner passes each server's pid as soon as the server is
- * spawned.
+ * SIGKILL. The helper is a shell, which takes 1 MB of memory (a Node process takes 40). On Windows,
+ * which has none, it is a Node process. `ServerProcess`'s owner passes each server's pid as soon as
+ * the server is spawned.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";

@@ -96,7 +96,7 @@ function fromSuite(search: Search, line: string): Promise<PlaceAnswer> {
     const binary = ["usr/sbin", "usr/bin"]
       .map((place) => join(folder, "unpacked", place, "nats-server"))
       .find((path) => existsSync(path));
-    if (binary === undefined) throw new Error(`${packageFile} holds no nats-server`);
+    if (binary === undefined) throw new Error(`${packageFile} contains no nats-server`);
     return putIntoCache(search, binary);
   });
 }
