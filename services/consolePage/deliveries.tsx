@@ -138,7 +138,7 @@ const OneDelivery = ({
   const facts: ReadonlyArray<readonly [string, unknown]> = [
     ["provider", record.provider], ["type", record.type], ["from", record.from], ["bytes", record.bytes],
     ["answer", record.http], ["milliseconds", record.ms?.toFixed(1)], ["attempt", record.attempt], ["attempts", record.attempts],
-    ["reason", record.why], ["error", record.error], ["sent again of", record.of], ["trace", record.trace],
+    ["reason", record.why], ["error", record.error], ["redelivery of", record.of], ["trace", record.trace],
   ]; // prettier-ignore
   return (
     <article>

@@ -242,7 +242,7 @@ const Effort = (props: {
 const Started = ({ list }: { readonly list: Workflows["started"] }) => (
   <Table
     label="Started workflows"
-    columns={["Workflow", "Last told", "Started", "Changed", "Metadata", "Error"]}
+    columns={["Workflow", "Last reported status", "Started", "Changed", "Metadata", "Error"]}
     none="It has started no workflow."
     rows={list.map((one) => ({
       key: one.workflowId,
