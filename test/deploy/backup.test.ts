@@ -3,37 +3,15 @@
  * the broker is stopped, everything is lost, the copy is put back, and the agents are there with
  * all that they had.
  */
-import { execFileSync } from "node:child_process";
 import { cpSync, rmSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { Senders } from "../faults/Senders.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { SECRET } from "../kit/Installation.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
-import { deployNats, type Deployed } from "./DeployedNats.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
+import { deployNats } from "./DeployedNats.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const folder = tempFolder("backup");
-let nats: Deployed;
-const running = new Set<AgentsProcess>();
-
-afterAll(async () => {
-  for (const each of running) await each.stop();
-  await nats?.stop();
-  folder.remove();
-});
-
-async function start(role: "gateway" | "host", data: string): Promise<AgentsProcess> {
-  const started = await AgentsProcess.start({
-    args: [role, MODULE, "--data", join(folder.path, data), ...(role === "gateway" ? ["--port", "0"] : [])], // prettier-ignore
-    env: { SECRET, NATS_URL: nats.url(role) },
-  });
-  running.add(started);
-  return started;
-}
+let installation: Installation;
+afterAll(() => installation?.stop());
 
 async function send(gateway: AgentsProcess, ids: ReadonlyArray<string>): Promise<object> {
   const senders = new Senders({
@@ -49,16 +27,14 @@ async function send(gateway: AgentsProcess, ids: ReadonlyArray<string>): Promise
 }
 
 test("a backup restores everything after a total loss, and its work continues", async () => {
-  nats = await deployNats({ config: "single.conf" });
-  execFileSync(process.execPath, [MAIN, "provision", "--shards", "4"], {
-    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
-  });
-  const gateway = await start("gateway", "gateway");
-  const host = await start("host", "host");
+  const nats = await deployNats({ config: "single.conf" });
+  installation = await Installation.start({ broker: nats, shards: 4 });
+  const { gateway } = installation;
+  const host = await installation.startHost("host");
   await gateway.ready();
   expect(await send(gateway, ["a", "b", "c"])).toEqual({ 200: 3 });
   const [server] = nats.servers;
-  const backup = join(folder.path, "backup");
+  const backup = installation.pathOf("backup");
 
   // Back up: the broker stops, its folder is copied. Processes may stay: they wait for it.
   await server!.stop();
@@ -66,15 +42,15 @@ test("a backup restores everything after a total loss, and its work continues", 
 
   // Lose everything: the broker's disk, the hosts' caches.
   for (const each of [gateway, host]) await each.kill();
-  running.clear();
   rmSync(server!.storeDir, { recursive: true });
-  rmSync(join(folder.path, "host"), { recursive: true });
+  rmSync(installation.pathOf("host"), { recursive: true });
 
   // Restore.
   cpSync(backup, server!.storeDir, { recursive: true });
   await server!.start();
   await nats.healthy();
-  const [again] = [await start("gateway", "gateway-2"), await start("host", "host-2")];
+  const again = await installation.startGateway();
+  await installation.startHost("host-2");
   await again.ready();
   const answer = await fetch(`${again.url}/agents/ledger/one`);
   expect(await answer.json()).toEqual({ state: { count: 3 }, ids: ["a", "b", "c"] });

@@ -2,48 +2,29 @@
  * A full disk at the broker: nothing is acknowledged without being stored, nothing acknowledged is
  * lost, and once there is room again everything continues by itself.
  */
-import { execFileSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { SECRET } from "../kit/Installation.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { postLedger } from "../kit/postLedger.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
-import { deployNats, type Deployed } from "./DeployedNats.ts";
+import { deployNats } from "./DeployedNats.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 const NOISE_BYTES = 300_000;
 /** Each leaves its body in the journal: the broker's 8 MB are full before. */
 const WEBHOOKS_MAX = 60;
 
-const folder = tempFolder("full");
-let nats: Deployed;
-const running: AgentsProcess[] = [];
-
-afterAll(async () => {
-  for (const each of running) await each.stop();
-  await nats?.stop();
-  folder.remove();
-});
-
-async function start(role: "gateway" | "host"): Promise<AgentsProcess> {
-  const started = await AgentsProcess.start({
-    args: [role, MODULE, "--data", folder.path, ...(role === "gateway" ? ["--port", "0"] : [])],
-    env: { SECRET, NATS_URL: nats.url(role), DEADLINE_MS: "1500" },
-  });
-  running.push(started);
-  return started;
-}
+let installation: Installation;
+afterAll(() => installation?.stop());
 
 const send = (url: string, id: string, noise: number): Promise<number> =>
   postLedger(url, { agent: "one", id, noise: "x".repeat(noise) });
 
 test("a broker whose disk is full refuses, loses nothing, and continues when there is room", async () => {
-  nats = await deployNats({ config: "single.conf", variables: { NATS_MAX_FILE: "1GB" } });
-  execFileSync(process.execPath, [MAIN, "provision", "--shards", "2"], {
-    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
+  const nats = await deployNats({ config: "single.conf", variables: { NATS_MAX_FILE: "1GB" } });
+  installation = await Installation.start({
+    broker: nats,
+    shards: 2,
+    gateway: false,
+    env: { DEADLINE_MS: "1500" },
   });
   // A broker of this size refuses to make the delivery log's streams, which reserve their limits.
   const [server] = nats.servers;
@@ -51,8 +32,8 @@ test("a broker whose disk is full refuses, loses nothing, and continues when the
   server!.edit((text) => text.replaceAll("1GB", "8MB"));
   await server!.start();
   await nats.healthy();
-  const gateway = await start("gateway");
-  await start("host");
+  const gateway = await installation.startGateway();
+  await installation.startHost("host");
   await gateway.ready();
   const accepted: string[] = [];
   let refused = 0;

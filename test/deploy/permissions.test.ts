@@ -15,37 +15,33 @@ import { agentId } from "../../schemas/Address.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { natsOptions } from "../../services/wiring/joinNats.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { SECRET } from "../kit/Installation.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { Installation, type Role } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { postLedger } from "../kit/postLedger.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 import { deployNats, type Deployed, type User } from "./DeployedNats.ts";
 
-const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 const MAIL_MODULE = fileURLToPath(new URL("../../examples/mail/server.ts", import.meta.url));
 /** Past the server's payload limit: the object store takes it. */
 const LARGE_BYTES = 3 * 1024 * 1024;
 /** A refusal arrives before the answer to a later ping; this bounds the wait for allowed ones. */
 const REQUEST_TIMEOUT_MS = 2_000;
 
-const folder = tempFolder("permissions");
 let nats: Deployed;
-let gateway: AgentsProcess;
+let installation: Installation;
 let host: AgentsProcess;
 
 interface Run {
   readonly code: number;
   readonly text: string;
 }
-const cli = async (user: User, ...args: string[]): Promise<Run> => {
-  const { code, out, err } = await runAgents(args, { NATS_URL: nats.url(user) });
+const cli = async (role: Role, ...args: string[]): Promise<Run> => {
+  const { code, out, err } = await installation.agentsAs(role, ...args);
   return { code, text: out + err };
 };
 
 const sendWebhook = (id: string, noise = ""): Promise<number> =>
-  postLedger(gateway.url, { agent: "one", id, noise });
+  postLedger(installation.gateway.url, { agent: "one", id, noise });
 
 /**
  * What the server refuses of `subjects` to a user; each is published to with a reply subject, or
@@ -73,22 +69,12 @@ async function refusals(
 
 beforeAll(async () => {
   nats = await deployNats({ config: "single.conf" });
-  expect(await cli("operator", "provision", "--shards", "4")).toMatchObject({ code: 0 });
-  const start = (role: "gateway" | "host", ...args: string[]) =>
-    AgentsProcess.start({
-      args: [role, MODULE, "--require-durable", ...args],
-      env: { SECRET, NATS_URL: nats.url(role), AGENTS_DATA: folder.path },
-    });
-  [gateway, host] = await Promise.all([start("gateway", "--port", "0"), start("host")]);
-  await gateway.ready();
+  installation = await Installation.start({ broker: nats, shards: 4, args: ["--require-durable"] });
+  host = await installation.startHost("host");
+  await installation.gateway.ready();
 });
 
-afterAll(async () => {
-  await gateway?.stop();
-  await host?.stop();
-  await nats?.stop();
-  folder.remove();
-});
+afterAll(() => installation?.stop());
 
 describe("with every process under its own user", () => {
   test("webhooks are stored and answered by their agent, large ones too", async () => {
@@ -97,9 +83,9 @@ describe("with every process under its own user", () => {
   });
 
   test("calls and sockets reach the agent", async () => {
-    const answer = await fetch(`${gateway.url}/agents/ledger/one`);
-    expect(await answer.json()).toMatchObject({ ids: ["w1", "w2"] });
-    const socket = new WebSocket(`${gateway.url.replace("http", "ws")}/agents/ledger/one`);
+    const url = `${installation.gateway.url}/agents/ledger/one`;
+    expect(await (await fetch(url)).json()).toMatchObject({ ids: ["w1", "w2"] });
+    const socket = new WebSocket(url.replace("http", "ws"));
     const frames: string[] = [];
     socket.on("message", (data) => frames.push(String(data)));
     await pollUntil("the state comes", () => frames.some((f) => f.includes('"count":2')));
@@ -107,7 +93,7 @@ describe("with every process under its own user", () => {
   });
 
   test("questions over all agents are answered", async () => {
-    const answer = await fetch(`${gateway.url}/agents/ledger/one?of=all`);
+    const answer = await fetch(`${installation.gateway.url}/agents/ledger/one?of=all`);
     expect(await answer.json()).toEqual([{ count: 2 }]);
   });
 
@@ -115,26 +101,21 @@ describe("with every process under its own user", () => {
     expect((await cli("reader", "list")).text).toContain("one");
     expect((await cli("reader", "state", "Ledger", "one")).text).toContain('"count": 2');
     expect((await cli("reader", "history", "Ledger", "one")).text).toContain("github");
-    const counted = ["query", "SELECT state->>'count' AS n FROM Ledger", "--data", folder.path];
+    const data = installation.pathOf("reader");
+    const counted = ["query", "SELECT state->>'count' AS n FROM Ledger", "--data", data];
     expect(await cli("reader", ...counted, "--json")).toEqual({ code: 0, text: '[{"n":2}]\n' });
     // A host has answered.
-    expect(existsSync(join(folder.path, "view"))).toBe(false);
+    expect(existsSync(join(data, "view"))).toBe(false);
     expect(await cli("reader", ...counted, "--json", "--local")).toMatchObject({ code: 0 });
-    expect(existsSync(join(folder.path, "view"))).toBe(true);
+    expect(existsSync(join(data, "view"))).toBe(true);
     expect((await cli("reader", "dead", "list")).code).toBe(0);
     expect((await cli("reader", "call", "Ledger", "one", "x", "--timeout", "1")).code).toBe(1);
   });
 
   test("the mail process starts and is ready", async () => {
-    const mail = await AgentsProcess.start({
-      args: ["mail", MAIL_MODULE, "--require-durable", "--smtp-port", "0"],
-      env: { NATS_URL: nats.url("mail"), AGENTS_DATA: folder.path },
-    });
-    try {
-      await mail.ready();
-    } finally {
-      await mail.stop();
-    }
+    const args = ["--smtp-port", "0", "--data", installation.pathOf("mail")];
+    const mail = await installation.startProcess("mail", { module: MAIL_MODULE, args });
+    await mail.ready().finally(() => mail.stop());
   });
 
   test("retention trims a journal, large events too", async () => {
@@ -157,10 +138,7 @@ describe("with every process under its own user", () => {
     });
     close();
     expect((await cli("reader", "state", "Ledger", "one")).text).toContain('"count": 2');
-    const process = await AgentsProcess.start({
-      args: ["retention", MODULE, "--require-durable", "--history", "days=1"],
-      env: { NATS_URL: nats.url("retention"), AGENTS_DATA: folder.path },
-    });
+    const process = await installation.startRetention({ args: ["--history", "days=1"] });
     await process.ready().finally(() => process.stop());
   });
 
@@ -182,6 +160,7 @@ describe("with every process under its own user", () => {
     expect(host.lines.find((line) => line.message === "durability of the broker")).toMatchObject({
       durability: "acknowledged is on disk (1 copy: lost with its disk)",
     });
+    const { gateway } = installation;
     expect(await gateway.metric("agents_broker_durable")).toBe(1);
     expect(await gateway.metric("agents_broker_round_trip_seconds")).toBeGreaterThan(0);
   });

@@ -2,55 +2,42 @@
  * Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says: every
  * process does its work, readers see all groups, and everything else is refused in every group.
  */
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { SECRET } from "../kit/Installation.ts";
+import { Installation, type Role } from "../kit/Installation.ts";
 import { postLedger } from "../kit/postLedger.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 import { deployNats, type Deployed, type User } from "./DeployedNats.ts";
 import { STREAM_GROUPS, withStreamGroups } from "./withStreamGroups.ts";
 
-const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 /** Enough that each of eight shards has some. */
 const AGENTS = Array.from({ length: 40 }, (_, n) => `agent-${n}`);
 
-const folder = tempFolder("groups");
 let nats: Deployed;
-let gateway: AgentsProcess;
-let host: AgentsProcess;
+let installation: Installation;
 
-const cli = async (user: User, ...args: string[]): Promise<{ code: number; text: string }> => {
-  const { code, out, err } = await runAgents(args, { NATS_URL: nats.url(user) });
+const cli = async (role: Role, ...args: string[]): Promise<{ code: number; text: string }> => {
+  const { code, out, err } = await installation.agentsAs(role, ...args);
   return { code, text: out + err };
 };
 
 const sendWebhook = (agent: string): Promise<number> =>
-  postLedger(gateway.url, { agent, id: `w-${agent}` });
+  postLedger(installation.gateway.url, { agent, id: `w-${agent}` });
 const client = (user: User) => nats.connect(user);
 
 beforeAll(async () => {
   nats = await deployNats({ config: "single.conf", edit: withStreamGroups });
   const groups = ["--stream-groups", `${STREAM_GROUPS}`];
-  const provisioned = await cli("operator", "provision", "--shards", "8", ...groups);
-  expect(provisioned.text).toContain("8 shards in 4 stream groups");
-  const start = (role: "gateway" | "host", ...args: string[]) =>
-    AgentsProcess.start({
-      args: [role, MODULE, "--require-durable", ...groups, ...args],
-      env: { SECRET, NATS_URL: nats.url(role), AGENTS_DATA: folder.path },
-    });
-  [gateway, host] = await Promise.all([start("gateway", "--port", "0"), start("host")]);
-  await gateway.ready();
+  installation = await Installation.start({
+    broker: nats,
+    shards: 8,
+    provision: groups,
+    args: ["--require-durable", ...groups],
+  });
+  expect(installation.provisioned).toContain("8 shards in 4 stream groups");
+  await installation.startHost("host");
+  await installation.gateway.ready();
 });
 
-afterAll(async () => {
-  await gateway?.stop();
-  await host?.stop();
-  await nats?.stop();
-  folder.remove();
-});
+afterAll(() => installation?.stop());
 
 describe("four stream groups under least privilege", () => {
   test("webhooks of agents in every group are stored and answered", async () => {
@@ -82,7 +69,7 @@ describe("four stream groups under least privilege", () => {
   });
 
   test("the reader backs up all groups", async () => {
-    const saved = join(folder.path, "backup");
+    const saved = installation.pathOf("backup");
     const backup = await cli("reader", "backup", saved, "--json");
     expect(backup).toMatchObject({ code: 0 });
     expect(Number((JSON.parse(backup.text) as { events: number }).events)).toBeGreaterThan(39);

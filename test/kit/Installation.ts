@@ -1,7 +1,8 @@
 /**
  * A whole installation as processes, as `deploy/` has it: a nats-server set up by `agents
- * provision`, a gateway, hosts with folders of their own, and ports that show what is stored.
- * `system.ts` runs one in the test's own process; on servers with logins: `DeployedNats`.
+ * provision`, a gateway, hosts with folders of their own, and ports that show what is stored. It
+ * can use the test's own broker with a login for each role (`deploy/DeployedNats.ts`). `system.ts`
+ * runs one in the test's own process.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -24,8 +25,21 @@ const PUBLISH_TIMEOUT_MS = 10_000;
 /** Some leases, on a machine that is busy. */
 const SHARED_TIMEOUT_MS = 60_000;
 
+/** The user that a process or a command logs in as. */
+export type Role = "gateway" | "host" | "mail" | "retention" | "reader" | "operator";
+
+/** A broker that is running. */
+export interface Broker {
+  readonly url: (role: Role) => string;
+  readonly stop: () => Promise<void>;
+}
+
 export interface InstallationOptions {
   readonly shards: number;
+  /** Stopped with the installation. Default: a new nats-server without logins. */
+  readonly broker?: Broker;
+  /** More arguments of `agents provision`. */
+  readonly provision?: ReadonlyArray<string>;
   /** Path of the module that its processes run; default the ledger's. */
   readonly module?: string;
   /** Default `agents provision`'s. */
@@ -39,12 +53,14 @@ export interface InstallationOptions {
   readonly maxPayload?: number;
   /** URL of the archive that `ports.journal` reads, too. */
   readonly archive?: string;
+  /** Arguments of all its processes, before their own. */
+  readonly args?: ReadonlyArray<string>;
   /** Environment of all its processes, beside `SECRET`. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** What a process gets beside the installation's own options. */
-export type ProcessOptions = Partial<AgentsProcessOptions>;
+/** What a process gets beside the installation's own options. `module`: in place of its module. */
+export type ProcessOptions = Partial<AgentsProcessOptions> & { readonly module?: string };
 
 /** `openReader` opens whole ports, of which commands may use less. */
 export type InstallationPorts = Omit<ReadPorts, "inbox" | "leases"> & {
@@ -53,18 +69,23 @@ export type InstallationPorts = Omit<ReadPorts, "inbox" | "leases"> & {
 };
 
 export class Installation {
-  readonly nats: TestNats;
   readonly shards: number;
   readonly namespace: string;
+  /** What `agents provision` printed. */
+  provisioned = "";
   ports!: InstallationPorts;
   gateway!: AgentsProcess;
   /** All that were started. */
   readonly processes = new Set<AgentsProcess>();
+  private readonly broker: Broker;
+  private readonly ownNats: TestNats | undefined;
   private readonly options: InstallationOptions;
   private readonly folder = tempFolder("installation");
 
-  private constructor(nats: TestNats, options: InstallationOptions) {
-    this.nats = nats;
+  private constructor(broker: Broker | TestNats, options: InstallationOptions) {
+    this.ownNats = "restart" in broker ? broker : undefined;
+    this.broker =
+      "restart" in broker ? { url: () => broker.url, stop: () => broker.stop() } : broker;
     this.options = options;
     this.shards = options.shards;
     this.namespace = options.namespace ?? "agents";
@@ -72,9 +93,9 @@ export class Installation {
 
   /** Everything but the hosts. */
   static async start(options: InstallationOptions): Promise<Installation> {
-    const { maxPayload } = options;
-    const nats = await startNats(maxPayload === undefined ? {} : { maxPayload });
-    const installation = new Installation(nats, options);
+    const { maxPayload, broker } = options;
+    const used = broker ?? (await startNats(maxPayload === undefined ? {} : { maxPayload }));
+    const installation = new Installation(used, options);
     try {
       await installation.open(options);
     } catch (error) {
@@ -85,22 +106,30 @@ export class Installation {
   }
 
   private async open(options: InstallationOptions): Promise<void> {
-    const { shards, leaseTtlMs, streamGroups, archive, gateway = true } = options;
+    const { shards, leaseTtlMs, streamGroups, archive, gateway = true, provision = [] } = options;
     const provisioned = await this.agents(
       "provision",
       "--shards",
       `${shards}`,
       ...(leaseTtlMs === undefined ? [] : ["--lease-ttl", `${leaseTtlMs}`]),
       ...(streamGroups === undefined ? [] : ["--stream-groups", `${streamGroups}`]),
+      ...provision,
     );
     if (provisioned.code !== 0) throw new Error(`agents provision: ${provisioned.err}`);
+    this.provisioned = provisioned.out;
     const target = {
-      natsUrl: this.nats.url,
+      natsUrl: this.broker.url("reader"),
       namespace: this.namespace,
       ...(archive && { archive }),
     };
     this.ports = (await openReader(target)) as InstallationPorts;
     if (gateway) this.gateway = await this.startGateway();
+  }
+
+  /** The nats-server that it started. */
+  get nats(): TestNats {
+    if (this.ownNats === undefined) throw new Error("the installation is on the test's own broker");
+    return this.ownNats;
   }
 
   /** Another gateway. */
@@ -132,11 +161,12 @@ export class Installation {
   }
 
   /** A process of any role, on the installation's module; `stop` ends it. */
-  async startProcess(role: string, options: ProcessOptions = {}): Promise<AgentsProcess> {
-    const { args = [], env, ...more } = options;
-    const where = ["--nats", this.nats.url, "--namespace", this.namespace];
+  async startProcess(role: Role, options: ProcessOptions = {}): Promise<AgentsProcess> {
+    const { args: common = [] } = this.options;
+    const { module = this.options.module ?? MODULE, args = [], env, ...more } = options;
+    const where = ["--nats", this.broker.url(role), "--namespace", this.namespace];
     const started = await AgentsProcess.start({
-      args: [role, this.options.module ?? MODULE, ...where, ...args],
+      args: [role, module, ...where, ...common, ...args],
       env: { SECRET, ...this.options.env, ...env },
       ...more,
     });
@@ -144,9 +174,14 @@ export class Installation {
     return started;
   }
 
-  /** Runs one command of the built package on it. */
+  /** Runs one command of the built package on it, as its operator. */
   agents(...args: ReadonlyArray<string>): Promise<AgentsRun> {
-    return runAgents(args, { NATS_URL: this.nats.url, AGENTS_NAMESPACE: this.namespace });
+    return this.agentsAs("operator", ...args);
+  }
+
+  agentsAs(role: Role, ...args: ReadonlyArray<string>): Promise<AgentsRun> {
+    const env = { NATS_URL: this.broker.url(role), AGENTS_NAMESPACE: this.namespace };
+    return runAgents(args, env);
   }
 
   /** Calls a method of an agent and returns its result. */
@@ -222,7 +257,7 @@ export class Installation {
   private async end(endProcess: (running: AgentsProcess) => Promise<void>): Promise<void> {
     for (const running of this.processes) await endProcess(running);
     await this.ports?.close();
-    await this.nats.stop();
+    await this.broker.stop();
     this.folder.remove();
   }
 }
