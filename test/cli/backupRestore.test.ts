@@ -9,13 +9,8 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { decodeManifest, filesOf } from "../../schemas/BackupFile.ts";
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { Installation, type InstallationOptions } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
@@ -24,12 +19,6 @@ const PAYLOAD_BYTES_MAX = 256 * 1024;
 const AGENTS = Array.from({ length: 12 }, (_, n) => `keeper-${n}`);
 /** Stored before the backup begins; more come while it works. */
 const STORED_BEFORE = 120;
-
-interface Installation {
-  readonly nats: TestNats;
-  readonly namespace: string;
-  readonly ports: ReadPorts;
-}
 
 interface Kept {
   readonly state: { readonly notes: number; readonly rung: ReadonlyArray<string> };
@@ -42,51 +31,19 @@ const saved = join(folder.path, "backup");
 const manifest = () => decodeManifest(readFileSync(join(saved, "manifest.json"), "utf8"));
 const fileOf = (kind: string): string =>
   filesOf(manifest()).find((file) => file.kind === kind)!.name;
-const hosts: AgentsProcess[] = [];
 let source: Installation;
 let target: Installation;
 /** Keys of inputs that were stored before the backup began. */
 let promised: ReadonlyArray<string> = [];
 let told: Record<string, number>;
 
-const run = ({ nats, namespace }: Pick<Installation, "nats" | "namespace">, ...args: string[]) =>
-  runAgents(args, { NATS_URL: nats.url, AGENTS_NAMESPACE: namespace });
+const install = (options: Partial<InstallationOptions>): Promise<Installation> =>
+  Installation.start({ shards: 4, module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX, ...options }); // prettier-ignore
 
-async function install(namespace: string, ...provisioning: string[]): Promise<Installation> {
-  const nats = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
-  expect(await run({ nats, namespace }, "provision", ...provisioning)).toMatchObject({ code: 0 });
-  return { nats, namespace, ports: await openReader({ natsUrl: nats.url, namespace }) };
-}
-
-async function startHost({ nats, namespace }: Installation, env: Record<string, string> = {}) {
-  const data = join(folder.path, `host-${namespace}`);
-  const host = await AgentsProcess.start({
-    args: ["host", MODULE, "--nats", nats.url, "--namespace", namespace, "--data", data],
-    env,
-  });
-  hosts.push(host);
+async function startHost(installation: Installation, env: Record<string, string> = {}) {
+  const host = await installation.startHost("host", { env });
   await host.ready();
   return host;
-}
-
-async function call({ ports }: Installation, name: string, method: string, ...args: unknown[]) {
-  const { reply } = await ports.calls.call(
-    agentId("Keeper", name),
-    { kind: "rpc", method, args },
-    { deadlineMs: 20_000, repeatable: false },
-  );
-  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
-  return reply.value;
-}
-const all = async (installation: Installation, name: string): Promise<Kept> =>
-  (await call(installation, name, "all")) as Kept;
-
-async function publish({ ports }: Installation, className: string, name: string, key: string) {
-  const head = { key, kind: "webhook", time: Date.now(), method: "POST", url: "http://localhost/" };
-  const envelope = encodeEnvelope(head as never, new TextEncoder().encode(key));
-  const signal = AbortSignal.timeout(10_000);
-  const stored = await ports.inbox.publish(agentId(className, name), envelope, { signal });
-  expect(stored._tag).toBe("Stored");
 }
 
 async function waiting({ ports }: Installation): Promise<string[]> {
@@ -97,32 +54,34 @@ async function waiting({ ports }: Installation): Promise<string[]> {
 
 beforeAll(async () => {
   [source, target] = await Promise.all([
-    install("agents", "--shards", "4"),
-    install("elsewhere", "--shards", "8", "--stream-groups", "4"),
+    install({}),
+    install({ namespace: "elsewhere", shards: 8, streamGroups: 4 }),
   ]);
   await startHost(source, { HOLD: "1" });
-  for (const name of AGENTS) await call(source, name, "note", "the first");
-  await call(source, "keeper-0", "noteLong", 2 * PAYLOAD_BYTES_MAX);
-  await call(source, "keeper-1", "plan", 3_600, "later");
-  await call(source, "keeper-2", "enqueueSlow", "queued");
-  await call(source, "keeper-3", "enqueue", "dies");
+  const call = source.caller("Keeper");
+  for (const name of AGENTS) await call(name, "note", "the first");
+  await call("keeper-0", "noteLong", 2 * PAYLOAD_BYTES_MAX);
+  await call("keeper-1", "plan", 3_600, "later");
+  await call("keeper-2", "enqueueSlow", "queued");
+  await call("keeper-3", "enqueue", "dies");
   await pollUntil("a dead letter", async () => (await source.ports.deadLetters.count()) === 1);
-  await call(source, "gone", "note", "what is erased");
-  expect(await run(source, "erase", "Keeper", "gone", "--yes")).toMatchObject({ code: 0 });
+  await call("gone", "note", "what is erased");
+  expect(await source.agents("erase", "Keeper", "gone", "--yes")).toMatchObject({ code: 0 });
   // No host knows the class: it waits for as long as it takes.
-  await publish(source, "Unknown", "one", "unknown:1");
+  await source.publish(agentId("Unknown", "one"), { key: "unknown:1" }, "unknown:1");
 
   const keys: string[] = [];
   let sending = true;
   const senders = (async () => {
     for (let n = 0; sending; n++) {
-      await publish(source, "Keeper", AGENTS[n % AGENTS.length]!, `hook:${n}`);
-      keys.push(`hook:${n}`);
+      const [id, key] = [agentId("Keeper", AGENTS[n % AGENTS.length]!), `hook:${n}`];
+      await source.publish(id, { key }, key);
+      keys.push(key);
     }
   })();
   await pollUntil("some inputs are stored", () => keys.length >= STORED_BEFORE);
   promised = [...keys];
-  const backup = await run(source, "backup", saved, "--json");
+  const backup = await source.agents("backup", saved, "--json");
   sending = false;
   await senders;
   expect(backup).toMatchObject({ code: 0, err: "" });
@@ -131,17 +90,13 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const host of hosts) await host.kill();
-  for (const each of [source, target]) {
-    await each?.ports.close();
-    await each?.nats.stop();
-  }
+  for (const each of [source, target]) await each?.kill();
   folder.remove();
 });
 
 describe("agents backup", () => {
   it("refuses a folder that is not empty", async () => {
-    const again = await run(source, "backup", saved);
+    const again = await source.agents("backup", saved);
     expect(again.code).toBe(1);
     expect(again.err).toContain("not empty");
   });
@@ -197,23 +152,23 @@ describe("agents restore", () => {
       rmSync(bad, { recursive: true, force: true });
       cpSync(saved, bad, { recursive: true });
       spoil();
-      const refused = await run(target, "restore", bad);
+      const refused = await target.agents("restore", bad);
       expect(refused).toMatchObject({ code: 1 });
       expect(refused.err).toContain(why);
     }
-    expect((await run(target, "list")).out).toBe("");
+    expect((await target.agents("list")).out).toBe("");
   });
 
   it("refuses an installation with a host, and one with agents", async () => {
     const host = await startHost(target);
-    const refused = await run(target, "restore", saved);
+    const refused = await target.agents("restore", saved);
     expect(refused.err).toContain("Stop the hosts");
     await host.stop();
-    expect((await run(source, "restore", saved)).err).toContain("This installation has agents");
+    expect((await source.agents("restore", saved)).err).toContain("This installation has agents");
   });
 
   it("restores all agents: inputs stored when the backup began run once, and waiting work continues", async () => {
-    const restored = await run(target, "restore", saved, "--json");
+    const restored = await target.agents("restore", saved, "--json");
     expect(restored).toMatchObject({ code: 0, err: "" });
     expect(JSON.parse(restored.out)).toMatchObject({ letters: 1, timers: 1, damaged: 0 });
     expect(await waiting(target)).toContain("Unknown one");
@@ -223,7 +178,8 @@ describe("agents restore", () => {
       return left.length === 0 || { done: false, saw: left };
     });
     const kept = new Map<string, Kept>();
-    for (const name of AGENTS) kept.set(name, await all(target, name));
+    const call = target.caller("Keeper");
+    for (const name of AGENTS) kept.set(name, await call<Kept>(name, "all"));
     const done = [...kept.values()].flatMap(({ notes }) =>
       notes.filter((n) => n.startsWith("hook:")),
     );
@@ -236,10 +192,10 @@ describe("agents restore", () => {
     expect(kept.get("keeper-0")!.notes).toContain(`${2 * PAYLOAD_BYTES_MAX} times y`);
     expect(kept.get("keeper-1")!.schedules).toMatchObject([{ payload: "later" }]);
     await pollUntil("the queue has gone on", async () => {
-      const { state } = await all(target, "keeper-2");
+      const { state } = await call<Kept>("keeper-2", "all");
       return state.rung.includes("queued") || { done: false, saw: state };
     });
-    expect((await run(target, "dead", "list")).out).toContain("it can't be done: dies");
-    expect((await all(target, "gone")).notes).toEqual([]);
+    expect((await target.agents("dead", "list")).out).toContain("it can't be done: dies");
+    expect((await call<Kept>("gone", "all")).notes).toEqual([]);
   });
 });

@@ -5,8 +5,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { startNats } from "../kit/natsServer.ts";
+import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { deliver, Sink } from "./kit.ts";
@@ -18,28 +17,27 @@ afterEach(async () => {
 });
 
 test("an accepted mail is answered once, whatever hosts are killed", async () => {
-  const nats = await startNats();
-  closes.push(() => nats.stop());
   const sink = await Sink.open();
   closes.push(() => sink.close());
   const folder = tempFolder("killed");
   closes.push(() => folder.remove());
-  const env = { MARK: join(folder.path, "mark"), SMTP_URL: sink.url };
-  const run = async (role: string, ...more: string[]) => {
-    const data = join(folder.path, role);
-    const args = [role, MODULE, "--nats", nats.url, "--data", data, "--shards", "2", ...more];
-    const started = await AgentsProcess.start({ args, env });
-    closes.push(() => started.kill());
-    return started;
-  };
-
-  const mail = await run("mail", "--smtp-port", "0", "--hostname", "127.0.0.1");
+  const installation = await Installation.start({
+    shards: 2,
+    leaseTtlMs: 1_000,
+    gateway: false,
+    module: MODULE,
+    env: { MARK: join(folder.path, "mark"), SMTP_URL: sink.url },
+  });
+  closes.push(() => installation.kill());
+  const where = ["--smtp-port", "0", "--hostname", "127.0.0.1"];
+  const data = installation.pathOf("mail");
+  const mail = await installation.startProcess("mail", { args: [...where, "--data", data] });
   const { smtp } = mail.lines.find(({ message }) => message === "mail serves")!;
   const port = Number(String(smtp).split(":")[1]);
   const letter = { from: "ann@example.org", to: "mortal+m@example.com", subject: "s", text: "t" };
   expect((await deliver(port, letter)).code).toBe(250);
 
-  const first = await run("host", "--lease-ttl", "1000");
+  const first = await installation.startHost("host");
   await pollUntil("the host's worker is killed by the mail", () =>
     first.lines.some(({ message }) => message === "worker ended"),
   );

@@ -1,9 +1,8 @@
 /** Agents that call each other without end (`core/call/callDepth`). */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { Agent, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
 import { CALL_DEPTH_MAX } from "../../core/call/callDepth.ts";
-import { startSystem } from "../kit/system.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { useSystems, type System } from "../system/kit.ts";
 
 interface Env {
   readonly Link: AgentNamespace<Link>;
@@ -27,17 +26,12 @@ class Link extends Agent<Env> {
   }
 }
 
-let nats: TestNats;
-let system: Awaited<ReturnType<typeof startSystem>>;
+const systems = useSystems();
+let system: System;
 beforeAll(async () => {
-  nats = await startNats();
   const fetch = async (request: Request, env: object): Promise<Response> =>
     (await routeAgentRequest(request, env)) ?? new Response(null, { status: 404 });
-  system = await startSystem({ nats: nats.url, shards: 2, module: { agents: { Link }, fetch } });
-});
-afterAll(async () => {
-  await system.stop();
-  await nats.stop();
+  system = await systems.start({ agents: { Link }, fetch });
 });
 
 const follow = async (links: number) => {

@@ -1,12 +1,10 @@
 /** Rate limits: buckets, addresses behind proxies, and the gateway's 429 responses. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import WebSocket from "ws";
+import { describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, sign, webhook, type Verifier } from "agents/webhooks";
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import { addressOf, RateLimit } from "../../services/gateway/RateLimit.ts";
-import { startNats, type TestNats } from "../kit/natsServer.ts";
-import { startSystem } from "../kit/system.ts";
+import { TestSocket, useSystems } from "./kit.ts";
 
 describe("a bucket", () => {
   const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
@@ -96,12 +94,8 @@ describe("the gateway", () => {
       }),
     ],
   };
-  let nats: TestNats;
-  const start = (namespace: string, gateway: NonNullable<Parameters<typeof startSystem>[0]["gateway"]>) => startSystem({ nats: nats.url, namespace, shards: 2, module, gateway }); // prettier-ignore
-  beforeAll(async () => {
-    nats = await startNats();
-  });
-  afterAll(() => nats.stop());
+  const systems = useSystems();
+  const entityRate = { perSecond: 0.01, burst: 2 };
 
   const send = (url: string, name: string, id: string) => {
     const text = JSON.stringify({ name });
@@ -110,24 +104,14 @@ describe("the gateway", () => {
   };
 
   test("limits an agent's webhooks and sockets, and no other agent's", async () => {
-    const system = await start("entity", { entityRate: { perSecond: 0.01, burst: 2 } });
-    try {
-      const statuses = [];
-      for (const id of ["1", "2", "3"]) statuses.push((await send(system.url, "hot", id)).status);
-      expect(statuses).toEqual([200, 200, 429]);
-      expect((await send(system.url, "hot", "4")).headers.get("retry-after")).toBe("100");
-      expect((await send(system.url, "cold", "5")).status).toBe(200);
-      const socket = new WebSocket(`${system.url.replace("http", "ws")}/agents/busy/hot`);
-      const status = await new Promise((resolve) => {
-        socket.on("unexpected-response", (_, response) => resolve(response.statusCode));
-        socket.on("open", () => resolve("open"));
-        socket.on("error", () => undefined);
-      });
-      socket.terminate();
-      expect(status).toBe(429);
-    } finally {
-      await system.stop();
-    }
+    const system = await systems.start(module, { gateway: { entityRate } });
+    const statuses = [];
+    for (const id of ["1", "2", "3"]) statuses.push((await send(system.url, "hot", id)).status);
+    expect(statuses).toEqual([200, 200, 429]);
+    expect((await send(system.url, "hot", "4")).headers.get("retry-after")).toBe("100");
+    expect((await send(system.url, "cold", "5")).status).toBe(200);
+    const socket = await TestSocket.open(`${system.url}/agents/busy/hot`);
+    expect(socket.refused?.status).toBe(429);
   });
 
   test("limits the events of a batch as if each had arrived alone, and refuses the batch whole", async () => {
@@ -139,38 +123,25 @@ describe("the gateway", () => {
         ...module.webhooks,
       ],
     };
-    const system = await startSystem({
-      nats: nats.url, namespace: "batch", shards: 2, module: batches,
-      gateway: { entityRate: { perSecond: 0.01, burst: 2 } },
-    }); // prettier-ignore
+    const system = await systems.start(batches, { gateway: { entityRate } });
     const post = async (...names: ReadonlyArray<string>) => {
       const text = JSON.stringify(names.map((name) => ({ name })));
       return fetch(`${system.url}/batch`, { method: "POST", body: text });
     };
-    try {
-      expect((await post("hot", "hot", "hot", "warm")).status).toBe(200);
-      const refused = await post("cold", "hot");
-      expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "200"]);
-      expect((await post("cold", "cold")).status).toBe(200);
-    } finally {
-      await system.stop();
-    }
+    expect((await post("hot", "hot", "hot", "warm")).status).toBe(200);
+    const refused = await post("cold", "hot");
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "200"]);
+    expect((await post("cold", "cold")).status).toBe(200);
   });
 
   test("limits an address before any other work", async () => {
-    const system = await start("address", {
-      addressRate: { perSecond: 0.01, burst: 2 },
-      trustedProxies: 1,
-    });
-    try {
-      const get = (caller: string) =>
-        fetch(`${system.url}/agents/busy/a`, { headers: { "x-forwarded-for": caller } });
-      const statuses = [];
-      for (const caller of ["1.1.1.1", "1.1.1.1", "1.1.1.1", "2.2.2.2"])
-        statuses.push((await get(caller)).status);
-      expect(statuses).toEqual([200, 200, 429, 200]);
-    } finally {
-      await system.stop();
-    }
+    const gateway = { addressRate: { perSecond: 0.01, burst: 2 }, trustedProxies: 1 };
+    const { url } = await systems.start(module, { gateway });
+    const get = (caller: string) =>
+      fetch(`${url}/agents/busy/a`, { headers: { "x-forwarded-for": caller } });
+    const statuses = [];
+    for (const caller of ["1.1.1.1", "1.1.1.1", "1.1.1.1", "2.2.2.2"])
+      statuses.push((await get(caller)).status);
+    expect(statuses).toEqual([200, 200, 429, 200]);
   });
 });
