@@ -3,22 +3,15 @@
  * provision` sets the streams' replicas and placement, servers are killed and leaders moved under
  * load, and everything acknowledged is done once.
  */
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
 import { deployNats, type Deployed, type DeployedServer } from "../deploy/DeployedNats.ts";
 import { Senders } from "../faults/Senders.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
-import { SECRET } from "../kit/Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
-const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 const AGENTS = 40;
 const WEBHOOKS = 1_200;
 const SHARDS = 8;
@@ -40,10 +33,9 @@ interface StreamInfo {
   };
 }
 
-const folder = tempFolder("cluster");
 let nats: Deployed;
+let installation: Installation;
 let operator: NatsConnection;
-const processes: AgentsProcess[] = [];
 const said: string[] = [];
 const placed: string[] = [];
 const copies: number[] = [];
@@ -56,9 +48,7 @@ let readiness = "";
 let withoutOne = "";
 
 const provision = async (...args: string[]): Promise<void> => {
-  const { code, out, err } = await runAgents(["provision", ...args], {
-    NATS_URL: nats.url("operator"),
-  });
+  const { code, out, err } = await installation.agents("provision", ...args);
   expect(code, err).toBe(0);
   said.push(out);
 };
@@ -91,15 +81,6 @@ const leaderOf = async (stream: string): Promise<DeployedServer> => {
   return nats.servers.find((server) => server.name === name)!;
 };
 
-const start = async (role: "gateway" | "host", n: number, ...args: string[]) => {
-  const started = await AgentsProcess.start({
-    args: [role, MODULE, "--require-durable", "--data", join(folder.path, `${role}-${n}`), ...args],
-    env: { SECRET, DEADLINE_MS: `${DEADLINE_MS}`, NATS_URL: nats.url(role) },
-  });
-  processes.push(started);
-  return started;
-};
-
 /** Kills the server that leads `stream`, continues without it, and starts it again. */
 async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Promise<void> {
   const server = await leaderOf(stream);
@@ -107,10 +88,10 @@ async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Prom
   await server.kill();
   await Promise.all(senders.map((each) => each.more(60)));
   figures[`leader of ${stream} killed: 120 webhooks later, ms`] = performance.now() - startMs;
-  const late = await start("gateway", 3, "--port", "0");
+  const late = await installation.startGateway();
   withoutOne = String(late.lines.find(({ message }) => message === DURABILITY)?.["durability"]);
   await late.stop();
-  processes.splice(processes.indexOf(late), 1);
+  installation.processes.delete(late);
   const startedMs = performance.now();
   await server.start();
   await nats.healthy();
@@ -121,7 +102,15 @@ beforeAll(async () => {
   const beginMs = performance.now();
   nats = await deployNats({ config: "cluster.conf" });
   operator = await nats.connect("operator", { maxReconnectAttempts: -1, reconnectTimeWait: 200 });
-  await provision("--shards", `${SHARDS}`, "--placement-tag", "zone:nats-2");
+  installation = await Installation.start({
+    broker: nats,
+    shards: SHARDS,
+    provision: ["--placement-tag", "zone:nats-2"],
+    gateway: false,
+    args: ["--require-durable"],
+    env: { DEADLINE_MS: `${DEADLINE_MS}` },
+  });
+  said.push(installation.provisioned);
   for (const stream of STREAMS) placed.push((await leaderOf(stream)).name);
   await provision("--replicas", "3", "--placement-tag", "agents");
   await settled(3);
@@ -130,14 +119,13 @@ beforeAll(async () => {
     copies.push((await ask<StreamInfo>(`STREAM.INFO.${stream}`)).config.num_replicas);
 
   const [one, two] = await Promise.all([
-    start("gateway", 1, "--port", "0"),
-    start("gateway", 2, "--port", "0"),
-    start("host", 1),
-    start("host", 2),
+    installation.startGateway(),
+    installation.startGateway(),
+    installation.startHost("host-1"),
+    installation.startHost("host-2"),
   ]);
-  await Promise.all(processes.map((each) => each.ready()));
-  const admin = one.lines.find((line) => line.message === "gateway serves")?.["admin"];
-  readiness = await (await fetch(`${String(admin)}/readyz`)).text();
+  await Promise.all([...installation.processes].map((each) => each.ready()));
+  readiness = await (await one.admin("/readyz")).text();
   const senders = [one, two].map(
     ({ url }, g) =>
       new Senders({
@@ -171,24 +159,19 @@ beforeAll(async () => {
       statuses.set(status, (statuses.get(status) ?? 0) + count);
   figures["slowest answer, ms"] = Math.max(...senders.map(({ slowestMs }) => slowestMs));
 
-  const reader = await openReader({ natsUrl: nats.url("reader"), namespace: "agents" });
-  try {
-    await pollUntil("the inbox is empty", async () => {
-      const info = await ask<{ state: { messages: number } }>("STREAM.INFO.agents_INBOX");
-      return info.state.messages === 0 || { done: false, saw: info.state };
-    });
-    for (let n = 0; n < AGENTS; n++)
-      histories.push(await historyOf(reader.journal, agentId("Ledger", `agent-${n}`)));
-  } finally {
-    await reader.close();
-  }
+  await pollUntil("the inbox is empty", async () => {
+    const info = await ask<{ state: { messages: number } }>("STREAM.INFO.agents_INBOX");
+    return info.state.messages === 0 || { done: false, saw: info.state };
+  });
+  for (let n = 0; n < AGENTS; n++)
+    histories.push(await historyOf(installation.ports.journal, agentId("Ledger", `agent-${n}`)));
 });
 
 afterAll(async () => {
-  const late = await Promise.all(processes.map((each) => each.stopInTime()));
+  const running = [...(installation?.processes ?? [])];
+  const late = await Promise.all(running.map((each) => each.stopInTime()));
   await operator?.close();
-  await nats?.stop();
-  folder.remove();
+  await installation?.stop();
   expect(late.filter((told) => told !== undefined)).toEqual([]);
   console.info("cluster:", Object.fromEntries(statuses), figures);
 });
@@ -228,6 +211,6 @@ describe("servers die and leaders move under load", () => {
   });
 
   test("no process exits or gives up", () => {
-    expect(processes.map(({ exitCode }) => exitCode)).toEqual(processes.map(() => undefined));
+    for (const { exitCode } of installation.processes) expect(exitCode).toBeUndefined();
   });
 });

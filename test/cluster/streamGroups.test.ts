@@ -3,23 +3,16 @@
  * for; each leads and acknowledges its own shards' webhooks, and the loss of one server stops the
  * others' groups no longer than their own elections.
  */
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
-import { openReader } from "../../services/wiring/joinReader.ts";
 import { deployNats, type Deployed } from "../deploy/DeployedNats.ts";
 import { withStreamGroups } from "../deploy/withStreamGroups.ts";
 import { Senders } from "../faults/Senders.ts";
-import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
-import { SECRET } from "../kit/Installation.ts";
+import { Installation, SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { runAgents } from "../kit/runAgents.ts";
-import { tempFolder } from "../kit/tempFolder.ts";
 
-const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 const AGENTS = 24;
 const WEBHOOKS = 240;
 /** Longer than an election: the route holds its webhooks. */
@@ -37,11 +30,9 @@ interface StreamInfo {
   readonly cluster: { readonly leader?: string };
 }
 
-const folder = tempFolder("cluster-groups");
 let nats: Deployed;
+let installation: Installation;
 let operator: NatsConnection;
-let gateway: AgentsProcess;
-let host: AgentsProcess;
 let provisioned = "";
 const placed = new Set<string>();
 const copies: number[] = [];
@@ -53,13 +44,6 @@ let senders: Senders;
 const ask = async <A>(verb: string, body: object | "" = ""): Promise<A> => {
   const data = body === "" ? body : JSON.stringify(body);
   return (await operator.request(`$JS.API.${verb}`, data, { timeout: 5_000 })).json<A>();
-};
-const provision = async (...args: string[]): Promise<string> => {
-  const { code, out, err } = await runAgents(["provision", ...args], {
-    NATS_URL: nats.url("operator"),
-  });
-  expect(code, err).toBe(0);
-  return out;
 };
 const infoOf = (stream: string) => ask<StreamInfo>(`STREAM.INFO.${stream}`);
 
@@ -79,9 +63,20 @@ const lead = (stream: string, server: string): Promise<unknown> =>
 beforeAll(async () => {
   nats = await deployNats({ config: "cluster.conf", edit: withStreamGroups });
   operator = await nats.connect("operator", { maxReconnectAttempts: -1, reconnectTimeWait: 200 });
-  await provision("--shards", "8", "--stream-groups", "4", "--placement-tag", "zone:nats-2");
+  installation = await Installation.start({
+    broker: nats,
+    shards: 8,
+    streamGroups: 4,
+    provision: ["--placement-tag", "zone:nats-2"],
+    gateway: false,
+    args: ["--require-durable"],
+    env: { DEADLINE_MS: `${DEADLINE_MS}` },
+  });
   for (const stream of STREAMS) placed.add((await infoOf(stream)).cluster.leader ?? "none");
-  provisioned = await provision("--replicas", "3", "--placement-tag", "agents");
+  const copied = ["--replicas", "3", "--placement-tag", "agents"];
+  const { code, out, err } = await installation.agents("provision", ...copied);
+  expect(code, err).toBe(0);
+  provisioned = out;
   const servers = nats.servers.map(({ name }) => name);
   for (const stream of STREAMS) copies.push((await infoOf(stream)).config.num_replicas);
   for (const [group, end] of ENDS.entries())
@@ -90,21 +85,8 @@ beforeAll(async () => {
   await Promise.all(wanted.map(([stream, server]) => lead(stream, server)));
   for (const [stream] of wanted) leaders.push((await infoOf(stream)).cluster.leader ?? "none");
 
-  [gateway, host] = (await Promise.all(
-    (["gateway", "host"] as const).map((role) =>
-      AgentsProcess.start({
-        args: [
-          role,
-          MODULE,
-          "--require-durable",
-          "--data",
-          join(folder.path, role),
-          ...(role === "gateway" ? ["--port", "0"] : []),
-        ],
-        env: { SECRET, DEADLINE_MS: `${DEADLINE_MS}`, NATS_URL: nats.url(role) },
-      }),
-    ),
-  )) as [AgentsProcess, AgentsProcess];
+  const gateway = await installation.startGateway();
+  await installation.startHost("host");
   await gateway.ready();
   senders = new Senders({
     url: gateway.url,
@@ -121,30 +103,22 @@ beforeAll(async () => {
   await nats.servers[0]!.kill();
   senders.release();
   await senders.finished;
-  const reader = await openReader({ natsUrl: nats.url("reader"), namespace: "agents" });
-  try {
-    await pollUntil(
-      "the inboxes are empty",
-      async () => {
-        const infos = await Promise.all(ENDS.map((end) => infoOf(`agents_INBOX${end}`)));
-        const left = infos.map(({ state }) => state.messages);
-        return left.every((count) => count === 0) || { done: false, saw: left };
-      },
-      { timeoutMs: ELECTION_TIMEOUT_MS, intervalMs: 100 },
-    );
-    for (let n = 0; n < AGENTS; n++)
-      histories.push(await historyOf(reader.journal, agentId("Ledger", `agent-${n}`)));
-  } finally {
-    await reader.close();
-  }
+  await pollUntil(
+    "the inboxes are empty",
+    async () => {
+      const infos = await Promise.all(ENDS.map((end) => infoOf(`agents_INBOX${end}`)));
+      const left = infos.map(({ state }) => state.messages);
+      return left.every((count) => count === 0) || { done: false, saw: left };
+    },
+    { timeoutMs: ELECTION_TIMEOUT_MS, intervalMs: 100 },
+  );
+  for (let n = 0; n < AGENTS; n++)
+    histories.push(await historyOf(installation.ports.journal, agentId("Ledger", `agent-${n}`)));
 });
 
 afterAll(async () => {
-  await gateway?.kill();
-  await host?.kill();
   await operator?.close();
-  await nats?.stop();
-  folder.remove();
+  await installation?.kill();
 });
 
 describe("stream groups on a cluster", () => {
