@@ -250,25 +250,15 @@ describe("commands that read", () => {
   });
 });
 
+const COMMANDS = [
+  "dev", "gateway", "host", "provision", "list", "history", "state", "sql", "schedules", "tail", "call", "dead",
+]; // prettier-ignore
+
 describe("the command line", () => {
   it("--help and --version are results with exit code 0", async () => {
     const help = await cli.run(["--help"]);
     expect(help.code).toBe(0);
-    for (const command of [
-      "dev",
-      "gateway",
-      "host",
-      "provision",
-      "list",
-      "history",
-      "state",
-      "sql",
-      "schedules",
-      "tail",
-      "call",
-      "dead",
-    ])
-      expect(help.out).toMatch(new RegExp(`^  ${command} `, "m"));
+    for (const command of COMMANDS) expect(help.out).toMatch(new RegExp(`^  ${command} `, "m"));
     const codes = Object.entries(exitCodes).filter(([name]) => name.startsWith("EXIT_"));
     for (const [name, code] of codes)
       expect(help.out, name).toMatch(new RegExp(`^  ${String(code)} +[a-z]`, "m"));
@@ -276,20 +266,7 @@ describe("the command line", () => {
   });
 
   it("every command's help has an example", async () => {
-    for (const command of [
-      "dev",
-      "gateway",
-      "host",
-      "provision",
-      "list",
-      "history",
-      "state",
-      "sql",
-      "schedules",
-      "tail",
-      "call",
-      "dead",
-    ])
+    for (const command of COMMANDS)
       expect((await cli.run(["help", command])).out, command).toMatch(/Examples?:\n {2}agents /);
   });
 

@@ -3,10 +3,10 @@
  * with every answer recorded. The last part is held back until `release`, so that faults always
  * meet load.
  */
-import { createHmac } from "node:crypto";
-import { Agent as HttpAgent, request } from "node:http";
+import { Agent as HttpAgent } from "node:http";
 import type { SentInput } from "../kit/checkers.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { postHeld } from "../kit/postLedger.ts";
 
 export interface Delivery {
   readonly agent: string;
@@ -101,31 +101,8 @@ export class Senders {
   /** The answer's status; 0 when there was none. */
   private send({ agent, id }: Delivery): Promise<number> {
     const body = JSON.stringify({ agent, id });
-    const signature = createHmac("sha256", this.options.secret).update(body).digest("hex");
-    return new Promise((resolve) => {
-      const outgoing = request(
-        `${this.options.url}/webhooks/github`,
-        {
-          method: "POST",
-          agent: this.http,
-          timeout: this.options.timeoutMs ?? REQUEST_TIMEOUT_MS,
-          headers: {
-            "content-type": "application/json",
-            "content-length": body.length,
-            "x-hub-signature-256": `sha256=${signature}`,
-            "x-github-event": "push",
-            "x-github-delivery": id,
-          },
-        },
-        (response) => {
-          response.resume();
-          response.once("close", () => resolve(response.statusCode ?? 0));
-        },
-      );
-      outgoing.once("timeout", () => outgoing.destroy());
-      outgoing.once("error", () => resolve(0));
-      outgoing.end(body);
-    });
+    const { url, secret, timeoutMs = REQUEST_TIMEOUT_MS } = this.options;
+    return postHeld(url, { body, id, secret, agent: this.http, timeoutMs });
   }
 }
 

@@ -14,7 +14,7 @@ import {
 } from "agents";
 import { github, body, slug, webhook } from "agents/webhooks";
 import { pollUntil } from "../kit/poll.ts";
-import { startTestGateway, startTestHost } from "../kit/system.ts";
+import { startTestHost } from "../kit/system.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import {
   deadLetterOf,
@@ -160,30 +160,31 @@ class AwareAgent extends Agent<Env, unknown> {
 }
 
 const systems = useSystems();
-const make = () => {
+const start = async (folder?: string) => {
   const log: string[] = [];
   const latches = new Map<string, Latch>();
-  const options = systems.options({
-    agents: { SleeperAgent, RestlessAgent, StartingAgent, AwareAgent },
-    env: { log, latches, SECRET },
-    webhooks: [
-      webhook("/webhooks/github", {
-        agent: StartingAgent,
-        verify: github({ secret: "SECRET" }),
-        entity: body("repository.full_name", slug),
-      }),
-    ],
-  });
-  return { log, latches, options };
+  const system = await systems.start(
+    {
+      agents: { SleeperAgent, RestlessAgent, StartingAgent, AwareAgent },
+      env: { log, latches, SECRET },
+      webhooks: [
+        webhook("/webhooks/github", {
+          agent: StartingAgent,
+          verify: github({ secret: "SECRET" }),
+          entity: body("repository.full_name", slug),
+        }),
+      ],
+    },
+    folder === undefined ? {} : { folder },
+  );
+  return { ...system, log, latches };
 };
 const envOf = (gateway: { readonly env: unknown }) => gateway.env as Env;
 
 describe("hibernation", () => {
   async function sleepAndWake(between: (folder: string) => void | Promise<void>) {
-    const { log, options } = make();
     const folder = tempFolder("cache");
-    const host = await startTestHost(options, "host-a", folder.path);
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { log, host, gateway, stop } = await start(folder.path);
     const stub = await getAgentByName(envOf(gateway).SleeperAgent, "s");
     await stub.visit("one");
     expect(await stub.visit("two")).toMatchObject({ visits: 2, inMemory: 2 });
@@ -196,8 +197,7 @@ describe("hibernation", () => {
     });
     // On a busy machine it may hibernate again before it runs the call.
     expect(log.length).toBeGreaterThanOrEqual(2);
-    await gateway.stop();
-    await host.stop();
+    await stop();
     folder.remove();
   }
 
@@ -208,10 +208,8 @@ describe("hibernation", () => {
     sleepAndWake((folder) => rmSync(folder, { recursive: true, force: true })));
 
   test("does not affect an agent whose class has hibernate: false, nor one that works in the background", async () => {
-    const { log, latches, options } = make();
+    const { log, latches, host, gateway } = await start();
     latches.set("work", makeLatch());
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
     const restless = envOf(gateway) as unknown as { RestlessAgent: AgentNamespace<SleeperAgent> };
     await (await getAgentByName(restless.RestlessAgent, "r")).visit("x");
     await (await getAgentByName(envOf(gateway).SleeperAgent, "worker")).background("work");
@@ -220,28 +218,20 @@ describe("hibernation", () => {
     latches.get("work")!.open();
     await pollUntil("the worker sleeps", () => host.host.agentsActive === 1);
     expect(log).toContain("done work");
-    await gateway.stop();
-    await host.stop();
   });
 
   test("logs a waitUntil promise that rejects, and nothing else", async () => {
-    const { options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { host, gateway } = await start();
     const stub = await getAgentByName(envOf(gateway).SleeperAgent, "s");
     await stub.broken();
     await pollUntil("the line", () =>
       host.log.lines.some((l) => JSON.stringify(l).includes("rejected in the background")),
     );
     expect(await stub.visit("still")).toMatchObject({ inMemory: 1 });
-    await gateway.stop();
-    await host.stop();
   });
 
   test("differs from ctx.abort, which discards the agent: unstored writes are lost, the next input restarts it", async () => {
-    const { log, options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { log, gateway } = await start();
     const stub = await getAgentByName(envOf(gateway).SleeperAgent, "s");
     await stub.visit("one");
     const aborted = stub.abort().catch((error: unknown) => String(error));
@@ -252,15 +242,11 @@ describe("hibernation", () => {
     });
     expect(await aborted).toMatch(/^AgentAborted: The agent was aborted/);
     expect(log.filter((line) => line === "start s")).toHaveLength(2);
-    await gateway.stop();
-    await host.stop();
   });
 
   test("a request that aborts its agent is a 500, run once; a webhook that always does is a dead letter", async () => {
-    const { log, latches, options } = make();
+    const { log, latches, options, gateway } = await start();
     latches.set("abort", makeLatch());
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
     const url = `${gateway.url}/agents/starting-agent/acme-x`;
     expect((await fetch(url, { method: "POST" })).status).toBe(500);
     expect(log.filter((line) => line === "webhook")).toHaveLength(1);
@@ -273,17 +259,13 @@ describe("hibernation", () => {
     });
     latches.delete("abort");
     expect((await fetch(url, { method: "POST" })).status).toBe(200);
-    await gateway.stop();
-    await host.stop();
   });
 });
 
 describe("starting", () => {
   test("finishes the constructor's block and onStart before any call, webhook or socket", async () => {
-    const { log, latches, options } = make();
+    const { log, latches, gateway } = await start();
     for (const name of ["constructor", "start"]) latches.set(name, makeLatch());
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
     const stub = envOf(gateway).StartingAgent.getByName("acme-x");
     const call = stub.loaded();
     const hook = postGithub(`${gateway.url}/webhooks/github`, {
@@ -301,15 +283,11 @@ describe("starting", () => {
     await (await socket).close();
     expect(log.slice(0, 3)).toEqual(["loaded", "onStart with something", "onStart done"]);
     expect(log.filter((line) => line.startsWith("onStart"))).toHaveLength(2);
-    await gateway.stop();
-    await host.stop();
   });
 
   test("that fails fails the call, and the next one restarts it; a webhook waits for that", async () => {
-    const { log, latches, options } = make();
+    const { log, latches, gateway } = await start();
     latches.set("fail start", makeLatch());
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
     const stub = envOf(gateway).StartingAgent.getByName("acme-x");
     await expect(stub.loaded()).rejects.toThrow("not this time");
     const hook = postGithub(`${gateway.url}/webhooks/github`, {
@@ -319,15 +297,11 @@ describe("starting", () => {
     latches.delete("fail start");
     expect((await hook).status).toBe(200);
     expect(await stub.loaded()).toBe("something");
-    await gateway.stop();
-    await host.stop();
   });
 
   test("with blockConcurrencyWhile blocks every other input until it has settled", async () => {
-    const { log, latches, options } = make();
+    const { log, latches, gateway } = await start();
     latches.set("held", makeLatch());
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
     const stub = envOf(gateway).StartingAgent.getByName("acme-x");
     await stub.loaded();
     const held = stub.hold("held");
@@ -345,19 +319,13 @@ describe("starting", () => {
     expect(await call).toBe("something");
     expect((await hook).status).toBe(200);
     expect(log[0]).toBe("unblock");
-    await gateway.stop();
-    await host.stop();
   });
 });
 
 describe("two hosts", () => {
   test("share the agents, and each takes over all of them when the other stops", async () => {
-    const { options } = make();
-    const [hostA, hostB] = [
-      await startTestHost(options, "host-a"),
-      await startTestHost(options, "host-b"),
-    ];
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { options, host: hostA, gateway } = await start();
+    const hostB = await startTestHost(options, "host-b");
     await pollUntil("the shards are shared", () => {
       const owned = [hostA.host.shardsOwned.length, hostB.host.shardsOwned.length];
       return owned.join() === "2,2" ? { done: true, value: true } : { done: false, saw: owned };
@@ -391,9 +359,7 @@ describe("two hosts", () => {
 
 describe("getCurrentAgent", () => {
   test("returns agent, connection and request in each hook, and nothing outside", async () => {
-    const { log, options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { log, host, gateway } = await start();
     const url = `${gateway.url}/agents/aware-agent/me`;
     await fetch(url, { method: "POST" });
     const stub = envOf(gateway).AwareAgent.getByName("me");
@@ -431,7 +397,5 @@ describe("getCurrentAgent", () => {
       "after the other self - - - 1",
     ]);
     expect(getCurrentAgent().agent).toBeUndefined();
-    await gateway.stop();
-    await host.stop();
   });
 });

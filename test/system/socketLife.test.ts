@@ -51,12 +51,10 @@ class SleeperAgent extends Agent<Env, { readonly n: number }> {
 }
 
 const systems = useSystems();
-const make = () => {
+const start = async () => {
   const log: string[] = [];
-  return {
-    log,
-    options: systems.options({ agents: { SleeperAgent }, env: { log } }),
-  };
+  const system = await systems.start({ agents: { SleeperAgent }, env: { log } });
+  return { ...system, log };
 };
 const open = async (url: string, query: string) => {
   const socket = await TestSocket.open(`${url}/agents/sleeper-agent/s?${query}`);
@@ -80,9 +78,7 @@ const changesOf = (socket: TestSocket): unknown[] =>
 
 describe("a socket", () => {
   test("stays open while its agent hibernates, and keeps id, URL, tags, state and flags", async () => {
-    const { log, options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { log, host, gateway, stop } = await start();
     const socket = await open(gateway.url, "_pk=reader&role=admin");
     const first = await ask(socket, "one");
     expect(first).toEqual({
@@ -105,14 +101,11 @@ describe("a socket", () => {
     await pollUntil("it hibernates", () => host.host.agentsActive === 0);
     await socket.close(4005);
     await pollUntil("onClose ran", () => log.includes("close reader 4005"));
-    await gateway.stop();
-    await host.stop();
+    await stop();
   });
 
   test("receives what happened while its agent woke for another", async () => {
-    const { options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { host, gateway, stop } = await start();
     const [a, b] = [await open(gateway.url, "_pk=a"), await open(gateway.url, "_pk=b")];
     await pollUntil("it hibernates", () => host.host.agentsActive === 0);
     a.send("bump");
@@ -124,14 +117,11 @@ describe("a socket", () => {
     expect(await a.first(2)).toEqual([a.frames[0], "all 2"]);
     await a.close();
     await b.close();
-    await gateway.stop();
-    await host.stop();
+    await stop();
   });
 
   test("stays open when its host hands over: nothing is lost, onConnect does not run again", async () => {
-    const { log, options } = make();
-    const hostA = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { log, options, host: hostA, gateway } = await start();
     const socket = await open(gateway.url, "_pk=w");
     const other = await open(gateway.url, "_pk=o");
     const hostB = await startTestHost(options, "host-b");
@@ -151,9 +141,7 @@ describe("a socket", () => {
   });
 
   test("and messages sent on it survive a broker outage", async () => {
-    const { options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { gateway, stop } = await start();
     const socket = await open(gateway.url, "_pk=w");
     await systems.nats.kill();
     socket.send("bump");
@@ -165,14 +153,11 @@ describe("a socket", () => {
     );
     expect(changesOf(socket)).toEqual([{ n: 1 }, { n: 2 }]);
     await socket.close();
-    await gateway.stop();
-    await host.stop();
+    await stop();
   });
 
   test("is closed for the agent when its gateway stops", async () => {
-    const { log, options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateway = await startTestGateway(options, "gateway-a");
+    const { log, options, host, gateway } = await start();
     const socket = await open(gateway.url, "_pk=gone");
     await gateway.stop();
     await socket.until("it is closed", () => socket.closed !== undefined);
@@ -185,18 +170,14 @@ describe("a socket", () => {
   });
 
   test("belongs to the same agent through any gateway", async () => {
-    const { options } = make();
-    const host = await startTestHost(options, "host-a");
-    const gateways = [
-      await startTestGateway(options, "gateway-a"),
-      await startTestGateway(options, "gateway-b"),
-    ] as const;
-    const [a, b] = [await open(gateways[0].url, "_pk=a"), await open(gateways[1].url, "_pk=b")];
+    const { options, gateway, stop } = await start();
+    const another = await startTestGateway(options, "gateway-b");
+    const [a, b] = [await open(gateway.url, "_pk=a"), await open(another.url, "_pk=b")];
     a.send("all");
     expect(await a.first(1)).toEqual(["all 2"]);
     expect(await b.first(1)).toEqual(["all 2"]);
     for (const each of [a, b]) await each.close();
-    for (const each of gateways) await each.stop();
-    await host.stop();
+    await another.stop();
+    await stop();
   });
 });

@@ -3,10 +3,10 @@
  * letters), some twice, at both gateways at once too, some with a signature that is wrong. Every
  * answer is kept.
  */
-import { createHmac } from "node:crypto";
-import { Agent as HttpAgent, request } from "node:http";
+import { Agent as HttpAgent } from "node:http";
 import type { SentInput } from "../../kit/checkers.ts";
 import { pollUntil } from "../../kit/poll.ts";
+import { postHeld } from "../../kit/postLedger.ts";
 import type { Random } from "../../sim/rig/Random.ts";
 import { SECRET } from "../../kit/Installation.ts";
 import type { Order } from "./rigModule.ts";
@@ -203,31 +203,9 @@ export class Providers {
     const startMs = performance.now();
     const body = JSON.stringify(sent.order);
     const secret = sent.forged ? "not the secret" : SECRET;
-    const signature = createHmac("sha256", secret).update(body).digest("hex");
-    const status = await new Promise<number>((resolve) => {
-      const outgoing = request(
-        `${url}/webhooks/github`,
-        {
-          method: "POST",
-          agent: this.http,
-          timeout: PATIENCE_MS,
-          headers: {
-            "content-type": "application/json",
-            "content-length": body.length,
-            "x-hub-signature-256": `sha256=${signature}`,
-            "x-github-event": "push",
-            "x-github-delivery": sent.order.id,
-          },
-        },
-        (response) => {
-          response.resume();
-          response.once("close", () => resolve(response.statusCode ?? 0));
-        },
-      );
-      outgoing.once("timeout", () => outgoing.destroy());
-      outgoing.once("error", () => resolve(0));
-      outgoing.end(body);
-    });
+    const { id } = sent.order;
+    const agent = this.http;
+    const status = await postHeld(url, { body, id, secret, agent, timeoutMs: PATIENCE_MS });
     if (performance.now() - startMs > HELD_MS) this.held++;
     this.answered++;
     sent.statuses.push(status);
