@@ -1,7 +1,7 @@
 /**
  * A whole installation as processes, as `deploy/` has it: a nats-server set up by `agents
  * provision`, a gateway, hosts with folders of their own, and ports that show what is stored. It
- * can use the test's own broker with a login for each role (`deploy/DeployedNats.ts`). `system.ts`
+ * can use a broker with a login for each role, as `DeployedNats` has one. `system.ts`
  * runs one in the test's own process.
  */
 import { join } from "node:path";
