@@ -21,6 +21,7 @@ import type * as Scope from "effect/Scope";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/LeaseView.ts";
+import { Outage } from "../../core/lease/Outage.ts";
 import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
@@ -65,6 +66,7 @@ export class Host {
    */
   private readonly passed = new Map<ShardId, "refused" | "notStarted">();
   private readonly unowned: UnownedShards;
+  private readonly outage: Outage;
   private readonly ownLease: OwnLease;
   private stopping = false;
   /** Shards that are being claimed, or were claimed and are being started. */
@@ -81,6 +83,7 @@ export class Host {
     this.slices = new TimeSlices(time);
     this.unowned = new UnownedShards(config.shards, time.monotonicMs());
     const { hostId } = config;
+    this.outage = new Outage({ host: hostId, log, time });
     this.ownLease = new OwnLease({ leases, log, key: `host.${hostId}`, value: hostId });
   }
 
@@ -252,6 +255,7 @@ export class Host {
     if (this.owned.get(shard.shard) !== shard) return;
     this.owned.delete(shard.shard);
     shard.drop();
+    this.outage.begins();
     const { leases, log } = this.services;
     log.warn("shard lost", { shard: shard.shard, why });
     // Over by this host's clock. A control process would renew it for ever (`LeaseKeeper`, rule 2).
@@ -287,13 +291,11 @@ export class Host {
     return fairShare({ shards, self: hostId, hosts: this.view.live("host."), holders });
   }
 
-  /**
-   * Begins the claims and hand-overs that bring this host nearer to its share. Called on every
-   * change.
-   */
+  /** Begins claims and hand-overs that bring this host nearer to its share, on every change. */
   private balance(): void {
     const owners = this.owners();
     if (this.stopping || !this.ownLease.isHeld) return;
+    if (this.unowned.count + this.claiming.size === 0) this.outage.ends(this.owned.size);
     const staying = [...this.owned.keys()].filter((shard) => !this.leaving.has(shard));
     const share = this.share(owners);
     const excess = Math.min(staying.length - share, HAND_OVERS_AT_ONCE - this.leaving.size);

@@ -243,6 +243,30 @@ describe("a host whose leases are lost by the broker", () => {
     );
   });
 
+  test("logs once when every shard has an owner again after an outage", async () => {
+    let isAway = false;
+    const unless = <A>(f: () => Promise<A>): Promise<A> =>
+      isAway ? Promise.reject(new Error("no answer")) : f();
+    const again = "host serves again: every shard has an owner";
+    await withHost(
+      (leases) => ({
+        renew: (lease, value) => unless(() => leases.renew(lease, value)),
+        claim: (key, value) => unless(() => leases.claim(key, value)),
+      }),
+      async ({ host, log, until }) => {
+        await until(() => host.shardsOwned.length === 2);
+        isAway = true;
+        expect(await until(() => host.shardsOwned.length === 0)).toBe(true);
+        expect(log).not.toContain(again);
+        isAway = false;
+        expect(await until(() => log.includes(again))).toBe(true);
+        expect(host.shardsOwned).toHaveLength(2);
+        await until(() => false); // four TTLs more
+        expect(log.filter((line) => line === again)).toHaveLength(1);
+      },
+    );
+  });
+
   test("claims its own lease again at once when the watch reports it gone", async () => {
     await withHost(
       () => ({}),
