@@ -11,7 +11,7 @@ import { QueryRefused, UNKNOWN_CLASS, UnknownClass } from "./askView.ts";
 
 /** A sensible statement takes less than a second for 100,000 agents. */
 export const QUESTION_SECONDS_DEFAULT = 10;
-/** Statements wait for one another: one that takes longer belongs in a view of its own. */
+/** Slow statements wait for one another: one that takes longer belongs in a view of its own. */
 export const QUESTION_SECONDS_MAX = 60;
 /** All rows of an answer are in memory at once. */
 export const QUESTION_ROWS_MAX = 100_000;

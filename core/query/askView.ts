@@ -26,6 +26,9 @@ export class UnknownClass extends QueryRefused {
 }
 export const UNKNOWN_CLASS = "no agent has this class";
 
+/** The statement ran for as long as it may. */
+export class StatementStopped extends QueryRefused {}
+
 /** SQLITE_NOMEM: SQLite's heap is at its limit. */
 const RESULT_NOMEM = 7;
 
@@ -48,7 +51,7 @@ export function askView(
     return view.read(sql, { rowsMax, bytesMax, timeMsMax: seconds * 1_000, values });
   } catch (error) {
     if (error instanceof QueryTooLong)
-      throw new QueryRefused(
+      throw new StatementStopped(
         `The query was stopped after ${seconds} seconds. Make it cheaper, or allow more seconds.`,
       );
     if (error instanceof TooManyRows)

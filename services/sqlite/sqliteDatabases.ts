@@ -17,6 +17,12 @@ import { SQLITE_HEAP_BYTES_MAX } from "./OpenConnections.ts";
 import { RESIDENT_BYTES_MAX } from "./PageImage.ts";
 import { SqliteDatabase } from "./SqliteDatabase.ts";
 
+/**
+ * `hardHeapBytesMax` of what reads for operators and code. A host has it beside its agents. Sorting
+ * 100,000 states of 2 KB stays below it.
+ */
+export const READER_HEAP_BYTES_MAX = 256 * 2 ** 20;
+
 export interface SqliteDatabasesOptions {
   /** Folder of the local cache, created when absent. Undefined: no cache. */
   readonly folder: string | undefined;

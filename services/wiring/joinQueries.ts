@@ -9,18 +9,15 @@
  *    next question starts another.
  */
 import { rmSync } from "node:fs";
-import { Worker } from "node:worker_threads";
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { QueryRefused, UnknownClass } from "../../core/query/askView.ts";
+import type { Worker } from "node:worker_threads";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { FromThread, QueryThreadData, ToThread } from "./queryThread.ts";
+import { errorOf, startThread } from "./readerThread.ts";
 
 /** A view of 100,000 agents is open again in less than a second. */
 const IDLE_MS = 60_000;
-/** Past it the thread ends, and nothing else. Rows of an answer are in it several times. */
-const HEAP_MB_MAX = 1_024;
 /** The thread saves its view in this time; what it does not save, the next question reads again. */
 const CLOSE_MS_MAX = 2_000;
 
@@ -49,31 +46,17 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
   removeView(); // Rule 1.
 
   const start = (): Running => {
-    const worker = new Worker(threadFile(), {
-      workerData: data,
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
-      // Node's own options are those of the main thread; the module's loader is not needed.
-      execArgv: [],
-    });
-    worker.unref();
+    const { worker, ended } = startThread("queryThread", data);
     const asked = new Map<number, Asked>();
-    let why = "The thread that answers queries has ended";
     worker.on("message", (said: FromThread) => {
       asked.get(said.id)?.resolve(said);
       asked.delete(said.id);
     });
-    worker.on("error", (error: NodeJS.ErrnoException) => {
-      const isFull = error.code === "ERR_WORKER_OUT_OF_MEMORY";
-      why = isFull ? "The query took too much memory: select fewer rows or columns" : error.message;
+    const settled = ended.then((why) => {
+      if (running?.worker === worker) running = undefined;
+      for (const { reject } of asked.values()) reject(why); // Rule 3.
     });
-    const ended = new Promise<void>((resolve) =>
-      worker.once("exit", () => {
-        if (running?.worker === worker) running = undefined;
-        for (const { reject } of asked.values()) reject(new QueryRefused(why)); // Rule 3.
-        resolve();
-      }),
-    );
-    return { worker, ended, asked };
+    return { worker, ended: settled, asked };
   };
 
   /** Called once no question is open. */
@@ -95,11 +78,8 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
         thread.asked.set(id, { resolve, reject });
         thread.worker.postMessage({ id, ...wanted } satisfies ToThread);
       });
-      const { failed } = said;
-      if (failed === undefined) return said;
-      const { message, refused, unknown } = failed;
-      if (unknown) throw new UnknownClass(message);
-      throw refused ? new QueryRefused(message) : new BrokerUnavailable({ message });
+      if (said.failed !== undefined) throw errorOf(said.failed);
+      return said;
     } finally {
       cancelIdle();
       cancelIdle = time.after(IDLE_MS, () => {
@@ -120,9 +100,3 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
     },
   };
 }
-
-/** Only built code runs in it: `npm run build` comes before tests that start processes. */
-const threadFile = (): URL =>
-  import.meta.url.endsWith(".ts")
-    ? new URL("../../dist/services/wiring/queryThread.js", import.meta.url)
-    : new URL("./queryThread.js", import.meta.url);

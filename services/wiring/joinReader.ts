@@ -30,15 +30,12 @@ import { describeDurability, readDurability } from "../nats/setup/durability.ts"
 import { readRange, readStored, streamsOf } from "../nats/readStored.ts";
 import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
-import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { READER_HEAP_BYTES_MAX, sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { joinArchive } from "./joinArchive.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
 import type { ProvisionSettings, ReadPorts, ReaderOptions, Target } from "./Joins.ts";
 import { tellErased } from "./tellErased.ts";
 import { watchCalls } from "./watchCalls.ts";
-
-/** A host needs this in addition to its agents. Sorting 100,000 states of 2 KB stays below it. */
-const SQLITE_HEAP_BYTES_MAX = 256 * 2 ** 20;
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
 export async function openReader(
@@ -53,7 +50,7 @@ export async function openReader(
   };
   const layer = Layer.mergeAll(
     natsLayer(natsOptions(target, role)),
-    sqliteDatabases({ folder: undefined, sql, hardHeapBytesMax: SQLITE_HEAP_BYTES_MAX }),
+    sqliteDatabases({ folder: undefined, sql, hardHeapBytesMax: READER_HEAP_BYTES_MAX }),
   );
   try {
     const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));

@@ -1,21 +1,23 @@
 /**
  * The thread that answers a host's questions over all agents (`joinQueries` starts it): with a
  * connection and a view of its own, so that neither the reading of journals nor a statement blocks
- * the host's thread. Messages to it are `ToThread`, from it `FromThread`.
+ * the host's thread. Statements that take long run in threads of their own (`runApart`). Messages
+ * to it are `ToThread`, from it `FromThread`.
  */
+import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import { QueryRefused, UnknownClass } from "../../core/query/askView.ts";
-import { Queries } from "../../core/query/Queries.ts";
-import { View, VIEW_LIMITS } from "../../core/query/View.ts";
+import { Queries, type AnswerBytes } from "../../core/query/Queries.ts";
+import { View } from "../../core/query/View.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { openReader } from "./joinReader.ts";
 import type { Target } from "./Joins.ts";
-import { messageOf } from "../../core/errors/thrown.ts";
+import { failedOf, RESIDENT_BYTES_MAX, type Failed } from "./readerThread.ts";
+import { runApart } from "./runApart.ts";
 
 export interface QueryThreadData {
   readonly target: Target;
-  /** Where the view is kept. */
+  /** Where the view is kept, and its copies. */
   readonly folder: string;
 }
 
@@ -28,21 +30,17 @@ export type ToThread =
 export interface FromThread {
   readonly id: number;
   /** Absent where nothing was asked. */
-  readonly answer?: Uint8Array<ArrayBuffer>;
-  /** Why there is none. `refused`: the question is at fault, `unknown`: by a class in it. */
-  readonly failed?: {
-    readonly message: string;
-    readonly refused: boolean;
-    readonly unknown: boolean;
-  };
+  readonly answer?: AnswerBytes;
+  readonly failed?: Failed;
 }
-
-/** With room for one more batch: pages past it are written before the save. */
-const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
 async function open({ target, folder }: QueryThreadData) {
   const ports = await openReader(target, { role: "host" });
-  const opened = await openSqliteDatabases({ folder, residentBytesMax: RESIDENT_BYTES_MAX });
+  const folders = { view: join(folder, "current"), copies: join(folder, "copies") };
+  const opened = await openSqliteDatabases({
+    folder: folders.view,
+    residentBytesMax: RESIDENT_BYTES_MAX,
+  });
   const { journal, snapshots, databases, changes, namespace } = ports;
   const view = new View(opened.databases, namespace);
   const sources = { changes, agents: { journal, snapshots, databases } };
@@ -51,7 +49,8 @@ async function open({ target, folder }: QueryThreadData) {
     opened.close();
     await ports.close();
   };
-  return { queries: new Queries(view, () => view.catchUp(sources)), close };
+  const apart = runApart(folders, namespace);
+  return { queries: new Queries(view, () => view.catchUp(sources), apart), close };
 }
 
 const opening = open(workerData as QueryThreadData);
@@ -66,9 +65,7 @@ async function answer(asked: Exclude<ToThread, { close: true }>): Promise<FromTh
     await queries.erased();
     return { id };
   } catch (error) {
-    const message = messageOf(error);
-    const refused = error instanceof QueryRefused;
-    return { id, failed: { message, refused, unknown: error instanceof UnknownClass } };
+    return { id, failed: failedOf(error) };
   }
 }
 

@@ -23,6 +23,7 @@ import { requests } from "./requests.ts";
 import { rpc } from "./rpc.ts";
 import { rare } from "./rare.ts";
 import { schedules } from "./schedules.ts";
+import { slowQuery } from "./slowQuery.ts";
 import { sockets } from "./sockets.ts";
 import { start } from "./start.ts";
 import { steps } from "./steps.ts";
@@ -46,6 +47,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   start,
   growth,
   query,
+  slowQuery,
   consoleBench,
   backup,
 ];

@@ -60,7 +60,7 @@ export default {
     const rich =
       "SELECT name, state->>'sold' AS sold FROM Shop WHERE state->>'sold' >= ? ORDER BY 2";
     try {
-      return Response.json(await query(env.Shop, of("sql") || rich, of("sql") ? {} : { values: [Number(of("least"))] })); // prettier-ignore
+      return Response.json(await query(env.Shop, of("sql") || rich, of("sql") ? { seconds: 60 } : { values: [Number(of("least"))] })); // prettier-ignore
     } catch (error) {
       return new Response(String(error), { status: 400 });
     }
