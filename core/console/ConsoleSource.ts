@@ -136,6 +136,8 @@ export interface ConsoleSource {
   /** Quarantined agents, as `agents list --quarantined --json` has them. */
   readonly quarantined: () => Promise<unknown>;
   readonly release: (agent: AgentOf) => Promise<unknown>;
+  /** As `redriveOnFork`, for what waits for a quarantined agent. */
+  readonly releaseOnFork: (wanted: AgentOf & { readonly module: string }) => Promise<unknown>;
   readonly fork: (wanted: PointOf & { readonly newName: string }) => Promise<unknown>;
   /** What a module makes of the webhooks of an agent's past. `module`: as `overview` lists it. */
   readonly rerun: (

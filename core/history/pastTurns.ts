@@ -1,6 +1,6 @@
 /**
- * Finds the turns of webhooks in a journal: where each ended, where its last run began to write,
- * and what its steps returned. Feeds `pastWebhooks`.
+ * Finds the turns of inputs in a journal, which are webhooks unless others are asked for: where
+ * each ended, where its last run began to write, and what its steps returned. Feeds `pastWebhooks`.
  *
  * 1. Of a turn with several attempts, the last run counts. What failed attempts wrote was there
  *    before it.
@@ -20,7 +20,7 @@ export interface PastTurn {
   readonly again: ReadonlySet<string>;
 }
 
-/** An event in which turns of webhooks ended. */
+/** An event in which such turns ended. */
 export interface PastEnd {
   readonly seq: number;
   /** The smallest `from` of its turns. */
@@ -58,23 +58,34 @@ export interface PastRecords {
 
 /** `events`: from the agent's first one on, in order. Rejects as these do. */
 export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGenerator<PastEnd> {
-  const turns = new WebhookTurns();
+  const turns = new InputTurns();
   for await (const event of events) {
     const end = turns.add(event);
     if (end !== undefined) yield end;
   }
 }
 
-/** The turns of one agent's webhooks, as its events tell them. */
-export class WebhookTurns {
+/** The turns of one agent's inputs, as its events tell them. */
+export class InputTurns {
   private readonly open = new Map<string, Open>();
+  private readonly isAsked: (turn: TurnRecord) => boolean;
+
+  constructor(isAsked: (turn: TurnRecord) => boolean = isWebhook) {
+    this.isAsked = isAsked;
+  }
 
   /** No turn has begun that has not ended. */
   get isIdle(): boolean {
     return this.open.size === 0;
   }
 
-  /** Takes the agent's next event. Undefined: no turn of a webhook ended with it. */
+  /** Those that have begun and not ended, by the key of the input. */
+  get unfinished(): ReadonlyMap<string, Pick<PastTurn, "steps" | "again">> {
+    const steps = (turn: Open) => ({ steps: [...turn.steps.values()], again: turn.again });
+    return new Map(Array.from(this.open, ([key, turn]) => [key, steps(turn)]));
+  }
+
+  /** Takes the agent's next event. Undefined: no such turn ended with it. */
   add({ seq, head }: PastRecords): PastEnd | undefined {
     const { open } = this;
     const ended = new Map<string, PastTurn>();
@@ -83,7 +94,7 @@ export class WebhookTurns {
     noteWriters(open, head);
     for (const record of head.turns) {
       const key = record.cause.id;
-      if (!isWebhook(record) || key === undefined) continue;
+      if (key === undefined || !this.isAsked(record)) continue;
       const turn = open.get(key) ?? newTurn(record.cause);
       open.set(key, turn);
       follow(turn, seq, head, record);

@@ -74,7 +74,7 @@ interface LaneAnswers {
 export type JobEnd = { readonly value: unknown } | { readonly error: unknown };
 
 /** `this.queue()`: methods of the agent. */
-const QUEUE: Lane = {
+export const QUEUE: Lane = {
   table: "svc_agents_queue",
   keys: "queue",
   events: "queue",

@@ -242,7 +242,7 @@ export class AgentSteps {
     const { agent } = this;
     const { asks } = work;
     const { durable, cause } = scope.turn;
-    const past = durable ? agent.parts.recorded?.of(cause.id!) : undefined;
+    const past = durable ? agent.parts.recorded?.of(cause) : undefined;
     // Rule 5.
     if (past !== undefined)
       return { text: past.take(scope.id, await asks?.request()), request: undefined };

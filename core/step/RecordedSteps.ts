@@ -10,7 +10,7 @@
  * 4. A step that failed when it was recorded fails again, with the same error.
  */
 import * as Data from "effect/Data";
-import type { StepRequest } from "../../schemas/JournalEvent.ts";
+import type { Cause, StepRequest } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
 import type { RecordedStep } from "../history/Rerun.ts";
 import { differenceLine, stateDifferences } from "../history/agentDifferences.ts";
@@ -27,8 +27,8 @@ export class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
 }
 
 export interface RecordedSteps {
-  /** By the key of an input. Undefined: the input is not a past one, and its steps run. */
-  readonly of: (input: string) => RecordedTurn | undefined;
+  /** Undefined: the turn's input is not a past one, and its steps run. */
+  readonly of: (cause: Cause) => RecordedTurn | undefined;
 }
 
 export class RecordedTurn {

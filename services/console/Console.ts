@@ -243,6 +243,8 @@ export class Console {
         return get(() => source.why({ ...point, path: given("path") ?? "", limit: limit ?? TURNS_DEFAULT })); // prettier-ignore
       case "diff":
         return get(() => source.diff({ ...point, from: from ?? "0", to }));
+      case "on-fork":
+        return post(() => source.releaseOnFork({ ...point, module: given("module") ?? "" }));
       case "release":
         return post(() => source.release(point));
       case "fork":

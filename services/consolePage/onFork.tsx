@@ -1,7 +1,7 @@
 /**
- * Tries inputs on forks first: runs dead letters, or a delivery, on copies of their agents in
- * memory, and shows the outcomes. Inputs that did not fail can then be sent to the agents
- * themselves.
+ * Tries inputs on forks first: runs dead letters, a delivery, or what waits for a quarantined
+ * agent, on copies of their agents in memory, and shows the outcomes. Inputs that did not fail can
+ * then be sent to the agents themselves.
  */
 import { useState } from "react";
 import { act, withQuery } from "./api.ts";
@@ -13,33 +13,41 @@ import type { Tried } from "../cli/agents/onFork.ts";
 export const OnFork = (props: {
   /** The path of the API, below `/api`. */
   readonly path: string;
-  readonly count: number;
+  /** The number of inputs; absent if it is not known before they run. */
+  readonly count?: number;
   /** Redrives or redelivers one input that did not fail on its fork. */
-  readonly one: (id: Tried["id"]) => Promise<unknown>;
-  /** `Redrive` or `Redeliver`. */
+  readonly one?: (id: Tried["id"]) => Promise<unknown>;
+  /** Replaces `one`: releases the agent, if nothing failed. */
+  readonly all?: () => Promise<unknown>;
+  /** `Redrive`, `Redeliver` or `Release`. */
   readonly label: string;
   readonly onDone?: () => void;
 }) => {
   const overview = useAsk<{ readonly modules: ReadonlyArray<string> }>("overview");
-  const [found, setFound] = useState<ReadonlyArray<Tried>>([]);
+  const [ran, setFound] = useState<ReadonlyArray<Tried>>();
   const [said, setSaid] = useState("");
+  const found = ran ?? [];
   const modules = overview.value?.modules ?? [];
   const good = found.filter(({ outcome }) => outcome === "done");
   const fails = found.filter(({ outcome }) => outcome === "fails");
   const many = (count: number): string => `${count} ${count === 1 ? "input" : "inputs"}`;
   const run = async (module: string): Promise<string> => {
-    setFound([]);
+    setFound(undefined);
     setSaid("");
     setFound(await act<ReadonlyArray<Tried>>(withQuery(`${props.path}/on-fork`, { module })));
     return "";
   };
+  const { all } = props;
   const forward = async (): Promise<string> => {
-    for (const { id } of good) await props.one(id);
-    setFound(fails);
-    setSaid(`${many(good.length)} in the inbox again.`);
+    if (all !== undefined) await all();
+    else for (const { id } of good) await props.one?.(id);
+    setFound(all === undefined ? fails : undefined);
+    setSaid(all === undefined ? `${many(good.length)} in the inbox again.` : "Released.");
     props.onDone?.();
     return "";
   };
+  const mayGo = all === undefined ? good.length > 0 : ran !== undefined && fails.length === 0;
+  const what = props.count === undefined ? "what waits" : many(props.count);
   return (
     <section aria-label="On a fork first">
       <h3>On a fork first</h3>
@@ -54,20 +62,24 @@ export const OnFork = (props: {
             key={module}
             label={`Run on a fork on ${module}`}
             disabled={props.count === 0}
-            question={`Run ${many(props.count)} on forks in memory, on ${module}? Nothing is stored or sent.`}
+            question={`Run ${what} on forks in memory, on ${module}? Nothing is stored or sent.`}
             act={() => run(module)}
           />
         ))}
-        {good.length > 0 && (
+        {mayGo && (
           <Act
-            label={`${props.label} the ${good.length} that did not fail`}
-            question={`${props.label} ${many(good.length)}? Each runs on its agent, on the hosts' code, with all its attempts and calls.`}
+            label={
+              all === undefined
+                ? `${props.label} the ${good.length} that did not fail`
+                : `${props.label} after the fork`
+            }
+            question={`${props.label} ${all === undefined ? many(good.length) : `the agent with ${many(good.length)}`}? Each runs on its agent, on the hosts' code, with all its attempts and calls.`}
             act={forward}
           />
         )}
       </div>
       <p role="status">
-        {found.length > 0 && `${fails.length} of ${many(found.length)} failed. `}
+        {ran !== undefined && `${fails.length} of ${many(found.length)} failed. `}
         {said}
       </p>
       {found.map((one) => (

@@ -1,6 +1,11 @@
-/** Quarantined agents: why, until when, and how to release them. */
+/**
+ * Quarantined agents: why, until when, how to release them, and a run of what waits for one on a
+ * fork first.
+ */
+import { useState } from "react";
 import { act, agentPath } from "./api.ts";
 import { useAsk } from "./hooks.ts";
+import { OnFork } from "./onFork.tsx";
 import { Act, AgentLink, Answer, Table } from "./parts.tsx";
 import type { quarantineLine } from "../cli/agents/listQuarantined.ts";
 
@@ -9,6 +14,8 @@ type Quarantined = ReturnType<typeof quarantineLine>;
 /** Renders nothing if there are none. A change of `version` loads them again. */
 export const Quarantine = ({ version }: { readonly version: number }) => {
   const found = useAsk<ReadonlyArray<Quarantined>>("quarantined", version);
+  const [tried, setTried] = useState<Quarantined>();
+  const release = (agent: Quarantined) => act(`${agentPath(agent)}/release`);
   return (
     <Answer of={found}>
       {(list) =>
@@ -23,18 +30,30 @@ export const Quarantine = ({ version }: { readonly version: number }) => {
                 cells: [
                   <AgentLink agent={agent} />,
                   agent.reason,
-                  <Act
-                    label="Release"
-                    question={`Release ${agent.class}/${agent.name}? Its waiting inputs run at once.`}
-                    onDone={found.again}
-                    act={async () => {
-                      await act(`${agentPath(agent)}/release`);
-                      return "Released.";
-                    }}
-                  />,
+                  <div className="row">
+                    <Act
+                      label="Release"
+                      question={`Release ${agent.class}/${agent.name}? Its waiting inputs run at once.`}
+                      onDone={found.again}
+                      act={async () => {
+                        await release(agent);
+                        return "Released.";
+                      }}
+                    />
+                    <button onClick={() => setTried(agent)}>On a fork first</button>
+                  </div>,
                 ],
               }))}
             />
+            {tried !== undefined && (
+              <OnFork
+                key={agentPath(tried)}
+                path={agentPath(tried)}
+                label="Release"
+                all={() => release(tried)}
+                onDone={found.again}
+              />
+            )}
           </>
         )
       }

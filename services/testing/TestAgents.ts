@@ -85,7 +85,7 @@ export async function testAgents(options: TestAgentsOptions): Promise<TestAgents
   let outgoing: TestOutgoing | undefined;
   const recorded = new Map<string, RecordedTurn>();
   const installation = await joinMemory({
-    recorded: { of: (input) => recorded.get(input) },
+    recorded: { of: ({ id }) => recorded.get(id!) },
     answersQueries: true,
     module,
     env: options.env ?? {},

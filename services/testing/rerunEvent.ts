@@ -10,7 +10,7 @@
  *    their recorded results (`RecordedSteps`). An input's attempts count on from those that had
  *    failed.
  */
-import type { PastEvent, Rerun } from "../../core/history/Rerun.ts";
+import type { PastEvent, PastInput, Rerun } from "../../core/history/Rerun.ts";
 import { RecordedTurn } from "../../core/step/RecordedSteps.ts";
 import { beginningOf } from "../../core/history/pastWebhooks.ts";
 import { isBySequence, transplant } from "../../core/journal/transplant.ts";
@@ -20,7 +20,12 @@ import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { decodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
+import {
+  decodeEvent,
+  type Cause,
+  type JournalHead,
+  type TurnRecord,
+} from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot, encodeSnapshot } from "../../schemas/Snapshot.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { drive } from "./drive.ts";
@@ -48,9 +53,10 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
   let outgoing: TestOutgoing | undefined;
   const recorded = new Map(inputs.map(({ head, steps }) => [head.key, new RecordedTurn(steps)]));
   // Rule 3. Items that the inputs queued have no results, but must not reach the world either.
-  const recordedOf = (input: string): RecordedTurn => {
-    const known = recorded.get(input) ?? new RecordedTurn([]);
-    recorded.set(input, known);
+  const recordedOf = (cause: Cause): RecordedTurn => {
+    const key = redriveOf(cause, inputs)?.head.key ?? cause.id!;
+    const known = recorded.get(key) ?? new RecordedTurn([]);
+    recorded.set(key, known);
     return known;
   };
   const installation = await joinMemory({
@@ -87,7 +93,7 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
         return { agent, before: await beginningOf(journal, agent) };
       },
       errors: ends.flatMap(({ error }) => error ?? []),
-      steps: ends.flatMap(({ cause }) => recordedOf(cause.id!).differences),
+      steps: ends.flatMap(({ cause }) => recordedOf(cause).differences),
       sends: sent.sent.map(({ kind, method, url }) => ({ kind, method, url })),
       close: async () => {
         for (const { database } of opened) database.close();
@@ -163,6 +169,21 @@ function jobOf(input: InboxHead | undefined, { queue, schedules }: JournalHead):
   const row = rows?.find(({ callback }) => callback === input.type);
   return row && { kind, callback: row.callback, id: row.id };
 }
+
+/**
+ * The redrive that has put the turn's job back. The job has a key of its own, so it is known by
+ * what it runs: jobs that are equal have the same results.
+ */
+const redriveOf = (
+  { kind, type, body = "" }: Cause,
+  inputs: ReadonlyArray<PastInput>,
+): PastInput | undefined =>
+  inputs.find(
+    (input) =>
+      input.head.job?.kind === kind && input.head.type === type && textOf(input.body) === body,
+  );
+
+const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 /** An item leaves its queue with its last turn; a schedule's turns have its id in their key. */
 const isEndOf = ({ kind, id }: Job, turn: TurnRecord, { queue }: JournalHead): boolean =>

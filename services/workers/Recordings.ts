@@ -4,6 +4,7 @@
  * nothing leaves the process.
  */
 import type { RecordedStep } from "../../core/history/Rerun.ts";
+import type { Cause } from "../../schemas/JournalEvent.ts";
 import { RecordedTurn, type RecordedSteps } from "../../core/step/RecordedSteps.ts";
 
 /** The steps of one past webhook. */
@@ -25,7 +26,7 @@ export class Recordings implements RecordedSteps {
     if (this.turns.size > RECORDINGS_MAX) this.turns.delete(this.turns.keys().next().value!);
   }
 
-  of(input: string): RecordedTurn {
-    return this.turns.get(input) ?? new RecordedTurn([]);
+  of({ id }: Cause): RecordedTurn {
+    return this.turns.get(id!) ?? new RecordedTurn([]);
   }
 }

@@ -16,6 +16,11 @@ export class NoteAgent extends Agent<unknown, Note> {
     this.sql`CREATE TABLE IF NOT EXISTS notes (text TEXT)`;
   }
 
+  override onRequest(): Response {
+    this.write("of a webhook", "ann");
+    return new Response("OK");
+  }
+
   write(text: string, name: string): void {
     this.sql`INSERT INTO notes (text) VALUES (${text})`;
     this.setState({ text, by: { name } });

@@ -1,18 +1,21 @@
 /**
- * `--on-fork` of `agents dead redrive` and `agents redeliver`: runs inputs on forks of their agents
- * before the agents receive them, and shows what came out. A fork is the agent as it is now, in
- * this process's memory, on a module's code; a fork never runs on a host.
+ * `--on-fork` of `agents dead redrive`, `agents redeliver` and `agents release`: runs inputs on
+ * forks of their agents before the agents receive them, and shows what came out. A fork is the
+ * agent as it is now, in this process's memory, on a module's code; a fork never runs on a host.
  *
  * 1. Nothing is stored and nothing is sent (`sealedWhile`), so an interrupted command leaves
  *    nothing to remove.
  * 2. The inputs of one agent run one after another on one fork, as they would on the agent.
  * 3. Steps return what they returned when the input first ran. A step or request without a result
  *    fails and is shown.
+ * 4. A job that still waits at the agent is taken from the fork first, so that it runs as its input
+ *    and not beside another.
  */
 import { Option, type Command } from "commander";
 import { compareAgents, type ComparedAgent } from "../../../core/history/compareAgents.ts";
 import { beginningOf } from "../../../core/history/pastWebhooks.ts";
-import { pastTurns, type PastRecords } from "../../../core/history/pastTurns.ts";
+import { takeJobs } from "../../../core/history/waitingJobs.ts";
+import { InputTurns, type PastTurn } from "../../../core/history/pastTurns.ts";
 import {
   sendLine,
   type PastEvent,
@@ -64,19 +67,26 @@ export interface Tried {
   readonly sends: ReadonlyArray<RerunSend>;
 }
 
-export const ON_FORK_HELP = `
+/** `yes`: sentences on what the command does with `--yes`. */
+export const onForkHelp = (yes: string): string => `
 --on-fork runs each input on a copy of its agent, in this process's memory and on a module's code,
 and shows its error, what it changed in state, rows and schedules, and what it would send. Nothing
 is stored or sent: any connection fails, and a step or this.fetch returns what it returned when the
 input first ran, or fails if that was not recorded. Other agents that it calls are new, empty ones.
-Inputs of one agent run one after another on one copy. Without --yes nothing else happens. With it,
-the inputs whose turns ended without an error then go to the agents themselves.
+Inputs of one agent run one after another on one copy. Without --yes nothing else happens.
+${yes}
 The exit code is 4 if any failed on its fork.`;
 
-export function addForkOptions(command: Command): Command {
+export const INPUTS_GO_ON = `With it, the inputs whose turns ended without an error then go to the agents themselves.`;
+
+/** `yes`: what the command does with `--yes` in the end. */
+export function addForkOptions(
+  command: Command,
+  yes = "run those that did not fail on the agents",
+): Command {
   return command
     .addOption(
-      new Option("--on-fork", "run them on forks in memory first, and show what comes out"),
+      new Option("--on-fork", "run the inputs on forks in memory first, and show what comes out"),
     )
     .addOption(
       new Option(
@@ -84,9 +94,7 @@ export function addForkOptions(command: Command): Command {
         "with --on-fork: file that exports the agents (default: as for agents dev)",
       ),
     )
-    .addOption(
-      new Option("--yes", "with --on-fork: then run those that did not fail on the agents"),
-    );
+    .addOption(new Option("--yes", `with --on-fork: then ${yes}`));
 }
 
 /** Throws `CliError` for an option that has no meaning. */
@@ -180,6 +188,7 @@ async function* runOnFork(
   const { journal, snapshots, databases } = ports;
   const steps = await recordedSteps(ports, id, new Set(inputs.map(({ ranAs }) => ranAs)));
   const agent = await rebuildAgent(id, { journal, snapshots, databases });
+  takeJobs(agent.database, new Set(inputs.flatMap(({ envelope }) => envelope.head.job?.key ?? []))); // Rule 4.
   let fork: Fork = {
     agent,
     before: await beginningOf(journal, agent),
@@ -227,18 +236,18 @@ async function recordedSteps(
   id: AgentId,
   keys: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, ReadonlyArray<RecordedStep>>> {
-  async function* events(): AsyncGenerator<PastRecords> {
-    for await (const { seq, data } of journal.read(id, { fromSeq: 1 as Sequence }))
-      yield { seq, head: decodeEvent(data).head };
-  }
   const found = new Map<string, ReadonlyArray<RecordedStep>>();
-  for await (const { turns } of pastTurns(events()))
-    for (const [key, { steps, again }] of turns)
-      if (keys.has(key))
-        found.set(
-          key,
-          steps.filter((step) => !again.has(step.key)),
-        );
+  const turns = new InputTurns(({ cause }) => cause.id !== undefined && keys.has(cause.id));
+  const note = (ran: Iterable<readonly [string, Pick<PastTurn, "steps" | "again">]>): void => {
+    for (const [key, { steps, again }] of ran)
+      found.set(
+        key,
+        steps.filter((step) => !again.has(step.key)),
+      );
+  };
+  for await (const { seq, data } of journal.read(id, { fromSeq: 1 as Sequence }))
+    note(turns.add({ seq, head: decodeEvent(data).head })?.turns ?? []);
+  note(turns.unfinished);
   return found;
 }
 

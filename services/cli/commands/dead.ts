@@ -20,8 +20,9 @@ import {
   addForkOptions,
   checkForkCount,
   failedOnForks,
+  INPUTS_GO_ON,
   isOnFork,
-  ON_FORK_HELP,
+  onForkHelp,
   runOnForks,
   type ForkInput,
   type GivenFork,
@@ -118,7 +119,7 @@ Examples:
   eachOf("drop", "remove a dead letter for good", deadDrop);
 }
 
-const REDRIVE_HELP = `${ON_FORK_HELP}
+const REDRIVE_HELP = `${onForkHelp(INPUTS_GO_ON)}
 
 --json prints one object a line: {id, class, name, redriven: true}; with --on-fork before these
   {id, class, name, seq, outcome: "done"|"fails", why?, differences, sends}

@@ -18,8 +18,9 @@ import {
   addForkOptions,
   checkForkCount,
   failedOnForks,
+  INPUTS_GO_ON,
   isOnFork,
-  ON_FORK_HELP,
+  onForkHelp,
   runOnForks,
   type ForkInput,
   type GivenFork,
@@ -70,7 +71,7 @@ export function addRedeliver(program: Command, context: CommandContext): void {
     .addOption(new Option("--dry-run", "show what would be delivered, and deliver nothing"))
     .addHelpText(
       "after",
-      `${ON_FORK_HELP}
+      `${onForkHelp(INPUTS_GO_ON)}
 
 To a fork that stays, on the hosts' code and with real calls:
   agents fork repo-agent acme~site acme~site-try

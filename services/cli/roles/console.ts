@@ -94,7 +94,8 @@ The API needs "Authorization: Bearer <token>". GET returns what the reading comm
   GET  /api/query?sql=&at=&after=<class>/<name>@<seq>
                                    rows of one SELECT over all agents
   GET  /api/quarantined
-  POST /api/agents/<class>/<name>/release, …/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
+  POST /api/agents/<class>/<name>/release, …/on-fork?module= (what waits for it, if quarantined)
+  POST /api/agents/<class>/<name>/fork?to=&at=, …/rerun?module=&from=&to=&failed&limit=
   GET  /api/deliveries?status=&route=&agent=&since=&limit=, /api/deliveries/<id>
   POST /api/deliveries/<id>/redeliver?to=, …/on-fork?module=
   GET  /api/dead?after=&limit=, /api/dead/<id>

@@ -193,6 +193,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     drop: (id) => lines((capture) => deadDrop(ports, capture, { ids: [id], json })),
     quarantined: () =>
       lines((capture) => listQuarantined(ports, capture, time, { className: undefined, json })),
+    releaseOnFork: ({ className, name, module }) => onFork("release", module, [className, name]),
     release: (agent) => first((capture) => release(ports, capture, time, { ...agent, json })),
     top: () => first((capture) => top(ports, capture, { className: undefined, json, time })),
     fork: (wanted) => first((capture) => fork(ports, capture, time, { ...wanted, json })),

@@ -15,7 +15,7 @@
  */
 import { deliveryIds } from "../../../schemas/DeliveryRecord.ts";
 import { envelopeOf } from "../../../core/history/pastWebhooks.ts";
-import { WebhookTurns, type PastTurn } from "../../../core/history/pastTurns.ts";
+import { InputTurns, type PastTurn } from "../../../core/history/pastTurns.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
@@ -98,7 +98,7 @@ class Follower {
   private readonly parts: Parts;
   private readonly nextId: (timeMs: number) => string;
   /** By agent; contains only agents with a turn that has not ended. */
-  private readonly open = new Map<string, WebhookTurns>();
+  private readonly open = new Map<string, InputTurns>();
   /** By agent; resolves when the fork exists here, or rejects. */
   private readonly forks = new Map<string, Promise<void>>();
 
@@ -111,7 +111,7 @@ class Follower {
   async take(id: AgentId, seq: Sequence, data: Uint8Array): Promise<void> {
     const key = addressKey(id);
     const { head } = decodeEvent(data);
-    const turns = this.open.get(key) ?? new WebhookTurns();
+    const turns = this.open.get(key) ?? new InputTurns();
     const end = turns.add({ seq, head });
     if (turns.isIdle) this.open.delete(key);
     else this.open.set(key, turns);

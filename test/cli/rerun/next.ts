@@ -14,6 +14,10 @@ export class RepoAgent extends Now {
     if (ref === "twice") this.sql`INSERT INTO pushes (ref, at) VALUES (${ref}, ${0})`;
   }
 
+  override hold(ref: string): Promise<void> {
+    return this.pick(ref);
+  }
+
   override async pick(ref: string): Promise<void> {
     await this.sendWebhook("https://hooks.example.com/picked", { ref });
     this.setState({ ...this.state, last: `picked ${ref}` });
@@ -29,5 +33,9 @@ const getDirectly = (url: string): Promise<void> =>
 export class PayAgent extends NowPay {
   override amountOf(found: string): number {
     return super.amountOf(found) + 1;
+  }
+
+  override book(amount: number): void {
+    this.setState({ ...this.state, paid: this.state.paid + amount });
   }
 }

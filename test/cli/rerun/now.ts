@@ -40,6 +40,16 @@ export class RepoAgent extends Agent<{ STEP?: string; API?: string }, Tally> {
     await this.schedule(0, "pick", ref);
   }
 
+  async enqueueHeld(ref: string): Promise<void> {
+    await this.queue("hold", ref);
+    await this.schedule(0, "hold", `${ref}'s plan`);
+  }
+
+  /** Never ends, so that the job still waits when the host is killed. */
+  hold(_ref: string): void | Promise<void> {
+    return new Promise(() => undefined);
+  }
+
   pick(ref: string): void | Promise<void> {
     throw new Error(`nobody picks ${ref}`);
   }
@@ -61,6 +71,24 @@ export class PayAgent extends Agent<{ API: string }, { paid: number; tries: numb
     if (!response.ok) throw new Error(`it answered ${response.status}`);
     this.setState({ ...this.state, paid: this.state.paid + Number(await response.text()) });
     return new Response("OK");
+  }
+
+  async payLater(ref: string): Promise<void> {
+    await this.queue("pay", ref);
+  }
+
+  async planToPay(ref: string): Promise<void> {
+    await this.schedule(0, "pay", ref);
+  }
+
+  async pay(ref: string): Promise<void> {
+    const found = await this.step("look", () => this.look(ref));
+    const response = await this.fetch(`${this.env.API}/${ref}`, { method: "POST", body: found });
+    this.book(Number(await response.text()));
+  }
+
+  book(_amount: number): void {
+    throw new Error("the books are closed");
   }
 
   async look(ref: string): Promise<string> {

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../../schemas/Address.ts";
 import { deliveryIds } from "../../../schemas/DeliveryRecord.ts";
 import type { Tried } from "../../../services/cli/agents/onFork.ts";
+import type { AgentsProcess } from "../../kit/AgentsProcess.ts";
 import { Installation } from "../../kit/Installation.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { runAgents } from "../../kit/runAgents.ts";
@@ -21,6 +22,7 @@ const REPO = agentId("RepoAgent", "hello");
 const PAY = agentId("PayAgent", "acme");
 
 let installation: Installation;
+let running: AgentsProcess;
 let ports: Installation["ports"];
 let API = "";
 /** Numbers of letters, by what they are of. */
@@ -66,7 +68,8 @@ beforeAll(async () => {
   API = `http://127.0.0.1:${(api.address() as AddressInfo).port}`;
   installation = await Installation.start({ shards: 2, module: NOW, gateway: false, env: { API } });
   ({ ports } = installation);
-  await (await installation.startHost("host")).ready();
+  running = await installation.startHost("host");
+  await running.ready();
   const call = installation.caller("RepoAgent");
   // The very first input: the fork's first one has the same sequence in its own inbox.
   await dies("broken", push("broken", "broken"));
@@ -152,6 +155,22 @@ test("with --yes, letters that succeed on the fork are redriven, and the others 
   expect([left.includes(broken!), left.includes(direct!)]).toEqual([false, true]);
 });
 
+test("steps of queue items and schedules return what they returned when the job died", async () => {
+  const pay = installation.caller("PayAgent");
+  await dies("item", () => pay("jobs", "payLater", "item"));
+  await dies("plan", () => pay("jobs", "planToPay", "plan"));
+  const before = asked.length;
+  const numbersOf = [`${letters["item"]}`, `${letters["plan"]}`];
+  const ran = await agents("dead", "redrive", ...numbersOf, "--on-fork", "--module", NEXT, "--json"); // prettier-ignore
+  expect([ran.code, ran.err]).toEqual([0, ""]);
+  // Each adds the 1 that was answered then. Nobody is asked again.
+  expect(jsonOf(ran.out)).toMatchObject([
+    { id: letters["item"], outcome: "done", differences: ['state: unset -> {"paid":1,"tries":0}'] },
+    { id: letters["plan"], outcome: "done", differences: ["state.paid: 1 -> 2"] },
+  ]);
+  expect(asked.length).toBe(before);
+});
+
 test("a delivery can run on a fork first, too", async () => {
   const at = Date.now();
   const id = deliveryIds("tester")(at);
@@ -171,6 +190,8 @@ test("invalid arguments are errors that say what is wrong", async () => {
     [["dead", "redrive"], 2, "Specify numbers of dead letters, or --all."],
     [["dead", "redrive", "1", "--all"], 2, "Specify numbers of dead letters, or --all."],
     [["dead", "redrive", "999", "--on-fork"], 3, "There is no dead letter 999."],
+    [["release", "repo-agent", "hello", "--on-fork"], 1, "RepoAgent/hello is not quarantined."],
+    [["release", "repo-agent", "hello", "--yes"], 2, "--yes belongs to --on-fork"],
     [["redeliver", "x", "--yes"], 2, "--yes belongs to --on-fork"],
     [["redeliver", "x", "--on-fork", "--dry-run"], 2, "leave out --dry-run"],
   ];
@@ -179,4 +200,50 @@ test("invalid arguments are errors that say what is wrong", async () => {
     expect([args, refused.code, refused.out]).toEqual([args, code, ""]);
     expect(refused.err).toContain(why);
   }
+});
+
+test("what waits for a quarantined agent runs on a fork, and it is released if nothing failed", async () => {
+  const id = agentId("RepoAgent", "held");
+  await installation.call(id, "enqueueHeld", "an item");
+  await running.kill();
+  await pollUntil("no host", async () => (await ports.leases.list("host.")).length === 0);
+  await push("waits", "waits", id)();
+  await push("direct again", "direct", id)();
+  const nowMs = Date.now();
+  const mark = { kind: "kills", reason: "it ended 3 processes", host: "host", sinceMs: nowMs, untilMs: nowMs + 3_600_000, times: 1 } as const; // prettier-ignore
+  await ports.quarantines.put(id, mark);
+  const quarantined = async (): Promise<boolean> =>
+    (await ports.quarantines.list()).some((one) => one.id.name === "held" && one.mark.untilMs > Date.now()); // prettier-ignore
+  const before = [await lastOf(id), asked.length];
+  const release = (...args: string[]) =>
+    agents("release", "repo-agent", "held", "--on-fork", "--module", NEXT, ...args);
+
+  const ran = await release("--json", "--yes");
+  expect(ran.err).toBe("agents: 1 of 4 failed on the fork. RepoAgent/held is still quarantined.\n");
+  expect(ran.code).toBe(4);
+  const about = { class: "RepoAgent", name: "held", seq: before[0] };
+  const picked = (ref: string) => ({
+    ...about,
+    outcome: "done",
+    differences: expect.arrayContaining([expect.stringContaining(`"picked ${ref}"`)]),
+  });
+  expect(jsonOf(ran.out)).toMatchObject([
+    { ...about, id: "hook:waits", outcome: "done", differences: expect.arrayContaining(['state: unset -> {"count":1,"last":"waits"}']) }, // prettier-ignore
+    { ...about, id: "hook:direct again", outcome: "fails", why: expect.stringMatching(/^NothingLeaves/) }, // prettier-ignore
+    { ...picked("an item"), id: expect.stringMatching(/^queue:/) },
+    { ...picked("an item's plan"), id: expect.stringMatching(/^schedule:/) },
+  ]);
+  expect([await lastOf(id), asked.length, await quarantined()]).toEqual([...before, true]);
+
+  await ports.purgeInputs(id);
+  const only = await release();
+  expect([only.code, only.err]).toEqual([
+    0,
+    "On a fork only: RepoAgent/held is still quarantined. Add --yes to release it.\n",
+  ]);
+  expect(await quarantined()).toBe(true);
+  const released = await release("--yes");
+  expect([released.code, released.err]).toEqual([0, ""]);
+  expect(released.out).toMatch(/RepoAgent\/held is released\. It was quarantined because it ended 3 processes\.$/m); // prettier-ignore
+  expect(await quarantined()).toBe(false);
 });
