@@ -36,12 +36,16 @@ const LONG = [
 /** Of the long ones, those that are alone. */
 const LONG_ALONE = ["test/sim/{bites,crashPoints}.test.ts"];
 
-class AloneFirst extends BaseSequencer {
-  /** Between two of the others one would end the process that these share. */
+/** Each of these takes minutes: begun last, they would run while the other workers have no more. */
+const SLOWEST = /test\/(watchdog\/(holds|ends)|step\/kills|sim\/crashPoints)\.test\.ts$/;
+
+class AloneThenSlowestFirst extends BaseSequencer {
+  /** A file that is alone would end the process that the others share, so those come after it. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     // oxlint-disable-next-line unicorn/no-array-sort -- not an array's
     const sorted = await super.sort(files);
-    const rank = ({ project }: TestSpecification): number => (project.config.isolate ? 0 : 1);
+    const rank = ({ project, moduleId }: TestSpecification): number =>
+      (project.config.isolate ? 0 : 2) + (SLOWEST.test(moduleId) ? 0 : 1);
     return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
@@ -82,7 +86,7 @@ export default defineConfig({
     pool: "forks",
     // The tiers after the first one take the sources as that one left them.
     experimental: { fsModuleCache: true },
-    sequence: { sequencer: AloneFirst },
+    sequence: { sequencer: AloneThenSlowestFirst },
     // On two cores: much of the suite waits, for leases, deadlines, servers that start.
     maxWorkers: 4,
     projects: [
