@@ -15,14 +15,17 @@ import { LazyRequest } from "../lazyFetch/LazyRequest.ts";
 import { LazyResponse } from "../lazyFetch/LazyResponse.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
 import { STUB_DEADLINE_MS, type CallClientSource } from "./stubTarget.ts";
-import { namesSubAgent } from "./subAgentPaths.ts";
+import { isTooDeep, namesSubAgent, SUB_AGENTS_MAX } from "./subAgentPaths.ts";
 import { refusedUpgrade } from "../socket/upgradeRequest.ts";
 
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** The most sub-agents that a request can pass through. No address names as many. */
-const FORWARDS_MAX = 64;
+/** Answers a request whose path names too many sub-agents, before any of them is asked. */
+const TOO_DEEP: CallResult = {
+  reply: { kind: "response", status: 400, headers: [["content-type", "text/plain;charset=UTF-8"]] },
+  body: new TextEncoder().encode(`A path names at most ${SUB_AGENTS_MAX} sub-agents`),
+};
 
 export const bodyOf = async (request: Request): Promise<Uint8Array | undefined> =>
   request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
@@ -43,6 +46,7 @@ export async function fetchFrom(
   first: AgentId,
   { request, body, given }: Fetched,
 ): Promise<{ readonly result: CallResult; readonly from: AgentId }> {
+  if (isTooDeep(request.url)) return { result: TOO_DEEP, from: first };
   let id = first;
   let { method, url } = request;
   let headers: HeaderPairs = [...request.headers];
@@ -51,7 +55,7 @@ export async function fetchFrom(
   const abort = LazyRequest.abortOf(request);
   // Shared by all forwards, so that one request can crash only a bounded number of hosts.
   const tries = new CallTries();
-  for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
+  for (let forwards = 0; forwards < SUB_AGENTS_MAX; forwards++) {
     const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
     const result = await client().call(id, call, {
       deadlineMs: STUB_DEADLINE_MS,
@@ -70,7 +74,7 @@ export async function fetchFrom(
     sent = result.body.length === 0 ? undefined : result.body;
   }
   throw new Error(
-    `${REDACTION.url(request.url)} was forwarded by more than ${FORWARDS_MAX} sub-agents: does one forward it to itself?`,
+    `${REDACTION.url(request.url)} was forwarded by more than ${SUB_AGENTS_MAX} sub-agents: does one forward it to itself?`,
   );
 }
 
@@ -93,13 +97,14 @@ export async function upgrade(
     throw new TypeError("A stub's fetch was called with an upgrade in a process without sockets");
   const response = (pending: PendingSocket): Response =>
     socketResponse(ObjectSocket.remote({ pending, holder: () => sockets.holder() }));
+  if (isTooDeep(request.url)) return response(refusedUpgrade(400));
   let id = first;
   let { url } = request;
   let headers: HeaderPairs = [...request.headers];
   let { props } = given;
   const abort = LazyRequest.abortOf(request);
   const tries = new CallTries();
-  for (let forwards = 0; forwards < FORWARDS_MAX && namesSubAgent(url); forwards++) {
+  for (let forwards = 0; forwards < SUB_AGENTS_MAX && namesSubAgent(url); forwards++) {
     const more = props === undefined ? {} : { props };
     const { reply } = await client().call(
       id,

@@ -11,6 +11,23 @@ export const SUB_PREFIX = "sub";
 /** Whether the URL may name a sub-agent: a quick check, since most URLs name none. */
 export const namesSubAgent = (url: string): boolean => url.includes(`/${SUB_PREFIX}/`);
 
+/** The most sub-agents that a URL may name: each is asked in turn, and created. */
+export const SUB_AGENTS_MAX = 64;
+
+/** Whether a URL's path names more than `SUB_AGENTS_MAX` sub-agents, one below the other. */
+export function isTooDeep(url: string): boolean {
+  if (!namesSubAgent(url)) return false;
+  const segments = new URL(url).pathname.split("/").filter((segment) => segment !== "");
+  let named = 0;
+  // A class and a name follow, which may be "sub", too.
+  for (let i = 0; i + 2 < segments.length; i++)
+    if (segments[i] === SUB_PREFIX) {
+      named++;
+      i += 2;
+    }
+  return named > SUB_AGENTS_MAX;
+}
+
 /** The first sub-agent that a URL's path names. */
 export interface SubAgentPathMatch {
   /** As the module exports it. */

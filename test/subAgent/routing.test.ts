@@ -89,6 +89,16 @@ describe("an HTTP request", () => {
     expect(await parentOf(name).list()).toEqual(["Runner r"]);
   });
 
+  test("for more than 64 sub-agents is answered 400, an upgrade closed with 4400, and creates none", async () => {
+    const name = fresh();
+    const deep = `${of(name)}${"/sub/runner/r".repeat(65)}`;
+    expect(await call(deep)).toEqual([400, "A path names at most 64 sub-agents"]);
+    const socket = await TestSocket.open(system.url + deep);
+    await socket.until("it is closed", () => socket.closed !== undefined);
+    expect(socket.closed).toMatchObject({ code: 4400 });
+    expect(await parentOf(name).list()).toEqual([]);
+  });
+
   test("goes to the agent itself if the path names none: unknown class, missing name, undecodable name", async () => {
     const name = fresh();
     for (const tail of [
