@@ -23,6 +23,8 @@ export const HTTP_BOUNDS_DEFAULT = {
   headerBytesMax: 16 * 1024,
   connectionsMax: 100_000,
   socketBufferBytesMax: GATEWAY_BOUNDS_DEFAULT.socketBufferBytesMax,
+  /** 32 sockets at their limit: a quarter of the memory that `deploy/kubernetes` allows. */
+  unsentBytesMax: 256 * 1024 * 1024,
   messageBytesMax: 1024 * 1024,
 } as const;
 

@@ -18,14 +18,17 @@ import {
   sendableCode,
   sendableReason,
 } from "../../core/http/closeFrame.ts";
+import type { UnsentBytes, UnsentSocket } from "../../core/http/UnsentBytes.ts";
 
 // Bounds empty pongs too, which cost more than their bytes. A peer that sends a thousand pings
 // without reading is not checking its connection.
 const PONGS_MAX = 1_000;
+const TOO_SLOW = "Too slow to receive";
 
-export class NodeSocket implements ServerSocket {
+export class NodeSocket implements ServerSocket, UnsentSocket {
   readonly #ws: WebSocket;
   readonly #bufferBytesMax: number;
+  readonly #unsent: UnsentBytes;
   readonly #handlers: SocketHandlers;
   #closed = false;
   /** The peer has sent something since the last ping. */
@@ -35,11 +38,12 @@ export class NodeSocket implements ServerSocket {
 
   constructor(
     ws: WebSocket,
-    bufferBytesMax: number,
+    { bufferBytesMax, unsent }: { readonly bufferBytesMax: number; readonly unsent: UnsentBytes },
     open: (socket: ServerSocket) => SocketHandlers,
   ) {
     this.#ws = ws;
     this.#bufferBytesMax = bufferBytesMax;
+    this.#unsent = unsent;
     // No event is lost: the library emits nothing before this turn of the event loop ends.
     this.#handlers = open(this);
     ws.on("message", (data, binary) => this.#received(data, binary));
@@ -73,14 +77,23 @@ export class NodeSocket implements ServerSocket {
     if (this.#closed) return;
     this.#pongs += 1;
     this.#ws.pong(data, undefined, () => (this.#pongs -= 1));
-    if (this.#pongs > PONGS_MAX) this.#end(CLOSE_LAGGING, "Too slow to receive", false);
+    if (this.#pongs > PONGS_MAX) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
     else this.#checkBuffered();
   }
 
   #checkBuffered(): void {
-    if (this.#ws.bufferedAmount > this.#bufferBytesMax) {
-      this.#end(CLOSE_LAGGING, "Too slow to receive", false);
-    }
+    if (this.unsentBytes > this.#bufferBytesMax) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
+    // Also after its end: the library holds the bytes until the peer reads.
+    this.#unsent.report(this);
+  }
+
+  get unsentBytes(): number {
+    return this.#ws.bufferedAmount;
+  }
+
+  cut(): void {
+    this.#report(CLOSE_LAGGING, TOO_SLOW, false);
+    this.#ws.terminate();
   }
 
   close(code: number, reason: string): void {
@@ -118,6 +131,7 @@ export class NodeSocket implements ServerSocket {
   }
 
   #peerClosed(code: number, reason: Buffer): void {
+    this.#unsent.forget(this);
     this.#report(code, reason.toString("utf8"), code !== CLOSE_VANISHED);
   }
 

@@ -46,8 +46,9 @@ import { machineTime } from "../node/MachineTime.ts";
 import { CorkAnchor } from "./CorkAnchor.ts";
 import { HeadReader } from "./HeadReader.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
-import { UwsSocket, type SocketData } from "./UwsSocket.ts";
+import type { SocketData, SocketLimits, UwsSocket } from "./UwsSocket.ts";
 import { UwsUpgrade } from "./UwsUpgrade.ts";
+import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import { loadUws, UwsUnavailable, type Uws } from "./loadUws.ts";
 
 export { UwsUnavailable };
@@ -84,6 +85,8 @@ const PAYLOAD_BYTES_MAX = 2 ** 31 - 1;
 const EXCLUSIVE_PORT = 1;
 // LIBUS_LISTEN_DEFAULT, which shares the port.
 const SHARED_PORT = 0;
+// The library frees what the peer of a closed socket has not read after 8 to 12 s.
+const HELD_MS_MAX = 12_000;
 
 class Server implements ExchangeOwner {
   port = 0;
@@ -92,6 +95,7 @@ class Server implements ExchangeOwner {
   readonly #app: TemplatedApp;
   readonly #anchor: CorkAnchor;
   readonly #options: HttpServerOptions;
+  readonly #socketLimits: SocketLimits;
   readonly guard: GuardedHandlers;
   readonly #timeouts: TimeoutQueue;
   readonly #sockets = new Set<UwsSocket>();
@@ -109,6 +113,13 @@ class Server implements ExchangeOwner {
     this.#drainWindow = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
     this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(options.bodyTimeoutMs));
+    const unsent = new UnsentBytes(options.unsentBytesMax);
+    const hold = (bytes: number): boolean => {
+      const isRoom = unsent.hold(bytes);
+      if (isRoom) this.#timeouts.after(HELD_MS_MAX, () => unsent.release(bytes));
+      return isRoom;
+    };
+    this.#socketLimits = { ...options, unsent, hold };
     this.#anchor = new CorkAnchor(uws);
     this.#app = uws.App();
     this.#app.filter((res, change) => this.#connected(res, Number(change)));
@@ -235,7 +246,7 @@ class Server implements ExchangeOwner {
       return;
     }
     this.#exchanges += 1;
-    const upgrade = new UwsUpgrade(this, request, res, context, this.#options, this.#anchor);
+    const upgrade = new UwsUpgrade(this, request, res, context, this.#socketLimits, this.#anchor);
     upgrade.decide();
   }
 }

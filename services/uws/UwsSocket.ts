@@ -7,7 +7,9 @@
  * 2. `onClose` is called exactly once, and never inside a call of `send` or `close`: handlers may
  *    close a socket while they iterate over sockets.
  * 3. Unsent bytes over the limit end the socket with 1013 (rule 5 of HttpServer.ts). The library
- *    frees what it holds when the peer reads, or by its timeout after `end`, 8 to 12 s.
+ *    frees what it holds when the peer reads, or by its timeout after `end`, 8 to 12 s. It calls
+ *    the close event within `end`, and does not tell what it holds afterwards: that is counted until
+ *    the timeout, and where there is no room for it the socket is cut off.
  */
 import type { WebSocket } from "uWebSockets.js";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
@@ -19,11 +21,15 @@ import {
   sendableCode,
   sendableReason,
 } from "../../core/http/closeFrame.ts";
+import type { UnsentBytes, UnsentSocket } from "../../core/http/UnsentBytes.ts";
 import { asUtf8 } from "./asUtf8.ts";
 
 export interface SocketLimits {
   readonly socketBufferBytesMax: number;
   readonly messageBytesMax: number;
+  readonly unsent: UnsentBytes;
+  /** Counts bytes that the library holds after `end` (invariant 3). As `UnsentBytes.hold`. */
+  readonly hold: (bytes: number) => boolean;
 }
 
 /** The library copies this object's keys onto each socket. */
@@ -34,10 +40,12 @@ export interface SocketData {
 // `send` returns this if nothing is buffered.
 const SENT = 1;
 
+const TOO_SLOW = "Too slow to receive";
+
 // The library's reason, the only sign of why it closed a socket with 1006.
 const LIBRARY_TOO_BIG = "Received too big message";
 
-export class UwsSocket implements ServerSocket {
+export class UwsSocket implements ServerSocket, UnsentSocket {
   readonly #limits: SocketLimits;
   /** Dropped once called, because it references the handshake's decision. */
   #open: ((socket: ServerSocket) => SocketHandlers) | undefined;
@@ -65,8 +73,24 @@ export class UwsSocket implements ServerSocket {
   }
 
   #checkBuffered(): void {
-    if ((this.#ws?.getBufferedAmount() ?? 0) > this.#limits.socketBufferBytesMax)
-      this.#end(CLOSE_LAGGING, "Too slow to receive", false);
+    const { socketBufferBytesMax, unsent, hold } = this.#limits;
+    const { unsentBytes } = this;
+    if (unsentBytes <= socketBufferBytesMax) return unsent.report(this);
+    unsent.forget(this);
+    if (hold(unsentBytes)) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
+    else this.cut();
+  }
+
+  get unsentBytes(): number {
+    return this.#ws?.getBufferedAmount() ?? 0;
+  }
+
+  cut(): void {
+    const ws = this.#ws;
+    if (ws === undefined) return;
+    this.#ws = undefined;
+    this.#report(CLOSE_LAGGING, TOO_SLOW, false);
+    ws.close();
   }
 
   close(code: number, reason: string): void {
@@ -101,6 +125,7 @@ export class UwsSocket implements ServerSocket {
    * The library's close event: the peer closed or vanished. Our own `end` has been reported before.
    */
   closed(code: number, message: ArrayBuffer): void {
+    this.#limits.unsent.forget(this);
     if (this.#ws === undefined) return;
     this.#ws = undefined;
     const reason = Buffer.from(message).toString("utf8");

@@ -56,6 +56,7 @@ const OPTIONS: HttpServerOptions = {
   headerBytesMax: 16 * 1024,
   connectionsMax: 1_000,
   socketBufferBytesMax: 1024 * 1024,
+  unsentBytesMax: 16 * 1024 * 1024,
   messageBytesMax: 64 * 1024,
 };
 

@@ -195,7 +195,11 @@ export const lifecycleRules = (adapter: Adapter): void => {
       const scope = Scope.makeUnsafe();
       const options = { hostname: "127.0.0.1", port: 0, headerTimeoutMs: 1_000 };
       const rest = { bodyTimeoutMs: 1_000, headerBytesMax: 8_192, connectionsMax: 10 };
-      const sockets = { socketBufferBytesMax: 1_000, messageBytesMax: 1_000 };
+      const sockets = {
+        socketBufferBytesMax: 1_000,
+        unsentBytesMax: 1_000,
+        messageBytesMax: 1_000,
+      };
       const listen = adapter.make().listen(
         { ...options, ...rest, ...sockets },
         {

@@ -1,0 +1,74 @@
+/** The total of unsent bytes, with sockets of the test's own. */
+import { expect, test } from "vitest";
+import { UnsentBytes, type UnsentSocket } from "../../core/http/UnsentBytes.ts";
+
+class Reader implements UnsentSocket {
+  unsentBytes = 0;
+  isCut = false;
+
+  cut(): void {
+    this.isCut = true;
+  }
+}
+
+const make = (bytesMax: number, count: number) => {
+  const unsent = new UnsentBytes(bytesMax);
+  const readers = Array.from({ length: count }, () => new Reader());
+  const send = (n: number, bytes: number): void => {
+    const reader = readers[n]!;
+    reader.unsentBytes += bytes;
+    unsent.report(reader);
+  };
+  return {
+    unsent,
+    readers,
+    send,
+    cut: () => readers.flatMap(({ isCut }, n) => (isCut ? [n] : [])),
+  };
+};
+
+test("past the total, the sockets with the most are cut off, until an eighth is free", () => {
+  const { send, cut } = make(800, 4);
+  send(0, 300);
+  send(1, 50);
+  send(2, 350);
+  send(3, 100);
+  expect(cut()).toEqual([]);
+  send(1, 1);
+  expect(cut()).toEqual([2]);
+  // 451 are left of 800.
+  send(1, 349);
+  expect(cut()).toEqual([2]);
+  send(3, 1);
+  expect(cut()).toEqual([1, 2]);
+});
+
+test("what was read since it was reported does not count", () => {
+  const { readers, send, cut } = make(800, 3);
+  send(0, 400);
+  send(1, 400);
+  readers[0]!.unsentBytes = 0;
+  send(2, 400);
+  expect(cut()).toEqual([]);
+  send(2, 1);
+  expect(cut()).toEqual([2]);
+});
+
+test("bytes of a closed socket count while they are held, and are refused where there is no room", () => {
+  const { unsent, send, cut } = make(800, 2);
+  send(0, 300);
+  expect(unsent.hold(501)).toBe(false);
+  expect(unsent.hold(500)).toBe(true);
+  unsent.release(500);
+  send(0, 500);
+  expect(cut()).toEqual([]);
+  expect(unsent.hold(1)).toBe(false);
+});
+
+test("a socket whose bytes are freed is forgotten", () => {
+  const { unsent, readers, send, cut } = make(800, 2);
+  send(0, 800);
+  unsent.forget(readers[0]!);
+  send(1, 800);
+  expect(cut()).toEqual([]);
+});
