@@ -12,9 +12,7 @@
  * 4. A socket's messages are delivered in order, one at a time, and none before the promise of
  *    `onUpgrade` has accepted. Frames are sent in order, whole or not at all.
  * 5. A socket whose unsent bytes pass `socketBufferBytesMax`, pongs included, is closed with 1013.
- *    Where those of all sockets pass `unsentBytesMax`, the sockets with the most are cut off
- *    (`UnsentBytes`), which their handlers hear as 1013 too. A caller that pipelines requests, or
- *    does not read its answers, takes up no memory either.
+ *    `UnsentBytes` bounds those of all. A caller that does not read an answer gets no further one.
  * 6. A request whose framing is ambiguous (RFC 9112, 6.3) is refused, and its connection closed.
  * 7. A handler that throws, rejects, or returns an answer that can't be sent is reported to
  *    `onFailure`, and ends its request with 500 or its socket with 1011 (`GuardedHandlers`).
@@ -179,7 +177,10 @@ export interface HttpServerOptions {
   /** New connections beyond this number are closed. Open sockets count. */
   readonly connectionsMax: number;
   readonly socketBufferBytesMax: number;
-  /** Unsent bytes of all sockets together. */
+  /**
+   * Unsent bytes of all sockets together. Past it, those with the most are cut off, which their
+   * handlers hear as 1013.
+   */
   readonly unsentBytesMax: number;
   /**
    * Bytes of the largest WebSocket message that a peer may send. A larger one closes the socket

@@ -521,31 +521,6 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.received.every((data) => data === frame)).toBe(true);
     });
 
-    it("comes as 1013 without a frame for the slowest reader when all together hold too many bytes", async () => {
-      const limits = { socketBufferBytesMax: 64 * 1024 * 1024, unsentBytesMax: 1024 * 1024 };
-      const { server, sockets } = await accepting(adapter, limits);
-      await using _ = server;
-      using behind = await client(server.port);
-      const most = await sockets.first();
-      using late = await client(server.port);
-      const little = await until("the second socket", () => sockets.open[1]);
-      for (const { ws } of [behind, late]) ws.pause();
-      const frame = "x".repeat(16 * 1024);
-      let sent = 0;
-      const push = () => {
-        for (let n = 0; n < 8; n += 1) most.send(frame);
-        little.send(frame);
-        sent += 1;
-        return sockets.closes[0];
-      };
-      expect(await until("the cut", push)).toEqual([1013, "Too slow to receive", false]);
-      behind.ws.resume();
-      expect(await closeOf(behind, 10_000)).toEqual([1006, ""]);
-      late.ws.resume();
-      await until("the other's frames", () => late.received.length === sent);
-      expect(sockets.closes).toHaveLength(1);
-    });
-
     it("does not come for a reader that keeps up, however much it receives", async () => {
       const limit = 256 * 1024;
       const { server, sockets } = await accepting(adapter, { socketBufferBytesMax: limit });

@@ -1,6 +1,8 @@
-/** The total of unsent bytes, with sockets of the test's own. */
-import { expect, test } from "vitest";
+/** The total of unsent bytes: with sockets of the test's own, and with those of both adapters. */
+import { describe, expect, test } from "vitest";
 import { UnsentBytes, type UnsentSocket } from "../../core/http/UnsentBytes.ts";
+import { adapters, until } from "./kit.ts";
+import { accepting, client, closeOf } from "./socketRules.ts";
 
 class Reader implements UnsentSocket {
   unsentBytes = 0;
@@ -71,4 +73,31 @@ test("a socket whose bytes are freed is forgotten", () => {
   unsent.forget(readers[0]!);
   send(1, 800);
   expect(cut()).toEqual([]);
+});
+
+describe.each(adapters)("a server on $name", (adapter) => {
+  test("cuts off the slowest reader when all together hold too many bytes", async () => {
+    const limits = { socketBufferBytesMax: 64 * 1024 * 1024, unsentBytesMax: 1024 * 1024 };
+    const { server, sockets } = await accepting(adapter, limits);
+    await using _ = server;
+    using behind = await client(server.port);
+    const most = await sockets.first();
+    using late = await client(server.port);
+    const little = await until("the second socket", () => sockets.open[1]);
+    for (const { ws } of [behind, late]) ws.pause();
+    const frame = "x".repeat(16 * 1024);
+    let sent = 0;
+    const push = () => {
+      for (let n = 0; n < 8; n += 1) most.send(frame);
+      little.send(frame);
+      sent += 1;
+      return sockets.closes[0];
+    };
+    expect(await until("the cut", push)).toEqual([1013, "Too slow to receive", false]);
+    behind.ws.resume();
+    expect(await closeOf(behind, 10_000)).toEqual([1006, ""]);
+    late.ws.resume();
+    await until("the other's frames", () => late.received.length === sent);
+    expect(sockets.closes).toHaveLength(1);
+  });
 });
