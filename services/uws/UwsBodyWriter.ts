@@ -2,9 +2,9 @@
  * Writes a body of unknown length on uWebSockets.js, no faster than the caller reads it.
  *
  * 1. The library keeps the rest of a write that the kernel does not take. Once `onWritable` has
- *    been set, it sends that rest only with the next write. From then on the last byte of the
- *    available data is held back until all before it is taken, so that there is always a next
- *    write.
+ *    been set, it no longer sends that rest by itself: `writable` does, with an empty cork, and the
+ *    event comes again while the kernel takes less. It may come when no `write` waits, because the
+ *    next piece is still being made.
  * 2. `onWritable` is set once for the whole body: the library restores a running callback over a
  *    new one.
  * 3. After the first write with backpressure nothing is corked, because a corked write does not
@@ -33,17 +33,14 @@ export class UwsBodyWriter {
     this.wake?.();
   }
 
-  /** Resolves once all of `data` is passed to the library (rule 1), or the caller has gone. */
+  /** Resolves once all of `data` is passed to the library, or the caller has gone. */
   async write(data: Uint8Array): Promise<void> {
     for (let at = 0; at < data.length && !this.abandoned;) {
       if (this.blocked) {
         await new Promise<void>((resolve) => (this.wake = resolve));
-        this.blocked = false;
         continue;
       }
-      const end = this.everBlocked
-        ? Math.min(at + SLICE_BYTES, butLast(at, data.length))
-        : data.length;
+      const end = this.everBlocked ? Math.min(at + SLICE_BYTES, data.length) : data.length;
       this.writeNow(data.subarray(at, end));
       at = end;
     }
@@ -60,10 +57,15 @@ export class UwsBodyWriter {
     if (!this.blocked) return;
     this.everBlocked = true;
     res.onWritable(() => {
-      this.wake?.();
+      this.writable();
       return true;
     });
   }
-}
 
-const butLast = (at: number, length: number): number => (length - at > 1 ? length - 1 : length);
+  /** The kernel takes more. */
+  private writable(): void {
+    this.res.cork(() => undefined);
+    this.blocked = false;
+    this.wake?.();
+  }
+}

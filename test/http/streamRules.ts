@@ -123,6 +123,23 @@ export const streamRules = (adapter: Adapter): void => {
       await until("it to go on", () => reads > stoppedAt + 8, { seen: () => reads });
     });
 
+    it("sends a large piece whole while the next one is still being made", async () => {
+      // Far more than the kernel takes at once.
+      const large = "x".repeat(12 * 1024 * 1024);
+      const source = new Source();
+      await using server = await serve(source);
+      const response = fetch(server.url);
+      source.give(large);
+      const reader = (await response).body!.getReader();
+      for (const _piece of [1, 2]) {
+        for (let left = large.length; left > 0;) left -= (await reader.read()).value!.length;
+        source.give(large);
+      }
+      for (let left = large.length; left > 0;) left -= (await reader.read()).value!.length;
+      source.end();
+      expect((await reader.read()).done).toBe(true);
+    });
+
     it("is cancelled when its caller leaves", async () => {
       const source = new Source();
       await using server = await serve(source);
