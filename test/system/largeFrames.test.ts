@@ -70,7 +70,7 @@ describe("a frame past the broker's payload limit", () => {
     socket.send("x".repeat(MIB));
     socket.send(new Uint8Array(MIB));
     socket.send("after");
-    expect((await socket.first(7)).slice(3)).toEqual([
+    expect((await firstOf(socket, 7)).slice(3)).toEqual([
       "string of 6",
       `string of ${MIB}`,
       `object of ${MIB}`,
