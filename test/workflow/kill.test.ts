@@ -122,13 +122,12 @@ test(
       expect(listed.toSorted()).toEqual(wanted.toSorted());
       for (const id of wanted) {
         const own = heard.filter((each) => each.id === id);
-        expect(own.map(({ what }) => what)).toEqual([
-          "first",
-          "all first",
-          "all second",
-          "all third",
-        ]);
-        expect(own[0]?.token).toBe(own[1]?.token);
+        // An event whose attempt died with a host may be overtaken by the end.
+        const [first, ...others] = own.filter(({ what }) => what === "first");
+        expect(others).toEqual([]);
+        const all = own.filter(({ what }) => what !== "first");
+        expect(all.map(({ what }) => what)).toEqual(["all first", "all second", "all third"]);
+        expect(first?.token).toBe(all[0]?.token);
       }
     }
     await expectEndedOnce(offices);
