@@ -1,13 +1,14 @@
 /**
- * The unsent bytes of a server's sockets, of which there may be many: each peer that does not read
- * what it is sent holds up to `socketBufferBytesMax` of the server's memory. Past a total, the
- * sockets with the most are cut off, so that a few readers that are a little late are never among
- * them. Both adapters of `HttpServer` report to it.
+ * Bounds the unsent bytes of all sockets of a server together. Each peer that does not read takes
+ * up to `socketBufferBytesMax` of memory, and there may be many. Past the total, the sockets with
+ * the most unsent bytes are cut off, and peers that are slightly behind keep theirs. Both adapters
+ * of `HttpServer` report to it.
  *
- * A report is what was true when something was sent. Peers read meanwhile, so the sum is an upper
- * bound, and is counted anew before anybody is cut off.
+ * Sockets report when something is sent, and peers read later. The sum of the reports is therefore
+ * an upper bound, and is recounted before a socket is cut off.
  */
 
+/** A socket as this bound sees it. */
 export interface UnsentSocket {
   /** How many bytes are unsent now. */
   readonly unsentBytes: number;
@@ -15,7 +16,7 @@ export interface UnsentSocket {
   cut(): void;
 }
 
-/** Cut off are so many that the next count is not due with the next frame. */
+/** The part of the total to which cuts reduce the sum, so that the next frame needs no recount. */
 const RELIEVED = 7 / 8;
 
 export class UnsentBytes {
@@ -41,8 +42,8 @@ export class UnsentBytes {
   }
 
   /**
-   * Counts bytes of a closed socket that its library still holds and does not tell of, until
-   * `release`. Returns false, and counts nothing, where there is no room for them.
+   * Counts bytes that the library still holds for a closed socket, until `release`. Returns false,
+   * and counts nothing, if the total has no room for them.
    */
   hold(bytes: number): boolean {
     if (this.#sum + bytes > this.#bytesMax) return false;

@@ -10,6 +10,8 @@ export const CLOSE_VANISHED = 1006;
 export const CLOSE_TOO_BIG = 1009;
 export const CLOSE_FAILED = 1011;
 export const CLOSE_LAGGING = 1013;
+/** The reason of `CLOSE_LAGGING` for a peer that does not read what it is sent. */
+export const TOO_SLOW = "Too slow to receive";
 
 // A control frame's payload is at most 125 bytes, two of which are the code.
 const REASON_BYTES_MAX = 123;

@@ -14,7 +14,7 @@
  * 4. The socket of a client that exceeds its rate (`SocketRates`) is closed with 1013. After 1008
  *    it would not reconnect, although another client at its address may have caused the excess.
  */
-import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
+import { CLOSE_LAGGING, TOO_SLOW } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { sinceOf } from "../../core/stream/KeptMessages.ts";
 import type { CallClient, CallLost } from "../../core/call/CallClient.ts";
@@ -307,7 +307,7 @@ export class SocketTable {
     entry.earlyBytes += bytes + EARLY_FRAME_BYTES;
     if (entry.earlyBytes > bytesMax) {
       entry.early.length = 0;
-      entry.early.push((socket) => socket.close(CLOSE_LAGGING, "Too slow to receive"));
+      entry.early.push((socket) => socket.close(CLOSE_LAGGING, TOO_SLOW));
     } else entry.early.push(frame);
   }
 

@@ -17,13 +17,13 @@ import {
   CLOSE_VANISHED,
   sendableCode,
   sendableReason,
+  TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
 import type { UnsentBytes, UnsentSocket } from "../../core/http/UnsentBytes.ts";
 
 // Bounds empty pongs too, which cost more than their bytes. A peer that sends a thousand pings
 // without reading is not checking its connection.
 const PONGS_MAX = 1_000;
-const TOO_SLOW = "Too slow to receive";
 
 export class NodeSocket implements ServerSocket, UnsentSocket {
   readonly #ws: WebSocket;

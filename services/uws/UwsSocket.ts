@@ -8,8 +8,8 @@
  *    close a socket while they iterate over sockets.
  * 3. Unsent bytes over the limit end the socket with 1013 (rule 5 of HttpServer.ts). The library
  *    frees what it holds when the peer reads, or by its timeout after `end`, 8 to 12 s. It calls
- *    the close event within `end`, and does not tell what it holds afterwards: that is counted until
- *    the timeout, and where there is no room for it the socket is cut off.
+ *    the close event within `end`, and does not report what it still holds. Those bytes are counted
+ *    until the timeout. If the total has no room for them, the socket is cut off instead.
  */
 import type { WebSocket } from "uWebSockets.js";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
@@ -20,6 +20,7 @@ import {
   CLOSE_VANISHED,
   sendableCode,
   sendableReason,
+  TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
 import type { UnsentBytes, UnsentSocket } from "../../core/http/UnsentBytes.ts";
 import { asUtf8 } from "./asUtf8.ts";
@@ -39,8 +40,6 @@ export interface SocketData {
 
 // `send` returns this if nothing is buffered.
 const SENT = 1;
-
-const TOO_SLOW = "Too slow to receive";
 
 // The library's reason, the only sign of why it closed a socket with 1006.
 const LIBRARY_TOO_BIG = "Received too big message";

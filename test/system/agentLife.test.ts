@@ -197,6 +197,7 @@ describe("hibernation", () => {
     });
     // On a busy machine it may hibernate again before it runs the call.
     expect(log.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(log)).toEqual(new Set(["start s"]));
     await stop();
     folder.remove();
   }
