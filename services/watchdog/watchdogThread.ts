@@ -17,7 +17,7 @@
  *    true only if that turn runs nearly always: the memory may be another's.
  * 7. A process that can open no more files is ended, too. No turn is named.
  */
-import { Session, type Debugger } from "node:inspector";
+import { Session, type Debugger, type InspectorNotification } from "node:inspector";
 import { writeSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { logLine, type LogLevel } from "../node/logLine.ts";
@@ -36,8 +36,12 @@ const LOOK_MS = 50;
 const STALL_MS = 200;
 /** Rule 5: each look costs a pause of some 20 ms, and recompilation of code. */
 const STALL_QUIET_MS = 60_000;
-/** Rule 2: the debugger pauses JavaScript within some 20 ms, on a machine that is busy in more. */
-const PAUSE_MS_MAX = 1_500;
+/**
+ * Rule 2: the time without a message from the main thread after which its code is native. The
+ * debugger pauses JavaScript within some 100 ms, and within a second and more where the machine is
+ * busy: the thread reports a thousand scripts first.
+ */
+const SILENT_MS_MAX = 1_500;
 /** Microtasks that follow each other run Node's own code between them: some ten steps. */
 const STEPS_MAX = 50;
 /**
@@ -275,13 +279,16 @@ function pausedAfter(
 ): Promise<Paused | undefined> {
   const urlOf = ({ location }: Debugger.CallFrame): string => urls.get(location.scriptId) ?? "";
   return new Promise((resolve) => {
-    let isLate = false;
-    const late = setTimeout(() => {
-      isLate = true;
-      resolve(undefined);
-    }, PAUSE_MS_MAX);
-    session.once("Debugger.paused", ({ params }) => {
-      if (isLate) return;
+    const end = (paused?: Paused): void => {
+      clearTimeout(late);
+      session.off("Debugger.scriptParsed", onMessage);
+      session.off("Debugger.paused", onPaused);
+      resolve(paused);
+    };
+    const late = setTimeout(end, SILENT_MS_MAX);
+    const onMessage = (): unknown => late.refresh();
+    const onPaused = ({ params }: InspectorNotification<Debugger.PausedEventDataType>): void => {
+      onMessage();
       const [frame] = params.callFrames;
       const author = params.callFrames.find((each) => isAuthors(urlOf(each))) ?? frame;
       if (frame === undefined || author === undefined) return;
@@ -296,13 +303,13 @@ function pausedAfter(
           returnByValue: true,
         },
         (error, answer) => {
-          clearTimeout(late);
-          if (isLate) return;
           const code = error === null ? (answer.result.value as PausedCode | undefined) : undefined;
-          resolve(code && { code, inAuthors: isAuthors(urlOf(author)) });
+          end(code && { code, inAuthors: isAuthors(urlOf(author)) });
         },
       );
-    });
+    };
+    session.on("Debugger.scriptParsed", onMessage);
+    session.on("Debugger.paused", onPaused);
     session.post(command);
   });
 }
