@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Board, type WatchedTurn } from "../../services/watchdog/Board.ts";
-import { HoldMeter } from "../../services/watchdog/HoldMeter.ts";
+import { HoldMeter, mainThreadWaitedMs } from "../../services/watchdog/HoldMeter.ts";
 
 const TURN = {
   class: "Repo",
@@ -41,7 +41,7 @@ describe("the board", () => {
 
 describe("the meter of blocked time", () => {
   it("counts from the last beat, and restarts with the next", () => {
-    const meter = new HoldMeter();
+    const meter = new HoldMeter(() => 0);
     expect(meter.look(1, 0)).toBe(0);
     expect(meter.look(1, 50)).toBe(50);
     expect(meter.look(1, 100)).toBe(100);
@@ -49,8 +49,29 @@ describe("the meter of blocked time", () => {
   });
 
   it("does not count time in which the watchdog did not run either", () => {
-    const meter = new HoldMeter();
+    const meter = new HoldMeter(() => 0);
     meter.look(1, 0);
     expect(meter.look(1, 60_000)).toBeLessThan(1_000);
+  });
+
+  it("does not count time in which the thread waited for a processor", () => {
+    let waitedMs = 7_000;
+    const meter = new HoldMeter(() => waitedMs);
+    meter.look(1, 0);
+    expect(meter.look(1, 50)).toBe(50);
+    waitedMs += 40;
+    expect(meter.look(1, 100)).toBe(60);
+    // The look before was in the middle of a wait.
+    waitedMs += 60;
+    expect(meter.look(1, 150)).toBe(60);
+    expect(meter.look(2, 200)).toBe(0);
+    waitedMs += 500;
+    expect(meter.look(2, 250)).toBe(50);
+  });
+
+  it.runIf(process.platform === "linux")("reads from the system how long a thread waited", () => {
+    const before = mainThreadWaitedMs();
+    expect(before).toBeGreaterThanOrEqual(0);
+    expect(mainThreadWaitedMs()).toBeGreaterThanOrEqual(before);
   });
 });
