@@ -34,7 +34,8 @@ export class HoldMeter {
     const waitedMs = this.readWaitedMs();
     const waited = waitedMs - (this.waitedMs ?? waitedMs);
     this.waitedMs = waitedMs;
-    this.held += Math.max(0, Math.min(passedMs, COUNTED_MS_MAX) - waited);
+    // The system adds a wait when it is over, so a part may be of the time before the last look.
+    this.held = Math.max(0, this.held + Math.min(passedMs - waited, COUNTED_MS_MAX));
     return this.held;
   }
 }

@@ -61,9 +61,9 @@ describe("the meter of blocked time", () => {
     expect(meter.look(1, 50)).toBe(50);
     waitedMs += 40;
     expect(meter.look(1, 100)).toBe(60);
-    // The look before was in the middle of a wait.
+    // The look before was in the middle of a wait, which the system adds when it is over.
     waitedMs += 60;
-    expect(meter.look(1, 150)).toBe(60);
+    expect(meter.look(1, 150)).toBe(50);
     expect(meter.look(2, 200)).toBe(0);
     waitedMs += 500;
     expect(meter.look(2, 250)).toBe(50);
