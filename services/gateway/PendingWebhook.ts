@@ -7,7 +7,10 @@
  *    (`core/input/DirectInput`). The input is stored in the inbox only if no host takes it, or if
  *    the host has not answered within `PATIENCE_MS`. An agent that receives it both ways recognizes
  *    the repetition by its key.
- * 2. At the deadline, the answer is 202 if the input is known to be stored, else 503.
+ * 2. If the agent answers that a stored copy is a repetition, the host has run the forwarded input,
+ *    and its own answer follows. That answer may be lost with a broker connection: the other one is
+ *    sent after `OWN_ANSWER_MS`.
+ * 3. At the deadline, the answer is 202 if the input is known to be stored, else 503.
  */
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
 import { assertSendable, textResponse } from "../../core/http/responseHead.ts";
@@ -28,6 +31,8 @@ import { messageHeaders } from "./requests.ts";
  * this time, it is half of the deadline.
  */
 const PATIENCE_MS = 1_000;
+/** Rule 2. Both answers are sent within the same milliseconds, unless a connection breaks. */
+const OWN_ANSWER_MS = 1_000;
 
 export interface PendingWebhookOptions {
   readonly services: Pick<GatewayServices, "inbox" | "calls" | "blobs" | "log">;
@@ -81,9 +86,11 @@ export class PendingWebhook {
   /** Handles an answer that arrived at the reply subject. */
   onAnswer(answer: Answer, body: Uint8Array): void {
     const send = (): void => this.answer(answer, body);
-    // The host has just run the forwarded input, whose own answer is on its way.
-    if (this.forwarded && answer.duplicateOf !== undefined) this.fallback = send;
-    else send();
+    // Rule 2.
+    if (this.forwarded && answer.duplicateOf !== undefined) {
+      this.fallback = send;
+      this.options.timeouts.after(OWN_ANSWER_MS, send);
+    } else send();
   }
 
   /** Rule 1. */

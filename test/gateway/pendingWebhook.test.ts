@@ -1,6 +1,6 @@
 /**
- * `PendingWebhook` against a host whose answers no gateway may send on: each is a 502 and a line in
- * the log.
+ * `PendingWebhook` against a host whose answers no gateway may send on, each a 502 and a line in
+ * the log, and against a host whose answer is lost.
  */
 import { expect, test } from "vitest";
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
@@ -58,4 +58,49 @@ test.each([
 test("an inbox that throws is a 503", async () => {
   const { response } = await answeredWith({ kind: "notHere" });
   expect(response.status).toBe(503);
+});
+
+/** A webhook whose host has run it, and whose stored copy is answered as a repetition. */
+async function answeredTwice(ownAfterMs: number): Promise<{ body: string; afterMs: number }> {
+  const time = new VirtualTime();
+  const own = { kind: "done", status: 200, headers: [] };
+  const give = () =>
+    new Promise((resolve) =>
+      time.after(ownAfterMs, () => resolve({ reply: own, body: Buffer.from("its own") })),
+    );
+  let sent: { body: string; afterMs: number } | undefined;
+  const webhook = new PendingWebhook({
+    services: {
+      log: collectingLog(),
+      calls: { fits: () => true, give },
+      inbox: { publish: async () => ({ _tag: "Stored" }) },
+      blobs: {},
+    } as never,
+    timeouts: new TimeoutQueue(time),
+    signal: new AbortController().signal,
+    deadlineMs: 30_000,
+    id: topLevelId("A", "a"),
+    envelope: { head: HEAD, body: new Uint8Array(0) },
+    byAgent: true,
+    storeFirst: false,
+    respond: ({ body }) => {
+      expect(sent).toBeUndefined();
+      sent = { body: Buffer.from(body as Uint8Array).toString(), afterMs: time.monotonicMs() };
+    },
+  });
+  webhook.start();
+  await time.advance(2_000);
+  webhook.onAnswer({ status: 200, headers: [], duplicateOf: 7 }, Buffer.from("repeated"));
+  await time.advance(60_000);
+  return sent!;
+}
+
+test("the host's own answer takes precedence over that of a repetition", async () => {
+  expect(await answeredTwice(2_300)).toEqual({ body: "its own", afterMs: 2_300 });
+});
+
+test("a repetition's answer is sent if the host's own one is lost, long before the deadline", async () => {
+  const { body, afterMs } = await answeredTwice(1e9);
+  expect(body).toBe("repeated");
+  expect(afterMs).toBeLessThan(5_000);
 });
