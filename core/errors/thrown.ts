@@ -1,18 +1,32 @@
 /**
  * Thrown values as text, for logs, messages and records. Code can throw anything: an object without
  * a prototype, an error whose message is a getter that throws. What handles such a value must not
- * fail over it, so no function of this file throws.
+ * fail over it, so no function of this file throws, and none returns more than `CHARS_MAX`
+ * characters and a remark: a message with a whole document in it would be stored with the event,
+ * the dead letter and each line of the log.
  */
+
+const CHARS_MAX = 64 * 1024; // far more than a stack has
+/** Of the end, which is where the frames of a stack are. */
+const TAIL_CHARS = CHARS_MAX / 4;
 
 /** For a value that has no text. */
 const UNREADABLE = "a value that can't be read as text";
 
 function read(part: () => unknown): string {
   try {
-    return String(part());
+    return bounded(String(part()));
   } catch {
     return UNREADABLE;
   }
+}
+
+function bounded(text: string): string {
+  if (text.length <= CHARS_MAX) return text;
+  const head = text.slice(0, CHARS_MAX - TAIL_CHARS);
+  const remark = ` … ${text.length - CHARS_MAX} characters left out … `;
+  // Half of a surrogate pair would be no text.
+  return (head + remark + text.slice(-TAIL_CHARS)).toWellFormed();
 }
 
 /** The message of an error; of another value its text. */

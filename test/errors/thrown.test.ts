@@ -28,3 +28,14 @@ test("an error without a stack falls back to its message, an unreadable one has 
   expect(stackOf(Object.assign(new Error("x"), { stack: undefined }))).toBe("x");
   expect(stackOf(withGetter("stack"))).toBe(UNREADABLE);
 });
+
+test("a text is cut in its middle: what is stored and logged is bounded, and a stack keeps its frames", () => {
+  const error = new Error("😀".repeat(1_000_000));
+  for (const text of [messageOf(error), failureText(error), stackOf(error)]) {
+    expect(text.length).toBeLessThan(66_000);
+    expect(/ … \d{7} characters left out … /.test(text)).toBe(true);
+    expect(text.isWellFormed()).toBe(true);
+  }
+  expect(stackOf(error).includes("thrown.test.ts")).toBe(true);
+  expect(messageOf("x".repeat(64 * 1024))).toHaveLength(64 * 1024);
+});
