@@ -67,7 +67,7 @@ describe("logins", () => {
         "system",
       ] as const;
       const pairs = Object.fromEntries(users.map((user) => [user, createUser()]));
-      const certificates = makeCertificates(join(folder.path, "one"));
+      const certificates = makeCertificates(join(folder.path, "one"), ["127.0.0.1"]);
       nats = await deployNats({
         config: "single.conf",
         variables: {
@@ -93,6 +93,32 @@ describe("logins", () => {
         NATS_CA: certificates.ca,
       };
       expect((await cli(env, "list")).code).toBe(0);
+    },
+    PATIENCE_MS,
+  );
+
+  test(
+    "refuse a server that is configured by its address and has a certificate for a name only",
+    async () => {
+      const certificates = makeCertificates(join(folder.path, "named"), ["localhost"]);
+      nats = await deployNats({
+        config: "single.conf",
+        variables: tlsVariables(certificates),
+        edit: (text, name) =>
+          name === "single.conf"
+            ? text.replace('# include "tls.conf"', 'include "tls.conf"')
+            : text,
+      });
+      const byAddress = nats.url("reader").replaceAll("nats://", "tls://");
+      const ca = ["--nats-ca", certificates.ca];
+      const refused = await cli({}, "list", "--nats", byAddress, ...ca);
+      expect(refused.code).toBe(1);
+      expect(refused.text).toContain("IP: 127.0.0.1 is not in the cert's list");
+      expect(refused.text).not.toContain("is nats-server running there?");
+      const provisioner = nats.url("operator").replace("nats://", "tls://");
+      const byName = provisioner.replace("127.0.0.1", "localhost");
+      const provisioned = await cli({}, "provision", "--shards", "4", "--nats", byName, ...ca);
+      expect(provisioned).toMatchObject({ code: 0 });
     },
     PATIENCE_MS,
   );

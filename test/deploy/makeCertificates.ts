@@ -1,5 +1,6 @@
 /**
- * Certificates for 127.0.0.1 and localhost, made by the script of `deploy/` for operators.
+ * Certificates made by the script of `deploy/` for operators, by default for 127.0.0.1 and
+ * localhost.
  */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
@@ -13,8 +14,8 @@ export interface Certificates {
   readonly key: string;
 }
 
-export function makeCertificates(folder: string): Certificates {
-  execFileSync("sh", [SCRIPT, folder, "127.0.0.1", "localhost"], { stdio: "pipe" });
+export function makeCertificates(folder: string, names = ["127.0.0.1", "localhost"]): Certificates {
+  execFileSync("sh", [SCRIPT, folder, ...names], { stdio: "pipe" });
   return {
     ca: join(folder, "ca.crt"),
     cert: join(folder, "tls.crt"),

@@ -8,7 +8,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import type { NatsConnection as Client } from "@nats-io/nats-core";
+import { errors, type NatsConnection as Client } from "@nats-io/nats-core";
 import { connect } from "@nats-io/transport-node";
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
@@ -155,14 +155,14 @@ const unguessable = (prefix = "_INBOX"): string =>
   `${prefix}.${randomBytes(INBOX_TOKEN_BYTES).toString("base64url")}`;
 
 async function dial(options: NatsConnectionOptions): Promise<Client> {
-  const { servers, login, tls } = readServers(options.servers);
+  const { servers, hosts, login, tls } = readServers(options.servers);
   const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT);
   for (;;) {
     try {
       return await connect({
         servers,
         ...login,
-        ...loginOptions(options, tls),
+        ...loginOptions(options, { tls, hosts }),
         name: options.name ?? "agents",
         noEcho: true, // the bus's rule; each published state would come back otherwise
         noAsyncTraces: true, // a stack trace for each request would halve the throughput
@@ -177,16 +177,24 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
     } catch (error) {
       if (performance.now() >= deadline)
         throw new BrokerUnavailable({
-          message: `no answer from ${servers.join(", ")}: ${String(error)}; is nats-server running there?`,
+          message: unavailable(servers.join(", "), error),
         });
       await delay(RECONNECT_WAIT_MS);
     }
   }
 }
 
+/** A server that answers, and refuses the login or has another's certificate, does run. */
+const unavailable = (servers: string, error: unknown): string =>
+  error instanceof errors.ConnectionError || error instanceof errors.TimeoutError
+    ? `no answer from ${servers}: ${String(error)}; is nats-server running there?`
+    : `no connection to ${servers}: ${String(error)}`;
+
 /** Converts URLs for the client, which expects `host:port`s and one login for all of them. */
 function readServers(given: string | readonly string[]): {
   readonly servers: string[];
+  /** Their names and addresses, without ports. */
+  readonly hosts: string[];
   readonly login: { user?: string; pass?: string; token?: string };
   readonly tls: boolean;
 } {
@@ -198,6 +206,7 @@ function readServers(given: string | readonly string[]): {
   const pass = decodeURIComponent(first?.password ?? "");
   return {
     servers: urls.map((u) => `${u.hostname}:${u.port === "" ? 4222 : u.port}`),
+    hosts: urls.map((u) => u.hostname.replace(/^\[(.*)\]$/, "$1")),
     login: user === "" ? {} : pass === "" ? { token: user } : { user, pass },
     tls: urls.some((u) => u.protocol === "tls:"),
   };

@@ -4,6 +4,8 @@
  * `NatsConnection`. A user and password, or a token, are part of the URL instead.
  */
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { credsAuthenticator, nkeyAuthenticator, type Authenticator } from "@nats-io/nats-core";
 import type { NodeConnectionOptions } from "@nats-io/transport-node";
 
@@ -21,9 +23,12 @@ export interface NatsLogin {
 
 /**
  * `tls`: the URL requires TLS. A CA or a certificate requires it too; a broker without TLS is
- * refused then.
+ * refused then. `hosts`: the names and addresses of the servers.
  */
-export function loginOptions(login: NatsLogin, tls: boolean): NodeConnectionOptions {
+export function loginOptions(
+  login: NatsLogin,
+  { tls, hosts }: { readonly tls: boolean; readonly hosts: ReadonlyArray<string> },
+): NodeConnectionOptions {
   const { credentialsFile, nkeyFile, caFile, certFile, keyFile } = login;
   const files = {
     ...(caFile === undefined ? {} : { caFile }),
@@ -31,11 +36,30 @@ export function loginOptions(login: NatsLogin, tls: boolean): NodeConnectionOpti
     ...(keyFile === undefined ? {} : { keyFile }),
   };
   const authenticator = authenticatorOf(credentialsFile, nkeyFile);
+  // The client passes this on to Node together with the files.
+  const tlsOptions = { ...files, checkServerIdentity: identityCheck(hosts) };
   return {
-    ...(tls || Object.keys(files).length > 0 ? { tls: files } : {}),
+    ...(tls || Object.keys(files).length > 0 ? { tls: tlsOptions } : {}),
     ...(authenticator === undefined ? {} : { authenticator }),
   };
 }
+
+/**
+ * Node takes the host of a server that is configured by its address for "localhost", because the
+ * client hands it an open socket and an address is no TLS server name. Such a server has to show a
+ * certificate for one of the configured addresses: the check does not know which one was dialed.
+ */
+function identityCheck(hosts: ReadonlyArray<string>) {
+  const unnamed = hosts.filter((host) => isIP(host) !== 0 || host === UNNAMED);
+  return (host: string, certificate: PeerCertificate): Error | undefined => {
+    const accepted = host === UNNAMED && unnamed.length > 0 ? unnamed : [host];
+    const errors = accepted.map((name) => checkServerIdentity(name, certificate));
+    return errors.includes(undefined) ? undefined : errors[0];
+  };
+}
+
+/** What Node calls a host without a name. */
+const UNNAMED = "localhost";
 
 function authenticatorOf(
   credentialsFile: string | undefined,
