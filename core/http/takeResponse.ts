@@ -64,6 +64,9 @@ type Taken =
   | (Pick<ResponseParts, "status" | "headers"> & { readonly response: Response });
 
 function take(response: unknown, by: string): Taken {
+  // Looking at the shape of a lazy response would make its headers.
+  const parts = LazyResponse.parts(response);
+  if (parts !== undefined) return withSendableHeaders(parts, by);
   if (!isResponse(response))
     throw new TypeError(
       `${by} must return a Response; it returned ${response === null ? "null" : typeof response}`,
@@ -71,18 +74,21 @@ function take(response: unknown, by: string): Taken {
   const { status } = response;
   if (!(Number.isInteger(status) && status >= STATUS_MIN && status <= STATUS_MAX))
     throw unsendable(by, statusFault(status));
-  const parts = LazyResponse.parts(response);
-  const headers = parts?.headers ?? [...response.headers];
-  try {
-    for (const [name, value] of headers) headerEncoding(name, value);
-  } catch (error) {
-    throw unsendable(by, (error as Error).message);
-  }
-  if (parts !== undefined) return { status, headers, body: parts.body };
+  const head = withSendableHeaders({ status, headers: [...response.headers] }, by);
   const body = response.body as ReadableStream | null | undefined;
   if (response.bodyUsed === true) throw unsendable(by, "its body was already read");
   if (body?.locked === true) throw unsendable(by, "its body is being read (locked)");
-  return body === null ? { status, headers, body: "" } : { status, headers, response };
+  return body === null ? { ...head, body: "" } : { ...head, response };
+}
+
+/** Returns what it is given. */
+function withSendableHeaders<A extends { readonly headers: HeaderPairs }>(given: A, by: string): A {
+  try {
+    for (const [name, value] of given.headers) headerEncoding(name, value);
+  } catch (error) {
+    throw unsendable(by, (error as Error).message);
+  }
+  return given;
 }
 
 async function whole(

@@ -79,10 +79,11 @@ export class LazyResponse {
     LazyResponse.#enabled = true;
   }
 
-  /** The parts to send if nothing has touched the response; else undefined. */
+  /** The parts to send if it is a lazy response that nothing has touched; else undefined. */
   static parts(
-    value: object,
+    value: unknown,
   ): { status: number; headers: HeaderPairs; body: Uint8Array | string } | undefined {
+    if (typeof value !== "object" || value === null) return undefined;
     if (!(#real in value) || !value.#body.untouched) return undefined;
     const { source } = value.#body;
     const status = value.#status;
