@@ -20,16 +20,16 @@ export interface Observability {
 /** Drops all events. */
 export const SILENT: Observability = { emit: () => undefined };
 
-/** Channels whose events carry their name as prefix; events of no such prefix go to `lifecycle`. */
-const CHANNELS = [
-  "state", "rpc", "schedule", "queue", "lifecycle", "workflow", "email", "mcp", "webhook", "fiber",
+/** Events whose type begins with the name of none go to `lifecycle`. */
+export const CHANNELS = [
+  "state", "rpc", "schedule", "lifecycle", "workflow", "email", "mcp", "webhook", "fiber",
 ] as const; // prettier-ignore
 
 /**
  * The channel of an event type; queue events belong to the schedule channel (`protocol.md` §10).
  */
-export function channelOf(type: string): string {
+export function channelOf(type: string): (typeof CHANNELS)[number] {
   const prefix = type.split(":", 1)[0]!;
   if (prefix === "queue") return "schedule";
-  return (CHANNELS as ReadonlyArray<string>).includes(prefix) ? prefix : "lifecycle";
+  return CHANNELS.find((name) => name === prefix) ?? "lifecycle";
 }

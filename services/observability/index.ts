@@ -6,38 +6,27 @@
 import { channel, subscribe as listen, unsubscribe, type Channel } from "node:diagnostics_channel";
 import {
   channelOf,
+  CHANNELS,
   type Observability,
   type ObservabilityEvent,
 } from "../../core/telemetry/observability.ts";
-
-/** Publishes each event to the channel of its type. Nearly free without subscribers. */
-export const genericObservability: Observability = {
-  emit: (event) => {
-    const to = channel(nameOf(channelOf(event.type)));
-    if (to.hasSubscribers) to.publish(event);
-  },
-};
 
 /** The channels. Each carries the events whose type begins with its key. */
 export type ObservabilityKey =
   "state" | "rpc" | "schedule" | "lifecycle" | "workflow" | "email" | "mcp" | "webhook" | "fiber";
 
-const KEYS: ReadonlyArray<ObservabilityKey> = [
-  "state",
-  "rpc",
-  "schedule",
-  "lifecycle",
-  "workflow",
-  "email",
-  "mcp",
-  "webhook",
-  "fiber",
-];
-
 /** The channels themselves, by their keys. */
 export const channels = Object.fromEntries(
-  KEYS.map((key) => [key, channel(nameOf(key))]),
+  CHANNELS.map((key) => [key, channel(nameOf(key))]),
 ) as Readonly<Record<ObservabilityKey, Channel>>;
+
+/** Publishes each event to the channel of its type. Nearly free without subscribers. */
+export const genericObservability: Observability = {
+  emit: (event) => {
+    const to = channels[channelOf(event.type)];
+    if (to.hasSubscribers) to.publish(event);
+  },
+};
 
 /**
  * Calls `callback` with each event of a channel that occurs in this process. Returns a function
