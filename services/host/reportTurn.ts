@@ -34,17 +34,19 @@ export function reportTurn(services: HostServices, id: AgentId, turn: Turn, end:
 function lineOf(
   id: AgentId,
   cause: Turn["cause"],
-  { status, http, error: why, ...rest }: TurnEnd,
+  { status, seq, attempts, nextInMs, error: why }: TurnEnd,
   nowMs: number,
 ): RequestLine {
   return {
-    ...rest,
     what: [cause.kind, cause.type].join(" ").trim(),
     agent: id,
-    status: http ?? status,
+    status,
+    seq,
     ms: msSince(cause.time, nowMs),
     trace: traceIdOf(cause.traceparent),
-    attempt: cause.attempt ?? (rest.attempts === undefined ? undefined : 1),
+    attempt: cause.attempt ?? (attempts === undefined ? undefined : 1),
+    attempts,
+    nextInMs,
     why,
   };
 }

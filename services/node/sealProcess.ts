@@ -6,13 +6,12 @@
  *    opens it: `fetch`, node:http, a database's driver. So do datagrams.
  * 2. `sealProcess` seals for as long as the process lives, and before a module's code is loaded.
  *    `sealedWhile` seals for one run of agents' code.
- * 3. Webhooks and mail that agents send are logged and count as sent.
+ * 3. Webhooks that agents send are logged and count as sent, and so is mail (`unsentMail`).
  *
  * Programs, worker threads and native code that an agent starts are not held back.
  */
 import { Socket as DatagramSocket } from "node:dgram";
 import { Socket } from "node:net";
-import type { MailTransportShape } from "../../core/mail/MailTransport.ts";
 import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { nodeOutgoing } from "./NodeOutgoing.ts";
@@ -110,18 +109,5 @@ export const sealedOutgoing = (log: Pick<LogShape, "info">): OutgoingShape => ({
   post: async ({ url }) => {
     log.info("a webhook was not sent, because of --from", { url });
     return { _tag: "Answered", status: 200 };
-  },
-});
-
-/** Takes mail for sent, and logs it. */
-export const sealedMail = (log: Pick<LogShape, "info">): MailTransportShape => ({
-  configured: true,
-  send: async ({ to, envelope, subject }) => {
-    const receivers = envelope?.to ?? to.map(({ address }) => address);
-    log.info("a mail was not sent, because of --from", {
-      to: receivers.join(","),
-      subject,
-    });
-    return { _tag: "Sent", refused: [] };
   },
 });

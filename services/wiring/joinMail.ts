@@ -11,19 +11,28 @@ import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Time } from "../../core/time/Time.ts";
 import { runMail } from "../mail/runMail.ts";
 import type { MailModule } from "../mail/MailServices.ts";
+import { unsentMail } from "../mail/unsentMail.ts";
 import { handlesMail } from "../module/mailModule.ts";
 import { gatedDrop, gatedTransport } from "../node/gatedMail.ts";
-import { sealedMail } from "../node/sealProcess.ts";
 import { layer as listenerLayer } from "../smtp/SmtpListener.ts";
 import { smtpRelayLayer } from "../smtp/SmtpRelay.ts";
 import { SMTP_PORT_DEFAULT, type ProcessSettings } from "./Joins.ts";
 
-export function mailLayers({ mail, env, sealed, log }: ProcessSettings) {
-  if (sealed !== undefined)
-    return Layer.merge(listenerLayer, Layer.succeed(MailTransport, sealedMail(log)));
+export function mailLayers({ role, mail, env, sealed, log }: ProcessSettings) {
   // A `.env` file beside the module may also name the relay.
   const named = typeof env["SMTP_URL"] === "string" ? env["SMTP_URL"] : undefined;
-  return Layer.merge(listenerLayer, smtpRelayLayer(mail.relayUrl ?? (named || undefined)));
+  const relayUrl = mail.relayUrl ?? (named || undefined);
+  const unsentBecause =
+    sealed !== undefined
+      ? "because of --from"
+      : role === "dev" && relayUrl === undefined
+        ? "because no relay is configured (SMTP_URL)"
+        : undefined;
+  const transport =
+    unsentBecause === undefined
+      ? smtpRelayLayer(relayUrl)
+      : Layer.succeed(MailTransport, unsentMail(log, unsentBecause));
+  return Layer.merge(listenerLayer, transport);
 }
 
 /**

@@ -122,6 +122,16 @@ describe("agents why", () => {
   });
 });
 
+describe("agents history", () => {
+  it("says of a failed attempt that another one follows, not that the turn continued", async () => {
+    const { out } = await run("history", ...AGENT);
+    expect(out).toContain(
+      "    error     boom\n    not finished: this attempt failed, and another one follows",
+    );
+    expect(out).not.toContain("the turn continued");
+  });
+});
+
 describe("agents diff", () => {
   it("shows which fields and rows differ between two points, by sequence or time", async () => {
     const [found] = await lines<AgentDiff>("diff", ...AGENT, "--from", `${seqs[1]}`, "--to", `${seqs[4]}`); // prettier-ignore

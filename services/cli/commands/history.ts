@@ -346,10 +346,15 @@ export function describeLine(line: TurnLine): string {
     ...detail("queue", line.queue),
     ...detail("error", line.error),
     ...(line.restored ? [restoredNote(line.restored)] : []),
-    ...(line.begun ? ["    not finished: the turn continued after this commit"] : []),
+    ...(line.begun ? [notFinished(line)] : []),
     ...(line.dead ? ["    dead: attempts exhausted; the input is a dead letter"] : []),
   ].join("\n");
 }
+
+const notFinished = ({ error }: HistoryLine): string =>
+  error === undefined
+    ? "    not finished: the turn continued after this commit"
+    : "    not finished: this attempt failed, and another one follows";
 
 /** `seq` is absent in a journal into which the event was copied. */
 const restoredNote = ({ seq, time }: NonNullable<HistoryLine["restored"]>): string =>
