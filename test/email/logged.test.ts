@@ -44,5 +44,7 @@ test("`agents dev` without a relay logs what an agent sends, and counts it as se
 });
 
 test("a mail whose attempts are spent is logged as dead, and not with an HTTP status", async () => {
-  expect(await lineAfterMailTo("broken", '"level":"error","message":"mail"')).toContain('"status":"dead"');
+  expect(await lineAfterMailTo("broken", '"level":"error","message":"mail"')).toContain(
+    '"status":"dead"',
+  );
 });
