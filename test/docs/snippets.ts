@@ -89,6 +89,7 @@ declare global {
   function stepCountIs(count: number): unknown;
   function ask(topic: string, options: { readonly signal: AbortSignal }): Promise<string>;
   type Question = { readonly id: string; readonly text: string };
+  const link: string;
   function askModel(...parts: unknown[]): Promise<any>;
   function charge(item: string, key: string): Promise<number>;
   function sendMail(to: string, subject: string, key: string): Promise<void>;
