@@ -1,4 +1,4 @@
-/** What the log says of mail: what `agents dev` does not send, and mail that becomes a dead letter. */
+/** The log of mail: what `agents dev` does not send, and mail that becomes a dead letter. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Agent, type AgentEmail } from "agents";
 import { emailRoute } from "agents/email";
