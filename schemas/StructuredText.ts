@@ -16,6 +16,8 @@ const VERSION = 1;
 const WITH_REFERENCES = 2;
 /** The index of a place in an array that holds nothing. */
 const HOLE = -1;
+/** A longer array must not be mostly holes: each is written, and `list[id] = x` makes billions. */
+const HOLES_LENGTH_MAX = 100_000;
 
 const VIEWS = {
   Uint8Array,
@@ -74,6 +76,8 @@ export function encodeStructured(
   adder(undefined)(value, "");
   // Grows while it is walked: depth costs no stack.
   for (const place of places) {
+    if (isMostlyHoles(place.value))
+      throw refused(what, place.above, place.key, "an array that is mostly holes");
     const reference = refer(place.value);
     if (reference !== undefined) version = WITH_REFERENCES;
     const node =
@@ -88,6 +92,11 @@ export function encodeStructured(
   }
   return JSON.stringify([version, ...nodes]);
 }
+
+const isMostlyHoles = (value: object): boolean =>
+  Array.isArray(value) &&
+  value.length > HOLES_LENGTH_MAX &&
+  Object.keys(value).length < value.length / 2;
 
 /** Undefined: it can't be copied. */
 function scalarNode(value: unknown): unknown {

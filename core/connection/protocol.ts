@@ -5,6 +5,7 @@
  */
 import { camelCaseToKebabCase, type AgentId } from "../../schemas/Address.ts";
 import { ownName } from "../../schemas/AgentPath.ts";
+import { writtenJson } from "../journal/jsonText.ts";
 
 export const identityFrame = (id: AgentId, stateFollows: boolean): string =>
   JSON.stringify({
@@ -84,8 +85,9 @@ export interface KeptFrame {
 export const keptFrame = (frame: KeptFrame): string =>
   JSON.stringify({ type: "cf_agent_kept", ...frame });
 
+/** Throws as `writtenJson` for a result that JSON can't represent. */
 export const rpcFrame = (id: string, reply: RpcReply): string =>
-  JSON.stringify({ type: "rpc", id, ...reply });
+  writtenJson({ type: "rpc", id, ...reply }, "the answer")!;
 
 export type ClientFrame =
   | { readonly _tag: "State"; readonly state: unknown }

@@ -18,6 +18,7 @@
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
+import { jsonText } from "../journal/jsonText.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
 import { messageOf } from "../errors/thrown.ts";
 import { notUndone } from "../step/undoSteps.ts";
@@ -273,7 +274,7 @@ export class Fibers {
   }
 
   #stash(id: string, data: unknown): void {
-    const text = JSON.stringify(data) as string | undefined;
+    const text = jsonText(data, "stash: the data");
     this.table.stash(id, text ?? null);
   }
 

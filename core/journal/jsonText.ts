@@ -5,9 +5,7 @@
  * 4,185 levels, on Node 26 past 4 million. Nesting is therefore bounded when the value is stored,
  * where the code that stores it receives the error. Pure.
  */
-
-/** SQLite's JSON functions, which `agents query` reads states with, take 1,000. */
-export const LEVELS_MAX = 500;
+import { LEVELS_MAX, tooDeep, walkJson } from "./walkJson.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -17,16 +15,29 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * Undefined for what JSON leaves out: `undefined`, a function, a symbol. Throws `RangeError` for
- * more than `LEVELS_MAX` levels, and what `JSON.stringify` throws. `what` names the value.
+ * Undefined for what JSON leaves out: `undefined`, a function, a symbol. Throws as `writtenJson`,
+ * and `RangeError` for more than `LEVELS_MAX` levels. `what` names the value.
  */
 export function jsonText(value: unknown, what: string): string | undefined {
-  const text = JSON.stringify(value) as string | undefined;
-  if (text !== undefined && isTooDeep(text))
-    throw new RangeError(
-      `${what} is nested more than ${LEVELS_MAX} levels deep: use lists, or rows that refer to one another`,
-    );
+  const text = writtenJson(value, what);
+  if (text !== undefined && isTooDeep(text)) throw tooDeep(what);
   return text;
+}
+
+/**
+ * For a text that is sent and not stored. Throws `TypeError` that names the place of what JSON
+ * can't represent, `RangeError` for a text that is longer than texts can be.
+ */
+export function writtenJson(value: unknown, what: string): string | undefined {
+  try {
+    return JSON.stringify(value) as string | undefined;
+  } catch (cause) {
+    walkJson(value, { what });
+    throw new RangeError(
+      `${what} is too large to be written as JSON: an array may have a few values at high indexes`,
+      { cause },
+    );
+  }
 }
 
 /** Most texts are too short for it. */

@@ -7,6 +7,7 @@
  * 2. `Idempotency-Key` is the same for every attempt, and for the same call of a turn that runs
  *    again.
  */
+import { writtenJson } from "../journal/jsonText.ts";
 import { toBase64 } from "../../schemas/base64.ts";
 import { toHex } from "../../schemas/toHex.ts";
 import * as Data from "effect/Data";
@@ -79,7 +80,7 @@ export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): Outgoin
   const url = parseUrl(call.url);
   const refusal = allowPrivate ? undefined : outgoing.refusal(url);
   if (refusal !== undefined) throw new OutgoingWebhookRefused({ message: refusal });
-  const body = JSON.stringify(call.body) as string | undefined;
+  const body = writtenJson(call.body, "sendWebhook: the body");
   if (body === undefined)
     throw new TypeError(`sendWebhook: the body must be JSON, not ${typeof call.body}`);
   const headers: Record<string, string> = {};

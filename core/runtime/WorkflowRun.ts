@@ -10,6 +10,7 @@
  *
  * Fed by signals (`SignalLane`) and stubs (`WorkflowBinding`); notifies its agent by signals.
  */
+import { jsonText } from "../journal/jsonText.ts";
 import { agentId } from "../../schemas/Address.ts";
 import type { StartSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import { Agent } from "../agent/Agent.ts";
@@ -267,7 +268,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
         },
         steps,
       );
-      output = value === undefined ? undefined : JSON.stringify(value);
+      output = jsonText(value, "the result of the workflow");
       if (!execution.isAbandoned) execution.checkEnd();
     } catch (error) {
       if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;

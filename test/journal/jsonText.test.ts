@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
-import { jsonText, LEVELS_MAX } from "../../core/journal/jsonText.ts";
+import { assertWireValue } from "../../core/call/wireValue.ts";
+import { jsonText, writtenJson } from "../../core/journal/jsonText.ts";
+import { LEVELS_MAX } from "../../core/journal/walkJson.ts";
 
 const nested = (levels: number, inner: unknown = 0): unknown =>
   Array.from({ length: levels }).reduce<unknown>((value) => [value], inner);
@@ -27,4 +29,39 @@ test("closed levels do not count", () => {
 
 test("a value that JSON omits has no text", () => {
   expect([jsonText(undefined, "it"), jsonText(() => 1, "it")]).toEqual([undefined, undefined]);
+});
+
+/** What an author writes who takes an id for an index. */
+const withHoles = (): unknown[] => {
+  const list: unknown[] = [];
+  list[4_000_000_000] = 1;
+  return list;
+};
+
+test.each<[string, unknown, string]>([
+  ["a big integer", { pr: [0, { id: 1n }] }, "it: .pr[1].id is a bigint, which JSON can't represent"],
+  ["a throwing getter", { a: { get b() { throw new Error("closed"); } } }, "it: .a.b: closed"],
+  ["a throwing toJSON", [{ toJSON: () => { throw new Error("closed"); } }], "it: [0]: closed"],
+  ["more levels than the stack has", nested(100_000), `it is nested more than ${LEVELS_MAX} levels deep: use lists, or rows that refer to one another`],
+  ["an array of holes", { a: withHoles() }, "it is too large to be written as JSON: an array may have a few values at high indexes"],
+])("the error of %s names the value and the place", (_, value, message) => {
+  expect(() => jsonText(value, "it")).toThrow(expect.objectContaining({ message }));
+  expect(() => writtenJson(value, "it")).toThrow(expect.objectContaining({ message }));
+}); // prettier-ignore
+
+test("the error of a cycle names its place, and a value twice beside itself is none", () => {
+  const one: Record<string, unknown> = { twice: [] };
+  expect(jsonText([one, one], "it")).toBe('[{"twice":[]},{"twice":[]}]');
+  one["list"] = [{ back: one }];
+  const message = "it: .list[0].back is part of itself, which JSON can't represent";
+  expect(() => jsonText(one, "it")).toThrow(new TypeError(message));
+});
+
+test("an array of billions of holes between agents is refused without visiting each", () => {
+  const list = withHoles();
+  expect(() => assertWireValue({ list }, "it")).not.toThrow();
+  list.push(1n);
+  expect(() => assertWireValue({ list }, "it")).toThrow(
+    "it: .list[4000000001] is a bigint, which JSON can't represent",
+  );
 });

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Agent, callable } from "agents";
 import { testAgents, type TestAgents } from "agents/testing";
 import { body, github, webhook } from "agents/webhooks";
-import { LEVELS_MAX } from "../../core/journal/jsonText.ts";
+import { LEVELS_MAX } from "../../core/journal/walkJson.ts";
 
 const SECRET = "s3cret";
 /** `node:querystring` makes such objects, and so do groups of a regular expression. */

@@ -57,6 +57,10 @@ describe("structured text", () => {
     [new Map([["k", Symbol("s")]]), "the value: .get(k) is a symbol"],
     [{ a: Promise.resolve() }, "the value: .a is of type Promise"],
     [() => 1, "the value is a function"],
+    [
+      { list: Object.assign([], { length: 4_000_000_000 }) },
+      "the value: .list is an array that is mostly holes",
+    ],
   ])("rejects what can't be cloned, and says where it is", (value, message) => {
     let thrown: unknown;
     try {

@@ -1,0 +1,87 @@
+/**
+ * The walk through a value that JSON can't carry, to the place where it fails, so that the error
+ * can name it: `setState: the state: .pr.id is a bigint`. `JSON.stringify` names none.
+ *
+ * Nesting is bounded: in older releases of Node, `JSON.stringify` needs stack for each level. Code
+ * of the value (getters, `toJSON`, proxies) may throw at each read. Pure.
+ */
+import { messageOf } from "../errors/thrown.ts";
+
+/** SQLite's JSON functions, which `agents query` reads states with, take 1,000. */
+export const LEVELS_MAX = 500;
+/**
+ * A longer array is visited by its keys: it may be all holes, after `list[id] = x`, and visiting
+ * 4 billion of them takes minutes. Keys of a full array of this length take 10 ms.
+ */
+const VISITED_MAX = 100_000;
+
+export interface WalkOptions {
+  /** Names the value in errors. */
+  readonly what: string;
+  /** Objects that JSON would turn into `{}`: refused. Default: none, and neither is code. */
+  readonly isLost?: (value: object) => boolean;
+}
+
+/**
+ * Throws `TypeError` for the first thing that JSON can't represent, and `RangeError` for more than
+ * `LEVELS_MAX` levels.
+ */
+export function walkJson(value: unknown, options: WalkOptions): void {
+  visit(value, options, "", []);
+}
+
+export const tooDeep = (what: string): RangeError =>
+  new RangeError(
+    `${what} is nested more than ${LEVELS_MAX} levels deep: use lists, or rows that refer to one another`,
+  );
+
+function visit(
+  value: unknown,
+  options: WalkOptions,
+  path: string,
+  above: ReadonlyArray<object>,
+): void {
+  const { what, isLost } = options;
+  if (typeof value === "bigint" || (isLost !== undefined && isCode(value)))
+    throw refused(what, path, `a ${typeof value}`);
+  if (typeof value !== "object" || value === null) return;
+  if (above.includes(value)) throw refused(what, path, "part of itself");
+  if (above.length > LEVELS_MAX) throw tooDeep(what);
+  const read = <A>(at: string, f: () => A): A => reading(what, at, f);
+  if (read(path, () => isLost?.(value) === true))
+    throw refused(what, path, `of type ${value.constructor.name}`);
+  const within = [...above, value];
+  const { toJSON } = read(path, () => ({ toJSON: (value as { toJSON?: unknown }).toJSON }));
+  if (typeof toJSON === "function") {
+    const replaced: unknown = read(path, () => Reflect.apply(toJSON, value, [""]) as unknown);
+    return visit(replaced, options, path, within);
+  }
+  const item = (key: string, at: string): void =>
+    visit(
+      read(at, () => Reflect.get(value, key) as unknown),
+      options,
+      at,
+      within,
+    );
+  if (!Array.isArray(value))
+    for (const key of read(path, () => Object.keys(value))) item(key, `${path}.${key}`);
+  else if (value.length <= VISITED_MAX)
+    value.forEach((each: unknown, i) => visit(each, options, `${path}[${i}]`, within));
+  else for (const key of Object.keys(value)) item(key, `${path}[${key}]`);
+}
+
+const isCode = (value: unknown): boolean =>
+  typeof value === "function" || typeof value === "symbol";
+
+function reading<A>(what: string, path: string, read: () => A): A {
+  try {
+    return read();
+  } catch (cause) {
+    throw new TypeError(`${placed(what, path)}: ${messageOf(cause)}`, { cause });
+  }
+}
+
+const refused = (what: string, path: string, is: string): TypeError =>
+  new TypeError(`${placed(what, path)} is ${is}, which JSON can't represent`);
+
+const placed = (what: string, path: string): string => (path === "" ? what : `${what}: ${path}`);
