@@ -33,10 +33,7 @@ export function writtenJson(value: unknown, what: string): string | undefined {
     return JSON.stringify(value) as string | undefined;
   } catch (cause) {
     walkJson(value, { what });
-    throw new RangeError(
-      `${what} is too large to be written as JSON: an array may have a few values at high indexes`,
-      { cause },
-    );
+    throw new RangeError(`${what} is too large to be written as JSON`, { cause });
   }
 }
 

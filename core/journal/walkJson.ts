@@ -67,7 +67,11 @@ function visit(
     for (const key of read(path, () => Object.keys(value))) item(key, `${path}.${key}`);
   else if (value.length <= VISITED_MAX)
     value.forEach((each: unknown, i) => visit(each, options, `${path}[${i}]`, within));
-  else for (const key of Object.keys(value)) item(key, `${path}[${key}]`);
+  else {
+    const keys = Object.keys(value);
+    if (keys.length < value.length / 2) throw refused(what, path, "an array that is mostly holes");
+    for (const key of keys) item(key, `${path}[${key}]`);
+  }
 }
 
 const isCode = (value: unknown): boolean =>

@@ -43,7 +43,7 @@ test.each<[string, unknown, string]>([
   ["a throwing getter", { a: { get b() { throw new Error("closed"); } } }, "it: .a.b: closed"],
   ["a throwing toJSON", [{ toJSON: () => { throw new Error("closed"); } }], "it: [0]: closed"],
   ["more levels than the stack has", nested(100_000), `it is nested more than ${LEVELS_MAX} levels deep: use lists, or rows that refer to one another`],
-  ["an array of holes", { a: withHoles() }, "it is too large to be written as JSON: an array may have a few values at high indexes"],
+  ["an array of holes", { a: withHoles() }, "it: .a is an array that is mostly holes, which JSON can't represent"],
 ])("the error of %s names the value and the place", (_, value, message) => {
   expect(() => jsonText(value, "it")).toThrow(expect.objectContaining({ message }));
   expect(() => writtenJson(value, "it")).toThrow(expect.objectContaining({ message }));
@@ -58,10 +58,7 @@ test("the error of a cycle names its place, and a value twice beside itself is n
 });
 
 test("an array of billions of holes between agents is refused without visiting each", () => {
-  const list = withHoles();
-  expect(() => assertWireValue({ list }, "it")).not.toThrow();
-  list.push(1n);
-  expect(() => assertWireValue({ list }, "it")).toThrow(
-    "it: .list[4000000001] is a bigint, which JSON can't represent",
+  expect(() => assertWireValue({ list: withHoles() }, "it")).toThrow(
+    "it: .list is an array that is mostly holes, which JSON can't represent",
   );
 });
