@@ -328,9 +328,7 @@ describe("runFiber", () => {
       loop.me = loop;
       stash(loop);
     };
-    await expect(rig.call("w", "run", "loop")).rejects.toThrow(
-      /^stash: the data: .* is part of itself, which JSON can.t represent$/,
-    );
+    await expect(rig.call("w", "run", "loop")).rejects.toThrow(/^stash: the data: .me is part of/);
     await expect(rig.call("w", "run", "")).rejects.toThrow("A fiber needs a name");
     expect(await rig.call("w", "rows")).toEqual([]);
   });
