@@ -77,7 +77,15 @@ async function addCommands(program: Command, context: CommandContext): Promise<v
     for (const listed of commands) {
       if (listed.name === given) (await listed.load())(program, context);
       else takes.set(program.command(listed.name), listed.takes);
-      program.commands.at(-1)!.summary(listed.summary);
+      const command = program.commands.at(-1)!;
+      command.summary(listed.summary);
+      pointToHelp(command, `agents ${listed.name}`);
     }
   }
+}
+
+/** An error in a command's options points to the help of that command, as `words` call it. */
+function pointToHelp(command: Command, words: string): void {
+  command.showHelpAfterError(`"${words} --help" shows how it is used.`);
+  for (const one of command.commands) pointToHelp(one, `${words} ${one.name()}`);
 }

@@ -306,6 +306,15 @@ describe("the command line", () => {
       });
   });
 
+  it.each([
+    [["history", "A", "a", "--nope"], "agents history"],
+    [["dead", "list", "--nope"], "agents dead list"],
+    [["lst"], "agents"],
+  ])("an error in the options of %j points to the help of %s", async (args, words) => {
+    const { err } = await cli.run(args);
+    expect(err).toMatch(new RegExp(`^"${words} --help" `, "m"));
+  });
+
   it("provision passes the options that are set and leaves the others undefined", async () => {
     const { out } = await cli.run(["provision", ...NATS, "--replicas", "3"]);
     expect(out).toBe('nats://one:4222 agents {"replicas":3}');

@@ -224,6 +224,22 @@ describe("provisioning", () => {
     });
   });
 
+  it("refuses replicas on a single server, and says that they need a cluster", async () => {
+    const { path, remove } = tempFolder("replicas");
+    const single = await startNats({ storeDir: path });
+    try {
+      const layer = natsLayer({ servers: single.url, provision: { replicas: 3 } });
+      const failed = await Effect.runPromise(Effect.flip(Layer.build(layer)).pipe(Effect.scoped));
+      const reason = expect.stringMatching(
+        /use --replicas 1, or a cluster of nats-servers$/,
+      ) as unknown;
+      expect(failed).toMatchObject({ _tag: "ProvisioningRefused", message: reason });
+    } finally {
+      await single.stop();
+      remove();
+    }
+  });
+
   it("refuses a broker without enough room for its streams, and says how much they need", async () => {
     const { path, remove } = tempFolder("room");
     const limited = `jetstream { store_dir: "${path}", max_file_store: 100MB }`;

@@ -19,6 +19,7 @@ export const ApiCode = {
   storageExceeded: 10047,
   streamNameInUse: 10058,
   streamNotFound: 10059,
+  replicasNeedCluster: 10074,
   /** The stream accepts one message per subject, and the subject has one. */
   subjectFull: 10077,
   consumerNotUnique: 10100,

@@ -333,6 +333,7 @@ const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
   });
 
 const REMEDIES: Readonly<Record<number, string>> = {
+  [ApiCode.replicasNeedCluster]: "use --replicas 1, or a cluster of nats-servers",
   [ApiCode.streamsMaxReached]:
     "raise max_streams of the account: an installation has eleven, and four more for each stream group after the first",
   [ApiCode.storageExceeded]: `the delivery log reserves ${(DELIVERIES_BYTES + REFUSALS_BYTES) / 2 ** 20} MiB: free disk space, or raise max_file_store of the server or max_file of the account`,
