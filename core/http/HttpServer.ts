@@ -12,7 +12,7 @@
  * 4. A socket's messages are delivered in order, one at a time, and none before the promise of
  *    `onUpgrade` has accepted. Frames are sent in order, whole or not at all.
  * 5. A socket whose unsent bytes pass `socketBufferBytesMax`, pongs included, is closed with 1013.
- *    `UnsentBytes` bounds those of all. A caller that does not read an answer gets no further one.
+ *    `UnsentBytes` bounds all sockets and answers. A caller gets no answer after an unread one.
  * 6. A request whose framing is ambiguous (RFC 9112, 6.3) is refused, and its connection closed.
  * 7. A handler that throws, rejects, or returns an answer that can't be sent is reported to
  *    `onFailure`, and ends its request with 500 or its socket with 1011 (`GuardedHandlers`).
@@ -178,8 +178,8 @@ export interface HttpServerOptions {
   readonly connectionsMax: number;
   readonly socketBufferBytesMax: number;
   /**
-   * Unsent bytes of all sockets together. Past it, those with the most are cut off, which their
-   * handlers hear as 1013.
+   * Unsent bytes of all sockets and answers together. Past it, those with the most are cut off,
+   * which handlers of sockets hear as 1013. An answer is kept while its caller reads it.
    */
   readonly unsentBytesMax: number;
   /**

@@ -1,17 +1,19 @@
 /**
- * Bounds the unsent bytes of all sockets of a server together. Each peer that does not read takes
- * up to `socketBufferBytesMax` of memory, and there may be many. Past the total, the sockets with
- * the most unsent bytes are cut off, and peers that are slightly behind keep theirs. Both adapters
- * of `HttpServer` report to it.
+ * Bounds the unsent bytes of all sockets and answers of a server together. A peer that does not
+ * read takes up to `socketBufferBytesMax` of memory, or a whole answer, and there may be many. Past
+ * the total, those with the most unsent bytes are cut off, and peers that are slightly behind keep
+ * theirs. Both adapters of `HttpServer` report to it.
  *
- * Sockets report when something is sent, and peers read later. The sum of the reports is therefore
- * an upper bound, and is recounted before a socket is cut off.
+ * Reports are made when something is sent, and peers read later. The sum of the reports is
+ * therefore an upper bound, and is recounted before anything is cut off.
  */
 
-/** A socket as this bound sees it. */
-export interface UnsentSocket {
+/** A socket, or an answer (`services/node/HeldAnswer`), as this bound sees it. */
+export interface UnsentPeer {
   /** How many bytes are unsent now. */
   readonly unsentBytes: number;
+  /** False for a peer that is to keep its bytes for now, although they exceed the total. */
+  readonly stalled: boolean;
   /** Ends the connection and frees its bytes at once: no close frame reaches the peer. */
   cut(): void;
 }
@@ -21,24 +23,24 @@ const RELIEVED = 7 / 8;
 
 export class UnsentBytes {
   readonly #bytesMax: number;
-  /** What each socket had when it was last reported. Absent: nothing. */
-  readonly #reported = new Map<UnsentSocket, number>();
+  /** What each peer had when it was last reported. Absent: nothing. */
+  readonly #reported = new Map<UnsentPeer, number>();
   #sum = 0;
 
-  /** `bytesMax`: of all sockets together. */
+  /** `bytesMax`: of all together. */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  /** Something was sent to the socket. */
-  report(socket: UnsentSocket): void {
-    this.#set(socket, socket.unsentBytes);
+  /** Something was sent to the peer. */
+  report(peer: UnsentPeer): void {
+    this.#set(peer, peer.unsentBytes);
     if (this.#sum > this.#bytesMax) this.#relieve();
   }
 
-  /** The socket's bytes are freed, or held. */
-  forget(socket: UnsentSocket): void {
-    this.#set(socket, 0);
+  /** The peer's bytes are freed, or held. */
+  forget(peer: UnsentPeer): void {
+    this.#set(peer, 0);
   }
 
   /**
@@ -55,20 +57,22 @@ export class UnsentBytes {
     this.#sum -= bytes;
   }
 
-  #set(socket: UnsentSocket, bytes: number): void {
-    this.#sum += bytes - (this.#reported.get(socket) ?? 0);
-    if (bytes === 0) this.#reported.delete(socket);
-    else this.#reported.set(socket, bytes);
+  #set(peer: UnsentPeer, bytes: number): void {
+    this.#sum += bytes - (this.#reported.get(peer) ?? 0);
+    if (bytes === 0) this.#reported.delete(peer);
+    else this.#reported.set(peer, bytes);
   }
 
   #relieve(): void {
-    for (const socket of this.#reported.keys()) this.#set(socket, socket.unsentBytes);
+    for (const peer of this.#reported.keys()) this.#set(peer, peer.unsentBytes);
     if (this.#sum <= this.#bytesMax) return;
-    const most = [...this.#reported].toSorted(([, a], [, b]) => b - a);
-    for (const [socket] of most) {
+    const most = [...this.#reported]
+      .filter(([peer]) => peer.stalled)
+      .toSorted(([, a], [, b]) => b - a);
+    for (const [peer] of most) {
       if (this.#sum <= this.#bytesMax * RELIEVED) return;
-      this.#set(socket, 0);
-      socket.cut();
+      this.#set(peer, 0);
+      peer.cut();
     }
   }
 }

@@ -11,6 +11,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import { HeldAnswer } from "../node/HeldAnswer.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -25,10 +26,12 @@ import {
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
+import type { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 
 /** What an exchange needs from its server. */
 export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
+  readonly unsent: UnsentBytes;
   readonly started: () => void;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
@@ -42,8 +45,9 @@ const NO_BODY = new Uint8Array(0);
 
 // A caller that reads none of its answer for this long is cut off, as by uWebSockets.js.
 const WRITE_STALL_MS = 10_000;
-// Smaller answers fit into the kernel's buffers, so a timer for them would be wasted.
-const WATCHED_BYTES_MIN = 64 * 1024;
+// Smaller answers fit into the kernel's buffers, so nothing is held for them. A larger one is
+// written in pieces of this size, as the caller reads.
+const PIECE_BYTES = 64 * 1024;
 
 export class NodeExchange implements Exchange {
   readonly request: HttpRequest;
@@ -55,6 +59,7 @@ export class NodeExchange implements Exchange {
   #responded = false;
   #delivered = false;
   #finished = false;
+  #held: HeldAnswer | undefined;
 
   constructor(
     owner: ExchangeOwner,
@@ -113,8 +118,17 @@ export class NodeExchange implements Exchange {
       res.end();
       return;
     }
-    if (body.length > WATCHED_BYTES_MIN) res.socket?.setTimeout(WRITE_STALL_MS);
-    res.end(body);
+    if (body.length <= PIECE_BYTES) {
+      res.end(body);
+      return;
+    }
+    const pieces = new Pieces(typeof body === "string" ? Buffer.from(body) : body);
+    this.#held = new HeldAnswer(
+      this.#owner.unsent,
+      () => pieces.left + res.writableLength,
+      () => this.cut(),
+    );
+    void this.#pump(pieces);
   }
 
   stream(given: HttpResponse, rest: BodyReader): void {
@@ -193,7 +207,7 @@ export class NodeExchange implements Exchange {
     this.#owner.lingering(this);
   }
 
-  /** Destroys the connection: the linger time has passed. */
+  /** Destroys the connection: the linger time has passed, or the caller does not read. */
   cut(): void {
     this.#res.destroy();
   }
@@ -202,8 +216,33 @@ export class NodeExchange implements Exchange {
   closed(): void {
     if (this.#finished) return;
     this.#finished = true;
+    this.#held?.release();
     if (!this.#delivered) this.#abort.fire();
     this.#owner.finished();
+  }
+}
+
+/** Reads a whole body in pieces. */
+class Pieces implements BodyReader {
+  #rest: Uint8Array;
+
+  constructor(body: Uint8Array) {
+    this.#rest = body;
+  }
+
+  get left(): number {
+    return this.#rest.length;
+  }
+
+  async read(): Promise<ReadableStreamReadResult<Uint8Array>> {
+    const value = this.#rest.subarray(0, PIECE_BYTES);
+    if (value.length === 0) return { done: true, value: undefined };
+    this.#rest = this.#rest.subarray(value.length);
+    return { done: false, value };
+  }
+
+  async cancel(): Promise<void> {
+    this.#rest = this.#rest.subarray(this.#rest.length);
   }
 }
 

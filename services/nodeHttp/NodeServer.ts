@@ -45,6 +45,7 @@ import {
   namesResource,
 } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
+import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { DrainWindow } from "../http/DrainWindow.ts";
 import { machineTime } from "../node/MachineTime.ts";
@@ -81,6 +82,7 @@ class Listener implements ExchangeOwner {
   readonly #server: Server;
   readonly #options: HttpServerOptions;
   readonly guard: GuardedHandlers;
+  readonly unsent: UnsentBytes;
   readonly #upgrades: NodeUpgrades;
   readonly #timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(LINGER_MS));
   #exchanges = 0;
@@ -95,6 +97,7 @@ class Listener implements ExchangeOwner {
     this.#options = options;
     this.#drainWindow = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
+    this.unsent = new UnsentBytes(options.unsentBytesMax);
     // The declarations are those of a Node without `shouldUpgradeCallback`, which ignores it.
     const settings: ServerOptions & { shouldUpgradeCallback: (req: IncomingMessage) => boolean } = {
       shouldUpgradeCallback: (req) => {

@@ -23,6 +23,7 @@ import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import { HeldAnswer } from "../node/HeldAnswer.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -38,10 +39,12 @@ import {
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
+import type { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 
 /** What an exchange needs from its server. */
 export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
+  readonly unsent: UnsentBytes;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
   /**
@@ -73,6 +76,7 @@ export class UwsExchange implements Exchange {
   #handling = false;
   /** Ends a streamed answer whose caller has gone. */
   #cancelStream: (() => void) | undefined;
+  #held: HeldAnswer | undefined;
 
   constructor(owner: ExchangeOwner, request: HttpRequest, res: UwsResponse) {
     this.#owner = owner;
@@ -241,6 +245,7 @@ export class UwsExchange implements Exchange {
   #finish(): void {
     if (this.#res === undefined) return;
     this.#res = undefined;
+    this.#held?.release();
     this.#owner.finished();
   }
 
@@ -271,11 +276,18 @@ export class UwsExchange implements Exchange {
     const [, done] = res.tryEnd(asUtf8(body), size);
     if (done) return this.#finish();
     const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    let unsent = size - res.getWriteOffset();
     res.onWritable((offset) => {
+      unsent = size - offset;
       const [ok, ended] = res.tryEnd(bytes.subarray(offset), size);
       if (ended) this.#finish();
       return ok;
     });
+    this.#held = new HeldAnswer(
+      this.#owner.unsent,
+      () => unsent,
+      () => this.#res?.close(),
+    );
   }
 }
 

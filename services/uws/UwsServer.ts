@@ -97,6 +97,7 @@ class Server implements ExchangeOwner {
   readonly #options: HttpServerOptions;
   readonly #socketLimits: SocketLimits;
   readonly guard: GuardedHandlers;
+  readonly unsent: UnsentBytes;
   readonly #timeouts: TimeoutQueue;
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
@@ -114,6 +115,7 @@ class Server implements ExchangeOwner {
     this.guard = new GuardedHandlers(handlers);
     this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(options.bodyTimeoutMs));
     const unsent = new UnsentBytes(options.unsentBytesMax);
+    this.unsent = unsent;
     const hold = (bytes: number): boolean => {
       const isRoom = unsent.hold(bytes);
       if (isRoom) this.#timeouts.after(HELD_MS_MAX, () => unsent.release(bytes));

@@ -1,11 +1,18 @@
 /** The total of unsent bytes: with sockets of the test's own, and with those of both adapters. */
+import { connect, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { UnsentBytes, type UnsentSocket } from "../../core/http/UnsentBytes.ts";
-import { adapters, until } from "./kit.ts";
+import type { Exchange, HttpServerOptions } from "../../core/http/HttpServer.ts";
+import { UnsentBytes, type UnsentPeer } from "../../core/http/UnsentBytes.ts";
+import { adapters, ok, startServer, until, type Adapter } from "./kit.ts";
 import { accepting, client, closeOf } from "./socketRules.ts";
 
-class Reader implements UnsentSocket {
+const MIB = 1024 * 1024;
+/** Far more than the kernel's buffers take. */
+const LARGE_BYTES = 32 * MIB;
+
+class Reader implements UnsentPeer {
   unsentBytes = 0;
+  stalled = true;
   isCut = false;
 
   cut(): void {
@@ -67,6 +74,18 @@ test("bytes of a closed socket count while they are held, and are refused where 
   expect(unsent.hold(1)).toBe(false);
 });
 
+test("what is not stalled is kept, although all together have too much", () => {
+  const { readers, send, cut } = make(800, 3);
+  readers[0]!.stalled = false;
+  send(0, 900);
+  send(1, 20);
+  send(2, 10);
+  expect(cut()).toEqual([1, 2]);
+  readers[0]!.stalled = true;
+  send(0, 1);
+  expect(cut()).toEqual([0, 1, 2]);
+});
+
 test("a socket whose bytes are freed is forgotten", () => {
   const { unsent, readers, send, cut } = make(800, 2);
   send(0, 800);
@@ -100,4 +119,55 @@ describe.each(adapters)("a server on $name", (adapter) => {
     await until("the other's frames", () => late.received.length === sent);
     expect(sockets.closes).toHaveLength(1);
   });
+
+  test("cuts off callers that read nothing of large answers, and none that reads", async () => {
+    // Both libraries end a caller that reads nothing for 10 s: the first one here, without a total.
+    await using untotalled = await answering(adapter, { unsentBytesMax: 1024 * MIB });
+    untotalled.ask();
+    const idle = await until("its answer", () => untotalled.exchanges[0]);
+    await using server = await answering(adapter, { unsentBytesMax: 1.5 * LARGE_BYTES });
+    server.ask();
+    server.ask();
+    const stalled = await until("two answers", () => server.exchanges[1] && [...server.exchanges]);
+    let read = 0;
+    const slow = server.ask();
+    slow.on("data", (piece: Buffer) => {
+      read += piece.length;
+      slow.pause();
+      setTimeout(() => slow.resume(), 1);
+    });
+    slow.resume();
+    while (!stalled.every(({ aborted }) => aborted.fired)) {
+      server.ask();
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+    expect(idle.aborted.fired).toBe(false);
+    await until("the whole slow answer", () => read > LARGE_BYTES, { deadlineMs: 90_000 });
+  });
 });
+
+/** A server of large answers. A caller of `ask` reads nothing until it is resumed. */
+async function answering(adapter: Adapter, limits: Pick<HttpServerOptions, "unsentBytesMax">) {
+  const exchanges: Exchange[] = [];
+  const callers: Socket[] = [];
+  const body = new Uint8Array(LARGE_BYTES);
+  const onRequest = (exchange: Exchange): void => {
+    exchanges.push(exchange);
+    exchange.respond(ok(body));
+  };
+  const server = await startServer(adapter, { onRequest }, limits);
+  return {
+    exchanges,
+    ask: (): Socket => {
+      const caller = connect(server.port, "127.0.0.1");
+      caller.pause().on("error", () => undefined);
+      caller.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+      callers.push(caller);
+      return caller;
+    },
+    [Symbol.asyncDispose]: async () => {
+      for (const caller of callers) caller.destroy();
+      await server.stop();
+    },
+  };
+}
