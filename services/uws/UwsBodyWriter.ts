@@ -14,6 +14,8 @@ import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 
 /** Size of writes after backpressure: the library copies what the kernel does not take. */
 const SLICE_BYTES = 16 * 1024;
+/** Size of writes before it: few system calls for a caller that reads, a small copy for others. */
+const FIRST_SLICE_BYTES = 256 * 1024;
 
 export class UwsBodyWriter {
   private readonly res: UwsResponse;
@@ -40,7 +42,7 @@ export class UwsBodyWriter {
         await new Promise<void>((resolve) => (this.wake = resolve));
         continue;
       }
-      const end = this.everBlocked ? Math.min(at + SLICE_BYTES, data.length) : data.length;
+      const end = at + (this.everBlocked ? SLICE_BYTES : FIRST_SLICE_BYTES);
       this.writeNow(data.subarray(at, end));
       at = end;
     }
