@@ -118,6 +118,17 @@ describe("agents backup", () => {
 });
 
 describe("agents restore", () => {
+  it("says before it writes what to do if it is interrupted", async () => {
+    const empty = await install({ namespace: "interrupted" });
+    try {
+      const restored = await empty.agents("restore", saved);
+      expect(restored.code).toBe(0);
+      expect(restored.err).toContain("If this is interrupted, they are incomplete");
+    } finally {
+      await empty.kill();
+    }
+  });
+
   it("refuses a backup that is damaged or was not finished, and writes nothing", async () => {
     const bad = join(folder.path, "bad");
     const damage: ReadonlyArray<readonly [string, () => void]> = [
@@ -164,7 +175,10 @@ describe("agents restore", () => {
     const refused = await target.agents("restore", saved);
     expect(refused.err).toContain("Stop the hosts");
     await host.stop();
-    expect((await source.agents("restore", saved)).err).toContain("This installation has agents");
+    const again = await source.agents("restore", saved);
+    expect(again.err).toContain("This installation has agents");
+    expect(again.err).toContain("If an interrupted restore wrote them, they are incomplete");
+    expect(again.err).not.toContain("Writing the agents");
   });
 
   it("restores all agents: inputs stored when the backup began run once, and waiting work continues", async () => {

@@ -61,6 +61,11 @@ export async function restoreBackup(
   const path = resolve(terminal.cwd, folder);
   const chain = await check(path, new Progress(terminal, time, "shares checked"));
   await refuseUnlessEmpty(ports);
+  // Before the first write, because a process that is killed can't say anything afterwards.
+  if (!json)
+    terminal.err(
+      "Writing the agents. If this is interrupted, they are incomplete: start no hosts, and restore into another namespace or another broker.",
+    );
   const progress = new Progress(terminal, time, "events stored");
   const { agents, busy, damaged, events } = await storeEvents(ports, chain, progress);
   for await (const { id, data } of othersOf(chain, "letters"))
@@ -114,7 +119,7 @@ async function check(path: string, progress: Progress): Promise<CheckedChain> {
 async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> {
   for await (const { id } of journal.list())
     throw failed(
-      `This installation has agents (${addressKey(id)}). Restore into an empty installation: another namespace or another broker.`,
+      `This installation has agents (${addressKey(id)}). If an interrupted restore wrote them, they are incomplete: start no hosts here. Restore into an empty installation: another namespace or another broker.`,
     );
   const [host] = await leases.list("host.");
   if (host !== undefined)
