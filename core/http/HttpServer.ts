@@ -182,6 +182,8 @@ export interface HttpServerOptions {
    * which handlers of sockets hear as 1013. An answer is kept while its caller reads it.
    */
   readonly unsentBytesMax: number;
+  /** After so long without a read, an answer may be cut off for the total. Default 5 s. */
+  readonly answerStallMs?: number;
   /**
    * Bytes of the largest WebSocket message that a peer may send. A larger one closes the socket
    * with 1009 (uWebSockets.js cuts the connection at twice the size).
@@ -199,6 +201,12 @@ export interface HttpServerOptions {
    */
   readonly drainWindowMs?: number;
 }
+
+/**
+ * The kernel reports that a caller reads in steps of up to a MiB, where its buffers have grown to a
+ * few: this is a pace of 200 KiB/s.
+ */
+export const ANSWER_STALL_MS = 5_000;
 
 /** Two pings unanswered, and below the 60 s after which proxies drop quiet connections. */
 export const SOCKET_IDLE_MS = 32_000;

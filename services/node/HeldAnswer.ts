@@ -1,15 +1,18 @@
 /**
  * An answer that its caller has not read whole yet, as `UnsentBytes` counts it. Many callers may
  * rightly read large answers at once, so an answer is cut off only if its caller has read nothing
- * for `STALL_MS`.
+ * for `answerStallMs`.
  */
 import type { UnsentBytes, UnsentPeer } from "../../core/http/UnsentBytes.ts";
 
-/** A caller that reads takes some of its answer within a fraction of it. */
-const STALL_MS = 2_000;
+/** What an answer needs from its server. */
+export interface AnswerOwner {
+  readonly unsent: UnsentBytes;
+  readonly answerStallMs: number;
+}
 
 export class HeldAnswer implements UnsentPeer {
-  readonly #total: UnsentBytes;
+  readonly #owner: AnswerOwner;
   readonly #unsent: () => number;
   readonly #end: () => void;
   #released = false;
@@ -18,12 +21,12 @@ export class HeldAnswer implements UnsentPeer {
   #seenMs = performance.now();
 
   /** `end` ends the connection, if it has not ended. */
-  constructor(total: UnsentBytes, unsent: () => number, end: () => void) {
-    this.#total = total;
+  constructor(owner: AnswerOwner, unsent: () => number, end: () => void) {
+    this.#owner = owner;
     this.#unsent = unsent;
     this.#seen = unsent();
     this.#end = end;
-    total.report(this);
+    owner.unsent.report(this);
   }
 
   get unsentBytes(): number {
@@ -37,21 +40,21 @@ export class HeldAnswer implements UnsentPeer {
       this.#seen = unsent;
       this.#seenMs = nowMs;
     }
-    return nowMs - this.#seenMs >= STALL_MS;
+    return nowMs - this.#seenMs >= this.#owner.answerStallMs;
   }
 
   cut(): void {
-    // If the process was held for `STALL_MS`, only now does it hear what its callers have read.
+    // If the process was held for so long, only now does it hear what its callers have read.
     setImmediate(() => {
       if (this.#released) return;
       if (this.stalled) this.#end();
-      else this.#total.report(this);
+      else this.#owner.unsent.report(this);
     });
   }
 
   /** The answer is sent, or its connection has ended. */
   release(): void {
     this.#released = true;
-    this.#total.forget(this);
+    this.#owner.unsent.forget(this);
   }
 }

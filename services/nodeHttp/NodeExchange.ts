@@ -11,7 +11,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import { HeldAnswer } from "../node/HeldAnswer.ts";
+import { HeldAnswer, type AnswerOwner } from "../node/HeldAnswer.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -26,12 +26,10 @@ import {
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
-import type { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 
 /** What an exchange needs from its server. */
-export interface ExchangeOwner {
+export interface ExchangeOwner extends AnswerOwner {
   readonly guard: GuardedHandlers;
-  readonly unsent: UnsentBytes;
   readonly started: () => void;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
@@ -124,7 +122,7 @@ export class NodeExchange implements Exchange {
     }
     const pieces = new Pieces(typeof body === "string" ? Buffer.from(body) : body);
     this.#held = new HeldAnswer(
-      this.#owner.unsent,
+      this.#owner,
       () => pieces.left + res.writableLength,
       () => this.cut(),
     );

@@ -26,6 +26,7 @@ import {
 import { Server as NetServer, type AddressInfo, type ListenOptions, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import {
+  ANSWER_STALL_MS,
   HttpServer,
   type HttpHandlers,
   type HttpRequest,
@@ -83,6 +84,7 @@ class Listener implements ExchangeOwner {
   readonly #options: HttpServerOptions;
   readonly guard: GuardedHandlers;
   readonly unsent: UnsentBytes;
+  readonly answerStallMs: number;
   readonly #upgrades: NodeUpgrades;
   readonly #timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(LINGER_MS));
   #exchanges = 0;
@@ -98,6 +100,7 @@ class Listener implements ExchangeOwner {
     this.#drainWindow = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
     this.unsent = new UnsentBytes(options.unsentBytesMax);
+    this.answerStallMs = options.answerStallMs ?? ANSWER_STALL_MS;
     // The declarations are those of a Node without `shouldUpgradeCallback`, which ignores it.
     const settings: ServerOptions & { shouldUpgradeCallback: (req: IncomingMessage) => boolean } = {
       shouldUpgradeCallback: (req) => {

@@ -23,7 +23,7 @@ import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import { HeldAnswer } from "../node/HeldAnswer.ts";
+import { HeldAnswer, type AnswerOwner } from "../node/HeldAnswer.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -39,12 +39,10 @@ import {
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
-import type { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 
 /** What an exchange needs from its server. */
-export interface ExchangeOwner {
+export interface ExchangeOwner extends AnswerOwner {
   readonly guard: GuardedHandlers;
-  readonly unsent: UnsentBytes;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
   /**
@@ -284,7 +282,7 @@ export class UwsExchange implements Exchange {
       return ok;
     });
     this.#held = new HeldAnswer(
-      this.#owner.unsent,
+      this.#owner,
       () => unsent,
       () => this.#res?.close(),
     );

@@ -28,6 +28,7 @@ import type {
   us_socket_context_t,
 } from "uWebSockets.js";
 import {
+  ANSWER_STALL_MS,
   HttpServer,
   SOCKET_IDLE_MS,
   type HttpHandlers,
@@ -98,6 +99,7 @@ class Server implements ExchangeOwner {
   readonly #socketLimits: SocketLimits;
   readonly guard: GuardedHandlers;
   readonly unsent: UnsentBytes;
+  readonly answerStallMs: number;
   readonly #timeouts: TimeoutQueue;
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
@@ -116,6 +118,7 @@ class Server implements ExchangeOwner {
     this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(options.bodyTimeoutMs));
     const unsent = new UnsentBytes(options.unsentBytesMax);
     this.unsent = unsent;
+    this.answerStallMs = options.answerStallMs ?? ANSWER_STALL_MS;
     const hold = (bytes: number): boolean => {
       const isRoom = unsent.hold(bytes);
       if (isRoom) this.#timeouts.after(HELD_MS_MAX, () => unsent.release(bytes));

@@ -125,7 +125,10 @@ describe.each(adapters)("a server on $name", (adapter) => {
     await using untotalled = await answering(adapter, { unsentBytesMax: 1024 * MIB });
     untotalled.ask();
     const idle = await until("its answer", () => untotalled.exchanges[0]);
-    await using server = await answering(adapter, { unsentBytesMax: 1.5 * LARGE_BYTES });
+    await using server = await answering(adapter, {
+      unsentBytesMax: 1.5 * LARGE_BYTES,
+      answerStallMs: 1_000,
+    });
     server.ask();
     server.ask();
     const stalled = await until("two answers", () => server.exchanges[1] && [...server.exchanges]);
@@ -147,7 +150,7 @@ describe.each(adapters)("a server on $name", (adapter) => {
 });
 
 /** A server of large answers. A caller of `ask` reads nothing until it is resumed. */
-async function answering(adapter: Adapter, limits: Pick<HttpServerOptions, "unsentBytesMax">) {
+async function answering(adapter: Adapter, limits: Partial<HttpServerOptions>) {
   const exchanges: Exchange[] = [];
   const callers: Socket[] = [];
   const body = new Uint8Array(LARGE_BYTES);
