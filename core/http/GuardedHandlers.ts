@@ -16,20 +16,30 @@ import type {
   UpgradeDecision,
 } from "./HttpServer.ts";
 import { pathOf } from "./requestHead.ts";
-import { assertSendable, FAILED } from "./responseHead.ts";
+import { assertSendable, FAILED, NO_ROOM } from "./responseHead.ts";
+import type { UnsentBytes } from "./UnsentBytes.ts";
 
 const REASON = "Internal error";
 const REFUSED: UpgradeDecision = { _tag: "Refuse", response: FAILED };
 const IGNORING: SocketHandlers = { onMessage: () => undefined, onClose: () => undefined };
+
+/**
+ * Answers up to this size fit into the kernel's buffers, because a connection that does not read
+ * receives no second one. They are neither counted nor refused.
+ */
+export const COUNTED_BYTES_MIN = 64 * 1024;
 
 type Where = Pick<HttpRequest, "method" | "target">;
 type Accept = Extract<UpgradeDecision, { readonly _tag: "Accept" }>;
 
 export class GuardedHandlers {
   private readonly handlers: HttpHandlers;
+  private readonly unsent: UnsentBytes;
 
-  constructor(handlers: HttpHandlers) {
+  /** `unsent`: of the server's answers. */
+  constructor(handlers: HttpHandlers, unsent: UnsentBytes) {
     this.handlers = handlers;
+    this.unsent = unsent;
   }
 
   /** Returns undefined if the handler failed; the caller then gets 500. */
@@ -73,14 +83,15 @@ export class GuardedHandlers {
   }
 
   /**
-   * Returns what to send for `response`: itself, or a 500 if it can't be sent. Returns undefined if
-   * the request was already answered.
+   * Returns what to send for `response`: itself, a 500 if it can't be sent, or a 503 if unread
+   * answers leave no room for it. Returns undefined if the request was already answered.
    */
   answer(request: Where, response: HttpResponse, answered: boolean): HttpResponse | undefined {
     try {
       if (answered) throw new Error("a request was answered twice");
       assertSendable(response);
-      return response;
+      const { length } = response.body;
+      return length <= COUNTED_BYTES_MIN || this.unsent.makeRoom(length) ? response : NO_ROOM;
     } catch (error) {
       this.report("respond", request, error);
       return answered ? undefined : FAILED;

@@ -12,7 +12,7 @@
  * 4. A socket's messages are delivered in order, one at a time, and none before the promise of
  *    `onUpgrade` has accepted. Frames are sent in order, whole or not at all.
  * 5. A socket whose unsent bytes pass `socketBufferBytesMax`, pongs included, is closed with 1013.
- *    `UnsentBytes` bounds all sockets and answers. A caller gets no answer after an unread one.
+ *    `UnsentBytes` bounds all sockets and all answers. A caller gets no answer after an unread one.
  * 6. A request whose framing is ambiguous (RFC 9112, 6.3) is refused, and its connection closed.
  * 7. A handler that throws, rejects, or returns an answer that can't be sent is reported to
  *    `onFailure`, and ends its request with 500 or its socket with 1011 (`GuardedHandlers`).
@@ -178,11 +178,12 @@ export interface HttpServerOptions {
   readonly connectionsMax: number;
   readonly socketBufferBytesMax: number;
   /**
-   * Unsent bytes of all sockets and answers together. Past it, those with the most are cut off,
-   * which handlers of sockets hear as 1013. An answer is kept while its caller reads it.
+   * Unsent bytes of all sockets together, and of all answers above 64 KiB together. Past it, those
+   * with the most are cut off: sockets, which their handlers hear as 1013, and answers of which
+   * nothing was taken for `answerStallMs`. A new answer without room is replaced by a 503.
    */
   readonly unsentBytesMax: number;
-  /** After so long without a read, an answer may be cut off for the total. Default 5 s. */
+  /** Default 5 s. Such a caller is cut off anyway after 10 s (uWebSockets.js: 8 to 12 s). */
   readonly answerStallMs?: number;
   /**
    * Bytes of the largest WebSocket message that a peer may send. A larger one closes the socket
@@ -203,8 +204,8 @@ export interface HttpServerOptions {
 }
 
 /**
- * The kernel reports that a caller reads in steps of up to a MiB, where its buffers have grown to a
- * few: this is a pace of 200 KiB/s.
+ * The kernel reports that a caller reads only in large steps: about a MiB, where its buffer has
+ * grown to a few. 5 s are therefore a pace of 200 KiB/s at the worst.
  */
 export const ANSWER_STALL_MS = 5_000;
 

@@ -1,46 +1,72 @@
 /**
- * Bounds the unsent bytes of all sockets and answers of a server together. A peer that does not
- * read takes up to `socketBufferBytesMax` of memory, or a whole answer, and there may be many. Past
- * the total, those with the most unsent bytes are cut off, and peers that are slightly behind keep
- * theirs. Both adapters of `HttpServer` report to it.
+ * Bounds the bytes that a server keeps for peers that do not read, of all peers together. A server
+ * has two: one for its sockets and one for its HTTP answers. Past the total, the peers with the
+ * most unsent bytes are cut off, and peers that are slightly behind keep theirs. Both adapters of
+ * `HttpServer` report to it.
  *
- * Reports are made when something is sent, and peers read later. The sum of the reports is
- * therefore an upper bound, and is recounted before anything is cut off.
+ * A socket's bytes grow because its peer is slow. An answer is large from its start, so its size
+ * says nothing about its reader: one that took something within `graceMs` is not cut off.
+ *
+ * Peers are reported when something is sent, and read later. The sum of the reports is therefore an
+ * upper bound, and is recounted before a peer is cut off.
  */
 
-/** A socket, or an answer (`services/node/HeldAnswer`), as this bound sees it. */
-export interface UnsentPeer {
-  /** How many bytes are unsent now. */
+/** A socket or an answer as this bound sees it. */
+export interface UnsentReader {
+  /** How many bytes are unsent now. For an answer: the bytes of its body that are kept. */
   readonly unsentBytes: number;
-  /** False for a peer that is to keep its bytes for now, although they exceed the total. */
-  readonly stalled: boolean;
   /** Ends the connection and frees its bytes at once: no close frame reaches the peer. */
   cut(): void;
+}
+
+/** How long a peer may take nothing before it can be cut off, by a clock that never goes back. */
+export interface Grace {
+  readonly graceMs: number;
+  readonly nowMs: () => number;
+}
+
+interface Report {
+  readonly bytes: number;
+  readonly atMs: number;
 }
 
 /** The part of the total to which cuts reduce the sum, so that the next frame needs no recount. */
 const RELIEVED = 7 / 8;
 
+const NO_GRACE: Grace = { graceMs: 0, nowMs: () => 0 };
+
 export class UnsentBytes {
   readonly #bytesMax: number;
+  readonly #grace: Grace;
   /** What each peer had when it was last reported. Absent: nothing. */
-  readonly #reported = new Map<UnsentPeer, number>();
+  readonly #reported = new Map<UnsentReader, Report>();
   #sum = 0;
 
-  /** `bytesMax`: of all together. */
-  constructor(bytesMax: number) {
+  /** `bytesMax`: of all peers together. Without `grace`, any peer may be cut off. */
+  constructor(bytesMax: number, grace = NO_GRACE) {
     this.#bytesMax = bytesMax;
+    this.#grace = grace;
   }
 
-  /** Something was sent to the peer. */
-  report(peer: UnsentPeer): void {
-    this.#set(peer, peer.unsentBytes);
-    if (this.#sum > this.#bytesMax) this.#relieve();
+  /** Something was sent to the peer, or taken by it. */
+  report(reader: UnsentReader): void {
+    this.#set(reader, reader.unsentBytes, this.#grace.nowMs());
+    if (this.#sum > this.#bytesMax) this.#relieve(this.#bytesMax, this.#bytesMax * RELIEVED);
   }
 
   /** The peer's bytes are freed, or held. */
-  forget(peer: UnsentPeer): void {
-    this.#set(peer, 0);
+  forget(reader: UnsentReader): void {
+    this.#set(reader, 0, 0);
+  }
+
+  /**
+   * Whether the total has room for these bytes, after cuts if they are needed. More bytes than the
+   * total have room when there are no others.
+   */
+  makeRoom(bytes: number): boolean {
+    const room = Math.max(0, this.#bytesMax - bytes);
+    if (this.#sum > room) this.#relieve(room, Math.min(room, this.#bytesMax * RELIEVED));
+    return this.#sum <= room;
   }
 
   /**
@@ -57,22 +83,23 @@ export class UnsentBytes {
     this.#sum -= bytes;
   }
 
-  #set(peer: UnsentPeer, bytes: number): void {
-    this.#sum += bytes - (this.#reported.get(peer) ?? 0);
-    if (bytes === 0) this.#reported.delete(peer);
-    else this.#reported.set(peer, bytes);
+  #set(reader: UnsentReader, bytes: number, atMs: number): void {
+    this.#sum += bytes - (this.#reported.get(reader)?.bytes ?? 0);
+    if (bytes === 0) this.#reported.delete(reader);
+    else this.#reported.set(reader, { bytes, atMs });
   }
 
-  #relieve(): void {
-    for (const peer of this.#reported.keys()) this.#set(peer, peer.unsentBytes);
-    if (this.#sum <= this.#bytesMax) return;
-    const most = [...this.#reported]
-      .filter(([peer]) => peer.stalled)
-      .toSorted(([, a], [, b]) => b - a);
-    for (const [peer] of most) {
-      if (this.#sum <= this.#bytesMax * RELIEVED) return;
-      this.#set(peer, 0);
-      peer.cut();
+  /** Nobody is cut off if the recounted sum is within `allowed`; else until it is `relieved`. */
+  #relieve(allowed: number, relieved: number): void {
+    for (const [reader, { atMs }] of this.#reported) this.#set(reader, reader.unsentBytes, atMs);
+    if (this.#sum <= allowed) return;
+    const tookMs = this.#grace.nowMs() - this.#grace.graceMs;
+    const slow = [...this.#reported].filter(([, { atMs }]) => atMs <= tookMs);
+    const most = slow.toSorted(([, a], [, b]) => b.bytes - a.bytes);
+    for (const [reader] of most) {
+      if (this.#sum <= relieved) return;
+      this.forget(reader);
+      reader.cut();
     }
   }
 }

@@ -146,6 +146,12 @@ export const headerOwner = (name: string): HeaderOwner => {
 /** The answer to a request whose handler failed; the log has the reason. */
 export const FAILED = textResponse(500, "Internal Server Error");
 
+/** The answer in place of a large one, while too many large ones are not read. */
+export const NO_ROOM = textResponse(
+  503,
+  "The answer was dropped: too many callers do not read theirs. Try again later.\n",
+);
+
 /** Throws an error that says why the response can't be sent. A response that passes can be sent. */
 export const assertSendable = ({ status, headers, body }: HttpResponse): void => {
   reasonPhrase(status);

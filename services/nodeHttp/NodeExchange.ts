@@ -6,12 +6,15 @@
  * response, and with it the connection, ends only once the caller has finished or the server's
  * linger time has passed. Closing at once would reset the connection, and the reset would discard
  * the answer before the caller has read it.
+ *
+ * A large answer is written in slices, each when the kernel has taken the one before: node:http
+ * does not say how much of a write was taken, and `UnsentBytes` asks who reads.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
-import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import { HeldAnswer, type AnswerOwner } from "../node/HeldAnswer.ts";
+import { COUNTED_BYTES_MIN, type GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -28,8 +31,9 @@ import {
 } from "../../core/http/responseHead.ts";
 
 /** What an exchange needs from its server. */
-export interface ExchangeOwner extends AnswerOwner {
+export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
+  readonly unsentAnswers: UnsentBytes;
   readonly started: () => void;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
@@ -43,13 +47,13 @@ const NO_BODY = new Uint8Array(0);
 
 // A caller that reads none of its answer for this long is cut off, as by uWebSockets.js.
 const WRITE_STALL_MS = 10_000;
-// Smaller answers fit into the kernel's buffers, so nothing is held for them. A larger one is
-// written in pieces of this size, as the caller reads.
-const PIECE_BYTES = 64 * 1024;
+// A step that a slow reader takes within a few seconds, and few ticks for a fast one.
+const SLICE_BYTES = 64 * 1024;
 
-export class NodeExchange implements Exchange {
+export class NodeExchange implements Exchange, UnsentReader {
   readonly request: HttpRequest;
   body: Uint8Array = NO_BODY;
+  unsentBytes = 0;
   readonly #owner: ExchangeOwner;
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
@@ -57,7 +61,6 @@ export class NodeExchange implements Exchange {
   #responded = false;
   #delivered = false;
   #finished = false;
-  #held: HeldAnswer | undefined;
 
   constructor(
     owner: ExchangeOwner,
@@ -116,17 +119,8 @@ export class NodeExchange implements Exchange {
       res.end();
       return;
     }
-    if (body.length <= PIECE_BYTES) {
-      res.end(body);
-      return;
-    }
-    const pieces = new Pieces(typeof body === "string" ? Buffer.from(body) : body);
-    this.#held = new HeldAnswer(
-      this.#owner,
-      () => pieces.left + res.writableLength,
-      () => this.cut(),
-    );
-    void this.#pump(pieces);
+    if (body.length <= COUNTED_BYTES_MIN) res.end(body);
+    else void this.#pump(body);
   }
 
   stream(given: HttpResponse, rest: BodyReader): void {
@@ -144,9 +138,8 @@ export class NodeExchange implements Exchange {
       return cancel();
     }
     res.flushHeaders();
-    if (response.body.length > 0) res.write(response.body);
     res.once("close", cancel);
-    void this.#pump(rest);
+    void this.#pump(response.body, rest);
   }
 
   /** Checks an answer before any of it is sent. Returns undefined for a second answer. */
@@ -162,21 +155,38 @@ export class NodeExchange implements Exchange {
     this.#res.writeHead(status, reasonPhrase(status), head);
   }
 
-  async #pump(rest: BodyReader): Promise<void> {
-    const res = this.#res;
+  async #pump(begin: Uint8Array | string, rest?: BodyReader): Promise<void> {
     try {
-      for (;;) {
+      await this.#write(typeof begin === "string" ? Buffer.from(begin) : begin);
+      while (rest !== undefined) {
         const { done, value } = await rest.read();
-        if (this.#abort.fired) return;
-        if (done) return void res.end();
-        if (value.length === 0 || res.write(value)) continue;
-        res.socket?.setTimeout(WRITE_STALL_MS);
-        await drained(res);
-        res.socket?.setTimeout(0);
+        if (done || this.#abort.fired) break;
+        await this.#write(value);
       }
+      if (!this.#abort.fired) this.#res.end();
     } catch {
-      res.destroy();
+      this.#res.destroy();
     }
+  }
+
+  /** Resolves once node:http asks for more, or the caller has gone. */
+  async #write(data: Uint8Array): Promise<void> {
+    const res = this.#res;
+    for (let at = 0; at < data.length && !this.#abort.fired; at += SLICE_BYTES) {
+      if (res.write(data.subarray(at, at + SLICE_BYTES))) continue;
+      this.#keep(data.length);
+      res.socket?.setTimeout(WRITE_STALL_MS);
+      await drained(res);
+      res.socket?.setTimeout(0);
+    }
+    this.#keep(0);
+  }
+
+  /** So much of the answer waits for the caller, which has just taken some. */
+  #keep(bytes: number): void {
+    if (this.#finished) return;
+    this.unsentBytes = bytes;
+    this.#owner.unsentAnswers.report(this);
   }
 
   /** Answers 500 because `limitBody` has failed. */
@@ -207,40 +217,16 @@ export class NodeExchange implements Exchange {
 
   /** Destroys the connection: the linger time has passed, or the caller does not read. */
   cut(): void {
-    this.#res.destroy();
+    this.#req.socket.destroy();
   }
 
   /** The response or its connection has closed. */
   closed(): void {
     if (this.#finished) return;
     this.#finished = true;
-    this.#held?.release();
+    this.#owner.unsentAnswers.forget(this);
     if (!this.#delivered) this.#abort.fire();
     this.#owner.finished();
-  }
-}
-
-/** Reads a whole body in pieces. */
-class Pieces implements BodyReader {
-  #rest: Uint8Array;
-
-  constructor(body: Uint8Array) {
-    this.#rest = body;
-  }
-
-  get left(): number {
-    return this.#rest.length;
-  }
-
-  async read(): Promise<ReadableStreamReadResult<Uint8Array>> {
-    const value = this.#rest.subarray(0, PIECE_BYTES);
-    if (value.length === 0) return { done: true, value: undefined };
-    this.#rest = this.#rest.subarray(value.length);
-    return { done: false, value };
-  }
-
-  async cancel(): Promise<void> {
-    this.#rest = this.#rest.subarray(this.#rest.length);
   }
 }
 

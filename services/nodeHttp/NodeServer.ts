@@ -37,6 +37,7 @@ import {
 } from "../../core/http/HttpServer.ts";
 import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import {
   addHeader,
   badHandshake,
@@ -46,7 +47,6 @@ import {
   namesResource,
 } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
-import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { DrainWindow } from "../http/DrainWindow.ts";
 import { machineTime } from "../node/MachineTime.ts";
@@ -83,8 +83,7 @@ class Listener implements ExchangeOwner {
   readonly #server: Server;
   readonly #options: HttpServerOptions;
   readonly guard: GuardedHandlers;
-  readonly unsent: UnsentBytes;
-  readonly answerStallMs: number;
+  readonly unsentAnswers: UnsentBytes;
   readonly #upgrades: NodeUpgrades;
   readonly #timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(LINGER_MS));
   #exchanges = 0;
@@ -98,9 +97,11 @@ class Listener implements ExchangeOwner {
   constructor(options: HttpServerOptions, handlers: HttpHandlers) {
     this.#options = options;
     this.#drainWindow = new DrainWindow(options.drainWindowMs);
-    this.guard = new GuardedHandlers(handlers);
-    this.unsent = new UnsentBytes(options.unsentBytesMax);
-    this.answerStallMs = options.answerStallMs ?? ANSWER_STALL_MS;
+    this.unsentAnswers = new UnsentBytes(options.unsentBytesMax, {
+      graceMs: options.answerStallMs ?? ANSWER_STALL_MS,
+      nowMs: machineTime.monotonicMs,
+    });
+    this.guard = new GuardedHandlers(handlers, this.unsentAnswers);
     // The declarations are those of a Node without `shouldUpgradeCallback`, which ignores it.
     const settings: ServerOptions & { shouldUpgradeCallback: (req: IncomingMessage) => boolean } = {
       shouldUpgradeCallback: (req) => {

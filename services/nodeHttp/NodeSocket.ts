@@ -19,13 +19,13 @@ import {
   sendableReason,
   TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
-import type { UnsentBytes, UnsentPeer } from "../../core/http/UnsentBytes.ts";
+import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
 
 // Bounds empty pongs too, which cost more than their bytes. A peer that sends a thousand pings
 // without reading is not checking its connection.
 const PONGS_MAX = 1_000;
 
-export class NodeSocket implements ServerSocket, UnsentPeer {
+export class NodeSocket implements ServerSocket, UnsentReader {
   readonly #ws: WebSocket;
   readonly #bufferBytesMax: number;
   readonly #unsent: UnsentBytes;
@@ -86,9 +86,6 @@ export class NodeSocket implements ServerSocket, UnsentPeer {
     // Also after its end: the library holds the bytes until the peer reads.
     this.#unsent.report(this);
   }
-
-  /** A socket is cut off whether its peer reads or not. */
-  readonly stalled = true;
 
   get unsentBytes(): number {
     return this.#ws.bufferedAmount;

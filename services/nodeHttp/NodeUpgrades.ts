@@ -15,6 +15,7 @@ import {
   type UpgradeDecision,
 } from "../../core/http/HttpServer.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
+import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
 import type { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
@@ -39,6 +40,7 @@ export class NodeUpgrades {
   readonly #wss: WebSocketServer;
   /** Open sockets, each with the function that cancels its next ping. */
   readonly #sockets = new Map<NodeSocket, () => void>();
+  readonly #unsent: UnsentBytes;
   readonly #timeouts: TimeoutQueue;
   readonly #pingMs: number;
   // The result of the library's callback; set before each handshake, which is synchronous.
@@ -62,6 +64,7 @@ export class NodeUpgrades {
       handleProtocols: () => this.#protocol ?? false,
     };
     this.#wss = new WebSocketServer(settings);
+    this.#unsent = new UnsentBytes(options.unsentBytesMax);
     this.#timeouts = timeouts;
     this.#pingMs = pingMs(options);
   }
@@ -126,10 +129,7 @@ export class NodeUpgrades {
     let opened = false;
     this.#wss.handleUpgrade(req, connection, head, (ws) => {
       opened = true;
-      const limits = {
-        bufferBytesMax: this.#options.socketBufferBytesMax,
-        unsent: this.#owner.unsent,
-      };
+      const limits = { bufferBytesMax: this.#options.socketBufferBytesMax, unsent: this.#unsent };
       const socket = new NodeSocket(ws, limits, decision.open);
       this.#pingLater(socket);
       ws.once("close", () => this.#closed(socket));

@@ -14,19 +14,22 @@ import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 
 /** Size of writes after backpressure: the library copies what the kernel does not take. */
 const SLICE_BYTES = 16 * 1024;
-/** Size of writes before it: few system calls for a caller that reads, a small copy for others. */
+/** Size of writes before: few system calls for a caller that reads, and a small copy for others. */
 const FIRST_SLICE_BYTES = 256 * 1024;
 
 export class UwsBodyWriter {
   private readonly res: UwsResponse;
+  private readonly waits: (bytes: number) => void;
   /** The last write is not taken whole. */
   private blocked = false;
   private everBlocked = false;
   private wake: (() => void) | undefined;
   private abandoned = false;
 
-  constructor(res: UwsResponse) {
+  /** `waits` is called with the size of data that waits for the caller, and 0 at its end. */
+  constructor(res: UwsResponse, waits: (bytes: number) => void) {
     this.res = res;
+    this.waits = waits;
   }
 
   /** The caller has gone: `res` is not used again, and a waiting `write` resolves. */
@@ -39,13 +42,15 @@ export class UwsBodyWriter {
   async write(data: Uint8Array): Promise<void> {
     for (let at = 0; at < data.length && !this.abandoned;) {
       if (this.blocked) {
-        await new Promise<void>((resolve) => (this.wake = resolve));
+        this.waits(data.length);
+        if (!this.abandoned) await new Promise<void>((resolve) => (this.wake = resolve));
         continue;
       }
       const end = at + (this.everBlocked ? SLICE_BYTES : FIRST_SLICE_BYTES);
       this.writeNow(data.subarray(at, end));
       at = end;
     }
+    this.waits(0);
   }
 
   private writeNow(data: Uint8Array): void {

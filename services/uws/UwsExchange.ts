@@ -15,15 +15,16 @@
  * 4. Answers that a caller does not read use bounded memory. `end` copies the answer and takes the
  *    next request. `tryEnd` instead holds the answer until there is room, and a request pipelined
  *    behind it cuts the connection. An answer without a body cannot be held, because it is only a
- *    head; at most one is sent for each pass of the event loop.
+ *    head; at most one is sent for each pass of the event loop. The bytes that are kept for callers
+ *    are counted by the server's `UnsentBytes`.
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 import { UwsBodyWriter } from "./UwsBodyWriter.ts";
 import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
-import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import { HeldAnswer, type AnswerOwner } from "../node/HeldAnswer.ts";
+import { COUNTED_BYTES_MIN, type GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -41,8 +42,9 @@ import {
 } from "../../core/http/responseHead.ts";
 
 /** What an exchange needs from its server. */
-export interface ExchangeOwner extends AnswerOwner {
+export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
+  readonly unsentAnswers: UnsentBytes;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
   /**
@@ -56,14 +58,10 @@ export interface ExchangeOwner extends AnswerOwner {
 
 const NO_BODY = new Uint8Array(0);
 
-// A connection's last answer up to this size is passed to the library whole, which copies what the
-// kernel does not take at once. A larger one is written as the caller reads: a slow reader then
-// costs one buffer and not two.
-const COPIED_BYTES_MAX = 64 * 1024;
-
-export class UwsExchange implements Exchange {
+export class UwsExchange implements Exchange, UnsentReader {
   readonly request: HttpRequest;
   body: Uint8Array = NO_BODY;
+  unsentBytes = 0;
   readonly #owner: ExchangeOwner;
   readonly #abort = new AbortSource();
   #res: UwsResponse | undefined;
@@ -74,7 +72,6 @@ export class UwsExchange implements Exchange {
   #handling = false;
   /** Ends a streamed answer whose caller has gone. */
   #cancelStream: (() => void) | undefined;
-  #held: HeldAnswer | undefined;
 
   constructor(owner: ExchangeOwner, request: HttpRequest, res: UwsResponse) {
     this.#owner = owner;
@@ -158,7 +155,7 @@ export class UwsExchange implements Exchange {
     rest: BodyReader,
     close: boolean,
   ): Promise<void> {
-    const writer = new UwsBodyWriter(res);
+    const writer = new UwsBodyWriter(res, (bytes) => this.#keep(bytes));
     this.#cancelStream = () => {
       writer.abandon();
       void cancelBody(rest);
@@ -233,6 +230,17 @@ export class UwsExchange implements Exchange {
     this.start();
   }
 
+  /** So much of the answer waits for the caller, which has just taken some. */
+  #keep(bytes: number): void {
+    if (this.#res === undefined) return;
+    this.unsentBytes = bytes;
+    this.#owner.unsentAnswers.report(this);
+  }
+
+  cut(): void {
+    this.#res?.close();
+  }
+
   #onAborted(): void {
     this.#endBodyTimeout();
     this.#finish();
@@ -243,7 +251,7 @@ export class UwsExchange implements Exchange {
   #finish(): void {
     if (this.#res === undefined) return;
     this.#res = undefined;
-    this.#held?.release();
+    if (this.unsentBytes > 0) this.#owner.unsentAnswers.forget(this);
     this.#owner.finished();
   }
 
@@ -259,7 +267,9 @@ export class UwsExchange implements Exchange {
       if (saysLength(response, this.request.method))
         res.writeHeader("content-length", String(Buffer.byteLength(body)));
       res.endWithoutBody();
-    } else if (close && body.length <= COPIED_BYTES_MAX) {
+    } else if (close && body.length <= COUNTED_BYTES_MIN) {
+      // The connection's last answer. The library copies what the kernel does not take at once. A
+      // larger one is written as the caller reads: a slow reader costs one buffer and not two.
       res.end(asUtf8(body), true);
     } else {
       if (close) res.writeHeader("connection", "close");
@@ -274,18 +284,13 @@ export class UwsExchange implements Exchange {
     const [, done] = res.tryEnd(asUtf8(body), size);
     if (done) return this.#finish();
     const bytes = typeof body === "string" ? Buffer.from(body) : body;
-    let unsent = size - res.getWriteOffset();
+    this.#keep(size);
     res.onWritable((offset) => {
-      unsent = size - offset;
       const [ok, ended] = res.tryEnd(bytes.subarray(offset), size);
       if (ended) this.#finish();
+      else this.#keep(size);
       return ok;
     });
-    this.#held = new HeldAnswer(
-      this.#owner,
-      () => unsent,
-      () => this.#res?.close(),
-    );
   }
 }
 

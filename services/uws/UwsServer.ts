@@ -98,8 +98,7 @@ class Server implements ExchangeOwner {
   readonly #options: HttpServerOptions;
   readonly #socketLimits: SocketLimits;
   readonly guard: GuardedHandlers;
-  readonly unsent: UnsentBytes;
-  readonly answerStallMs: number;
+  readonly unsentAnswers: UnsentBytes;
   readonly #timeouts: TimeoutQueue;
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
@@ -114,11 +113,13 @@ class Server implements ExchangeOwner {
     this.#uws = uws;
     this.#options = options;
     this.#drainWindow = new DrainWindow(options.drainWindowMs);
-    this.guard = new GuardedHandlers(handlers);
+    this.unsentAnswers = new UnsentBytes(options.unsentBytesMax, {
+      graceMs: options.answerStallMs ?? ANSWER_STALL_MS,
+      nowMs: machineTime.monotonicMs,
+    });
+    this.guard = new GuardedHandlers(handlers, this.unsentAnswers);
     this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(options.bodyTimeoutMs));
     const unsent = new UnsentBytes(options.unsentBytesMax);
-    this.unsent = unsent;
-    this.answerStallMs = options.answerStallMs ?? ANSWER_STALL_MS;
     const hold = (bytes: number): boolean => {
       const isRoom = unsent.hold(bytes);
       if (isRoom) this.#timeouts.after(HELD_MS_MAX, () => unsent.release(bytes));

@@ -22,7 +22,7 @@ import {
   sendableReason,
   TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
-import type { UnsentBytes, UnsentPeer } from "../../core/http/UnsentBytes.ts";
+import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
 import { asUtf8 } from "./asUtf8.ts";
 
 export interface SocketLimits {
@@ -44,7 +44,7 @@ const SENT = 1;
 // The library's reason, the only sign of why it closed a socket with 1006.
 const LIBRARY_TOO_BIG = "Received too big message";
 
-export class UwsSocket implements ServerSocket, UnsentPeer {
+export class UwsSocket implements ServerSocket, UnsentReader {
   readonly #limits: SocketLimits;
   /** Dropped once called, because it references the handshake's decision. */
   #open: ((socket: ServerSocket) => SocketHandlers) | undefined;
@@ -79,9 +79,6 @@ export class UwsSocket implements ServerSocket, UnsentPeer {
     if (hold(unsentBytes)) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
     else this.cut();
   }
-
-  /** A socket is cut off whether its peer reads or not. */
-  readonly stalled = true;
 
   get unsentBytes(): number {
     return this.#ws?.getBufferedAmount() ?? 0;

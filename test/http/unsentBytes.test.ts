@@ -1,18 +1,12 @@
-/** The total of unsent bytes: with sockets of the test's own, and with those of both adapters. */
-import { connect, type Socket } from "node:net";
+/** The totals of unsent bytes: with readers of the test's own, and with those of both adapters. */
 import { describe, expect, test } from "vitest";
-import type { Exchange, HttpServerOptions } from "../../core/http/HttpServer.ts";
-import { UnsentBytes, type UnsentPeer } from "../../core/http/UnsentBytes.ts";
-import { adapters, ok, startServer, until, type Adapter } from "./kit.ts";
+import { UnsentBytes, type UnsentReader } from "../../core/http/UnsentBytes.ts";
+import type { Exchange } from "../../core/http/HttpServer.ts";
+import { adapters, ok, RawClient, startServer, until } from "./kit.ts";
 import { accepting, client, closeOf } from "./socketRules.ts";
 
-const MIB = 1024 * 1024;
-/** Far more than the kernel's buffers take. */
-const LARGE_BYTES = 32 * MIB;
-
-class Reader implements UnsentPeer {
+class Reader implements UnsentReader {
   unsentBytes = 0;
-  stalled = true;
   isCut = false;
 
   cut(): void {
@@ -74,18 +68,6 @@ test("bytes of a closed socket count while they are held, and are refused where 
   expect(unsent.hold(1)).toBe(false);
 });
 
-test("what is not stalled is kept, although all together have too much", () => {
-  const { readers, send, cut } = make(800, 3);
-  readers[0]!.stalled = false;
-  send(0, 900);
-  send(1, 20);
-  send(2, 10);
-  expect(cut()).toEqual([1, 2]);
-  readers[0]!.stalled = true;
-  send(0, 1);
-  expect(cut()).toEqual([0, 1, 2]);
-});
-
 test("a socket whose bytes are freed is forgotten", () => {
   const { unsent, readers, send, cut } = make(800, 2);
   send(0, 800);
@@ -94,7 +76,99 @@ test("a socket whose bytes are freed is forgotten", () => {
   expect(cut()).toEqual([]);
 });
 
+test("a peer that took something within the grace is not cut off, however much it has", () => {
+  let nowMs = 0;
+  const unsent = new UnsentBytes(800, { graceMs: 100, nowMs: () => nowMs });
+  const readers = [300, 450].map((bytes) => Object.assign(new Reader(), { unsentBytes: bytes }));
+  for (const reader of readers) unsent.report(reader);
+  expect(unsent.makeRoom(50)).toBe(true);
+  expect(unsent.makeRoom(51)).toBe(false);
+  nowMs = 99;
+  unsent.report(readers[1]!);
+  nowMs = 100;
+  expect(unsent.makeRoom(351)).toBe(false);
+  expect(readers.map(({ isCut }) => isCut)).toEqual([true, false]);
+  expect(unsent.makeRoom(350)).toBe(true);
+});
+
+const MIB = 1024 * 1024;
+// Far more than the kernel takes of an answer that nobody reads.
+const LARGE = "x".repeat(12 * MIB);
+
+const GET = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const POLL = { deadlineMs: 90_000 };
+const TEST_MS_MAX = 300_000;
+const NEVER_STALLED = 3_600_000;
+
 describe.each(adapters)("a server on $name", (adapter) => {
+  /** Two callers of a server with room for one of their answers, before it answers any. */
+  const two = async (answerStallMs: number) => {
+    const exchanges: Exchange[] = [];
+    const server = await startServer(
+      adapter,
+      { onRequest: (exchange) => void exchanges.push(exchange) },
+      { unsentBytesMax: 16 * MIB, answerStallMs },
+    );
+    const ask = async () => {
+      const caller = await RawClient.connect(server.port);
+      const count = exchanges.length;
+      caller.send(GET);
+      return { caller, exchange: await until("the request", () => exchanges[count], POLL) };
+    };
+    const [a, b] = [await ask(), await ask()];
+    const stop = async () => {
+      for (const { caller } of [a, b]) caller[Symbol.dispose]();
+      await server.stop();
+    };
+    return { ask, a, b, [Symbol.asyncDispose]: stop };
+  };
+  const forms: ReadonlyArray<readonly [string, (exchange: Exchange) => void]> = [
+    ["whole", (exchange) => exchange.respond(ok(LARGE))],
+    [
+      "streamed",
+      (exchange) =>
+        exchange.stream(ok(LARGE), {
+          read: () => new Promise(() => undefined),
+          cancel: async () => undefined,
+        }),
+    ],
+  ];
+  test.each(forms)(
+    "cuts off a %s answer that is not read, for another",
+    async (_, respond) => {
+      await using callers = await two(0);
+      const { a, b } = callers;
+      respond(a.exchange);
+      expect(a.exchange.aborted.fired).toBe(false);
+      b.exchange.respond(ok(LARGE));
+      await until("the abort", () => a.exchange.aborted.fired, POLL);
+      await until("the answer", () => b.caller.text.length > LARGE.length, POLL);
+      expect(b.caller.text).toMatch(/^HTTP\/1\.1 200 /);
+      expect(a.caller.text.length).toBeLessThan(LARGE.length);
+    },
+    TEST_MS_MAX,
+  );
+
+  test(
+    "answers 503 instead of cutting off a caller that still reads",
+    async () => {
+      await using callers = await two(NEVER_STALLED);
+      const { a, b } = callers;
+      a.exchange.respond(ok(LARGE));
+      b.exchange.respond(ok(LARGE));
+      await until("the refusal", () => b.caller.text.includes("Try again later."), POLL);
+      expect(b.caller.text).toMatch(/^HTTP\/1\.1 503 /);
+      await until("the answer", () => a.caller.text.length > LARGE.length, POLL);
+      expect(a.caller.text).toMatch(/^HTTP\/1\.1 200 /);
+      // An answer that was read makes room.
+      const c = await callers.ask();
+      c.exchange.respond(ok(LARGE));
+      await until("the third answer", () => c.caller.text.length > LARGE.length, POLL);
+      c.caller[Symbol.dispose]();
+    },
+    TEST_MS_MAX,
+  );
+
   test("cuts off the slowest reader when all together hold too many bytes", async () => {
     const limits = { socketBufferBytesMax: 64 * 1024 * 1024, unsentBytesMax: 1024 * 1024 };
     const { server, sockets } = await accepting(adapter, limits);
@@ -119,58 +193,4 @@ describe.each(adapters)("a server on $name", (adapter) => {
     await until("the other's frames", () => late.received.length === sent);
     expect(sockets.closes).toHaveLength(1);
   });
-
-  test("cuts off callers that read nothing of large answers, and none that reads", async () => {
-    // Both libraries end a caller that reads nothing for 10 s: the first one here, without a total.
-    await using untotalled = await answering(adapter, { unsentBytesMax: 1024 * MIB });
-    untotalled.ask();
-    const idle = await until("its answer", () => untotalled.exchanges[0]);
-    await using server = await answering(adapter, {
-      unsentBytesMax: 1.5 * LARGE_BYTES,
-      answerStallMs: 1_000,
-    });
-    server.ask();
-    server.ask();
-    const stalled = await until("two answers", () => server.exchanges[1] && [...server.exchanges]);
-    let read = 0;
-    const slow = server.ask();
-    slow.on("data", (piece: Buffer) => {
-      read += piece.length;
-      slow.pause();
-      setTimeout(() => slow.resume(), 1);
-    });
-    slow.resume();
-    while (!stalled.every(({ aborted }) => aborted.fired)) {
-      server.ask();
-      await new Promise((resolve) => setTimeout(resolve, 250));
-    }
-    expect(idle.aborted.fired).toBe(false);
-    await until("the whole slow answer", () => read > LARGE_BYTES, { deadlineMs: 90_000 });
-  });
 });
-
-/** A server of large answers. A caller of `ask` reads nothing until it is resumed. */
-async function answering(adapter: Adapter, limits: Partial<HttpServerOptions>) {
-  const exchanges: Exchange[] = [];
-  const callers: Socket[] = [];
-  const body = new Uint8Array(LARGE_BYTES);
-  const onRequest = (exchange: Exchange): void => {
-    exchanges.push(exchange);
-    exchange.respond(ok(body));
-  };
-  const server = await startServer(adapter, { onRequest }, limits);
-  return {
-    exchanges,
-    ask: (): Socket => {
-      const caller = connect(server.port, "127.0.0.1");
-      caller.pause().on("error", () => undefined);
-      caller.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-      callers.push(caller);
-      return caller;
-    },
-    [Symbol.asyncDispose]: async () => {
-      for (const caller of callers) caller.destroy();
-      await server.stop();
-    },
-  };
-}
