@@ -139,6 +139,9 @@ export class AgentPorts
   get turnLimits() {
     return this.services.turnLimits;
   }
+  get turnStarts() {
+    return this.services.turnStarts;
+  }
   get outlet(): AgentOutlet {
     return this;
   }

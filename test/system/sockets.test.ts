@@ -464,7 +464,7 @@ describe("RPC", () => {
       absent: { type: "rpc", success: false, error: "Method absent does not exist" },
       notCallable: { type: "rpc", success: false, error: "Method notCallable is not callable" },
       setState: { type: "rpc", success: false, error: "Method setState is not callable" },
-      big: { type: "rpc", success: false, error: expect.stringContaining("BigInt") },
+      big: { type: "rpc", success: false, error: expect.stringContaining(".result is a bigint") },
       add: { type: "rpc", success: true, result: 5, done: true },
     });
     other.send("ids");
