@@ -4,12 +4,14 @@
  * watchdog would blame the turn that it finds. Between two passes everything else runs.
  *
  * 1. A turn begins at once while its pass has begun few. The rest wait, in order of arrival.
- * 2. A pass that took long is followed by one that begins fewer, and at least one. Each pass that
- *    did not may be followed by one that begins twice as many.
+ * 2. A pass that took long is followed by one that begins fewer, and at least one. One that did not
+ *    may be followed by one that begins twice as many.
  */
 
-/** Far more than arrive in one pass at the highest rate of webhooks that was measured. */
-const TURNS_MAX = 32;
+/** How many may always begin after a pass in time: more than arrive in most. */
+const TURNS_MIN = 16;
+/** Thousands of agents that wake have short turns: they wait for nothing but their wake-up. */
+const TURNS_MAX = 256;
 /** Below the 200 ms from which the watchdog logs that a turn has held the thread. */
 const PASS_MS = 150;
 
@@ -17,7 +19,7 @@ export class TurnStarts {
   private readonly waiting: Array<() => void> = [];
   /** The turns that began in this pass. */
   private begun = 0;
-  private allowed = TURNS_MAX;
+  private allowed = TURNS_MIN;
   private passEnds = false;
   private passMs = 0;
 
@@ -39,8 +41,10 @@ export class TurnStarts {
 
   private endPass(): void {
     const tookMs = performance.now() - this.passMs;
-    const inTime = Math.max(1, Math.floor((this.begun * PASS_MS) / tookMs));
-    this.allowed = Math.min(TURNS_MAX, tookMs > PASS_MS ? inTime : this.allowed * 2);
+    this.allowed =
+      tookMs > PASS_MS
+        ? Math.max(1, Math.floor((this.begun * PASS_MS) / tookMs))
+        : Math.min(TURNS_MAX, Math.max(TURNS_MIN, this.begun * 2));
     this.passEnds = false;
     const ready = this.waiting.splice(0, this.allowed);
     if (ready.length > 0) this.beginPass(ready.length);
