@@ -56,8 +56,6 @@ export interface ActiveAgentParts<Self> {
   readonly makeCommitter: (agent: Self) => Committer;
   /** Shared by all agents of the host. */
   readonly turnLimits: TurnLimits;
-  /** As `HostServices`. */
-  readonly turnStarts?: (() => Promise<void> | undefined) | undefined;
   /** Measures what the agent costs. */
   readonly meter: Meter;
   /** Seconds that a turn may take; 0: no limit. */

@@ -16,11 +16,7 @@ import { throwUnhandled, type FailingAgent } from "./unhandledError.ts";
 export interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time"> {
   readonly agent: Agent<unknown>;
   readonly keeping: Pick<Keeping, "ended">;
-  readonly parts: LimitedAgent & {
-    readonly turnLimits: TurnLimits;
-    readonly meter: Meter;
-    readonly turnStarts?: (() => Promise<void> | undefined) | undefined;
-  };
+  readonly parts: LimitedAgent & { readonly turnLimits: TurnLimits; readonly meter: Meter };
   busy: number;
   lastActiveMs: number;
 }
@@ -32,8 +28,6 @@ export async function runTurn<A>(
   f: () => A | Promise<A>,
 ): Promise<A> {
   agent.busy++;
-  const pause = agent.parts.turnStarts?.();
-  if (pause !== undefined) await pause;
   const sinceMs = (agent.lastActiveMs = agent.time.monotonicMs());
   turn.running = true;
   try {

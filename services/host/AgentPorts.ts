@@ -139,9 +139,6 @@ export class AgentPorts
   get turnLimits() {
     return this.services.turnLimits;
   }
-  get turnStarts() {
-    return this.services.turnStarts;
-  }
   get outlet(): AgentOutlet {
     return this;
   }

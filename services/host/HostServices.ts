@@ -118,11 +118,6 @@ export interface HostServices {
    * nothing watches.
    */
   readonly onStall?: ((tell: (id: AgentId, ms: number) => void) => void) | undefined;
-  /**
-   * Called before each turn. Undefined if it may begin now; otherwise resolves when it may
-   * (`services/node/TurnStarts`). Absent: all begin at once.
-   */
-  readonly turnStarts?: (() => Promise<void> | undefined) | undefined;
   /** What the agents here cost. */
   readonly usage: Usage;
   /** The turns that run here. */
@@ -156,9 +151,8 @@ export const hostServices = ({
   | "memoryInUse"
   | "isolation"
   | "onStall"
-  | "turnStarts"
   | "queries"
-> & { readonly endings?: LastEndings | undefined }) =>
+> & { readonly endings?: LastEndings }) =>
   Effect.gen(function* () {
     const time = yield* Time;
     const log = yield* Log;

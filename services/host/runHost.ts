@@ -45,7 +45,7 @@ export interface RunHostOptions {
   /** As `HostConfig`. */
   readonly requestLines?: RequestLines | undefined;
   /** The known endings of processes on this machine. Default: none. */
-  readonly endings?: LastEndings | undefined;
+  readonly endings?: LastEndings;
   /** As `HostServices`. */
   readonly memoryInUse?: () => number;
   readonly isolation?: Isolation | undefined;
@@ -53,8 +53,6 @@ export interface RunHostOptions {
   readonly queries?: QueriesShape | undefined;
   /** As `HostServices`. */
   readonly onStall?: HostServices["onStall"];
-  /** As `HostServices`. */
-  readonly turnStarts?: HostServices["turnStarts"];
 }
 
 export const runHost = (options: RunHostOptions) =>
@@ -105,9 +103,8 @@ const servicesOf = (options: RunHostOptions) =>
     isolation: options.isolation,
     queries: options.queries,
     onStall: options.onStall,
-    turnStarts: options.turnStarts,
     ...(options.calls === undefined ? {} : { calls: options.calls }),
     ...(options.memoryInUse === undefined ? {} : { memoryInUse: options.memoryInUse }),
-    endings: options.endings,
+    ...(options.endings === undefined ? {} : { endings: options.endings }),
     observability: options.observability ?? SILENT,
   });

@@ -49,7 +49,6 @@ import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetch } from "../../core/lazyFetch/installLazyFetch.ts";
 import { machineTime } from "../node/MachineTime.ts";
-import { TurnStarts } from "../node/TurnStarts.ts";
 import { memoryDefault, memoryInUse, rssBytesMax } from "../node/memoryInUse.ts";
 import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
@@ -308,8 +307,9 @@ const serveRoles = (
       ceilings: settings.ceilings,
       writeLimits: settings.writeLimits,
       requestLines: settings.requestLines,
-      endings: settings.watchdog && new Endings(settings.watchdog.endings),
-      turnStarts: new TurnStarts().next,
+      ...(settings.watchdog !== undefined && {
+        endings: new Endings(settings.watchdog.endings),
+      }),
       isolation: settings.isolation,
       queries,
       onStall: (tell) => {
