@@ -5,15 +5,11 @@
  * Nesting is bounded: in older releases of Node, `JSON.stringify` needs stack for each level. Code
  * of the value (getters, `toJSON`, proxies) may throw at each read. Pure.
  */
+import { isMostlyHoles } from "../../schemas/StructuredText.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 /** SQLite's JSON functions, which `agents query` reads states with, take 1,000. */
 export const LEVELS_MAX = 500;
-/**
- * A longer array is visited by its keys: it may be all holes, after `list[id] = x`, and visiting
- * 4 billion of them takes minutes. Keys of a full array of this length take 10 ms.
- */
-const VISITED_MAX = 100_000;
 
 export interface WalkOptions {
   /** Names the value in errors. */
@@ -56,21 +52,15 @@ function visit(
     const replaced: unknown = read(path, () => Reflect.apply(toJSON, value, [""]) as unknown);
     return visit(replaced, options, path, within);
   }
-  const item = (key: string, at: string): void =>
-    visit(
-      read(at, () => Reflect.get(value, key) as unknown),
-      options,
-      at,
-      within,
-    );
-  if (!Array.isArray(value))
-    for (const key of read(path, () => Object.keys(value))) item(key, `${path}.${key}`);
-  else if (value.length <= VISITED_MAX)
-    value.forEach((each: unknown, i) => visit(each, options, `${path}[${i}]`, within));
-  else {
-    const keys = Object.keys(value);
-    if (keys.length < value.length / 2) throw refused(what, path, "an array that is mostly holes");
-    for (const key of keys) item(key, `${path}[${key}]`);
+  if (Array.isArray(value)) {
+    if (isMostlyHoles(value)) throw refused(what, path, "an array that is mostly holes");
+    value.forEach((item: unknown, i) => visit(item, options, `${path}[${i}]`, within));
+    return;
+  }
+  for (const key of read(path, () => Object.keys(value))) {
+    const at = `${path}.${key}`;
+    const item = read(at, () => Reflect.get(value, key) as unknown);
+    visit(item, options, at, within);
   }
 }
 
