@@ -5,19 +5,21 @@
  * end the process (rule 7 of HttpServer.ts).
  */
 import { CLOSE_FAILED } from "./closeFrame.ts";
-import type {
-  Exchange,
-  HandlerFailure,
-  HttpHandlers,
-  HttpRequest,
-  HttpResponse,
-  ServerSocket,
-  SocketHandlers,
-  UpgradeDecision,
+import {
+  ANSWER_STALL_MS,
+  type Exchange,
+  type HandlerFailure,
+  type HttpHandlers,
+  type HttpRequest,
+  type HttpResponse,
+  type HttpServerOptions,
+  type ServerSocket,
+  type SocketHandlers,
+  type UpgradeDecision,
 } from "./HttpServer.ts";
 import { pathOf } from "./requestHead.ts";
 import { assertSendable, FAILED, NO_ROOM } from "./responseHead.ts";
-import type { UnsentBytes } from "./UnsentBytes.ts";
+import { UnsentBytes } from "./UnsentBytes.ts";
 
 const REASON = "Internal error";
 const REFUSED: UpgradeDecision = { _tag: "Refuse", response: FAILED };
@@ -33,13 +35,21 @@ type Where = Pick<HttpRequest, "method" | "target">;
 type Accept = Extract<UpgradeDecision, { readonly _tag: "Accept" }>;
 
 export class GuardedHandlers {
+  /** What callers have not read of the server's answers. */
+  readonly unsent: UnsentBytes;
   private readonly handlers: HttpHandlers;
-  private readonly unsent: UnsentBytes;
 
-  /** `unsent`: of the server's answers. */
-  constructor(handlers: HttpHandlers, unsent: UnsentBytes) {
+  /** `nowMs`: a clock that never goes back. */
+  constructor(
+    handlers: HttpHandlers,
+    {
+      unsentBytesMax,
+      answerStallMs: graceMs = ANSWER_STALL_MS,
+    }: Pick<HttpServerOptions, "unsentBytesMax" | "answerStallMs">,
+    nowMs: () => number,
+  ) {
     this.handlers = handlers;
-    this.unsent = unsent;
+    this.unsent = new UnsentBytes(unsentBytesMax, { graceMs, nowMs });
   }
 
   /** Returns undefined if the handler failed; the caller then gets 500. */

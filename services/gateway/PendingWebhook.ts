@@ -64,6 +64,7 @@ export class PendingWebhook {
    * Sends the answer for a stored copy, in case the host's own answer to the input does not arrive.
    */
   private fallback: (() => void) | undefined;
+  private cancelFallback: (() => void) | undefined;
   private readonly cancelDeadline: () => void;
   private cancelPatience: (() => void) | undefined;
 
@@ -89,7 +90,7 @@ export class PendingWebhook {
     // Rule 2.
     if (this.forwarded && answer.duplicateOf !== undefined) {
       this.fallback = send;
-      this.options.timeouts.after(OWN_ANSWER_MS, send);
+      this.cancelFallback = this.options.timeouts.after(OWN_ANSWER_MS, send);
     } else send();
   }
 
@@ -163,6 +164,7 @@ export class PendingWebhook {
     this.responded = true;
     this.cancelDeadline();
     this.cancelPatience?.();
+    this.cancelFallback?.();
     this.options.respond(response, end);
   }
 }

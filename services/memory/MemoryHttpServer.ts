@@ -14,7 +14,6 @@ import {
   type HttpResponse,
   type HttpServerShape,
 } from "../../core/http/HttpServer.ts";
-import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { MemorySocket, type MemoryPeer } from "./MemorySocket.ts";
 
@@ -40,7 +39,7 @@ export class MemoryHttpServer implements HttpServerShape {
           return Effect.fail(
             new ListenFailed({ port, message: "a listener is installed already" }),
           );
-        this.guard = new GuardedHandlers(handlers, new UnsentBytes(Infinity));
+        this.guard = new GuardedHandlers(handlers, { unsentBytesMax: Infinity }, () => 0);
         return Effect.succeed({ port: PORT });
       }),
       () =>

@@ -14,7 +14,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import { COUNTED_BYTES_MIN, type GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
+import type { UnsentReader } from "../../core/http/UnsentBytes.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -29,18 +29,14 @@ import {
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
+import type { OpenExchanges } from "../http/OpenExchanges.ts";
 
 /** What an exchange needs from its server. */
 export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
-  readonly unsentAnswers: UnsentBytes;
-  readonly started: () => void;
-  /** Called once, when nothing more will be written. */
-  readonly finished: () => void;
+  readonly exchanges: OpenExchanges;
   /** Called for a refusal that lingers. The server calls `cut` once the linger time has passed. */
   readonly lingering: (exchange: NodeExchange) => void;
-  /** True if connections end with their current answer. */
-  readonly stopping: boolean;
 }
 
 const NO_BODY = new Uint8Array(0);
@@ -151,7 +147,7 @@ export class NodeExchange implements Exchange, UnsentReader {
 
   #writeHead(response: HttpResponse, length: boolean): void {
     const { status } = response;
-    const head = headerLines(response, this.#owner.stopping, length);
+    const head = headerLines(response, this.#owner.exchanges.stopping, length);
     this.#res.writeHead(status, reasonPhrase(status), head);
   }
 
@@ -186,7 +182,7 @@ export class NodeExchange implements Exchange, UnsentReader {
   #keep(bytes: number): void {
     if (this.#finished) return;
     this.unsentBytes = bytes;
-    this.#owner.unsentAnswers.report(this);
+    this.#owner.guard.unsent.report(this);
   }
 
   /** Answers 500 because `limitBody` has failed. */
@@ -224,9 +220,9 @@ export class NodeExchange implements Exchange, UnsentReader {
   closed(): void {
     if (this.#finished) return;
     this.#finished = true;
-    this.#owner.unsentAnswers.forget(this);
+    this.#owner.guard.unsent.forget(this);
     if (!this.#delivered) this.#abort.fire();
-    this.#owner.finished();
+    this.#owner.exchanges.finished();
   }
 }
 

@@ -6,10 +6,9 @@
  * node:http enforces the size and time of a head itself (431, 408). Its clock for a body starts
  * with the head, so a body may take `bodyTimeoutMs` plus what its head left of `headerTimeoutMs`.
  *
- * 1. The number of open exchanges is exact: `stop` waits for it to reach zero.
- * 2. A stopping server still answers requests on open connections, and closes each connection with
- *    its answer, until none has arrived for a while (`DrainWindow`).
- * 3. Unanswered requests of a connection are bounded. node:http reads on before it has answered, so
+ * `OpenExchanges` counts the exchanges and ends them when the server stops.
+ *
+ * 1. Unanswered requests of a connection are bounded. node:http reads on before it has answered, so
  *    a connection with `PIPELINED_MAX` unanswered requests is cut. So is one that requests an
  *    upgrade behind an unanswered request, because the two answers would mix.
  */
@@ -26,7 +25,6 @@ import {
 import { Server as NetServer, type AddressInfo, type ListenOptions, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import {
-  ANSWER_STALL_MS,
   HttpServer,
   type HttpHandlers,
   type HttpRequest,
@@ -37,7 +35,6 @@ import {
 } from "../../core/http/HttpServer.ts";
 import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import {
   addHeader,
   badHandshake,
@@ -48,11 +45,11 @@ import {
 } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
-import { DrainWindow } from "../http/DrainWindow.ts";
+import { listenFailed } from "../http/explainListen.ts";
+import { OpenExchanges, STOPPING } from "../http/OpenExchanges.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { NodeExchange, type ExchangeOwner } from "./NodeExchange.ts";
 import { NodeUpgrades } from "./NodeUpgrades.ts";
-import { listenFailed } from "../http/explainListen.ts";
 
 export const makeNodeServer = (): HttpServerShape => ({
   name: "node:http",
@@ -64,9 +61,6 @@ export const makeNodeServer = (): HttpServerShape => ({
   }),
 });
 
-// How long requests in flight may take once the server stops: more than the longest default
-// deadline of a webhook route (9.5 s).
-const DRAIN_MS = 10_000;
 // More than the 60 s for which load balancers keep idle connections. If this side closed first, a
 // request could meet a connection that is being closed.
 const KEEP_ALIVE_MS = 65_000;
@@ -79,33 +73,24 @@ const LINGER_MS = 2_000;
 const PIPELINED_MAX = 16;
 
 class Listener implements ExchangeOwner {
-  stopping = false;
+  readonly guard: GuardedHandlers;
+  readonly exchanges: OpenExchanges;
   readonly #server: Server;
   readonly #options: HttpServerOptions;
-  readonly guard: GuardedHandlers;
-  readonly unsentAnswers: UnsentBytes;
   readonly #upgrades: NodeUpgrades;
   readonly #timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(LINGER_MS));
-  #exchanges = 0;
   #connections = 0;
-  /** Unanswered requests by connection (invariant 3). */
+  /** Unanswered requests by connection (invariant 1). */
   readonly #unanswered = new WeakMap<Duplex, Set<NodeExchange>>();
-  readonly #drainWindow: DrainWindow;
-  #refusing = false;
-  #drained: (() => void) | undefined;
 
   constructor(options: HttpServerOptions, handlers: HttpHandlers) {
     this.#options = options;
-    this.#drainWindow = new DrainWindow(options.drainWindowMs);
-    this.unsentAnswers = new UnsentBytes(options.unsentBytesMax, {
-      graceMs: options.answerStallMs ?? ANSWER_STALL_MS,
-      nowMs: machineTime.monotonicMs,
-    });
-    this.guard = new GuardedHandlers(handlers, this.unsentAnswers);
+    this.exchanges = new OpenExchanges(options.drainWindowMs);
+    this.guard = new GuardedHandlers(handlers, options, machineTime.monotonicMs);
     // The declarations are those of a Node without `shouldUpgradeCallback`, which ignores it.
     const settings: ServerOptions & { shouldUpgradeCallback: (req: IncomingMessage) => boolean } = {
       shouldUpgradeCallback: (req) => {
-        if (this.#unanswered.get(req.socket)!.size > 0) return true; // ended there: invariant 3
+        if (this.#unanswered.get(req.socket)!.size > 0) return true; // ended there: invariant 1
         const { method, headers } = readHead(req);
         return handshake(method, headers)._tag !== "None";
       },
@@ -168,31 +153,15 @@ class Listener implements ExchangeOwner {
   }
 
   async stop(): Promise<void> {
-    this.stopping = true;
+    const drained = this.exchanges.drain(() => this.#connections);
     // `close` of node:http would also cut idle connections.
     const closed = new Promise<void>((resolve) =>
       NetServer.prototype.close.call(this.#server, () => resolve()),
     );
-    const drained = new Promise<void>((resolve) => (this.#drained = resolve));
-    const sockets = this.#upgrades.stop();
-    // Invariant 2.
-    await this.#drainWindow.untilQuiet(() => this.#connections);
-    this.#refusing = true;
-    if (this.#exchanges > 0) await within(DRAIN_MS, drained);
-    await sockets;
+    await Promise.all([drained, this.#upgrades.stop()]);
     this.#server.closeAllConnections();
     this.#timeouts.close();
     await closed;
-  }
-
-  // Invariant 1: `started` and `finished` are called once for each exchange.
-  started(): void {
-    this.#exchanges += 1;
-  }
-
-  finished(): void {
-    this.#exchanges -= 1;
-    if (this.#exchanges === 0) this.#drained?.();
   }
 
   lingering(exchange: NodeExchange): void {
@@ -204,12 +173,11 @@ class Listener implements ExchangeOwner {
     const unanswered = this.#unanswered.get(socket)!;
     if (unanswered.size >= PIPELINED_MAX) return void socket.destroy();
     const request = readHead(req);
-    this.started();
+    const admitted = this.exchanges.admit();
     const exchange = new NodeExchange(this, request, req, res);
     unanswered.add(exchange);
     res.once("close", () => unanswered.delete(exchange));
-    if (this.#refusing) return exchange.refuse(503, "Server is stopping", "linger");
-    if (this.stopping) this.#drainWindow.onRequest();
+    if (!admitted) return exchange.refuse(STOPPING.status, String(STOPPING.body), "linger");
     const framing = checkHead(request);
     if (framing._tag === "Malformed") return exchange.refuse(400, framing.text, "close");
     if (framing._tag === "None") return exchange.start();
@@ -224,13 +192,13 @@ class Listener implements ExchangeOwner {
   }
 
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
-    if (this.#unanswered.get(socket)!.size > 0) return void socket.destroy(); // invariant 3
+    if (this.#unanswered.get(socket)!.size > 0) return void socket.destroy(); // invariant 1
     const request = readHead(req);
     const asked = handshake(request.method, request.headers);
     if (asked._tag === "None") return this.#serveAsPlain(req, socket, head);
     const refuse = (response: HttpResponse): void =>
       this.#upgrades.refuse(req, request, socket as Socket, response);
-    if (this.stopping) return refuse(STOPPING);
+    if (this.exchanges.stopping) return refuse(STOPPING);
     if (asked._tag === "Malformed") return refuse(textResponse(400, badHandshake(asked.why)));
     if (!namesResource(request)) return refuse(textResponse(400, "Bad request"));
     // RFC 6455, section 4.2.1; uWebSockets.js answers 1.0 with 505.
@@ -256,8 +224,6 @@ class Listener implements ExchangeOwner {
   }
 }
 
-const STOPPING = textResponse(503, "Server is stopping");
-
 const OFFER = /^(upgrade|connection|http2-settings)$/i;
 
 const readHead = (req: IncomingMessage): HttpRequest => {
@@ -277,13 +243,6 @@ const readHead = (req: IncomingMessage): HttpRequest => {
 
 // An IPv4 caller on a dual-stack socket.
 const MAPPED = /^::ffff:(?=\d+\.)/;
-
-const within = async (ms: number, done: Promise<void>): Promise<void> => {
-  let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
-  await Promise.race([done, over]);
-  clearTimeout(timer);
-};
 
 const open = (
   options: HttpServerOptions,

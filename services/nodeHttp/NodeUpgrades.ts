@@ -17,8 +17,8 @@ import {
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
-import { textResponse } from "../../core/http/responseHead.ts";
 import type { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
+import { STOPPING } from "../http/OpenExchanges.ts";
 import { NodeExchange, type ExchangeOwner } from "./NodeExchange.ts";
 import { NodeSocket } from "./NodeSocket.ts";
 
@@ -26,8 +26,6 @@ import { NodeSocket } from "./NodeSocket.ts";
 const CLOSE_MS = 10_000;
 // How long peers may take to answer the close frames of a stopping server.
 const STOP_MS = 1_000;
-
-const STOPPING = textResponse(503, "Server is stopping");
 
 type Accept = Extract<UpgradeDecision, { _tag: "Accept" }>;
 
@@ -79,11 +77,11 @@ export class NodeUpgrades {
     // process.
     socket.on("error", gone).on("end", gone).on("close", gone);
     const release = () => socket.off("error", gone).off("end", gone).off("close", gone);
-    const { guard } = this.#owner;
+    const { guard, exchanges } = this.#owner;
     const apply = (decision: UpgradeDecision): void => {
       if (abort.fired) return guard.missed(decision, request);
       release();
-      if (decision._tag === "Accept" && !this.#owner.stopping)
+      if (decision._tag === "Accept" && !exchanges.stopping)
         return this.#accept(req, request, socket, head, decision);
       guard.missed(decision, request);
       const response = decision._tag === "Accept" ? STOPPING : decision.response;
@@ -102,7 +100,7 @@ export class NodeUpgrades {
     res.assignSocket(socket);
     socket.on("error", () => socket.destroy());
     res.once("finish", () => socket.destroySoon());
-    this.#owner.started();
+    this.#owner.exchanges.started();
     new NodeExchange(this.#owner, request, req, res).respond(response);
   }
 

@@ -11,8 +11,7 @@
  * 1. `res` is never used after it was ended or aborted: the library frees its memory.
  * 2. The head of a streamed answer is sent with the first piece: the build on npm has no
  *    `beginWrite`.
- * 3. Each exchange increments the server's count of open exchanges once and decrements it once.
- * 4. Answers that a caller does not read use bounded memory. `end` copies the answer and takes the
+ * 3. Answers that a caller does not read use bounded memory. `end` copies the answer and takes the
  *    next request. `tryEnd` instead holds the answer until there is room, and a request pipelined
  *    behind it cuts the connection. An answer without a body cannot be held, because it is only a
  *    head; at most one is sent for each pass of the event loop. The bytes that are kept for callers
@@ -24,7 +23,7 @@ import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
 import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
 import { COUNTED_BYTES_MIN, type GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
+import type { UnsentReader } from "../../core/http/UnsentBytes.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -40,20 +39,17 @@ import {
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
+import type { OpenExchanges } from "../http/OpenExchanges.ts";
 
 /** What an exchange needs from its server. */
 export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
-  readonly unsentAnswers: UnsentBytes;
-  /** Called once, when nothing more will be written. */
-  readonly finished: () => void;
+  readonly exchanges: OpenExchanges;
   /**
    * Called for a body that needs more than one packet. Refuses the exchange if the body is late.
    * The returned function cancels the timeout.
    */
   readonly startBodyTimeout: (exchange: UwsExchange) => () => void;
-  /** True if connections end with their current answer. */
-  readonly stopping: boolean;
 }
 
 const NO_BODY = new Uint8Array(0);
@@ -128,7 +124,7 @@ export class UwsExchange implements Exchange, UnsentReader {
     let close = false;
     res.cork(() => {
       res.writeStatus(statusLine(response.status));
-      close = writeHeaders(res, response.headers) || this.#owner.stopping;
+      close = writeHeaders(res, response.headers) || this.#owner.exchanges.stopping;
       if (close) res.writeHeader("connection", "close");
     });
     void this.#pump(res, response.body, rest, close);
@@ -142,7 +138,7 @@ export class UwsExchange implements Exchange, UnsentReader {
   }
 
   #end(response: HttpResponse): void {
-    // Rule 4: inside its parser, the library continues with the next request at once.
+    // Rule 3: inside its parser, the library continues with the next request at once.
     if (this.#handling && (bodiless(response.status) || this.request.method === "HEAD"))
       setImmediate(() => this.#res?.cork(() => this.#write(response)));
     // An answer after an abort is ignored (rule 3 of HttpServer.ts).
@@ -234,7 +230,7 @@ export class UwsExchange implements Exchange, UnsentReader {
   #keep(bytes: number): void {
     if (this.#res === undefined) return;
     this.unsentBytes = bytes;
-    this.#owner.unsentAnswers.report(this);
+    this.#owner.guard.unsent.report(this);
   }
 
   cut(): void {
@@ -251,15 +247,15 @@ export class UwsExchange implements Exchange, UnsentReader {
   #finish(): void {
     if (this.#res === undefined) return;
     this.#res = undefined;
-    if (this.unsentBytes > 0) this.#owner.unsentAnswers.forget(this);
-    this.#owner.finished();
+    if (this.unsentBytes > 0) this.#owner.guard.unsent.forget(this);
+    this.#owner.exchanges.finished();
   }
 
   #write(response: HttpResponse): void {
     const res = this.#res;
     if (res === undefined) return;
     res.writeStatus(statusLine(response.status));
-    const close = writeHeaders(res, response.headers) || this.#owner.stopping;
+    const close = writeHeaders(res, response.headers) || this.#owner.exchanges.stopping;
     const body = response.body;
     if (bodiless(response.status) || this.request.method === "HEAD") {
       if (close) res.writeHeader("connection", "close");
@@ -278,7 +274,7 @@ export class UwsExchange implements Exchange, UnsentReader {
     this.#finish();
   }
 
-  /** Rule 4. */
+  /** Rule 3. */
   #tryEnd(res: UwsResponse, body: Uint8Array | string): void {
     const size = Buffer.byteLength(body);
     const [, done] = res.tryEnd(asUtf8(body), size);

@@ -10,11 +10,10 @@
  * request line that arrives in two reads), chunk extensions and trailers with 4xx or 5xx. A request
  * pipelined behind an unanswered one cuts the connection.
  *
- * 1. The number of open exchanges is exact: `stop` waits for it to reach zero.
- * 2. An upgraded connection leaves the library's connection count without an event. It is counted
+ * `OpenExchanges` counts the exchanges and ends them when the server stops.
+ *
+ * 1. An upgraded connection leaves the library's connection count without an event. It is counted
  *    here until its socket closes.
- * 3. A stopping server still answers requests on open connections, and closes each connection with
- *    its answer, until none has arrived for a while (`DrainWindow`).
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -28,7 +27,6 @@ import type {
   us_socket_context_t,
 } from "uWebSockets.js";
 import {
-  ANSWER_STALL_MS,
   HttpServer,
   SOCKET_IDLE_MS,
   type HttpHandlers,
@@ -42,7 +40,7 @@ import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import { checkHead, handshake, namesResource } from "../../core/http/requestHead.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { explainListen } from "../http/explainListen.ts";
-import { DrainWindow } from "../http/DrainWindow.ts";
+import { OpenExchanges, STOPPING } from "../http/OpenExchanges.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { CorkAnchor } from "./CorkAnchor.ts";
 import { HeadReader } from "./HeadReader.ts";
@@ -63,10 +61,6 @@ export const makeUwsServer = (uws: Uws): HttpServerShape => ({
     return { port: server.port };
   }),
 });
-
-// How long requests in flight may take once the server stops: more than the longest default
-// deadline of a webhook route (9.5 s).
-const DRAIN_MS = 10_000;
 
 // How long close frames have to leave the machine before connections are cut. They are in the
 // kernel by then unless the peer reads slowly, and the library has no event for that case.
@@ -91,33 +85,24 @@ const HELD_MS_MAX = 12_000;
 
 class Server implements ExchangeOwner {
   port = 0;
-  stopping = false;
+  readonly guard: GuardedHandlers;
+  readonly exchanges: OpenExchanges;
   readonly #uws: Uws;
   readonly #app: TemplatedApp;
   readonly #anchor: CorkAnchor;
   readonly #options: HttpServerOptions;
   readonly #socketLimits: SocketLimits;
-  readonly guard: GuardedHandlers;
-  readonly unsentAnswers: UnsentBytes;
   readonly #timeouts: TimeoutQueue;
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
   #connections = 0;
-  readonly #drainWindow: DrainWindow;
-  #refusing = false;
-  #exchanges = 0;
-  #drained: (() => void) | undefined;
   readonly #head = new HeadReader();
 
   constructor(uws: Uws, options: HttpServerOptions, handlers: HttpHandlers) {
     this.#uws = uws;
     this.#options = options;
-    this.#drainWindow = new DrainWindow(options.drainWindowMs);
-    this.unsentAnswers = new UnsentBytes(options.unsentBytesMax, {
-      graceMs: options.answerStallMs ?? ANSWER_STALL_MS,
-      nowMs: machineTime.monotonicMs,
-    });
-    this.guard = new GuardedHandlers(handlers, this.unsentAnswers);
+    this.exchanges = new OpenExchanges(options.drainWindowMs);
+    this.guard = new GuardedHandlers(handlers, options, machineTime.monotonicMs);
     this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(options.bodyTimeoutMs));
     const unsent = new UnsentBytes(options.unsentBytesMax);
     const hold = (bytes: number): boolean => {
@@ -157,25 +142,15 @@ class Server implements ExchangeOwner {
   }
 
   async stop(): Promise<void> {
-    this.stopping = true;
+    const drained = this.exchanges.drain(() => this.#connections);
     if (this.#listenSocket !== undefined) this.#uws.us_listen_socket_close(this.#listenSocket);
     const flush = this.#sockets.size > 0;
     for (const socket of this.#sockets) socket.close(CLOSE_STOPPING, "Server is stopping");
-    // Invariant 3.
-    await this.#drainWindow.untilQuiet(() => this.#connections);
-    this.#refusing = true;
-    const drained = new Promise<void>((resolve) => (this.#drained = resolve));
-    if (this.#exchanges > 0) await Promise.race([drained, delay(DRAIN_MS)]);
-    if (flush) await delay(FLUSH_MS);
+    await drained;
+    if (flush) await new Promise((resolve) => setTimeout(resolve, FLUSH_MS));
     this.#timeouts.close();
     this.#anchor.close();
     this.#app.close();
-  }
-
-  // Invariant 1: each exchange and each upgrade calls this once.
-  finished(): void {
-    this.#exchanges -= 1;
-    if (this.#exchanges === 0) this.#drained?.();
   }
 
   startBodyTimeout(exchange: UwsExchange): () => void {
@@ -192,9 +167,8 @@ class Server implements ExchangeOwner {
   #requested(res: UwsResponse, req: UwsRequest): void {
     const request = this.#head.read(res, req);
     const exchange = new UwsExchange(this, request, res);
-    this.#exchanges += 1;
-    if (this.#refusing) return exchange.refuse(503, "Server is stopping", "close");
-    if (this.stopping) this.#drainWindow.onRequest();
+    if (!this.exchanges.admit())
+      return exchange.refuse(STOPPING.status, String(STOPPING.body), "close");
     if (this.#head.bytes > this.#options.headerBytesMax) {
       return exchange.refuse(431, "Request header fields too large", "close");
     }
@@ -236,7 +210,7 @@ class Server implements ExchangeOwner {
       close: (ws: WebSocket<SocketData>, code: number, message: ArrayBuffer) => {
         const socket = socketOf(ws);
         this.#sockets.delete(socket);
-        this.#connections -= 1; // invariant 2
+        this.#connections -= 1; // invariant 1
         socket.closed(code, message);
       },
     };
@@ -247,11 +221,11 @@ class Server implements ExchangeOwner {
     const sound = handshake(request.method, request.headers)._tag === "WebSocket";
     const small = this.#head.bytes <= this.#options.headerBytesMax;
     // All other requests yield to `any`, which refuses them or serves them as plain HTTP.
-    if (!sound || !small || !namesResource(request) || this.stopping) {
+    if (!sound || !small || !namesResource(request) || this.exchanges.stopping) {
       req.setYield(true);
       return;
     }
-    this.#exchanges += 1;
+    this.exchanges.started();
     const upgrade = new UwsUpgrade(this, request, res, context, this.#socketLimits, this.#anchor);
     upgrade.decide();
   }
@@ -262,8 +236,6 @@ class Server implements ExchangeOwner {
  * close. `getUserData` throws then.
  */
 const socketOf = (ws: WebSocket<SocketData>): UwsSocket => (ws as unknown as SocketData).socket;
-
-const delay = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 const open = (
   uws: Uws,

@@ -9,12 +9,10 @@ import type { HttpResponse as UwsResponse, us_socket_context_t } from "uWebSocke
 import { AbortSource } from "../../core/lazyFetch/AbortSource.ts";
 import type { HttpRequest, HttpResponse, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
-import { textResponse } from "../../core/http/responseHead.ts";
+import { STOPPING } from "../http/OpenExchanges.ts";
 import type { CorkAnchor } from "./CorkAnchor.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
 import { UwsSocket, type SocketData, type SocketLimits } from "./UwsSocket.ts";
-
-const STOPPING = textResponse(503, "Server is stopping");
 
 export class UwsUpgrade {
   readonly #owner: ExchangeOwner;
@@ -42,7 +40,7 @@ export class UwsUpgrade {
     res.onAborted(() => {
       this.#res = undefined;
       this.#abort.fire();
-      owner.finished();
+      owner.exchanges.finished();
     });
   }
 
@@ -55,10 +53,10 @@ export class UwsUpgrade {
   }
 
   #apply(decision: UpgradeDecision): void {
-    const { guard, stopping } = this.#owner;
+    const { guard, exchanges } = this.#owner;
     if (this.#abort.fired) guard.missed(decision, this.#request);
     else if (decision._tag === "Refuse") this.#refuse(decision.response);
-    else if (stopping) {
+    else if (exchanges.stopping) {
       guard.missed(decision, this.#request);
       this.#refuse(STOPPING);
     } else this.#accept(decision);
@@ -74,7 +72,7 @@ export class UwsUpgrade {
     const protocol = subprotocol(headers, decision.protocol) ?? "";
     const data: SocketData = { socket };
     this.#anchor.run(res, () => res.upgrade(data, key, protocol, "", this.#context));
-    this.#owner.finished();
+    this.#owner.exchanges.finished();
   }
 
   /** UwsExchange knows how to write a response. It takes over `res` and the server's count. */

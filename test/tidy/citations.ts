@@ -175,7 +175,7 @@ class Index {
  */
 const RETIRED: ReadonlyArray<readonly [word: RegExp, instead: string]> = [
   [/\w*[pP]arcel\w*/g, "a batch of requests (RequestBatcher)"],
-  [/\w*\bLull\b\w*/g, "DrainWindow"],
+  [/\w*\bLull\b\w*/g, "OpenExchanges"],
   [/\w*Turnstile\w*/g, "PrioritySemaphore"],
   [/\w*Stranded\w*/g, "StallDetector"],
   [/\b(?:bury|buried)\w*/g, "deadLetter"],
