@@ -15,13 +15,8 @@ import { callableMetadata } from "../agent/callable.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
 import { AgentDestroyed } from "../errors/errors.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
-import {
-  QueueLane,
-  toJson,
-  type JobEnd,
-  type JobPorts,
-  type QueueAgent,
-} from "../queue/QueueLane.ts";
+import { toJson } from "../journal/jsonText.ts";
+import { QueueLane, type JobEnd, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 import { hashOf } from "../step/stepKey.ts";
 import { resultText } from "../step/stepResult.ts";
 import { CallResults, type CallEnd, type EndedCall } from "./CallResults.ts";
@@ -55,6 +50,7 @@ export class CallLane extends QueueLane {
     super(agent, ports, {
       table: "svc_agents_calls",
       keys: CALL_KEYS,
+      payload: "a call: the arguments",
       events: undefined,
       callback: (of, name) => {
         const method = durableMethod(of.agent, name);
@@ -80,7 +76,7 @@ export class CallLane extends QueueLane {
    */
   async ask({ key, method, args }: DurableCall): Promise<unknown> {
     checkCallKey(key);
-    const call = callOf(method, toJson(args));
+    const call = callOf(method, toJson(args, argsOf(method)));
     let waiting = this.#waiting.get(key);
     if (waiting === undefined) {
       const ended = this.#results.get(key);
@@ -92,7 +88,8 @@ export class CallLane extends QueueLane {
       }
       const item = this.get(key);
       if (item === undefined) this.push(method, args, { id: key });
-      const of = item === undefined ? call : callOf(item.callback, toJson(item.payload));
+      const of =
+        item === undefined ? call : callOf(item.callback, toJson(item.payload, argsOf(method)));
       this.#waiting.set(key, (waiting = { call: of, waiters: [] }));
     }
     if (waiting.call !== call) throw new CallKeyTaken({ key, method });
@@ -130,6 +127,8 @@ function durableMethod(agent: object, name: string): Method {
   if (callableMetadata(method)?.durable !== true) throw notDurable(name);
   return method;
 }
+
+const argsOf = (method: string): string => `${method}: the arguments`;
 
 /** What all calls with one key must have in common. */
 const callOf = (method: string, args: string | null): string => `${method} ${hashOf(args ?? "")}`;

@@ -24,6 +24,15 @@ export function jsonText(value: unknown, what: string): string | undefined {
   return text;
 }
 
+/** Null for `undefined`. Throws as `jsonText`; `TypeError` for what else JSON leaves out. */
+export function toJson(value: unknown, what: string): string | null {
+  if (value === undefined) return null;
+  const text = jsonText(value, what);
+  if (text === undefined)
+    throw new TypeError(`${what} must be JSON, not a ${typeof value}: pass its data`);
+  return text;
+}
+
 /**
  * For a text that is sent and not stored. Throws `TypeError` that names the place of what JSON
  * can't represent, `RangeError` for a text that is longer than texts can be.

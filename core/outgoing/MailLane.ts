@@ -41,6 +41,7 @@ export class MailLane extends QueueLane {
     super(agent, parts.jobs, {
       table: "svc_agents_mail",
       keys: MAIL_KEYS,
+      payload: "sendEmail: the mail",
       events: "email",
       callback: () => (mail) => this.#send(mail as OutgoingMail),
       mayRetry: (error) => !(error instanceof EmailRefused),

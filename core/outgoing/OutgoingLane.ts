@@ -51,6 +51,7 @@ export class OutgoingLane extends QueueLane {
     super(agent, parts.jobs, {
       table: "svc_agents_outgoing",
       keys: WEBHOOK_KEYS,
+      payload: "sendWebhook: the webhook",
       events: "webhook",
       callback: () => (webhook) => this.#post(webhook as OutgoingWebhook),
       mayRetry: (error) => !(error instanceof OutgoingWebhookRefused),

@@ -13,7 +13,7 @@
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
 import { messageOf } from "../errors/thrown.ts";
-import { jsonText } from "../journal/jsonText.ts";
+import { toJson } from "../journal/jsonText.ts";
 import { storeInput } from "../inbox/storeInput.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "./QueueTable.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -47,6 +47,8 @@ export interface Lane {
   readonly table: string;
   /** Start of its triggers' keys. */
   readonly keys: string;
+  /** Names an item's payload in errors. */
+  readonly payload: string;
   /** Start of the types of its observability events; undefined: it emits none. */
   readonly events: string | undefined;
   /** The function that an item runs. Throws for an unknown name. */
@@ -77,6 +79,7 @@ export type JobEnd = { readonly value: unknown } | { readonly error: unknown };
 export const QUEUE: Lane = {
   table: "svc_agents_queue",
   keys: "queue",
+  payload: "queue: the payload",
   events: "queue",
   callback: (agent, name) =>
     methodOf(agent.agent, name, () => new Error(`this.${name} is not a function`)),
@@ -129,7 +132,7 @@ export class QueueLane {
       id,
       uid: this.lane.answers === undefined ? agent.time.id() : id,
       callback,
-      payload: toJson(payload),
+      payload: toJson(payload, this.lane.payload),
       retryOptions: JSON.stringify(retry),
       createdAt: Math.floor(agent.time.nowMs() / 1000),
     };
@@ -344,17 +347,6 @@ export class QueueLane {
     });
     answers?.stored(row);
   }
-}
-
-/** JSON text; null for `undefined`. Throws as `jsonText`; `TypeError` for what it leaves out. */
-export function toJson(payload: unknown): string | null {
-  if (payload === undefined) return null;
-  const text = jsonText(payload, "the payload of queue and schedule");
-  if (text === undefined)
-    throw new TypeError(
-      `the payload of queue and schedule must be JSON, not a ${typeof payload}: pass its data`,
-    );
-  return text;
 }
 
 /** A job as an envelope with its payload, as the dead letters store it. */

@@ -27,10 +27,11 @@ import { LocalTimers } from "./LocalTimers.ts";
 import { newScheduleId } from "./newScheduleId.ts";
 import { keyOf, readKey } from "./planAlarms.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
-import { toJson, type JobPorts } from "../queue/QueueLane.ts";
+import { toJson } from "../journal/jsonText.ts";
+import { rowChanges } from "../journal/RowChanges.ts";
+import type { JobPorts } from "../queue/QueueLane.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
 import { runSchedule, type ScheduleAgent } from "./runSchedule.ts";
-import { rowChanges } from "../journal/RowChanges.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { SparseMap, SparseSet } from "../collections/sparse.ts";
 
@@ -122,14 +123,13 @@ export class Scheduler {
   add({ callback, when, settings }: ScheduleCall): ScheduleRow {
     const { agent } = this;
     agent.assertRunning();
-    const missing = () =>
-      new Error(`Unknown scheduled callback "${callback}": not registered on this Scheduler`);
-    methodOf(agent.agent, callback, missing);
+    const missing = `Unknown scheduled callback "${callback}": not registered on this Scheduler`;
+    methodOf(agent.agent, callback, () => new Error(missing));
     if (settings.retry !== undefined) resolveRetry(agent.options.retry, settings.retry);
     const row: ScheduleRow = {
       id: newScheduleId(agent.time),
       callback,
-      payload: toJson(settings.payload),
+      payload: toJson(settings.payload, "schedule: the payload"),
       type: when.type,
       time: null,
       delayInSeconds: when.type === "delayed" ? when.delayInSeconds : null,

@@ -4,6 +4,7 @@
  * `WorkflowRun` constructs and drives it.
  */
 import type { ApprovalGrant, ApprovalLinkOptions, ApprovalQuestion } from "../approval/Approval.ts";
+import { writtenJson } from "../journal/jsonText.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { WorkflowRejectedError } from "./errors.ts";
 import type { WorkflowDuration } from "./stepConfig.ts";
@@ -91,7 +92,7 @@ export abstract class AgentWorkflow<
 
   /** Sends a message, as JSON, to every client of the agent. Not durable, not awaited. */
   broadcastToClients(message: unknown): void {
-    this.ctx.broadcast(JSON.stringify(message));
+    this.ctx.broadcast(writtenJson(message, "broadcastToClients: the message") ?? "null");
   }
 
   /**

@@ -39,6 +39,7 @@ export class SignalLane extends QueueLane {
     super(agent, parts.jobs, {
       table: "svc_agents_signals",
       keys: SIGNAL_KEYS,
+      payload: "a workflow: the signal",
       events: undefined,
       callback: () => (sent) => this.#publish(sent as SentSignal),
       mayRetry: () => true,

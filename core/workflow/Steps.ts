@@ -5,6 +5,7 @@
 import type { ApprovalGrant, ApprovalQuestion, AskedApproval } from "../approval/Approval.ts";
 import { ApprovalRejected, ApprovalTimedOut } from "../approval/approvalErrors.ts";
 import { checkQuestion } from "../approval/checkAnswer.ts";
+import { toJson } from "../journal/jsonText.ts";
 import { answerType, type Question } from "./AwaitedEvents.ts";
 import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
 import type { Execution } from "./Execution.ts";
@@ -184,8 +185,7 @@ export class Steps implements WorkflowStep {
 
   async #report(name: string, report: Report): Promise<void> {
     const { value } = report;
-    if (value !== undefined && JSON.stringify(value) === undefined)
-      throw new TypeError(`step.${name}: the reported value must be JSON, not a ${typeof value}`);
+    toJson(value, `step.${name}: the reported value`);
     const send = (record: StepRecord): void => this.#host.report(record, report);
     await this.#execution.step("report", name, (record) => this.#execution.tell(record, send));
   }

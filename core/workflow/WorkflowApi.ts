@@ -8,6 +8,7 @@
  * 2. A report of an instance is a durable input of this agent: applied once, as a turn.
  */
 import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
+import { toJson } from "../journal/jsonText.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { WorkflowAnswerOptions } from "../approval/Approval.ts";
 import { checkAnswer, checkBy, type GivenAnswer } from "../approval/checkAnswer.ts";
@@ -59,6 +60,7 @@ export class WorkflowApi {
     const { id: workflowId = `wf_${time.id()}`, metadata } = options;
     const target = this.#binding(workflowName).idOf(workflowId);
     const nowMs = time.nowMs();
+    toJson(params, "runWorkflow: the params");
     this.#table.add({ workflowId, workflowName, metadata });
     signals.send(target, `start:${id.class}/${id.name}/${nowMs}`, {
       kind: "start",
@@ -101,6 +103,7 @@ export class WorkflowApi {
     { type, payload }: { readonly type: string; readonly payload?: unknown },
   ): void {
     const { signals, time, emit } = this.#agent;
+    toJson(payload, "a workflow's event: the payload");
     signals.send(this.#binding(workflowName).idOf(workflowId), `event:${time.id()}`, {
       kind: "event",
       type,

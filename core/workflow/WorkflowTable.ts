@@ -4,6 +4,7 @@
  */
 import { fromBase64, toBase64 } from "../../schemas/base64.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
+import { toJson } from "../journal/jsonText.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
@@ -107,7 +108,7 @@ export class WorkflowTable {
       `INSERT INTO ${TABLE} (id, workflow_id, workflow_name, status, metadata, created_at, updated_at) VALUES (?, ?, ?, 'queued', ?, ?, ?)`,
       [
         time.id(), workflowId, workflowName,
-        metadata === undefined ? null : JSON.stringify(metadata), this.now(), this.now(),
+        toJson(metadata, "runWorkflow: the metadata"), this.now(), this.now(),
       ], // prettier-ignore
     );
   }

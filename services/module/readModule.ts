@@ -12,6 +12,7 @@ import { isWorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";
 import { isObjectClass, type ObjectClass } from "../../core/durableObject/DurableObject.ts";
 import { objectActor } from "../../core/durableObject/ObjectActor.ts";
 import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
+import { camelCaseToKebabCase as urlName } from "../../schemas/kebabCase.ts";
 import { entrypointContext } from "../platform/loopback.ts";
 import {
   isEntrypointClass,
@@ -97,6 +98,11 @@ function readAgents(
     if (agents.has(name))
       refuse(
         `two agent classes are named ${name}. The name is part of every address: rename one of them`,
+      );
+    const twin = [...agents.keys()].find((other) => urlName(other) === urlName(name));
+    if (twin !== undefined)
+      refuse(
+        `the agent classes ${twin} and ${name} are both ${urlName(name)} in URLs: rename one of them`,
       );
     agents.set(name, value);
   }

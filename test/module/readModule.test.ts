@@ -80,6 +80,7 @@ describe("the shape of a module", () => {
     ["a class that is not an agent", { Plain: class Plain {} }, /no agent class is exported/],
     ["an agent as the default export", { Repo, default: Team }, /default export is the agent class Team/],
     ["a class named as another's export", { Repo, Other: Twin, Two: Object.defineProperty(class extends Agent {}, "name", { value: "Other" }) }, /two agent classes are named Other.*rename/],
+    ["two classes of one name in URLs", { FooBar: class FooBar extends Agent {}, FOO_BAR: class FOO_BAR extends Agent {} }, /FooBar and FOO_BAR are both foo-bar in URLs.*rename/],
     ["a default export that is a function", { Repo, default: () => {} }, /default export is a function/],
     ["fetch that is not a function", { Repo, default: { fetch: 1 } }, /"fetch" of the default export is not a function/],
     ["a misspelt key", { Repo, default: { webhook: [] } }, /has "webhook", which nothing reads. Did you mean "webhooks"/],

@@ -221,7 +221,7 @@ describe("the callback receives", () => {
     }
     rig = await JobRig.make({ Odd }, { startMs: START_MS });
     const refusal = (kind: string) =>
-      `TypeError: the payload of queue and schedule must be JSON, not a ${kind}: pass its data`;
+      `TypeError: schedule: the payload must be JSON, not a ${kind}: pass its data`;
     const bigint = expect.stringContaining("TypeError: ");
     expect(await rig.call("a", "odd")).toEqual([refusal("function"), refusal("symbol"), bigint]);
   });

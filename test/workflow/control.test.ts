@@ -218,6 +218,17 @@ describe("communication between an instance and its agent", () => {
     ]);
   });
 
+  test("is not started, and leaves no row, with params or metadata that JSON can't carry", async () => {
+    expect(await shop().startOdd()).toEqual([
+      [
+        "TypeError: runWorkflow: the params: .price is a bigint, which JSON can't represent",
+        "TypeError: runWorkflow: the params must be JSON, not a function: pass its data",
+        "TypeError: runWorkflow: the metadata: .self is part of itself, which JSON can't represent",
+      ],
+      0,
+    ]);
+  });
+
   test("has events that report exactly what the agent did", async () => {
     const seen: string[] = [];
     const stop = subscribe("workflow", ({ type, payload }) => {

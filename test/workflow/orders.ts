@@ -53,6 +53,20 @@ export class Shop extends Agent<
       ...(metadata === undefined ? {} : { metadata }),
     });
   }
+  /** What starts with values that JSON can't carry are refused with, and what is tracked then. */
+  async startOdd() {
+    const circle: Record<string, unknown> = {};
+    circle["self"] = circle;
+    const starts: ReadonlyArray<readonly [unknown, Record<string, unknown>?]> = [
+      [{ price: 1n }],
+      [() => 1],
+      [undefined, circle],
+    ];
+    const refusals = starts.map(async ([params, metadata]) =>
+      this.runWorkflow("WaitWorkflow", params, metadata && { metadata }).catch(String),
+    );
+    return [await Promise.all(refusals), this.getWorkflows().total];
+  }
   async startMany(workflow: string, count: number, from = 0) {
     for (let n = from; n < from + count; n++)
       await this.runWorkflow(workflow, { n }, { id: `w${n}` });
