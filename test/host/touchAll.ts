@@ -12,6 +12,8 @@ export async function touchAll(
   inbox: Pick<InboxShape, "publish">,
   options: {
     readonly className: string;
+    /** The first agent's number. Default 0. */
+    readonly first?: number;
     readonly agents: number;
     readonly atOnce: number;
     readonly timeoutMs: number;
@@ -19,11 +21,11 @@ export async function touchAll(
     readonly key: string;
   },
 ): Promise<void> {
-  const { className, agents, atOnce, timeoutMs, key } = options;
-  let next = 0;
+  const { className, first = 0, agents, atOnce, timeoutMs, key } = options;
+  let next = first;
   const signal = AbortSignal.timeout(timeoutMs);
   const lane = async (): Promise<void> => {
-    for (let n = next++; n < agents; n = next++) {
+    for (let n = next++; n < first + agents; n = next++) {
       const head = { key: `${key}-${n}`, kind: "webhook", time: Date.now() } as const;
       const body = new TextEncoder().encode(`${key} of ${n}`);
       const input = encodeEnvelope({ ...head, method: "POST", url: "http://agent/" }, body);
