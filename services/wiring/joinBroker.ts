@@ -7,12 +7,12 @@
  */
 import { join } from "node:path";
 import * as Effect from "effect/Effect";
-import * as Exit from "effect/Exit";
-import * as Scope from "effect/Scope";
 import { Log } from "../../core/telemetry/Log.ts";
 import { findNatsServer } from "../natsServer/findNatsServer.ts";
 import { startNatsServer } from "../natsServer/NatsServer.ts";
-import type { BrokerSettings, OpenBroker } from "./Joins.ts";
+import { openScoped } from "./openScoped.ts";
+import type { BrokerSettings } from "./ProcessSettings.ts";
+import type { OpenBroker } from "./Joins.ts";
 
 /**
  * Rejects with a tagged error whose message is for people. `signal` ends a search, a download or a
@@ -25,15 +25,8 @@ export async function openBroker(
   const { natsUrl } = settings;
   if (natsUrl !== undefined)
     return { url: natsUrl, summary: withoutSecrets(natsUrl), stop: async () => undefined };
-  const scope = Effect.runSync(Scope.make());
-  const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
-  try {
-    const starting = Scope.provide(startOwn(settings), scope);
-    return { ...(await Effect.runPromise(starting, { signal })), stop };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  const { opened, close } = await openScoped(startOwn(settings), signal);
+  return { ...opened, stop: close };
 }
 
 const startOwn = ({ dataFolder, log, progress }: BrokerSettings) =>

@@ -5,7 +5,8 @@
 import { machineTime } from "../node/MachineTime.ts";
 import { processLog } from "../node/ProcessLog.ts";
 import type { WorkerLink } from "../workers/workerLink.ts";
-import type { Begun, BrokerSettings, Joins, OpenBroker } from "./Joins.ts";
+import type { Begun, Joins, OpenBroker } from "./Joins.ts";
+import type { BrokerSettings } from "./ProcessSettings.ts";
 
 export interface CommandJoins extends Joins {
   /** Begins to import what a serving process needs. */

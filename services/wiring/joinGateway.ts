@@ -7,10 +7,10 @@ import {
   socketRate,
   type SocketRateLimits,
 } from "../gateway/SocketRates.ts";
-import type { GatewayLimits } from "./Joins.ts";
+import type { GatewayLimits } from "./ProcessSettings.ts";
 
 /** Other gateways take over. A caller that reuses a connection late should not lose its request. */
-const LULL_MS = 2_000;
+const DRAIN_WINDOW_MS = 2_000;
 /**
  * Callers send bursts: a page's requests, a provider's batch. A burst may use this many seconds'
  * worth at once.
@@ -26,7 +26,7 @@ export function gatewayBounds(
   return {
     http: {
       portShared,
-      drainWindowMs: LULL_MS,
+      drainWindowMs: DRAIN_WINDOW_MS,
       ...(connectionsMax === undefined ? {} : { connectionsMax }),
     },
     bounds: {

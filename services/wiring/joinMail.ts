@@ -16,7 +16,7 @@ import { handlesMail } from "../module/mailModule.ts";
 import { gatedDrop, gatedTransport } from "../node/gatedMail.ts";
 import { layer as listenerLayer } from "../smtp/SmtpListener.ts";
 import { smtpRelayLayer } from "../smtp/SmtpRelay.ts";
-import { SMTP_PORT_DEFAULT, type ProcessSettings } from "./Joins.ts";
+import { SMTP_PORT_DEFAULT, type ProcessSettings } from "./ProcessSettings.ts";
 
 export function mailLayers({ role, mail, env, sealed, log }: ProcessSettings) {
   // A `.env` file beside the module may also name the relay.

@@ -15,7 +15,8 @@ import { unavailable } from "../nats/client/JetStreamApi.ts";
 import type { NatsShape } from "../nats/client/Nats.ts";
 import type { NatsOptions } from "../nats/natsLayer.ts";
 import type { ProvisionOptions } from "../nats/setup/provision.ts";
-import type { ProvisionSettings, Target } from "./Joins.ts";
+import type { ProvisionSettings } from "./ProcessSettings.ts";
+import type { Target } from "./ReadPorts.ts";
 
 /**
  * `role` is part of the connection's name and of the subjects of its answers, so that a broker user
@@ -33,19 +34,17 @@ export const natsOptions = (
   ...login,
 });
 
-export function provisionOptions(settings: ProvisionSettings): ProvisionOptions {
-  const { shards, streamGroups, replicas, leaseTtlMs, placementCluster, placementTags } = settings;
+export function provisionOptions({
+  placementCluster: cluster,
+  placementTags: tags,
+  ...settings
+}: ProvisionSettings): ProvisionOptions {
+  if (cluster === undefined && tags === undefined) return settings;
   const placement = {
-    ...(placementCluster === undefined ? {} : { cluster: placementCluster }),
-    ...(placementTags === undefined ? {} : { tags: placementTags }),
+    ...(cluster !== undefined && { cluster }),
+    ...(tags !== undefined && { tags }),
   };
-  return {
-    ...(shards === undefined ? {} : { shards }),
-    ...(streamGroups === undefined ? {} : { streamGroups }),
-    ...(replicas === undefined ? {} : { replicas }),
-    ...(leaseTtlMs === undefined ? {} : { leaseTtlMs }),
-    ...(Object.keys(placement).length === 0 ? {} : { placement }),
-  };
+  return { ...settings, placement };
 }
 
 export interface PreflightOptions {

@@ -15,7 +15,7 @@ import { Ambient } from "../../core/turn/Ambient.ts";
 import { startOtel, type StartedOtel } from "../otel/startOtel.ts";
 import { tracedCalls } from "../otel/tracedCalls.ts";
 import { TracedPorts } from "../otel/TracedPorts.ts";
-import type { ProcessSettings } from "./Joins.ts";
+import type { ProcessSettings } from "./ProcessSettings.ts";
 
 type Calls = Pick<CallClient, "call">;
 /** Calls of agent code. */

@@ -4,9 +4,7 @@
  * `joinProcess`.
  */
 import * as Effect from "effect/Effect";
-import * as Exit from "effect/Exit";
 import * as Layer from "effect/Layer";
-import * as Scope from "effect/Scope";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
@@ -33,7 +31,9 @@ import { machineTime } from "../node/MachineTime.ts";
 import { READER_HEAP_BYTES_MAX, sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { joinArchive } from "./joinArchive.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
-import type { ProvisionSettings, ReadPorts, ReaderOptions, Target } from "./Joins.ts";
+import { openScoped } from "./openScoped.ts";
+import type { ProvisionSettings } from "./ProcessSettings.ts";
+import type { ReadPorts, ReaderOptions, Target } from "./ReadPorts.ts";
 import { tellErased } from "./tellErased.ts";
 import { watchCalls } from "./watchCalls.ts";
 
@@ -42,69 +42,60 @@ export async function openReader(
   target: Target,
   { sql = true, role = "cli" }: ReaderOptions = {},
 ): Promise<ReadPorts> {
-  const scope = Effect.runSync(Scope.make());
-  let endWatch = (): void => undefined;
-  const close = () => {
-    endWatch();
-    return Effect.runPromise(Scope.close(scope, Exit.void));
-  };
   const layer = Layer.mergeAll(
     natsLayer(natsOptions(target, role)),
     sqliteDatabases({ folder: undefined, sql, hardHeapBytesMax: READER_HEAP_BYTES_MAX }),
   );
-  try {
-    const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));
-    const ports = Effect.gen(function* () {
-      const nats = yield* Nats;
-      const { shards, subjects, connection } = nats;
-      const bus = yield* Bus;
-      const blobs = yield* Blobs;
-      const deadLetters = yield* DeadLetters;
-      const client = new CallClient({ bus, blobs, time: machineTime, subjects, shards });
-      const leases = yield* Leases;
-      const calls = watchCalls(client, leases, machineTime);
-      endWatch = calls.close;
-      const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
-      const stored = { journal: yield* Journal, snapshots: yield* Snapshots };
-      const archive =
-        target.archive === undefined
-          ? undefined
-          : joinArchive(target.archive, { nats, leases, time: machineTime });
-      return {
-        journal: archive === undefined ? stored.journal : archivedJournal({ ...stored, archive }),
-        ...(archive !== undefined && { archive }),
-        feed: yield* JournalFeed,
-        deadLetters,
-        deliveries: yield* DeliveryLog,
-        inbox: yield* Inbox,
-        calls,
-        timers: yield* Timers,
-        snapshots: stored.snapshots,
-        databases: yield* Databases,
-        leases,
-        quarantines: yield* Quarantines,
-        shards,
-        namespace: subjects.namespace,
-        stored: (part) =>
-          part === "letters"
-            ? letters(deadLetters)
-            : readStored(nats, blobs, part === "inputs" ? "inbox" : "journal"),
-        changes: {
-          streams: () => streamsOf(nats, "journal"),
-          between: (group, range) => readRange(nats, blobs, { what: "journal", group, ...range }),
-          groupOf: (id) => subjects.groupOf(id),
-        },
-        purgeInputs: (id) => purgeInputs(nats, id),
-        purge: (id, options) => purgeAgent(nats, id, options),
-        awayCopies: () => findLaggingServers(nats),
-        tellErased: (id, ids) => tellErased(hosts, id, ids),
-      } satisfies Omit<ReadPorts, "close">;
-    });
-    return { ...(await Effect.runPromise(Effect.provide(ports, context))), close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  const ports = Effect.gen(function* () {
+    const nats = yield* Nats;
+    const { shards, subjects, connection } = nats;
+    const bus = yield* Bus;
+    const blobs = yield* Blobs;
+    const deadLetters = yield* DeadLetters;
+    const client = new CallClient({ bus, blobs, time: machineTime, subjects, shards });
+    const leases = yield* Leases;
+    const calls = watchCalls(client, leases, machineTime);
+    yield* Effect.addFinalizer(() => Effect.sync(calls.close));
+    const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
+    const stored = { journal: yield* Journal, snapshots: yield* Snapshots };
+    const archive =
+      target.archive === undefined
+        ? undefined
+        : joinArchive(target.archive, { nats, leases, time: machineTime });
+    return {
+      journal: archive === undefined ? stored.journal : archivedJournal({ ...stored, archive }),
+      ...(archive !== undefined && { archive }),
+      feed: yield* JournalFeed,
+      deadLetters,
+      deliveries: yield* DeliveryLog,
+      inbox: yield* Inbox,
+      calls,
+      timers: yield* Timers,
+      snapshots: stored.snapshots,
+      databases: yield* Databases,
+      leases,
+      quarantines: yield* Quarantines,
+      shards,
+      namespace: subjects.namespace,
+      stored: (part) =>
+        part === "letters"
+          ? letters(deadLetters)
+          : readStored(nats, blobs, part === "inputs" ? "inbox" : "journal"),
+      changes: {
+        streams: () => streamsOf(nats, "journal"),
+        between: (group, range) => readRange(nats, blobs, { what: "journal", group, ...range }),
+        groupOf: (id) => subjects.groupOf(id),
+      },
+      purgeInputs: (id) => purgeInputs(nats, id),
+      purge: (id, options) => purgeAgent(nats, id, options),
+      awayCopies: () => findLaggingServers(nats),
+      tellErased: (id, ids) => tellErased(hosts, id, ids),
+    } satisfies Omit<ReadPorts, "close">;
+  });
+  const { opened, close } = await openScoped(
+    Effect.flatMap(Layer.build(layer), (context) => Effect.provide(ports, context)),
+  );
+  return { ...opened, close };
 }
 
 const divided = (groups: number): string => (groups === 1 ? "" : ` in ${groups} stream groups`);

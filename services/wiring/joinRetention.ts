@@ -18,7 +18,7 @@ import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { brokerMs } from "../nats/brokerMs.ts";
 import { Nats } from "../nats/client/Nats.ts";
 import { joinArchive } from "./joinArchive.ts";
-import type { ProcessSettings } from "./Joins.ts";
+import type { ProcessSettings } from "./ProcessSettings.ts";
 
 /** Undefined in every other role. `agents`: the module's classes now. */
 export const serveRetention = (

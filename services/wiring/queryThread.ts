@@ -11,7 +11,7 @@ import { View } from "../../core/query/View.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { openReader } from "./joinReader.ts";
-import type { Target } from "./Joins.ts";
+import type { Target } from "./ReadPorts.ts";
 import { failedOf, RESIDENT_BYTES_MAX, type Failed } from "./readerThread.ts";
 import { runApart } from "./runApart.ts";
 

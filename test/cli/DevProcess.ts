@@ -44,7 +44,6 @@ const PROGRAM = `
         server.close();
         server.closeAllConnections();
       },
-      failed: new Promise(() => {}),
     };
   };
   const begin = async () => ({ start, abandon: async () => console.log("abandoned") });

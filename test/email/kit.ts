@@ -5,7 +5,7 @@
 import { createTransport, type SendMailOptions } from "nodemailer";
 import { SMTPServer } from "smtp-server";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
-import type { MailSettings, ProcessSettings } from "../../services/wiring/Joins.ts";
+import type { MailSettings, ProcessSettings } from "../../services/wiring/ProcessSettings.ts";
 import { startProcess } from "../../services/wiring/joinProcess.ts";
 import { readModule } from "../../services/module/readModule.ts";
 import { collectingLog } from "../kit/system.ts";

@@ -11,7 +11,7 @@ import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { AgentsProcess, type AgentsProcessOptions } from "./AgentsProcess.ts";
 import { startNats, type TestNats } from "./natsServer.ts";
 import { runAgents, type AgentsRun } from "./runAgents.ts";

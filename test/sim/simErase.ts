@@ -5,7 +5,7 @@
 import { CallClient } from "../../core/call/CallClient.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { erase } from "../../services/cli/commands/erase.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
 import { tellErased } from "../../services/wiring/tellErased.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";

@@ -7,7 +7,7 @@ import { Agent } from "../../core/agent/Agent.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { putBack } from "../../services/cli/agents/putBack.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";

@@ -10,7 +10,7 @@ import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runCommand } from "../kit/runCommand.ts";
 import { journalOf, makeLatch, TestSocket, useSystems, type Latch } from "./kit.ts";

@@ -9,7 +9,7 @@ import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
-import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runCommand } from "../kit/runCommand.ts";
 import { postGithub, SECRET, TestSocket, useSystems, type System } from "./kit.ts";

@@ -8,7 +8,7 @@ import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 
 /** Agents whose state is remembered. The state of others is rebuilt when they appear again. */
 const STATES_MAX = 1_000;

@@ -6,7 +6,7 @@ import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { askHosts, takesQuestions } from "../../../core/query/askHosts.ts";
 import { QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
 import type { AgentsAnswer, AgentsQuestion } from "../../../schemas/AgentsQuestion.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { refusedByHost } from "./refusedByHost.ts";
 import { failed, notFound } from "../terminal/CliError.ts";
 

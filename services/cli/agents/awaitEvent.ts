@@ -4,7 +4,7 @@
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { agentId } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { existingClass } from "./findAgent.ts";
 

@@ -18,7 +18,7 @@ import { KEPT_MS_MIN } from "../../../core/retention/HistoryLimits.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { shareOf, type BackupEntry } from "../../../schemas/BackupFile.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "./baseAsEvent.ts";
 import { Edges, readEdges, type Edge } from "./backupEvents.ts";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterOf } from "../../../core/journal/Beginnings.ts";
 import { addressKey, agentId, type AgentId } from "../../../schemas/Address.ts";
 import type { BackupEntry, BackupFile } from "../../../schemas/BackupFile.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { BackupPlan, Piece } from "./BackupLog.ts";
 import { LinesFile, unzippedLines, writeFiles } from "./backupFolder.ts";
 

@@ -7,7 +7,7 @@ import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId, Sequence } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "./baseAsEvent.ts";
 import { freePlace, storeEvent } from "./newJournal.ts";
 import { armTimers, wakeAgent } from "./wakeAgent.ts";

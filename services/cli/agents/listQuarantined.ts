@@ -3,7 +3,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
 import { camelCaseToKebabCase, type AgentId } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export async function listQuarantined(

@@ -4,7 +4,7 @@
  */
 import { bareEnd } from "../../../core/journal/endLife.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed } from "../terminal/CliError.ts";
 
 /**

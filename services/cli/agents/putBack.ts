@@ -9,7 +9,7 @@ import { keepSent } from "../../../core/restore/keepSent.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { wakeAgent } from "./wakeAgent.ts";

@@ -4,7 +4,7 @@
  */
 import { shardOf, type AgentId } from "../../../schemas/Address.ts";
 import type { CallReply } from "../../../schemas/Call.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, type CliError } from "../terminal/CliError.ts";
 
 /** `what`: what the command lacks now, such as `The connections of Repo/acme are not known`. */

@@ -18,7 +18,7 @@ import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../sc
 import type { BackupEntry } from "../../../schemas/BackupFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import {
   checkOthers,
   checkShare,

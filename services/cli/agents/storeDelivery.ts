@@ -4,7 +4,7 @@
  */
 import type { AgentId } from "../../../schemas/Address.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 
 export interface DeliveryAgain {
   /** One of `deliveryIds`. */

@@ -10,7 +10,7 @@ import { addressKey, agentId, type AgentId, type Sequence } from "../../../schem
 import type { ErasedAgent, ErasureReceipt } from "../../../schemas/ErasureReceipt.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { backupsIn, holding } from "./erasureReceipt.ts";

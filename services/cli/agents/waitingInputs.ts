@@ -8,7 +8,7 @@ import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.t
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import type { ForkInput } from "./onFork.ts";
 

@@ -10,7 +10,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed } from "../terminal/CliError.ts";
 
 /**

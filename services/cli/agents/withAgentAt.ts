@@ -5,7 +5,7 @@
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { describePoint, readAt } from "../options/readAt.ts";
 import { notFound } from "../terminal/CliError.ts";
 import { findAgent } from "./findAgent.ts";

@@ -5,7 +5,7 @@
  */
 import { View } from "../../../core/query/View.ts";
 import { addressKey } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { notFound } from "../terminal/CliError.ts";
 import type { Progress } from "../terminal/Progress.ts";
 

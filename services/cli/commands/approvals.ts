@@ -9,7 +9,7 @@ import type { Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";

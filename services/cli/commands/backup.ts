@@ -20,7 +20,7 @@ import { join, relative, resolve } from "node:path";
 import type { Command } from "commander";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { sharesOf, type BackupFile, type JournalStream } from "../../../schemas/BackupFile.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { basesOf, findMissing } from "../agents/backupBases.ts";
 import { readChain } from "../agents/backupChain.ts";
 import { pieceOf, rangesOf, saveRange } from "../agents/backupEvents.ts";

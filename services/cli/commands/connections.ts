@@ -7,7 +7,7 @@ import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { ConnectionsReply, ListedConnection } from "../../../schemas/SocketLists.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address, resolveClass } from "../agents/findAgent.ts";
 import { refusedByHost } from "../agents/refusedByHost.ts";
 import type { CommandContext } from "../options/CommandContext.ts";

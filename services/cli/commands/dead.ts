@@ -14,7 +14,7 @@ import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import {
   addForkOptions,

@@ -19,7 +19,7 @@ import {
   type DeliveryRecord,
   type DeliveryStatus,
 } from "../../../schemas/DeliveryRecord.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";

@@ -12,7 +12,7 @@ import {
   type Tables,
 } from "../../../core/history/agentDifferences.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { readTime } from "../options/readTime.ts";

@@ -12,7 +12,7 @@ import { addressKey } from "../../../schemas/Address.ts";
 import { agentFileEnd, agentFileEvent, agentFileHead } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import { followChanges } from "../agents/followChanges.ts";

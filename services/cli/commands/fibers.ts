@@ -5,7 +5,7 @@
 import { Option, type Command } from "commander";
 import { listFibers, type FiberPage, type ListedFiber } from "../../../core/fiber/listFibers.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";

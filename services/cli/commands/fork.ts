@@ -17,7 +17,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { address, findAgent } from "../agents/findAgent.ts";

@@ -19,7 +19,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId, Sequence } from "../../../schemas/Address.ts";
 import { Cause, decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { SnapshotHead } from "../../../schemas/Snapshot.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";

@@ -24,7 +24,7 @@ import {
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { readLines } from "../agents/readLines.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address } from "../agents/findAgent.ts";
 import { freePlace, storeEvent } from "../agents/newJournal.ts";
 import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";

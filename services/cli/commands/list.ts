@@ -8,7 +8,7 @@ import { oneLine } from "../../../core/telemetry/printable.ts";
 import { shardOf } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";

@@ -13,7 +13,8 @@ import { findInput } from "../../../core/delivery/findInput.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { agentId } from "../../../schemas/Address.ts";
 import { deliveryIds, type DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
-import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
+import type { Joins } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import {
   addForkOptions,
   checkForkCount,

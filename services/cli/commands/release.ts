@@ -9,7 +9,7 @@ import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
 import { releasedMark } from "../../../core/quarantine/quarantineRule.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import { isOfClass, quarantineLine } from "../agents/listQuarantined.ts";
 import {

@@ -27,7 +27,8 @@ import {
 } from "../../../core/history/Rerun.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
-import type { Joins, ReadPorts, Target } from "../../wiring/Joins.ts";
+import type { Joins } from "../../wiring/Joins.ts";
+import type { ReadPorts, Target } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";

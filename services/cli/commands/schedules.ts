@@ -9,7 +9,7 @@ import {
   toSchedule,
   type ScheduleRow,
 } from "../../../core/schedule/ScheduleTable.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";

@@ -11,7 +11,7 @@ import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address, existingClass } from "../agents/findAgent.ts";
 import { States } from "../agents/States.ts";
 import type { CommandContext } from "../options/CommandContext.ts";

@@ -9,7 +9,7 @@ import { agentId, shardOf, type AgentId } from "../../../schemas/Address.ts";
 import type { BudgetSum, Cost, UsageReply } from "../../../core/telemetry/Usage.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";

@@ -12,7 +12,7 @@ import { fieldHistory, type Field, type FieldWrite } from "../../../core/history
 import { bracketValues, fieldName, readPath } from "../../../core/history/FieldPath.ts";
 import { keyColumns, tablesOf } from "../../../core/history/tableRows.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";

@@ -18,7 +18,7 @@ import { WorkflowTable, type WorkflowInfo } from "../../../core/workflow/Workflo
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { camelCaseToKebabCase } from "../../../schemas/kebabCase.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { guessClass } from "../agents/findAgent.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { messageOf } from "../../../core/errors/thrown.ts";
-import type { BrokerLogin } from "../../wiring/Joins.ts";
+import type { BrokerLogin } from "../../wiring/ReadPorts.ts";
 import { usage } from "../terminal/CliError.ts";
 
 /** The values that commander parses for these options. */

@@ -2,7 +2,7 @@
  * Finds the installation that a command works on: the broker of `--nats`, else the running dev
  * server of this folder. The error says where it looked.
  */
-import type { BrokerLogin, Target } from "../../wiring/Joins.ts";
+import type { BrokerLogin, Target } from "../../wiring/ReadPorts.ts";
 import { findDev } from "../serving/devFile.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath } from "../terminal/Terminal.ts";

@@ -3,7 +3,7 @@
  */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import type { MailSettings } from "../../wiring/Joins.ts";
+import type { MailSettings } from "../../wiring/ProcessSettings.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";

@@ -10,7 +10,8 @@ import { hostNameOf } from "../../../core/http/servedHosts.ts";
 import { TURN_SECONDS_DEFAULT } from "../../../core/turn/TurnLimits.ts";
 import { REQUEST_LINES, type RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
-import { LOG_LEVELS, SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
+import { LOG_LEVELS } from "../../wiring/Joins.ts";
+import { SMTP_PORT_DEFAULT } from "../../wiring/ProcessSettings.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 
 const PORT_MAX = 65_535; // TCP's

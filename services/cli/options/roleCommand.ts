@@ -4,7 +4,7 @@
  * to the command that `roleCommand` returns.
  */
 import type { Command } from "commander";
-import type { Role } from "../../wiring/Joins.ts";
+import type { Role } from "../../wiring/ProcessSettings.ts";
 import { serveRole } from "../serving/serveRole.ts";
 import { serveWorkers } from "../serving/serveWorkers.ts";
 import { usage } from "../terminal/CliError.ts";

@@ -5,7 +5,8 @@
 import { join, resolve } from "node:path";
 import type { HistoryOption } from "../../../core/retention/HistoryLimits.ts";
 import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
-import type { FetchClasses, LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
+import type { FetchClasses, ProvisionSettings } from "../../wiring/ProcessSettings.ts";
+import type { LogOptions } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
 import { ceilingsOf, type GivenCeilings } from "./ceilingOptions.ts";

@@ -5,7 +5,7 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import type { ReaderOptions, ReadPorts, Target } from "../../wiring/Joins.ts";
+import type { ReaderOptions, ReadPorts, Target } from "../../wiring/ReadPorts.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { findTarget } from "./findTarget.ts";

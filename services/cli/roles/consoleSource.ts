@@ -8,7 +8,7 @@ import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { rowObjects } from "../../../core/query/askView.ts";
 import { DELIVERY_STATUSES } from "../../../schemas/DeliveryRecord.ts";
-import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass, findAgent } from "../agents/findAgent.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "../commands/dead.ts";

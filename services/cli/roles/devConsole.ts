@@ -8,7 +8,8 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
-import type { Joins, ReadPorts, ServedConsole } from "../../wiring/Joins.ts";
+import type { Joins, ServedConsole } from "../../wiring/Joins.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { findDev } from "../serving/devFile.ts";
 

@@ -3,7 +3,7 @@
  * `serving/serveRole`.
  */
 import type { Command } from "commander";
-import { SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
+import { SMTP_PORT_DEFAULT } from "../../wiring/ProcessSettings.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { roleCommand } from "../options/roleCommand.ts";

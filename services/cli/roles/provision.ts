@@ -4,7 +4,9 @@
  * nothing.
  */
 import type { Command } from "commander";
-import type { Joins, ProvisionSettings, Target } from "../../wiring/Joins.ts";
+import type { Joins } from "../../wiring/Joins.ts";
+import type { ProvisionSettings } from "../../wiring/ProcessSettings.ts";
+import type { Target } from "../../wiring/ReadPorts.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";

@@ -5,7 +5,8 @@
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
 import { EXIT_DIFFERS, EXIT_NOT_FOUND, EXIT_OK } from "../terminal/CliError.ts";
-import type { BrokerLogin, Joins, Target } from "../../wiring/Joins.ts";
+import type { BrokerLogin, Target } from "../../wiring/ReadPorts.ts";
+import type { Joins } from "../../wiring/Joins.ts";
 
 const LOGIN_OPTIONS: ReadonlyArray<readonly [keyof BrokerLogin, string]> = [
   ["credentialsFile", "--nats-creds"],

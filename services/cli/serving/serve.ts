@@ -9,7 +9,8 @@ import * as Scope from "effect/Scope";
 import { serveAdmin, type Readiness } from "../../admin/AdminServer.ts";
 import { measureProcess } from "../../admin/processMetrics.ts";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
-import type { Begun, Joins, ProcessSettings, RunningProcess } from "../../wiring/Joins.ts";
+import type { Begun, Joins, RunningProcess } from "../../wiring/Joins.ts";
+import type { ProcessSettings } from "../../wiring/ProcessSettings.ts";
 import { CliError, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 
@@ -63,7 +64,7 @@ export async function serve(
     readiness = () => first.readiness();
     const cleanUp = onServing({ running: first, adminPort: admin.port });
     try {
-      await Promise.race([stopped, first.failed]);
+      await stopped;
     } finally {
       readiness = () => ({ ready: false, reason: "stopping" });
       cleanUp?.();

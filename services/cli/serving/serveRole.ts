@@ -2,7 +2,8 @@
  * The implementation of `agents gateway`, `agents host` and `agents mail`: one process of an
  * installation, with a broker that already runs.
  */
-import type { Joins, ProcessSettings } from "../../wiring/Joins.ts";
+import type { Joins } from "../../wiring/Joins.ts";
+import type { ProcessSettings } from "../../wiring/ProcessSettings.ts";
 import type { WorkerLink } from "../../workers/workerLink.ts";
 import { channelLeases } from "../../workers/channelLeases.ts";
 import { usage } from "../terminal/CliError.ts";

@@ -35,19 +35,19 @@ export const LEASE_TTL_MS_DEFAULT = 5_000;
 
 export interface ProvisionOptions {
   /** Fixed by the first provisioning. Undefined: the existing number, or 64. */
-  readonly shards?: number;
+  readonly shards?: number | undefined;
   /**
    * A divisor of the shards. Fixed by the first provisioning. Undefined: the existing number, or 1.
    */
-  readonly streamGroups?: number;
+  readonly streamGroups?: number | undefined;
   /** Replicas of each stream. Undefined: the existing number, or 1. */
-  readonly replicas?: number;
+  readonly replicas?: number | undefined;
   /** The placement of the replicas. Undefined leaves it unchanged. */
-  readonly placement?: Placement;
+  readonly placement?: Placement | undefined;
   /** For new streams only. `memory` is for tests: a restart loses everything. */
   readonly storage?: "file" | "memory";
   /** Milliseconds. Undefined: the existing TTL, or 5,000. */
-  readonly leaseTtlMs?: number;
+  readonly leaseTtlMs?: number | undefined;
   /**
    * Whether an older release's inbox may be replaced (`moveInbox`). Only for processes that never
    * run it concurrently: `agents provision`, and `agents dev` with a server of its own. Without it

@@ -1,0 +1,114 @@
+/**
+ * An installation as commands see it that read agents or act on them from outside. `joinReader`
+ * opens one; tests use doubles.
+ */
+import type { CallClient } from "../../core/call/CallClient.ts";
+import type { DatabasesShape } from "../../core/database/Databases.ts";
+import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import type { DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
+import type { InboxShape } from "../../core/inbox/Inbox.ts";
+import type { JournalShape } from "../../core/journal/Journal.ts";
+import type { ArchiveShape } from "../../core/retention/Archive.ts";
+import type { ChangeSources } from "../../core/changes/changes.ts";
+import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
+import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
+import type { TimersShape } from "../../core/schedule/Timers.ts";
+import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
+
+/** The login to the broker, beside what its URL contains. Paths are absolute. */
+export interface BrokerLogin {
+  readonly credentialsFile?: string;
+  readonly nkeyFile?: string;
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+}
+
+/** A broker and an installation on it. */
+export interface Target {
+  readonly natsUrl: string;
+  readonly login?: BrokerLogin | undefined;
+  readonly namespace: string;
+  /** URL of the archive, whose events are read as the journal's. */
+  readonly archive?: string | undefined;
+}
+
+/**
+ * What the commands need that read agents or act on them from outside. `databases` are temporary
+ * copies: changes to them are not stored.
+ */
+export interface ReadPorts {
+  readonly journal: JournalShape;
+  readonly feed: JournalFeedShape;
+  readonly deadLetters: DeadLettersShape;
+  readonly deliveries: DeliveryLogShape;
+  readonly inbox: Pick<InboxShape, "publish">;
+  readonly calls: Pick<CallClient, "call">;
+  readonly timers: Pick<TimersShape, "arm">;
+  readonly snapshots: SnapshotsShape;
+  readonly databases: DatabasesShape;
+  readonly leases: Pick<LeasesShape, "list">;
+  readonly quarantines: QuarantinesShape;
+  readonly shards: number;
+  readonly namespace: string;
+  /**
+   * Everything of one kind that the installation stores, for all agents. Rejects with
+   * `BrokerUnavailable`.
+   */
+  readonly stored: (part: BackupPart) => AsyncIterable<BackupEntry>;
+  /** The journals' streams, in stored order. */
+  readonly changes: Pick<ChangeSources, "streams" | "between" | "groupOf">;
+  /** Removes what waits for an agent: inputs and timers. */
+  readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
+  /**
+   * Removes everything stored of an agent. Of its journal only events before `keepEventsFrom` are
+   * removed. Called after `endLife`.
+   */
+  readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
+  /** Absent without an archive. */
+  readonly archive?: ArchiveShape;
+  /**
+   * Servers that hold copies and are unreachable or behind. Data removed now may stay in their
+   * files.
+   */
+  readonly awayCopies: () => Promise<ReadonlyArray<string>>;
+  /**
+   * Has every host remove its local files of an agent. Resolves to those of `hosts` that did so in
+   * time.
+   */
+  readonly tellErased: (
+    id: AgentId,
+    hosts: ReadonlyArray<string>,
+  ) => Promise<ReadonlyArray<string>>;
+  readonly close: () => Promise<void>;
+}
+
+export interface ReaderOptions {
+  /** False: databases are rebuilt and not queried, and SQLite is not loaded. Default true. */
+  readonly sql?: boolean;
+  /** Whose login the target has. Default `cli`. */
+  readonly role?: "cli" | "host";
+}
+
+/**
+ * The time limit for storing one message of `journal` or `inbox`. A broker that takes longer counts
+ * as unreachable.
+ */
+export const STORE_TIMEOUT_MS = 30_000;
+
+/** How many of each were removed. */
+export interface Purged {
+  readonly events: number;
+  readonly inputs: number;
+  readonly timers: number;
+  readonly snapshots: number;
+  readonly deadLetters: number;
+  readonly blobs: number;
+  /**
+   * False: the broker's files still contain bytes of inputs that were done, until it rewrites them.
+   */
+  readonly doneInputsGone: boolean;
+}
