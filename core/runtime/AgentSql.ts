@@ -33,7 +33,7 @@ export interface SqlAgent extends Pick<
   /** The step whose function runs. */
   readonly currentStep: StepScope | undefined;
   readonly parts: { readonly limits: Pick<WriteLimits, "uncommittedMax" | "sqlRefusal"> };
-  readonly scheduler: Pick<Scheduler, "table" | "wrote">;
+  readonly scheduler: Pick<Scheduler, "table" | "known">;
   readonly lanes: {
     /** Cached facts of the runtime's own tables may be rolled back. */
     forget(): void;
@@ -109,7 +109,7 @@ export class AgentSql {
     const turn = agent.turn();
     turn.wroteSql(sql);
     if (DROPS.test(sql)) this.forgetTables();
-    agent.scheduler.wrote(sql);
+    agent.scheduler.known.wrote(sql);
     // `onStart` runs at the next start and creates it again.
     const remade = turn.cause.kind === "start" && MAKES_TABLE.test(sql);
     agent.committer.touch(turn, { remade });

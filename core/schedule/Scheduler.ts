@@ -16,13 +16,14 @@
 import { messageOf } from "../errors/thrown.ts";
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleCall } from "./Schedule.ts";
-import { SCHEDULE_TABLE, ScheduleTable, toSchedule, type ScheduleRow } from "./ScheduleTable.ts";
+import { ScheduleTable, toSchedule, type ScheduleRow } from "./ScheduleTable.ts";
 import type { TimersShape } from "./Timers.ts";
 import { slicesOf } from "../time/TimeSlices.ts";
 import { AlarmCover } from "./AlarmCover.ts";
 import { BrokerTimers } from "./BrokerTimers.ts";
 import { methodOf } from "../queue/methodOf.ts";
 import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
+import { KnownSchedules } from "./KnownSchedules.ts";
 import { LocalTimers } from "./LocalTimers.ts";
 import { newScheduleId } from "./newScheduleId.ts";
 import { keyOf, readKey } from "./planAlarms.ts";
@@ -46,22 +47,15 @@ const putOffMs = (earlyMs: number): number => Math.min(earlyMs, PUT_OFF_MS_MAX);
 
 export class Scheduler {
   readonly table: ScheduleTable;
+  readonly known: KnownSchedules;
   private readonly agent: ScheduleAgent;
   private readonly ports: SchedulerPorts;
   private readonly local: LocalTimers;
-  /** Rows as of the last commit that began, or of activation. These are the rows that are armed. */
-  private readonly known = new SparseMap<string, ScheduleRow>();
   /** Rows whose commit has begun and is not stored. */
   private readonly unstored = new SparseSet<string>();
   private readonly cover: AlarmCover;
   /** Key of the run under way, by schedule. */
   private readonly running = new SparseMap<string, string>();
-  /** Ids of the rows that this class wrote since the last commit began. */
-  private readonly written = new SparseSet<string>();
-  /** Any row may have changed since the last commit began. */
-  private changed = false;
-  /** The table could not be read at the last attempt, so `known` may be out of date. */
-  private stale = false;
   private stopped = false;
   private warned = false;
 
@@ -69,29 +63,30 @@ export class Scheduler {
     this.agent = agent;
     this.ports = ports;
     this.table = new ScheduleTable(agent.database, () => agent.ceiling("schedulesMax"));
+    this.known = new KnownSchedules(agent, this.table, ports.cron);
     const fire = (id: string, dueMs: number): void => this.fireSoon(id, dueMs);
     this.local = new LocalTimers(agent, fire);
     this.cover = new AlarmCover(agent, {
       timers: new BrokerTimers(agent, ports.timers),
-      rows: this.known,
+      rows: this.known.rows,
       onDue: fire,
     });
   }
 
   /** Called before any user code. The broker covers what is there already. */
   load(): void {
-    for (const row of this.readTable()) this.known.set(row.id, row);
+    this.known.load();
     this.cover.assume();
   }
 
   isKnown(callback: string): boolean {
-    for (const row of this.known.values()) if (row.callback === callback) return true;
+    for (const row of this.known.rows.values()) if (row.callback === callback) return true;
     return false;
   }
 
   /** Called when the agent has started: sets this process's timers. */
   start(): void {
-    for (const row of this.known.values()) this.local.arm(row);
+    for (const row of this.known.rows.values()) this.local.arm(row);
   }
 
   /** Called when the agent leaves memory: nothing begins any more. The broker's timers remain. */
@@ -108,15 +103,7 @@ export class Scheduler {
 
   /** A table was dropped, or a transaction rolled back. */
   forget(): void {
-    this.table.forget();
-    this.changed = true;
-  }
-
-  /** Users' SQL wrote. If it can have reached the table, the next commit reads all of it. */
-  wrote(sql: string): void {
-    if (!this.table.mayBeReachedBy(sql)) return;
-    this.changed = true;
-    this.table.forgetRows();
+    this.known.forget();
   }
 
   /** Registers a schedule, or returns the existing equal one. Throws for bad input. */
@@ -177,20 +164,17 @@ export class Scheduler {
     this.cover.came(key, handle);
     this.fireSoon(id, dueMs);
     // Rows that were due in more than a day when they were armed have no timer here.
-    for (const row of this.known.values())
+    for (const row of this.known.rows.values())
       if (row.id !== id && (dueOf(row) ?? Infinity) <= this.agent.time.nowMs())
         this.fireSoon(row.id, dueOf(row)!);
   }
 
-  /**
-   * What the commit has to do for schedules. Reads the table, and may write the due times of rows
-   * that users changed.
-   */
+  /** What the commit has to do for schedules. Reads the table as `KnownSchedules.take`. */
   takeTriggers(): CommitTriggers | undefined {
     this.table.showRunning();
-    if (!this.changed && this.written.size === 0) return undefined;
-    const { put, gone, del } = this.takeChanges();
-    this.table.forgetRows();
+    const changed = this.known.take();
+    if (changed === undefined) return undefined;
+    const { put, gone, del } = changed;
     for (const row of gone) this.local.disarm(row.id);
     const changes = rowChanges(put.map(toSchedule), del);
     if (changes === undefined) return undefined;
@@ -205,94 +189,6 @@ export class Scheduler {
         for (const row of put) this.stored(row);
       },
     };
-  }
-
-  /**
-   * Updates `known` from the table. `put`: rows whose due time is new; `gone`: the rows as they
-   * were; `del`: ids of rows that were deleted.
-   */
-  private takeChanges(): { put: ScheduleRow[]; gone: ScheduleRow[]; del: string[] } {
-    const looked = this.changed
-      ? new Map(this.readTable().map((row) => [row.id, row]))
-      : new Map(Array.from(this.written, (id) => [id, this.readRow(id)]));
-    if (this.changed)
-      for (const id of this.known.keys()) if (!looked.has(id)) looked.set(id, undefined);
-    this.changed = false;
-    this.written.clear();
-    const [put, gone, del]: [ScheduleRow[], ScheduleRow[], string[]] = [[], [], []];
-    for (const [id, found] of looked) {
-      const before = this.known.get(id);
-      const row = found === undefined ? undefined : this.settleDue(found, before);
-      if (row === undefined) this.known.delete(id);
-      else this.known.set(id, row);
-      if (row === undefined && before !== undefined) del.push(id);
-      if (dueOf(row) === dueOf(before)) continue;
-      if (row !== undefined) put.push(row);
-      if (before !== undefined) gone.push(before);
-    }
-    return { put, gone, del };
-  }
-
-  /** If users' SQL made the table unreadable, the agent continues with the rows it knows. */
-  private readTable(): ReadonlyArray<ScheduleRow> {
-    try {
-      const rows = this.table.all();
-      this.stale = false;
-      return rows;
-    } catch (error) {
-      this.unreadable(error);
-      return [...this.known.values()];
-    }
-  }
-
-  private readRow(id: string): ScheduleRow | undefined {
-    try {
-      return this.table.get(id);
-    } catch (error) {
-      this.unreadable(error);
-      return this.known.get(id);
-    }
-  }
-
-  private unreadable(error: unknown): void {
-    this.stale = true;
-    this.agent.log.error(`${SCHEDULE_TABLE} can't be read; its schedules wait until it can be`, {
-      error: messageOf(error),
-    });
-  }
-
-  /** The row with its due time, which users' SQL may have left out or changed. */
-  private settleDue(row: ScheduleRow, before: ScheduleRow | undefined): ScheduleRow {
-    const { agent, ports } = this;
-    const moved =
-      before === undefined
-        ? row.dueMs === null && row.time === null
-        : row.time === before.time &&
-          (row.type !== before.type ||
-            row.cron !== before.cron ||
-            row.timezone !== before.timezone ||
-            row.intervalSeconds !== before.intervalSeconds ||
-            row.delayInSeconds !== before.delayInSeconds);
-    if (!moved) {
-      if ((dueOf(row) ?? 0) > DUE_MS_MAX && dueOf(row) !== dueOf(before))
-        agent.log.warn("a schedule is due after the year 9999: is its time in milliseconds?", {
-          schedule: row.id,
-          dueSeconds: row.time,
-        });
-      return row;
-    }
-    try {
-      const dueMs = firstDue({ ...row, dueMs: null }, agent.time.nowMs(), ports.cron);
-      this.table.setDue(row.id, dueMs);
-      return { ...row, dueMs, time: Math.ceil(dueMs / 1000) };
-    } catch (error) {
-      agent.log.error("a schedule's row can't be armed; it is kept, unarmed", {
-        schedule: row.id,
-        error: messageOf(error),
-      });
-      this.table.setDue(row.id, null);
-      return { ...row, dueMs: null, time: null };
-    }
   }
 
   private stored(row: ScheduleRow): void {
@@ -316,30 +212,14 @@ export class Scheduler {
     const key = keyOf(id, dueMs);
     const current = this.running.get(id);
     if (current === key) return;
-    let row: ScheduleRow | undefined;
-    this.recall(id);
-    try {
-      row = this.table.get(id);
-    } catch (error) {
-      this.unreadable(error);
-      return this.cover.putOff(key, UNREADABLE_MS);
-    }
+    const row = this.known.read(id, current !== undefined);
+    if (row === "unreadable") return this.cover.putOff(key, UNREADABLE_MS);
     if (row === undefined || dueOf(row) !== dueMs)
       return this.agent.committer.afterFence(() => this.cover.release(key));
     // The commit that stores the row fires it.
-    if (dueOf(this.known.get(id)) !== dueMs || this.unstored.has(id)) return;
+    if (dueOf(this.known.rows.get(id)) !== dueMs || this.unstored.has(id)) return;
     // Rule 4: else the end of the current run fires it.
     if (current === undefined) this.begin(row, dueMs);
-  }
-
-  /**
-   * Saves reading a row that nothing has written since the last read. A run writes before it
-   * reports.
-   */
-  private recall(id: string): void {
-    if (this.changed || this.stale || this.written.has(id) || this.running.has(id)) return;
-    const row = this.known.get(id);
-    if (row !== undefined) this.table.remember(id, row);
   }
 
   private begin(row: ScheduleRow, dueMs: number): void {
@@ -376,7 +256,7 @@ export class Scheduler {
 
   /** The schedule may have fallen due while it ran. */
   private fireAgain(id: string): void {
-    const dueMs = dueOf(this.known.get(id));
+    const dueMs = dueOf(this.known.rows.get(id));
     if (dueMs !== undefined && dueMs <= this.agent.time.nowMs()) this.fire(id, dueMs);
   }
 
@@ -391,7 +271,7 @@ export class Scheduler {
   }
 
   private touched(id: string): void {
-    this.written.add(id);
+    this.known.touched(id);
     this.agent.touch();
   }
 }

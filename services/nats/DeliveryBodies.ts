@@ -1,0 +1,106 @@
+/**
+ * Fetches and removes the bodies of a shard's inputs that are past the broker's payload limit
+ * (`layout/claimCheck`). `ShardConsumer` passes each delivery through it.
+ *
+ * 1. The body of a claim check is fetched before the delivery; later deliveries wait.
+ * 2. The body is removed once the message has left the stream. An ack alone may be lost, and the
+ *    next owner would find the input without its body.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Delivery } from "../../core/inbox/Inbox.ts";
+import type { BlobsShape } from "../../core/journal/Blobs.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { retryPause } from "./client/retryPause.ts";
+import { findClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+
+/** How long after an ack the stream is checked for the message, and how many times. */
+const BODY_CHECK_MS = 1_000;
+const BODY_CHECKS = 5;
+
+export interface DeliveryBodiesOptions {
+  /** Of the shard's inbox. */
+  readonly stream: string;
+  /** Fires when the consumer stops: nothing is delivered or removed any more. */
+  readonly signal: AbortSignal;
+  readonly deliver: (delivery: Delivery) => void;
+}
+
+export class DeliveryBodies {
+  private readonly nats: Pick<NatsShape, "connection" | "reader">;
+  private readonly blobs: BlobsShape;
+  private readonly options: DeliveryBodiesOptions;
+  /** Set while a body is fetched: the deliveries that wait for it (rule 1). */
+  private waiting: Delivery[] | undefined;
+
+  constructor(
+    nats: Pick<NatsShape, "connection" | "reader">,
+    blobs: BlobsShape,
+    options: DeliveryBodiesOptions,
+  ) {
+    this.nats = nats;
+    this.blobs = blobs;
+    this.options = options;
+  }
+
+  get isFetching(): boolean {
+    return this.waiting !== undefined;
+  }
+
+  /** Delivers it with its body, after those before it. */
+  deliver(delivery: Delivery): void {
+    if (this.options.signal.aborted) return;
+    if (this.waiting !== undefined) this.waiting.push(delivery);
+    else if (readClaimCheck(delivery.data) === undefined) this.options.deliver(delivery);
+    else {
+      this.waiting = [delivery];
+      void this.deliverWaiting(this.waiting);
+    }
+  }
+
+  private async deliverWaiting(queue: Delivery[]): Promise<void> {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      const data = await this.fetch(next);
+      if (this.options.signal.aborted) return;
+      this.options.deliver({ ...next, data, ack: () => this.ackAndRemove(next) });
+    }
+    this.waiting = undefined;
+  }
+
+  private async fetch(delivery: Delivery): Promise<Uint8Array> {
+    const { signal } = this.options;
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      try {
+        return await resolveClaimCheck(this.blobs, delivery.data);
+      } catch (error) {
+        // A claim check has no envelope: the host treats the input as corrupt.
+        if (error instanceof CorruptFrame) break;
+        await retryPause(this.nats.connection, attempt, signal);
+      }
+    }
+    return delivery.data;
+  }
+
+  /** Rule 2. */
+  private ackAndRemove({ seq, data, ack }: Delivery): void {
+    ack();
+    const check = findClaimCheck(data);
+    if (check !== undefined)
+      void this.remove(seq, check.blob).catch((error: unknown) =>
+        this.nats.connection.log("warn", "the body of an acked input could not be removed", {
+          blob: check.blob,
+          error: String(error),
+        }),
+      );
+  }
+
+  private async remove(seq: number, blob: string): Promise<void> {
+    const { signal, stream } = this.options;
+    for (let check = 0; check < BODY_CHECKS && !signal.aborted; check++) {
+      await delay(BODY_CHECK_MS, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return; // it stays until its agent is erased
+      if ((await this.nats.reader.byLeader(stream, { seq })) !== undefined) continue;
+      return this.blobs.remove(blob);
+    }
+  }
+}
