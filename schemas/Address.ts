@@ -41,7 +41,7 @@ export function agentId(className: string, name: string): AgentId {
   if (!/^[A-Za-z_$][\w$]*$/.test(className))
     throw new InvalidAddress({ message: `Agent class "${className}" is not an identifier` });
   if (typeof name !== "string")
-    throw new InvalidAddress({ message: `Agent name is text, not ${typeof name}` });
+    throw new InvalidAddress({ message: `Agent name must be text, not ${typeof name}` });
   if (name.length === 0) throw new InvalidAddress({ message: "Agent name is empty" });
   // A UTF-16 unit takes at most 3 bytes: short names need no exact count.
   if (name.length * 3 > AGENT_NAME_BYTES_MAX) {

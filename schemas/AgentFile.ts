@@ -12,6 +12,7 @@
 import { agentId, InvalidAddress, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+import { jsonObject } from "./jsonObject.ts";
 import { refuseNewerFormats, STORED_FORMATS } from "./StoredFormats.ts";
 
 const FORMAT = "agents.agent";
@@ -41,7 +42,7 @@ export const agentFileEnd = (events: number): string => JSON.stringify({ end: tr
 
 /** The agent that the first line names. Throws `CorruptFrame` or `UnknownVersion`. */
 export function readAgentFileHead(line: string): AgentId {
-  const head = parse(line, 1);
+  const head = jsonObject(line, "line 1 is not a line of JSON");
   if (head["format"] !== FORMAT)
     throw new CorruptFrame({ message: 'the first line is not that of a file of "agents export"' });
   const { v, class: className, name } = head;
@@ -75,7 +76,7 @@ export class AgentFileReader {
   read(text: string): AgentFileEvent | undefined {
     this.line++;
     if (this.ended) throw this.corrupt("follows the last one");
-    const found = parse(text, this.line);
+    const found = jsonObject(text, `line ${this.line} is not a line of JSON`);
     if (found["end"] === true) {
       if (found["events"] !== this.events)
         throw this.corrupt(`says ${String(found["events"])} events, and there are ${this.events}`);
@@ -100,14 +101,4 @@ export class AgentFileReader {
   private corrupt(what: string): CorruptFrame {
     return new CorruptFrame({ message: `line ${this.line} ${what}` });
   }
-}
-
-function parse(text: string, line: number): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
-  } catch {
-    // Reported below.
-  }
-  throw new CorruptFrame({ message: `line ${line} is not a line of JSON` });
 }

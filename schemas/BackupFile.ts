@@ -20,6 +20,7 @@
 import { addressKey, agentId, fnv1a32, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+import { jsonObject } from "./jsonObject.ts";
 import { refuseNewerFormats, STORED_FORMATS } from "./StoredFormats.ts";
 
 const FORMAT = "agents.backup";
@@ -106,7 +107,7 @@ export const encodeManifest = (
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeManifest(text: string): BackupManifest {
-  const found = parse(text);
+  const found = jsonObject(text, "a line of the backup is not JSON");
   if (found["format"] !== FORMAT)
     throw new CorruptFrame({ message: 'manifest.json is not that of an "agents backup"' });
   const { v, namespace, time, inputs, events, letters, id, streams, shares, files, sums, since } =
@@ -182,7 +183,13 @@ export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>
 
 /** Throws `CorruptFrame` or `InvalidAddress`. */
 export function decodeEntry(line: string): BackupEntry {
-  const { class: className, name, seq, stored, data } = parse(line);
+  const {
+    class: className,
+    name,
+    seq,
+    stored,
+    data,
+  } = jsonObject(line, "a line of the backup is not JSON");
   if (
     typeof seq !== "number" ||
     typeof stored !== "number" ||
@@ -197,14 +204,4 @@ export function decodeEntry(line: string): BackupEntry {
     storedMs: stored,
     data: fromBase64(data),
   };
-}
-
-function parse(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
-  } catch {
-    // Reported below.
-  }
-  throw new CorruptFrame({ message: "a line of the backup is not JSON" });
 }

@@ -11,6 +11,7 @@
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+import { jsonObject } from "./jsonObject.ts";
 
 const FORMAT = "agents.erasure";
 const ERASURE_VERSION = 1;
@@ -77,7 +78,7 @@ const decode = Schema.decodeUnknownResult(ErasureReceipt);
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeReceipt(text: string, sha256: Sha256): ErasureReceipt {
-  const { sha256: sum, ...content } = parse(text);
+  const { sha256: sum, ...content } = jsonObject(text, "it is not JSON");
   const { v } = content;
   if (content["format"] !== FORMAT)
     throw new CorruptFrame({ message: "it is not a receipt of agents erase" });
@@ -92,14 +93,4 @@ export function decodeReceipt(text: string, sha256: Sha256): ErasureReceipt {
   if (receipt._tag === "Failure")
     throw new CorruptFrame({ message: `it is not a receipt: ${String(receipt.failure)}` });
   return receipt.success;
-}
-
-function parse(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
-  } catch {
-    // Reported below.
-  }
-  throw new CorruptFrame({ message: "it is not JSON" });
 }

@@ -135,7 +135,7 @@ export class Approvals {
     checkOptions(`decideApproval("${which}", …)`, decision, DECISION);
     const answer = checkAnswer(decision);
     if (answer.by === null)
-      throw new TypeError("a decision says who decides: { approved: true, by: …}");
+      throw new TypeError("a decision must say who decides: { approved: true, by: …}");
     const row = this.find(which);
     const { id, name, status, by } = row;
     const decided = answer.approved ? "approved" : "rejected";

@@ -45,7 +45,7 @@ export function checkAnswer(decision: GivenAnswer): Answer {
     );
   const text = JSON.stringify(metadata) as string | undefined;
   if (metadata !== undefined && text === undefined)
-    throw new TypeError(`the metadata of a decision is JSON; it is a ${typeof metadata}`);
+    throw new TypeError(`the metadata of a decision must be JSON, not a ${typeof metadata}`);
   if ((text?.length ?? 0) > METADATA_CHARS_MAX)
     throw new RangeError(`the metadata of a decision has at most ${METADATA_CHARS_MAX} characters`);
   return { approved, by: by ?? null, reason, metadata };
@@ -54,7 +54,7 @@ export function checkAnswer(decision: GivenAnswer): Answer {
 /** Throws `TypeError`: who decides is one line of text. */
 export function checkBy(by: string): void {
   if (typeof by === "string" && by !== "" && by.length <= BY_CHARS_MAX && !CONTROL.test(by)) return;
-  throw new TypeError(`who decides is one line of 1 to ${BY_CHARS_MAX} characters`);
+  throw new TypeError(`who decides must be one line of 1 to ${BY_CHARS_MAX} characters`);
 }
 
 /** Throws `TypeError` or `RangeError`. */
@@ -62,10 +62,10 @@ export function checkQuestion(name: string, question: ApprovalQuestion): void {
   checkOptions(`approval "${name}"`, question, QUESTION);
   const { prompt, notify } = question;
   if (notify !== undefined && typeof notify !== "function")
-    throw new TypeError(`approval "${name}": notify is a function of what was asked`);
+    throw new TypeError(`approval "${name}": notify must be a function`);
   if (prompt === undefined) return;
   if (typeof prompt !== "string")
-    throw new TypeError(`approval "${name}": the prompt is text; it is a ${typeof prompt}`);
+    throw new TypeError(`approval "${name}": the prompt must be text, not a ${typeof prompt}`);
   if (prompt.length > PROMPT_CHARS_MAX)
     throw new RangeError(
       `approval "${name}": the prompt has at most ${PROMPT_CHARS_MAX} characters`,

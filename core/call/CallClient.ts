@@ -20,16 +20,8 @@
  *    `LOSSES_MAX` only.
  * 7. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
-import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import {
-  ANSWER_BLOBS,
-  CALL_BLOBS,
-  decodeMessage,
-  encodeMessage,
-  type Call,
-  type CallReply,
-} from "../../schemas/Call.ts";
+import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { isProcess } from "../../schemas/TargetCall.ts";
@@ -41,18 +33,11 @@ import type { CallAnswer } from "./CallAnswer.ts";
 import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
+import { AgentUnreachable, CallLost } from "./AgentUnreachable.ts";
+import { encodeCall, wholeBody, type EncodedCall } from "./callBodies.ts";
 import { deepened } from "./callDepth.ts";
-
-/** No host answered for the agent within the deadline. Retry later. */
-export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
-  readonly message: string;
-}> {}
-
-/**
- * The agent's host had the call and did not answer. It may have been done, and it may end the next
- * host too, so don't retry it.
- */
-export class CallLost extends AgentUnreachable {}
+import { ShardOwners } from "./ShardOwners.ts";
+import { sleep } from "../time/sleep.ts";
 
 export interface CallResult {
   readonly reply: CallReply;
@@ -94,19 +79,9 @@ interface OfferInput {
   readonly tries?: CallTries;
 }
 
-interface Encoded {
-  readonly call: Call;
-  readonly body: Uint8Array | undefined;
-  readonly data: Uint8Array;
-}
-
 /** The first and the longest pause between two tries while the shard is unowned. */
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
-/** Start of the key of a shard's lease; its number follows. */
-const SHARD_KEY = "shard.";
-/** Start of the key of a host's own lease; its id follows. */
-const HOST_KEY = "host.";
 /** More than the head of any call that is offered, and the frame around it. */
 const OFFER_HEAD_BYTES = 1024;
 /** Rule 6: one repetition, for a host that was lost for another reason. */
@@ -118,10 +93,6 @@ const LOSSES_MAX = 4;
  * so for less.
  */
 const RETURN_MS = 5_000;
-/** More than `suspect` adds to a call. */
-const SUSPECT_BYTES = 32;
-const NO_LOSS = { count: 0, host: "" };
-
 export class CallClient {
   private readonly parts: {
     readonly bus: BusShape;
@@ -134,49 +105,18 @@ export class CallClient {
     /** How many agents wait for what the running code does (rule 7). Default: none. */
     readonly depth?: () => number;
   };
-  /**
-   * One for all calls in flight to a shard: one for each call would take a twentieth of a small
-   * call's time.
-   */
-  private readonly out = new Map<ShardId, AbortController>();
-  /** How many owners each shard has lost while this process watched, and the last of them. */
-  private readonly losses = new Map<ShardId, { readonly count: number; readonly host: string }>();
-  /** Ids of hosts whose own lease lives. */
-  private readonly hosts = new Set<string>();
   /** Rule 4. */
   private readonly servers = new Map<ShardId, ServeInput>();
+  private readonly owners = new ShardOwners();
   private closed = false;
 
   constructor(parts: CallClient["parts"]) {
     this.parts = parts;
   }
 
-  /**
-   * Rule 2: the shard's owner is lost. `before`: the lease's holder until this change. A host that
-   * releases a shard has answered every call that it took, so calls in flight then are with the
-   * next owner.
-   */
-  leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
-    if (key.startsWith(HOST_KEY)) {
-      const host = key.slice(HOST_KEY.length);
-      if (value === undefined) this.hosts.delete(host);
-      else this.hosts.add(host);
-    }
-    if (!key.startsWith(SHARD_KEY) || before === undefined || before === value) return;
-    const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
-    if (released === true) return;
-    this.losses.set(shard, { count: this.lossesOf(shard).count + 1, host: before });
-    this.abort(shard);
-  }
-
-  private lossesOf(shard: ShardId): { readonly count: number; readonly host: string } {
-    return this.losses.get(shard) ?? NO_LOSS;
-  }
-
-  private abort(shard: ShardId): void {
-    const controller = this.out.get(shard);
-    this.out.delete(shard);
-    controller?.abort();
+  /** As `ShardOwners.leaseChanged`: calls in flight to an owner that is lost end (rule 2). */
+  leaseChanged(change: LeaseChange, before: string | undefined): void {
+    this.owners.leaseChanged(change, before);
   }
 
   /**
@@ -185,7 +125,7 @@ export class CallClient {
    */
   close(): void {
     this.closed = true;
-    for (const shard of this.out.keys()) this.abort(shard);
+    this.owners.abortAll();
   }
 
   /**
@@ -203,7 +143,11 @@ export class CallClient {
   private async toTheEnd(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
     if (isProcess(id)) return this.askProcess(id, call, options);
     const { blobs, depth } = this.parts;
-    const { blob, ...encoded } = await this.encode(deepened(id, call, depth?.()), options.body);
+    const { blob, ...encoded } = await encodeCall(
+      this.parts,
+      deepened(id, call, depth?.()),
+      options.body,
+    );
     try {
       return await this.ask(id, encoded, options);
     } finally {
@@ -275,10 +219,10 @@ export class CallClient {
     const { bus, subjects, shards } = this.parts;
     if (this.closed) return undefined;
     const shard = shardOf(id, shards);
-    tries?.sent(this.lossesOf(shard).count);
+    tries?.sent(this.owners.lossesOf(shard).count);
     const reply = await bus.request(subjects.call(shard, id), encodeMessage(call, body), {
       timeoutMs: deadlineMs,
-      signal: this.signalOf(shard),
+      signal: this.owners.signalOf(shard),
     });
     if (tries !== undefined) this.heard(tries, reply);
     return reply._tag === "Reply" ? reply.data : undefined;
@@ -290,7 +234,7 @@ export class CallClient {
     else if (_tag === "NoResponders" || !this.parts.bus.connected()) tries.notBegun();
   }
 
-  private async ask(id: AgentId, encoded: Encoded, options: CallOptions): Promise<CallResult> {
+  private async ask(id: AgentId, encoded: EncodedCall, options: CallOptions): Promise<CallResult> {
     const { bus, time, subjects, shards } = this.parts;
     const { deadlineMs, repeatable, tries = new CallTries(), beforeRepeat, abort } = options;
     const { what = `Agent ${id.class}/${id.name}` } = options;
@@ -301,7 +245,7 @@ export class CallClient {
     const lostMax = repeatable && caller?.suspects.any !== true ? LOST_MAX : 1;
     const isOver = (): boolean => tries.lost.size >= lostMax || tries.losses >= LOSSES_MAX;
     const pause = async (ms: number): Promise<void> => {
-      await new Promise<void>((resolve) => time.after(ms, resolve));
+      await sleep(time, ms);
       if (caller?.isLost === true) throw unreachable(what, "the agent that called it has left this host"); // prettier-ignore
       if (abort?.fired === true) throw abort.reason;
       beforeRepeat?.();
@@ -312,7 +256,7 @@ export class CallClient {
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const nowMs = time.monotonicMs();
       if (this.closed) throw unreachable(what, "this process stops");
-      const losses = this.lossesOf(shard);
+      const losses = this.owners.lossesOf(shard);
       tries.count(losses.count, losses.host);
       if (isOver()) {
         returnEndMs ??= nowMs + RETURN_MS;
@@ -321,7 +265,7 @@ export class CallClient {
           continue;
         }
         returnEndMs = undefined;
-        for (const host of tries.lost) if (this.hosts.has(host)) tries.lost.delete(host);
+        for (const host of tries.lost) if (this.owners.isAlive(host)) tries.lost.delete(host);
         if (isOver()) throw lost(what, HOST_LOST);
       }
       const leftMs = endMs - nowMs;
@@ -332,65 +276,25 @@ export class CallClient {
         data = encodeMessage({ ...encoded.call, suspect: true }, encoded.body);
       }
       tries.sent(losses.count);
-      const signal = this.signalOf(shard);
+      const signal = this.owners.signalOf(shard);
       const reply = await bus.request(subject, data, { timeoutMs: leftMs, signal });
       this.heard(tries, reply);
       if (reply._tag === "Reply") {
         const { head, body } = decodeMessage<CallReply>(reply.data);
-        if (head.kind !== "notHere") return this.resolveBlob(head, body);
+        if (head.kind !== "notHere")
+          return { reply: head, body: await wholeBody(this.parts.blobs, head, body) };
         if (head.ended === true) tries.endedProcess();
         if (head.late !== true) tries.notBegun();
         else if (!repeatable) throw lost(what, "its host has just changed");
       } else if (reply._tag === "TimedOut" && !repeatable)
-        throw lost(what, this.lossesOf(shard) === losses ? "its host did not answer" : HOST_LOST);
+        throw lost(
+          what,
+          this.owners.lossesOf(shard) === losses ? "its host did not answer" : HOST_LOST,
+        );
       await pause(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())));
     }
   }
-
-  /** Fires when the shard's present owner is lost. */
-  private signalOf(shard: ShardId): AbortSignal {
-    let controller = this.out.get(shard);
-    if (controller === undefined) this.out.set(shard, (controller = new AbortController()));
-    return controller.signal;
-  }
-
-  /** The body of a call past the bus's limit goes by the blob store. */
-  private async encode(
-    call: Call,
-    body: Uint8Array | undefined,
-  ): Promise<Encoded & { readonly blob?: string }> {
-    const data = encodeMessage(call, body);
-    const { bus, blobs, time } = this.parts;
-    if (data.length + SUSPECT_BYTES <= bus.payloadBytesMax) return { call, body, data };
-    if (!mayHaveBlob(call) || body === undefined)
-      throw new RangeError(
-        `A ${call.kind} of ${data.length} bytes is too large: the broker's limit is ${bus.payloadBytesMax}`,
-      );
-    const blob = `${CALL_BLOBS}${time.id()}`;
-    await blobs.put(blob, body);
-    const short = { ...call, blob };
-    return { call: short, body: undefined, data: encodeMessage(short), blob };
-  }
-
-  private async resolveBlob(reply: CallReply, body: Uint8Array): Promise<CallResult> {
-    if (!("blob" in reply) || reply.kind === "done" || reply.blob === undefined)
-      return { reply, body };
-    const { blobs } = this.parts;
-    if (!reply.blob.startsWith(ANSWER_BLOBS))
-      throw new AgentUnreachable({
-        message: "the answer refers to a blob that does not contain an answer",
-      });
-    const whole = await blobs.get(reply.blob);
-    if (whole === undefined) throw new AgentUnreachable({ message: "the answer's body is gone" });
-    // A blob that stays behind only costs space.
-    void blobs.remove(reply.blob).catch(() => undefined);
-    return { reply, body: whole };
-  }
 }
-
-type WithBlob = Extract<Call, { readonly blob?: string }>;
-const mayHaveBlob = (call: Call): call is WithBlob =>
-  call.kind === "fetch" || call.kind === "message" || call.kind === "restore";
 
 const unreachable = (what: string, why: string): AgentUnreachable =>
   new AgentUnreachable({ message: `${what} can't be reached: ${why}` });

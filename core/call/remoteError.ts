@@ -22,6 +22,13 @@ export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteErr
   };
 }
 
+/** The answer to a caller that may not see what failed: the host's log has it. */
+export const HIDDEN_ERROR: CallReply = {
+  kind: "error",
+  name: "Error",
+  message: "Internal Server Error",
+};
+
 /** Replaces a reply that is too large for the broker. */
 export const resultTooLarge = (bytes: number, bytesMax: number): CallReply => ({
   kind: "error",

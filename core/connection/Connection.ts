@@ -216,7 +216,9 @@ export function checkTags(id: string, tags: ReadonlyArray<unknown>): ReadonlyArr
     throw new RangeError(`A connection has at most ${TAGS_MAX} tags, its id included`);
   return all.map((tag) => {
     if (typeof tag !== "string" || tag.length === 0 || tag.length > TAG_LENGTH_MAX)
-      throw new RangeError(`A connection tag is a string of 1 to ${TAG_LENGTH_MAX} characters`);
+      throw new RangeError(
+        `A connection tag must be a string of 1 to ${TAG_LENGTH_MAX} characters`,
+      );
     return tag;
   });
 }

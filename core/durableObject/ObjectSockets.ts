@@ -68,7 +68,9 @@ export class ObjectSockets {
     if (all.length > TAGS_MAX) throw new RangeError(`A socket has at most ${TAGS_MAX} tags`);
     for (const tag of all)
       if (typeof tag !== "string" || tag.length > TAG_LENGTH_MAX)
-        throw new RangeError(`A socket's tag is a string of at most ${TAG_LENGTH_MAX} characters`);
+        throw new RangeError(
+          `A socket's tag must be a string of at most ${TAG_LENGTH_MAX} characters`,
+        );
     accept(socket, "hibernating", all);
     this.#opening.add(socket);
   }

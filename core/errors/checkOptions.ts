@@ -11,11 +11,11 @@ export function checkOptions(what: string, options: unknown, known: ReadonlySet<
   const names = [...known].join(", ");
   if (typeof options !== "object" || options === null)
     throw new TypeError(
-      `${what}: the options are an object with ${names}; it is ${kindOf(options)}`,
+      `${what}: the options must be an object with ${names}, not ${kindOf(options)}`,
     );
   for (const option of Object.keys(options))
     if (!known.has(option))
-      throw new TypeError(`${what}: there is no option "${option}"; there are ${names}`);
+      throw new TypeError(`${what}: unknown option "${option}"; the options are ${names}`);
 }
 
 const kindOf = (value: unknown): string =>

@@ -86,7 +86,9 @@ export class FiberApprovals implements KeptOfFibers {
 
   private begin(key: string, name: string, { prompt, timeout }: ApprovalQuestion): void {
     if (typeof name !== "string" || name === "" || name.length > NAME_CHARS_MAX)
-      throw new TypeError(`the name of an approval is text of 1 to ${NAME_CHARS_MAX} characters`);
+      throw new TypeError(
+        `the name of an approval must be text of 1 to ${NAME_CHARS_MAX} characters`,
+      );
     const ms = durationMs(timeout ?? TIMEOUT_DEFAULT, `approval "${name}": timeout`);
     if (ms > WAIT_MS_MAX) throw new RangeError(`approval "${name}" waits longer than a year`);
     if (this.approvals.list({ status: "waiting" }).length >= WAITING_MAX)

@@ -22,6 +22,8 @@ import {
 import { readOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
+import { limitedSignal } from "../time/limitedSignal.ts";
+import { sleep } from "../time/sleep.ts";
 
 /** A working server answers in less time; a hanging one must not block its user for ever. */
 const CONNECT_TIMEOUT_MS = 30_000;
@@ -226,17 +228,8 @@ export class McpServer {
   }
 
   /** Its signal fires when the present attempt or connection is given up, or after `timeoutMs`. */
-  limited(timeoutMs: number): { readonly signal: AbortSignal; readonly free: () => void } {
-    const limit = new AbortController();
-    const { signal } = this.life;
-    const abort = (): void => limit.abort();
-    signal.addEventListener("abort", abort, { once: true });
-    const cancel = this.host.runtime.time.after(timeoutMs, abort);
-    const free = (): void => {
-      cancel();
-      signal.removeEventListener("abort", abort);
-    };
-    return { signal: limit.signal, free };
+  limited(timeoutMs: number): ReturnType<typeof limitedSignal> {
+    return limitedSignal(this.host.runtime.time, this.life.signal, timeoutMs);
   }
 
   become(state: McpServerState, error: string | null = null): void {
@@ -380,7 +373,7 @@ export class McpServer {
         } catch (error) {
           log.warn("an MCP server's changed lists were not read; the old ones stay", { server: this.id, error: errorText(error) }); // prettier-ignore
         }
-        await new Promise<void>((resolve) => time.after(RELIST_MS, resolve));
+        await sleep(time, RELIST_MS);
       }
       this.relisting = false;
     });

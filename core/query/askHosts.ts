@@ -5,7 +5,8 @@
  */
 import { agentId } from "../../schemas/Address.ts";
 import type { AgentsAnswer, AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
-import { AgentUnreachable, type CallClient } from "../call/CallClient.ts";
+import { AgentUnreachable } from "../call/AgentUnreachable.ts";
+import type { CallClient } from "../call/CallClient.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { QueryRefused, UNKNOWN_CLASS, UnknownClass } from "./askView.ts";
 

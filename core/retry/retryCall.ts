@@ -2,6 +2,7 @@
 import type { TimeShape } from "../time/Time.ts";
 import type { RetryOptions } from "./RetryOptions.ts";
 import { backoffMs, resolveRetry } from "./retryPolicy.ts";
+import { sleep } from "../time/sleep.ts";
 
 /** Options of `retry`. */
 export interface RetryCallOptions extends RetryOptions {
@@ -25,7 +26,7 @@ export async function retryCall<T>(
       if (attempt >= policy.maxAttempts) throw error;
       if (shouldRetry !== undefined && !shouldRetry(error, attempt + 1)) throw error;
       const delayMs = backoffMs(policy, attempt, time.random());
-      await new Promise<void>((resolve) => time.after(delayMs, resolve));
+      await sleep(time, delayMs);
     }
   }
 }

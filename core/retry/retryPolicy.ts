@@ -42,7 +42,7 @@ export function retryOf({
   try {
     return resolveRetry(options.retry);
   } catch (error) {
-    log.error("static options.retry can't be used; the defaults are", { error: String(error) });
+    log.error("static options.retry is invalid; the defaults are used", { error: String(error) });
     return resolveRetry();
   }
 }

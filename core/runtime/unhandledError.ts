@@ -10,8 +10,10 @@
  */
 import { AgentDiscarded, AgentDestroyed, TurnTimedOut } from "../errors/errors.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { turnFields } from "../turn/turnFields.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { stackOf } from "../errors/thrown.ts";
+import { sleep } from "../time/sleep.ts";
 
 /** The agent whose code failed. */
 export type FailingAgent = Pick<
@@ -31,12 +33,8 @@ export function unhandledError(
   // The code continued after its turn was given up, which was logged.
   if (error instanceof TurnTimedOut) return;
   if (!quiet) {
-    const { kind, id: key, attempt, delivery } = turn.cause;
     agent.log.error("an error was not handled", {
-      turn: kind,
-      ...(key !== undefined && { key }),
-      ...(attempt !== undefined && { attempt }),
-      ...(delivery !== undefined && { delivery }),
+      ...turnFields(turn),
       failsItsTurn: turn.running,
       error: turn.conceal(stackOf(error)),
     });
@@ -56,7 +54,7 @@ export async function throwUnhandled(
   { time }: Pick<AgentTurns, "time">,
   turn: Turn,
 ): Promise<void> {
-  if (turn.rejected) await new Promise<void>((resolve) => time.after(0, resolve));
+  if (turn.rejected) await sleep(time, 0);
   turn.rejected = false;
   const { failure } = turn;
   turn.failure = undefined;

@@ -164,7 +164,7 @@ export class AlarmCover {
       await this.timers.arm(row);
     } catch (error) {
       if (error instanceof AgentDiscarded) return;
-      this.agent.log.error("the timer of the next schedule can't be stored; it is tried again", {
+      this.agent.log.error("the timer of the next schedule can't be stored; trying again", {
         schedule: row.id,
         error: messageOf(error),
       });

@@ -115,11 +115,11 @@ function readOptions(options: ScheduleOptions): When {
   const { time, delayInSeconds, cron, intervalSeconds } = options as Partial<WhenFields>;
   // `readWhen` would take a number given as `time` for a delay, and text for a cron expression.
   if (time !== undefined && !((time as unknown) instanceof Date))
-    throw new TypeError(`schedule: time is a Date, like new Date(ms); it is ${kindOf(time)}`);
+    throw new TypeError(`schedule: time must be a Date, like new Date(ms), not ${kindOf(time)}`);
   if (delayInSeconds !== undefined && typeof delayInSeconds !== "number")
-    throw new TypeError(`schedule: delayInSeconds is a number; it is ${kindOf(delayInSeconds)}`);
+    throw new TypeError(`schedule: delayInSeconds must be a number, not ${kindOf(delayInSeconds)}`);
   if (cron !== undefined && typeof cron !== "string")
-    throw new TypeError(`schedule: cron is text, like "0 9 * * 1"; it is ${kindOf(cron)}`);
+    throw new TypeError(`schedule: cron must be text like "0 9 * * 1", not ${kindOf(cron)}`);
   if (intervalSeconds !== undefined) return readInterval(intervalSeconds);
   return readWhen(time ?? delayInSeconds ?? cron);
 }

@@ -82,7 +82,7 @@ export class KeptMessages {
       !(message instanceof ArrayBuffer)
     )
       // prettier-ignore
-      throw new TypeError("a kept message is text or bytes: broadcast JSON.stringify(message)");
+      throw new TypeError("a kept message must be text or bytes: broadcast JSON.stringify(message)");
     const value = typeof message === "string" ? message : bytesOf(message);
     const size = typeof value === "string" ? new TextEncoder().encode(value).length : value.length;
     if (size > MESSAGE_SIZE_MAX)

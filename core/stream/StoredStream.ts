@@ -119,7 +119,7 @@ export class StoredStream<Chunk> implements DurableStream<Chunk> {
     const of = `${what} of the stream "${this.key}"`;
     assertWireValue(value, of);
     const text = jsonText(value, of);
-    if (text === undefined) throw new TypeError(`${of} is JSON; it is ${typeof value}`);
+    if (text === undefined) throw new TypeError(`${of} must be JSON, not ${typeof value}`);
     return text;
   }
 }

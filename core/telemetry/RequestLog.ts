@@ -89,7 +89,7 @@ export class RequestLog {
     if (this.written++ < LINES_MAX) return true;
     if (this.omitted++ === 0)
       this.time.after(this.windowEndsMs - nowMs, () => {
-        this.log.warn("more requests came than are logged", { omitted: this.omitted });
+        this.log.warn("more requests arrived than are logged", { omitted: this.omitted });
         this.omitted = 0;
       });
     return false;

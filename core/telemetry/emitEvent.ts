@@ -18,6 +18,6 @@ export function emitEvent(
   try {
     observability?.emit({ type, agent: id.class, name: id.name, payload, timestamp });
   } catch (error) {
-    log.warn("an observability event was not taken", { type, error: messageOf(error) });
+    log.warn("an observability event could not be delivered", { type, error: messageOf(error) });
   }
 }

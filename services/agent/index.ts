@@ -164,7 +164,7 @@ export {
   isDurableObjectStorageReset,
   isPlatformTransientError,
 } from "../../core/errors/platformErrors.ts";
-export { AgentUnreachable } from "../../core/call/CallClient.ts";
+export { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";
 export { getCurrentAgent, type CurrentAgent } from "../node/getCurrentAgent.ts";
 export type { CurrentWebhook } from "../../core/input/webhookOf.ts";

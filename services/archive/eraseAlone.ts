@@ -9,6 +9,7 @@ import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { Alone } from "./SegmentArchive.ts";
+import { sleep } from "../../core/time/sleep.ts";
 
 const KEY = "archive";
 /** An erasure from one segment takes some requests to the archive. */
@@ -33,7 +34,7 @@ export function eraseAlone(
           throw new ArchiveUnavailable({
             message: "another process has been erasing from the archive for two minutes: try again",
           });
-        await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
+        await sleep(time, AGAIN_MS);
         continue;
       }
       const { lease } = claimed;

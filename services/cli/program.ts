@@ -18,7 +18,7 @@ Exit codes:
   1    failed: the message says why and what to do
   2    the command line is wrong
   3    the agent or dead letter does not exist
-  4    a run on other code had another result
+  4    a run on other code had a different result
   130  a second Ctrl-C ended the process before it had stopped
   141  the reader of the output closed the pipe, like head
 

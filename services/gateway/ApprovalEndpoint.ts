@@ -17,7 +17,7 @@ import {
   readToken,
   type ApprovalToken,
 } from "../../core/approval/approvalLink.ts";
-import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
 import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
 import { agentId } from "../../schemas/Address.ts";

@@ -19,7 +19,8 @@
  * 6. **Errors are final.** If the agent cannot start, or aborts, the socket is closed and nothing
  *    is sent again. If that answer is lost, the host repeats it (`EndedSockets`).
  */
-import { AgentUnreachable, CallLost, type CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";

@@ -17,7 +17,8 @@
 import { CLOSE_LAGGING, TOO_SLOW } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { sinceOf } from "../../core/stream/KeptMessages.ts";
-import type { CallClient, CallLost } from "../../core/call/CallClient.ts";
+import type { CallLost } from "../../core/call/AgentUnreachable.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
 import type { BusShape } from "../../core/bus/Bus.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";

@@ -5,12 +5,8 @@
  * Within each try, `CallClient` waits while the agent has no owner and when its owner changes.
  * Hosts that the call may have crashed are counted over all tries.
  */
-import {
-  AgentUnreachable,
-  CallLost,
-  type CallClient,
-  type CallOptions,
-} from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
+import type { CallClient, CallOptions } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call, CallReply } from "../../schemas/Call.ts";

@@ -8,7 +8,7 @@
  * 2. A socket that is still pending after `PENDING_MS_MAX` is closed, since the code has dropped
  *    it.
  */
-import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
 import { closedSocket, type PendingSocket } from "../../core/socket/PendingSocket.ts";
 import { CLOSE_FAILED, CLOSE_LAGGING, CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
 import type { SocketHandlers } from "../../core/http/HttpServer.ts";

@@ -7,7 +7,7 @@
 import type { PendingSocket } from "../../core/socket/PendingSocket.ts";
 import { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import { socketOf, takePending } from "../../core/socket/socketResponse.ts";
-import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
 import { FAILED, textResponse } from "../../core/http/responseHead.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";

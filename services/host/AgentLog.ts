@@ -10,7 +10,7 @@ import type { AgentId } from "../../schemas/Address.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
 import { renameFields, type LogFields, type LogShape } from "../../core/telemetry/Log.ts";
 import { REDACTED } from "../../core/redaction/FieldRedaction.ts";
-import { traceIdOf } from "../../core/telemetry/Tracing.ts";
+import { turnFields } from "../../core/turn/turnFields.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { HostServices } from "./HostServices.ts";
 
@@ -49,7 +49,7 @@ export class AgentLog implements LogShape {
       const fields = renameFields(fieldsOf(given), OWN);
       const own = concealed(turn, this.#withoutStackAgain(turn, fields));
       const text = turn === undefined ? message : turn.conceal(message);
-      log[level](text, { ...this.#id, ...turnFields(turn), ...own });
+      log[level](text, { ...this.#id, ...(turn && turnFields(turn)), ...own });
     };
   }
 
@@ -64,7 +64,7 @@ export class AgentLog implements LogShape {
     this.#lastError = same;
     if (!isRepeated) return fields;
     const [first] = error.split("\n    at ", 1);
-    return { ...fields, error: first, stack: "as of the attempt before" };
+    return { ...fields, error: first, stack: "as in the previous attempt" };
   }
 }
 
@@ -76,19 +76,6 @@ function fieldsOf(given: unknown): LogFields {
   if (given === undefined) return {};
   if (given instanceof Error) return { error: stackOf(given) };
   return typeof given === "object" && given !== null ? (given as LogFields) : { value: given };
-}
-
-/** The fields of the turn in which a line was written. */
-function turnFields(turn: Turn | undefined): LogFields {
-  if (turn === undefined) return {};
-  const { kind, id: key, attempt, delivery, traceparent } = turn.cause;
-  return {
-    turn: kind,
-    ...(key !== undefined && { key }),
-    ...(attempt !== undefined && { attempt }),
-    ...(delivery !== undefined && { delivery }),
-    ...(traceparent !== undefined && { trace: traceIdOf(traceparent) }),
-  };
 }
 
 /** The fields without what the turn's input hides. */

@@ -28,8 +28,7 @@ import {
 } from "../../schemas/Call.ts";
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
-import { LinkedList } from "../../core/collections/LinkedList.ts";
-import { encodeError, resultTooLarge } from "../../core/call/remoteError.ts";
+import { encodeError, HIDDEN_ERROR, resultTooLarge } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { Meter } from "../../core/telemetry/Usage.ts";
@@ -43,11 +42,13 @@ import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
 import { addTraffic } from "./slot/addTraffic.ts";
 import { takeCensus } from "./takeCensus.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
+import { OpenCalls } from "../../core/call/OpenCalls.ts";
 import { Slots } from "./Slots.ts";
 import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
 import { stackOf } from "../../core/errors/thrown.ts";
+import { sleep } from "../../core/time/sleep.ts";
 
 /**
  * Part of the TTL by which a lease counts as lost before it expires: clocks drift, acks are
@@ -72,15 +73,13 @@ export class Shard {
   private consumer: InboxConsumer | undefined;
   private unsubscribe: (() => Promise<void>) | undefined;
   private unserve: (() => void) | undefined;
-  /** Calls that were accepted and not answered yet. */
-  private answering = 0;
+  private readonly openCalls: OpenCalls;
   private readonly largeAnswers: LargeAnswers;
-  /** One per unanswered call: answers its caller when the shard is lost. */
-  private readonly interrupts = new LinkedList<() => void>();
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
     this.largeAnswers = new LargeAnswers(services);
+    this.openCalls = new OpenCalls(services.log, () => this.notHere({ begun: true }));
     this.shard = shard;
     this.lease = lease;
     this.validUntilMs = validUntilMs;
@@ -155,7 +154,7 @@ export class Shard {
     void this.unsubscribe?.();
     // Before the lease is released, if it is: nothing else notifies the callers
     // (`Gateway.changed`).
-    for (const interrupt of this.interrupts.drain()) interrupt();
+    this.openCalls.interrupt();
     this.slots.discard();
     this.largeAnswers.end();
     // A failure here has no effect: unacked inputs are delivered to the next owner.
@@ -187,7 +186,7 @@ export class Shard {
   private async drain(slices: Pick<TimeSlices, "yield">): Promise<void> {
     for (;;) {
       await Promise.all([...this.slots.values()].map((slot) => slot.drain(slices)));
-      if (this.answering === 0 || this.lost.signal.aborted) return;
+      if (this.openCalls.size === 0 || this.lost.signal.aborted) return;
       await new Promise<void>((resolve) => this.services.time.after(ANSWERED_POLL_MS, resolve));
     }
   }
@@ -240,13 +239,13 @@ export class Shard {
     const { reply } = message;
     const respond = (answer: CallAnswer): Promise<void> | undefined =>
       reply === undefined ? undefined : this.respond(reply, answer);
-    this.track(() => this.answer(message), respond);
+    this.openCalls.run(() => this.answer(message), respond);
   }
 
   /** Runs an input from a gateway of this process, without a message over the bus. */
   private runDirect(id: AgentId, head: InboxHead, body: Uint8Array): Promise<CallAnswer> {
     return new Promise((resolve) =>
-      this.track(
+      this.openCalls.run(
         () => this.run(id, { kind: "input", head }, body),
         (answer) => {
           resolve(answer);
@@ -254,41 +253,6 @@ export class Shard {
         },
       ),
     );
-  }
-
-  /** Counts a call until it is answered. Answers it `late` if the shard is lost first. */
-  private track(
-    run: () => Promise<CallAnswer>,
-    respond: (answer: CallAnswer) => Promise<void> | undefined,
-  ): void {
-    let answered = false;
-    const failed = (error: unknown): void =>
-      this.services.log.error("a call failed", { error: String(error) });
-    const respondOnce = (answer: CallAnswer): Promise<void> | undefined => {
-      if (answered) return undefined;
-      answered = true;
-      try {
-        return respond(answer)?.catch(failed);
-      } catch (error) {
-        failed(error);
-        return undefined;
-      }
-    };
-    const interrupt = this.interrupts.add(() => void respondOnce(this.notHere({ begun: true })));
-    const over = (): void => {
-      this.answering--;
-      interrupt.leave();
-    };
-    const end = (answer: CallAnswer): void => {
-      const sent = respondOnce(answer);
-      if (sent === undefined) over();
-      else void sent.then(over);
-    };
-    this.answering++;
-    run().then(end, (error: unknown) => {
-      failed(error);
-      end({ reply: { kind: "error", ...HIDDEN } });
-    });
   }
 
   private async answer(message: BusMessage): Promise<CallAnswer> {
@@ -306,7 +270,7 @@ export class Shard {
     if (call.kind === "connections")
       return addTraffic(this.services, this.slots.connections(id, call));
     if (call.kind === "query") return answerQuestion(this.services, call);
-    if (id.class === QUESTIONS.class) return { reply: { kind: "error", ...HIDDEN } };
+    if (id.class === QUESTIONS.class) return { reply: HIDDEN_ERROR };
     if (call.kind === "release") return this.slots.release(id);
     if (call.kind === "erase") this.slots.beforeErasure(id);
     try {
@@ -335,7 +299,7 @@ export class Shard {
       // This call caused the agent's quarantine.
       if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
       log.error("an agent could not answer", { ...id, error: stackOf(error) });
-      return { reply: { kind: "error", ...(isOfCode(call) ? encodeError(error) : HIDDEN) } };
+      return { reply: isOfCode(call) ? { kind: "error", ...encodeError(error) } : HIDDEN_ERROR };
     }
   }
 
@@ -357,7 +321,7 @@ export class Shard {
     const { time } = this.services;
     while (!this.isHeld) {
       if (this.lost.signal.aborted) return false;
-      await new Promise<void>((resolve) => time.after(ANSWERED_POLL_MS, resolve));
+      await sleep(time, ANSWERED_POLL_MS);
     }
     return true;
   }
@@ -397,4 +361,3 @@ const isOfCode = ({ kind }: Call): boolean =>
   kind === "state" ||
   kind === "child" ||
   kind === "restore";
-const HIDDEN = { name: "Error", message: "Internal Server Error" };

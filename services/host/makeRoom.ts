@@ -8,6 +8,7 @@
  */
 import type { HostServices } from "./HostServices.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
+import { sleep } from "../../core/time/sleep.ts";
 
 /** More than the one that wakes, so that memory empties. */
 const HIBERNATIONS_MAX = 2;
@@ -59,7 +60,7 @@ export function roomMaker(
   const wait = async (): Promise<void> => {
     const endMs = time.monotonicMs() + WAIT_MS_MAX;
     do {
-      await new Promise<void>((resolve) => time.after(PAUSE_MS, resolve));
+      await sleep(time, PAUSE_MS);
     } while (isFull() && time.monotonicMs() < endMs);
   };
   return (waits) => (isFull() && waits ? wait() : undefined);

@@ -4,8 +4,9 @@
  * `--mcp-allow-loopback`), and only for a server whose own URL names this machine. No outside
  * server can then reach this machine through a redirect or an OAuth address.
  */
-import { lookup, type LookupAddress } from "node:dns";
+import { lookup } from "node:dns";
 import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
+import { checkedLookup } from "../node/checkedLookup.ts";
 import { isPublicAddress } from "../node/PublicAddress.ts";
 
 const loopback = new BlockList();
@@ -69,16 +70,6 @@ export function addressGuard(server: URL, { allowLoopback }: GuardOptions): Addr
       const barred = isIP(host) === 0 ? namesLoopback(url) && !local : !allows(host);
       if (!web || host === "" || barred) throw new BlockedAddress(url.origin);
     },
-    lookup: (hostname, options, callback) => {
-      lookup(hostname, { ...options, all: true }, (error, found) => {
-        if (error !== null) return callback(error, "", 0);
-        const addresses = found as LookupAddress[];
-        if (addresses.length === 0 || !addresses.every(({ address }) => allows(address)))
-          return callback(new BlockedAddress(hostname), "", 0);
-        const [{ address, family }] = addresses as [LookupAddress];
-        if (options.all) callback(null, addresses);
-        else callback(null, address, family);
-      });
-    },
+    lookup: checkedLookup(lookup, allows, (host) => new BlockedAddress(host)),
   };
 }

@@ -19,7 +19,7 @@ const BODY_CHECK_MS = 1_000;
 const BODY_CHECKS = 5;
 
 export interface DeliveryBodiesOptions {
-  /** Of the shard's inbox. */
+  /** The stream of the shard's inbox. */
   readonly stream: string;
   /** Fires when the consumer stops: nothing is delivered or removed any more. */
   readonly signal: AbortSignal;

@@ -111,7 +111,7 @@ async function* bodyOf(
   let timer: NodeJS.Timeout | undefined;
   const allow = (ms: number): void => {
     clearTimeout(timer);
-    timer = setTimeout(() => silence.abort(new Error(`nothing came for ${ms / 1000} s`)), ms);
+    timer = setTimeout(() => silence.abort(new Error(`nothing arrived for ${ms / 1000} s`)), ms);
   };
   try {
     allow(ANSWER_TIMEOUT_MS);

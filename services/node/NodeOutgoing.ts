@@ -2,16 +2,15 @@
  * Outgoing webhooks on node:http and node:https (`core/outgoing/Outgoing`).
  *
  * 1. Every address that the host's name resolves to must be public, and only those addresses are
- *    connected to. The check is part of the connection's own look-up, so no second look-up can
- *    return other addresses.
+ *    connected to (`checkedLookup`).
  * 2. Nothing is written before the address of the connection's actual peer has been checked too.
  * 3. A connection is used once: a kept connection would have been checked for another call.
  */
 import { createHmac } from "node:crypto";
-import { lookup, type LookupAddress, type LookupAllOptions } from "node:dns";
+import { lookup } from "node:dns";
 import * as http from "node:http";
 import * as https from "node:https";
-import { isIP, type LookupFunction, type Socket } from "node:net";
+import { isIP, type Socket } from "node:net";
 import * as Layer from "effect/Layer";
 import { joinSignals } from "../../core/lazyFetch/AbortSource.ts";
 import {
@@ -20,6 +19,7 @@ import {
   type OutgoingResult,
   type OutgoingShape,
 } from "../../core/outgoing/Outgoing.ts";
+import { checkedLookup, type LookupAll } from "./checkedLookup.ts";
 import { isPublicAddress } from "./PublicAddress.ts";
 
 /** A name or an address that webhooks may not be sent to. */
@@ -30,27 +30,9 @@ const notPublic = (host: string): NotPublic =>
 
 /** Resolves names and decides which addresses are public. Tests provide their own. */
 export interface Resolver {
-  readonly lookup: (
-    hostname: string,
-    options: LookupAllOptions,
-    callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
-  ) => void;
+  readonly lookup: LookupAll;
   readonly isPublic: (address: string) => boolean;
 }
-
-/** A look-up that fails unless every address is public (rule 1). */
-const publicLookup =
-  ({ isPublic, ...resolver }: Resolver): LookupFunction =>
-  (hostname, options, callback) => {
-    resolver.lookup(hostname, { ...options, all: true }, (error, addresses) => {
-      if (error !== null) return callback(error, "", 0);
-      if (addresses.length === 0 || !addresses.every(({ address }) => isPublic(address)))
-        return callback(notPublic(hostname), "", 0);
-      const [{ address, family }] = addresses as [LookupAddress];
-      if (options.all) callback(null, addresses);
-      else callback(null, address, family);
-    });
-  };
 
 function refusal({ hostname }: URL): string | undefined {
   const bare = hostname.replace(/^\[|\]$/g, "");
@@ -89,7 +71,9 @@ function post(resolver: Resolver, url: URL, request: OutgoingRequest): Promise<O
       headers: { "user-agent": "agents", ...request.headers, "content-length": body.length },
       agent: false, // rule 3
       signal,
-      ...(request.allowPrivate ? {} : { lookup: publicLookup(resolver) }),
+      ...(request.allowPrivate
+        ? {}
+        : { lookup: checkedLookup(resolver.lookup, resolver.isPublic, notPublic) }),
     });
     sent.once("socket", (socket) => {
       socket.once(client === https ? "secureConnect" : "connect", () => {

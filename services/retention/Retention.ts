@@ -176,10 +176,13 @@ export class Retention {
     const isWrong = Math.abs(ownMs - rightMs) > CLOCK_MS_MAX;
     this.clock = { wallMs: isWrong ? rightMs : ownMs, monotonicMs: time.monotonicMs() };
     if (isWrong)
-      log.warn("this machine's clock is not the broker's: history is trimmed by the broker's", {
-        own: new Date(ownMs).toISOString(),
-        broker: new Date(rightMs).toISOString(),
-      });
+      log.warn(
+        "this machine's clock differs from the broker's; history is trimmed by the broker's",
+        {
+          own: new Date(ownMs).toISOString(),
+          broker: new Date(rightMs).toISOString(),
+        },
+      );
   }
 
   private readonly nowMs = (): number =>

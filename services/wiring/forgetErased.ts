@@ -10,6 +10,7 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { bareEnd } from "../../core/journal/endLife.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
+import { sleep } from "../../core/time/sleep.ts";
 
 /** 100,000 files take a quarter of an hour, at no noticeable load for the broker. */
 const PAUSE_MS = 10;
@@ -39,7 +40,7 @@ export async function forgetErased(
         databases.discard(id);
         log.info("local files of an erased agent were removed", { agent: addressKey(id) });
       }
-      await new Promise<void>((resolve) => time.after(PAUSE_MS, resolve));
+      await sleep(time, PAUSE_MS);
     }
   } catch (error) {
     if (!signal.aborted)

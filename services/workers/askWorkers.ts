@@ -9,6 +9,7 @@ import type { Readiness } from "../admin/AdminServer.ts";
 import { mergeMetrics, type LabelledMetrics } from "../admin/mergeMetrics.ts";
 import { describeEnd } from "./WorkerProcess.ts";
 import type { WorkerState } from "./Workers.ts";
+import { sleep } from "../../core/time/sleep.ts";
 
 /**
  * Below the 5 s that a scrape or probe waits here. A worker whose event loop stands still that long
@@ -56,7 +57,7 @@ export async function askHealth(
     states().map(async (state, worker) => {
       if (state._tag !== "Serving") return [];
       if ((await ask(state.serving.admin, "/healthz")) !== undefined) return [];
-      await new Promise<void>((resolve) => time.after(END_HEARD_MS, resolve));
+      await sleep(time, END_HEARD_MS);
       return states()[worker] === state ? [`worker ${worker} does not answer`] : [];
     }),
   );

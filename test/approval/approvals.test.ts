@@ -152,11 +152,11 @@ describe.each([
     const decide = (decision: object) => asker().decideApproval("refund", decision as never);
     await expect(decide({ by: "bob" })).rejects.toThrow("a decision says what is decided");
     await expect(decide({ approved: "yes", by: "bob" })).rejects.toThrow("what is decided");
-    await expect(decide({ approved: true })).rejects.toThrow("a decision says who decides");
+    await expect(decide({ approved: true })).rejects.toThrow("a decision must say who decides");
     await expect(decide({ approved: true, by: "" })).rejects.toThrow("one line of 1 to 256");
     await expect(decide({ approved: true, by: "a\nb" })).rejects.toThrow("one line of 1 to 256");
     await expect(decide(null as never)).rejects.toThrow('decideApproval("refund", …): the options');
-    await expect(decide({ ...YES, who: "bob" })).rejects.toThrow('there is no option "who"');
+    await expect(decide({ ...YES, who: "bob" })).rejects.toThrow('unknown option "who"');
     await expect(decide({ ...YES, reason: "x".repeat(2_001) })).rejects.toThrow("at most 2000");
     await expect(asker().decideApproval("another", YES)).rejects.toThrow(
       'has no approval "another"',

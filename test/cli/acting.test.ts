@@ -3,7 +3,8 @@
  * `installation.test.ts`.
  */
 import { describe, expect, it } from "vitest";
-import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/Call.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";

@@ -3,7 +3,8 @@
  * The host's half is `test/system/socketOrder.test.ts`.
  */
 import { describe, expect, test } from "vitest";
-import { AgentUnreachable, CallLost, type CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
 import type { CallTries } from "../../core/call/CallTries.ts";
 import { agentId } from "../../schemas/Address.ts";
 import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";

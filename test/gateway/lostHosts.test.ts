@@ -3,7 +3,8 @@
  * processes that really end: `test/attack/killingCall.test.ts`.
  */
 import { describe, expect, test } from "vitest";
-import { AgentUnreachable, CallClient, CallLost } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { handleCall } from "../../core/runtime/handleCall.ts";

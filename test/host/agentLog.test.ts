@@ -33,7 +33,7 @@ test("a repeated stack is recognised, whatever Node's event loop was doing", () 
     `${THROWN}\n    at process.processTicksAndRejections (node:internal/process/task_queues:95:5)\n    at async runWebhook (runWebhook.js:14:26)`,
   ]);
   expect(first!["error"]).toMatch(/onRequest/);
-  expect(second).toMatchObject({ error: "Error: boom", stack: "as of the attempt before" });
+  expect(second).toMatchObject({ error: "Error: boom", stack: "as in the previous attempt" });
 });
 
 test("a different stack is logged", () => {

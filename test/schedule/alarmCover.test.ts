@@ -200,7 +200,7 @@ test("a timer that can't be stored is retried, and the fired timer covers it mea
   await passTo(300);
   expect(ran).toEqual([["at 100", 100], ["at 200", 200]]); // prettier-ignore
   expect(rig.log.lines.map(({ message }) => message)).toContain(
-    "the timer of the next schedule can't be stored; it is tried again",
+    "the timer of the next schedule can't be stored; trying again",
   );
 });
 

@@ -3,7 +3,8 @@
  * world, and in some, for agents that spend and compensate. Some of the former come as durable
  * calls, of callers who ask until they are answered.
  */
-import { AgentUnreachable, CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";

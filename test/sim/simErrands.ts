@@ -4,7 +4,8 @@
  * lets those go on that wait for somebody.
  */
 import { agentId } from "../../schemas/Address.ts";
-import { AgentUnreachable, CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
 import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";

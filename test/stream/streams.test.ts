@@ -210,7 +210,7 @@ describe("a writer", () => {
     expect(await agent.refusal("a\ud800", {}, "x")).toMatch(/1 to 256 whole characters/);
     expect(await agent.refusal("a", { keep: "soon" }, "x")).toMatch(/not a duration/);
     expect(await agent.refusal("a", { keep: "1 year" }, "x")).toMatch(/1 second to 30 days/);
-    expect(await agent.refusal("a", { kep: "1h" } as {}, "x")).toMatch(/there is no option "kep"/);
+    expect(await agent.refusal("a", { kep: "1h" } as {}, "x")).toMatch(/unknown option "kep"/);
     await agent.put("b", "x");
     await agent.finish("b", "end");
     expect(await agent.refusal("b", {}, "y")).toMatch(/the stream "b" has ended/);

@@ -324,7 +324,7 @@ test.each<[object, StepUndoOptions | object, RegExp]>([
   [{ undo: () => 1 }, {}, /undo comes after the function/],
   [{}, { undo: () => 1, rollback: () => 1 }, /two ways to say one thing/],
   [{}, { undo: "x" }, /undo must be a function/],
-  [{}, { compensate: () => 1 }, /there is no option "compensate"/],
+  [{}, { compensate: () => 1 }, /unknown option "compensate"/],
   [{}, { undo: () => 1, rollbackConfig: { retries: { limit: -1, delay: 0 } } }, /retries.limit/],
 ])("a step refuses %o, %o", async (config, undo, error) => {
   AnyWorkflow.code = (_, step) => step.do("s", config, () => world.act("s"), undo);

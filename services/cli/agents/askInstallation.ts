@@ -2,7 +2,7 @@
  * Asks the hosts of an installation a question over all agents, for a command or the console.
  * Without a host there is no answer, and the caller reads its own view (`withView`).
  */
-import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { askHosts, takesQuestions } from "../../../core/query/askHosts.ts";
 import { QueryRefused, UnknownClass } from "../../../core/query/askView.ts";
 import type { AgentsAnswer, AgentsQuestion } from "../../../schemas/AgentsQuestion.ts";

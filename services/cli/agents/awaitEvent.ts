@@ -7,6 +7,7 @@ import { agentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { existingClass } from "./findAgent.ts";
+import { sleep } from "../../../core/time/sleep.ts";
 
 /** The caller has seen the event stored, so only a slow clock or copy can delay it. */
 const WAIT_MS = 30_000;
@@ -31,6 +32,6 @@ export async function awaitEvent(
       throw failed(
         `--after ${after}: no such event was stored within ${WAIT_MS / 1_000} seconds. The last one stored is ${stored}.`,
       );
-    await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
+    await sleep(time, AGAIN_MS);
   }
 }

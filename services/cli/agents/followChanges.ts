@@ -26,6 +26,7 @@ import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { address, resolveClass } from "./findAgent.ts";
 import { States } from "./States.ts";
+import { sleep } from "../../../core/time/sleep.ts";
 
 /** Pause before an unreachable broker is tried again. */
 const AGAIN_MS = 1_000;
@@ -71,7 +72,7 @@ export async function followChanges(
         if (!(error instanceof BrokerUnavailable)) throw toCliError(error, position);
         if (!isAway) terminal.err(`The broker is unreachable (${error.message}). Waiting for it.`);
         isAway = true;
-        await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
+        await sleep(time, AGAIN_MS);
       }
     }
   } finally {

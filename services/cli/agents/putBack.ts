@@ -3,7 +3,7 @@
  * agent's host to put it back (`services/host/restoreAgent`). The command rebuilds the point, which
  * may be in an archive that hosts do not read.
  */
-import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { compareAgents } from "../../../core/history/compareAgents.ts";
 import { keepSent } from "../../../core/restore/keepSent.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";

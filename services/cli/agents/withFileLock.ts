@@ -5,6 +5,7 @@
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { takeLock } from "../../lock/FileLock.ts";
 import { failed } from "../terminal/CliError.ts";
+import { sleep } from "../../../core/time/sleep.ts";
 
 /** A query of a small view takes about as long. */
 const AGAIN_MS = 100;
@@ -34,6 +35,6 @@ export async function withFileLock<A>(
       }
     if (time.monotonicMs() - startMs >= waitMs)
       throw failed(busy(`Process ${taken.pid ?? "unknown"}`));
-    await new Promise<void>((resolve) => time.after(AGAIN_MS, resolve));
+    await sleep(time, AGAIN_MS);
   }
 }

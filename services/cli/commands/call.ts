@@ -3,7 +3,7 @@
  * that owns the agent runs it.
  */
 import { Option, type Command } from "commander";
-import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { CallReply, RemoteError } from "../../../schemas/Call.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";

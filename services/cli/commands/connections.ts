@@ -3,7 +3,7 @@
  * owns its shard knows them. The agent is not woken. One that was hibernated keeps its connections.
  */
 import { Option, type Command } from "commander";
-import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { ConnectionsReply, ListedConnection } from "../../../schemas/SocketLists.ts";

@@ -37,6 +37,7 @@ import {
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { CliError, EXIT_NOT_FOUND, failed, notFound, usage } from "../terminal/CliError.ts";
+import { printInput } from "../terminal/printInput.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 /** One line of `--json`. */
@@ -170,12 +171,7 @@ export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
     const line = read(letter);
     if (options.json) return terminal.out(JSON.stringify(line));
     terminal.out(describe(line));
-    const { headers, body, bodyBase64, url, method } = line.cause ?? {};
-    if (url !== undefined) terminal.out(`    ${method ?? "POST"} ${url}`);
-    for (const [name, value] of Object.entries(headers ?? {}))
-      terminal.out(`    ${name}: ${value}`);
-    if (body !== undefined) terminal.out(`\n${body}`);
-    if (bodyBase64 !== undefined) terminal.out(`\n(base64) ${bodyBase64}`);
+    if (line.cause !== undefined) printInput(terminal, line.cause);
   });
 
 /**

@@ -27,6 +27,7 @@ import { readTime } from "../options/readTime.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import { notFound, usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
+import { printInput } from "../terminal/printInput.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 /** Fits on one or two screens. */
@@ -201,13 +202,7 @@ export async function showDelivery(
     }
     terminal.out(describe(record));
     terminal.out(details(record));
-    if (input === undefined) continue;
-    const { cause } = input;
-    terminal.out(`    ${cause.method ?? "POST"} ${oneLine(cause.url ?? "")}`);
-    for (const [name, value] of Object.entries(cause.headers ?? {}))
-      terminal.out(`    ${name}: ${oneLine(value)}`);
-    if (cause.body !== undefined) terminal.out(`\n${cause.body}`);
-    if (cause.bodyBase64 !== undefined) terminal.out(`\n(base64) ${cause.bodyBase64}`);
+    if (input !== undefined) printInput(terminal, input.cause);
   }
 }
 

@@ -19,7 +19,7 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { newestBase } from "../../../core/journal/baseFor.ts";
 import { endLife } from "../../../core/journal/endLife.ts";
 import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";

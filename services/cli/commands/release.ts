@@ -4,7 +4,7 @@
  * `--on-fork`, the inputs run on a fork first (`agents/onFork`).
  */
 import type { Command } from "commander";
-import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
 import { releasedMark } from "../../../core/quarantine/quarantineRule.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";

@@ -13,6 +13,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+import { sleep } from "../../../core/time/sleep.ts";
 
 /** The shards of a host that does not answer in this time are shown as away. */
 const ANSWER_MS = 2_000;
@@ -122,7 +123,7 @@ export async function top(
   const ids = oneOfEachShard(ports.shards);
   let [before, beforeMs] = [await read(ports, ids), nowMs()];
   for (;;) {
-    await new Promise<void>((resolve) => time.after(seconds * MS_PER_SECOND, resolve));
+    await sleep(time, seconds * MS_PER_SECOND);
     const [after, afterMs] = [await read(ports, ids), nowMs()];
     const found = compare(before, after, (afterMs - beforeMs) / MS_PER_SECOND, options);
     if (json) return terminal.out(JSON.stringify(found));

@@ -10,7 +10,7 @@ export const EXIT_FAILED = 1;
 export const EXIT_USAGE = 2;
 /** The agent or dead letter does not exist. */
 export const EXIT_NOT_FOUND = 3;
-/** A rerun had another result. */
+/** A rerun had a different result. */
 export const EXIT_DIFFERS = 4;
 /**
  * A second Ctrl-C ended the process before it had stopped: 128 + SIGINT, the shells' convention.

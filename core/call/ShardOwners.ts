@@ -1,0 +1,72 @@
+/**
+ * The owners of shards as calls see them, from the leases that this process watches: how many each
+ * shard has lost, and which hosts live. For `CallClient`, whose calls end when their owner is lost.
+ *
+ * An owner is lost when its lease ends without a release. A host that releases a shard has answered
+ * every call that it took, so calls in flight then are with the next owner.
+ */
+import type { ShardId } from "../../schemas/Address.ts";
+import type { LeaseChange } from "../lease/Leases.ts";
+
+/** Start of the key of a shard's lease; its number follows. */
+const SHARD_KEY = "shard.";
+/** Start of the key of a host's own lease; its id follows. */
+const HOST_KEY = "host.";
+
+/** How many owners a shard has lost while this process watched, and the last of them. */
+export interface Losses {
+  readonly count: number;
+  readonly host: string;
+}
+const NO_LOSS: Losses = { count: 0, host: "" };
+
+export class ShardOwners {
+  /**
+   * One for all calls in flight to a shard: one for each call would take a twentieth of a small
+   * call's time.
+   */
+  private readonly out = new Map<ShardId, AbortController>();
+  private readonly losses = new Map<ShardId, Losses>();
+  /** Ids of hosts whose own lease lives. */
+  private readonly hosts = new Set<string>();
+
+  /** `before`: the lease's holder until this change. */
+  leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
+    if (key.startsWith(HOST_KEY)) {
+      const host = key.slice(HOST_KEY.length);
+      if (value === undefined) this.hosts.delete(host);
+      else this.hosts.add(host);
+    }
+    if (!key.startsWith(SHARD_KEY) || before === undefined || before === value) return;
+    if (released === true) return;
+    const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
+    this.losses.set(shard, { count: this.lossesOf(shard).count + 1, host: before });
+    this.abort(shard);
+  }
+
+  lossesOf(shard: ShardId): Losses {
+    return this.losses.get(shard) ?? NO_LOSS;
+  }
+
+  isAlive(host: string): boolean {
+    return this.hosts.has(host);
+  }
+
+  /** Fires when the shard's present owner is lost. */
+  signalOf(shard: ShardId): AbortSignal {
+    let controller = this.out.get(shard);
+    if (controller === undefined) this.out.set(shard, (controller = new AbortController()));
+    return controller.signal;
+  }
+
+  /** Fires all signals. */
+  abortAll(): void {
+    for (const shard of this.out.keys()) this.abort(shard);
+  }
+
+  private abort(shard: ShardId): void {
+    const controller = this.out.get(shard);
+    this.out.delete(shard);
+    controller?.abort();
+  }
+}
