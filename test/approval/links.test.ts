@@ -236,6 +236,8 @@ it("a link needs an origin and a person; anything else is an error that names it
   await expect(desk().link("refund", { origin: "javascript:alert(1)" })).rejects.toThrow("origin");
   await expect(desk().link("refund", { for: "" })).rejects.toThrow("one line of 1 to 256");
   await expect(desk().link("refund", { timeout: "soon" })).rejects.toThrow("not a duration");
-  await expect(desk().link("refund", { form: "ann" } as {})).rejects.toThrow('no option "form"');
+  await expect(desk().link("refund", { form: "ann" } as {})).rejects.toThrow(
+    'unknown option "form"',
+  );
   await expect(desk().link("another", {})).rejects.toThrow('no approval "another"');
 });

@@ -221,7 +221,7 @@ it("invalid arguments are errors that name them", async () => {
   );
   expect(await message("a", 1, { limit: 1, timezone: "Mars" })).toMatch(/Mars/);
   expect(await message("a", 1, 5)).toMatch(/^spend\("a", …\): the options must be an object/);
-  expect(await message("a", 1, null)).toMatch(/limit, per, timezone, key; it is null/);
+  expect(await message("a", 1, null)).toMatch(/limit, per, timezone, key, not null/);
   expect(await message("a", 1, { limit: 1, perr: "hour" })).toMatch(/unknown option "perr"/);
   for (let n = 0; n < 100; n++) await spender().plain(1, PER_DAY, `b${n}`);
   expect(await message("one more", 1, PER_DAY)).toMatch(/at most 100 budgets/);

@@ -160,7 +160,7 @@ describe("a schedule is rejected at the call for", () => {
     ["an interval of more than 30 days", ["tick", { intervalSeconds: 2_592_001 }], "not 2592001"],
     ["an interval that is no number", ["tick", { intervalSeconds: "5" }], "intervalSeconds must be"],
     ["a time in milliseconds", ["tick", { time: 1_900_000_000_000 }], "time must be a Date, like new Date(ms), not a number"],
-    ["a time in seconds, which would be a delay of decades", ["tick", { time: 1_900_000_000 }], "time is a Date"],
+    ["a time in seconds, which would be a delay of decades", ["tick", { time: 1_900_000_000 }], "time must be a Date"],
     ["a time as text, which would be a cron expression", ["tick", { time: "2030-01-01" }], "time must be a Date, like new Date(ms), not a string"],
     ["a delay as text", ["tick", { delayInSeconds: "5" }], "delayInSeconds must be a number, not a string"],
     ["a cron expression that is a number", ["tick", { cron: 5 }], 'cron must be text like "0 9 * * 1", not a number'],

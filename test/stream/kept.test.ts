@@ -145,7 +145,7 @@ describe("a kept broadcast", () => {
     expect((await room().rows()).length).toBeLessThan(20);
     await expect(room().many(1, 70_000)).rejects.toThrow(/a kept message is 70002 bytes/);
     await expect(room().say("x", "never")).rejects.toThrow(/not a duration/);
-    await expect(room().say({} as string, "1h")).rejects.toThrow(/is text or bytes/);
+    await expect(room().say({} as string, "1h")).rejects.toThrow(/must be text or bytes/);
   });
 
   it("of a destroyed agent is invisible to its clients, which receive what the new agent kept", async () => {

@@ -201,7 +201,7 @@ describe("a writer", () => {
       /RangeError: a chunk of the stream "a" is 70002/,
     );
     expect(await agent.refusal("a", {}, undefined)).toMatch(
-      /TypeError: a chunk of the stream "a" is JSON/,
+      /TypeError: a chunk of the stream "a" must be JSON/,
     );
     expect(await agent.refusal("a", { sizeMax: 5 }, "12345")).toMatch(
       /larger than 5 characters of JSON. Raise its option sizeMax/,
