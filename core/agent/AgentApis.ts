@@ -48,7 +48,6 @@ export interface ApisAgent
   readonly options: AgentStaticOptions;
   readonly parts: StepsAgent["parts"] & ApprovalsAgent["parts"];
   readonly keeping: StreamsKept & { readonly budgets: Budgets };
-  /** The user's object. */
   readonly agent: WorkflowOwner & {
     /** Where a Durable Object's agent lists its facets. */
     readonly facetTable?: { readonly facets: SubAgentTable };

@@ -55,7 +55,7 @@ export interface Caller {
 export interface CallOptions {
   /** The name of the callee in errors. Default: the agent. */
   readonly what?: string;
-  readonly body?: Uint8Array;
+  readonly body?: Uint8Array | undefined;
   readonly deadlineMs: number;
   readonly repeatable: boolean;
   /** Earlier attempts of the same call. Default: none. */
@@ -64,7 +64,7 @@ export interface CallOptions {
    * Cancels the call: it rejects with the reason, is not repeated, and its host is notified, where
    * the signal of its turn aborts.
    */
-  readonly abort?: Abortable;
+  readonly abort?: Abortable | undefined;
   /**
    * Called before each repetition; an error that it throws ends the call. For callers that may
    * leave: an answer that is on its way is still awaited.

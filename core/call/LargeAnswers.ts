@@ -36,7 +36,6 @@ export class LargeAnswers {
     return blob;
   }
 
-  /** Cancels all removals. */
   end(): void {
     for (const cancel of this.removals) cancel();
     this.removals.clear();

@@ -4,7 +4,6 @@
  */
 import * as Data from "effect/Data";
 
-/** One call of a durable method. */
 export interface DurableCall {
   /** From the caller. The same key again means the same call. */
   readonly key: string;

@@ -198,7 +198,6 @@ export class AgentStorage {
     return new Map(this.kv.list<A>(options));
   }
 
-  /** The cursor of a result. */
   protected cursorOf<Row>({ columns, rows, rowsWritten }: SqlResult): SqlCursor<Row> {
     return new SqlCursor<Row>(columns, rows, rowsWritten);
   }

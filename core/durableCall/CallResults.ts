@@ -32,7 +32,6 @@ const RESULTS_CHARS_MAX = 16 * 1024 * 1024;
 /** Each call removes more than it adds, so what is past a limit is removed in the end. */
 const REMOVED_MAX = 2;
 
-/** What a call has ended with. */
 export interface CallEnd {
   /** The error that it failed with (`failureText`); null: it did not. */
   readonly error: string | null;

@@ -37,5 +37,4 @@ export const messageOf = (thrown: unknown): string =>
 export const stackOf = (thrown: unknown): string =>
   read(() => (thrown instanceof Error ? (thrown.stack ?? thrown.message) : thrown));
 
-/** The name of an error. */
 export const nameOf = (thrown: Error): string => read(() => thrown.name);

@@ -10,6 +10,7 @@
  *    request, call or frame that shares the commit, and what other turns wrote meanwhile does not
  *    belong to the turn.
  */
+import { defined } from "../collections/defined.ts";
 import { fromBase64 } from "../../schemas/base64.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { JournalShape } from "../journal/Journal.ts";
@@ -152,14 +153,7 @@ export function envelopeOf(cause: Cause, { time }: Pick<JournalHead, "time">): I
       key: cause.id!,
       kind: "webhook",
       time: cause.time ?? time,
-      ...(provider === undefined ? {} : { provider }),
-      ...(route === undefined ? {} : { route }),
-      ...(verified === undefined ? {} : { verified }),
-      ...(type === undefined ? {} : { type }),
-      ...(method === undefined ? {} : { method }),
-      ...(url === undefined ? {} : { url }),
-      ...(headers === undefined ? {} : { headers }),
-      ...(entity === undefined ? {} : { entity }),
+      ...defined({ provider, route, verified, type, method, url, headers, entity }),
     },
     body: bytes,
   };

@@ -14,7 +14,7 @@ export type Row = Readonly<Record<string, unknown>>;
 /** The library's own tables. */
 const OWN_TABLES = /^(?:svc_agents_|cf_agents_|sqlite_)/;
 const ROWID_NAMES = ["rowid", "_rowid_", "oid"];
-/** Bytes of a blob that are shown. */
+/** Enough to recognize a blob on one line. */
 const SHOWN_BYTES = 120;
 
 /** The text of the `CREATE TABLE` of each, by name. */

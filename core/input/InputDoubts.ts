@@ -25,7 +25,6 @@ import type { Turn } from "../turn/Turn.ts";
 /** A host's death is detected, and its shard claimed, within a few seconds. */
 const SUSPECT_AGE_MS = 3_000;
 
-/** The agent whose inputs they are. */
 export interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
   readonly suspects: Pick<Suspects, "announceInput">;
 }

@@ -28,7 +28,6 @@ import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import type { Suspects } from "./Suspects.ts";
 import type { Unbegun } from "./Unbegun.ts";
 
-/** The agent whose inputs run. */
 export interface RunAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
   readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
   readonly suspects: Suspects;

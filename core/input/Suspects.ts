@@ -24,7 +24,6 @@ const APART_MS_MAX = 10_000;
 
 const NOTHING = (): void => undefined;
 
-/** The agent that the suspects run on. */
 export type SuspectsAgent = Pick<
   AgentTurns,
   "id" | "time" | "image" | "committer" | "unlessDiscarded"

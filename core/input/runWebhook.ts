@@ -9,7 +9,6 @@ import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 
-/** The agent that a webhook came to. */
 export interface WebhookAgent extends Pick<AgentTurns, "id"> {
   readonly agent: { onRequest(request: Request): Response | Promise<Response> };
 }

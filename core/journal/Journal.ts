@@ -32,7 +32,6 @@ export type AppendResult =
 
 export interface JournalEntry {
   readonly id: AgentId;
-  /** Number of events in the journal. */
   readonly events: number;
 }
 

@@ -32,7 +32,6 @@ export class OpenParts {
     return [this.since, [...this.turns]];
   }
 
-  /** The open parts after the event. */
   static after(
     before: OpenParts | undefined,
     seq: number,

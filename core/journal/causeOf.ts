@@ -50,7 +50,6 @@ export const causeOfRequest = (id: string, method: string, url: string, timeMs: 
   url: REDACTION.url(url),
 });
 
-/** The cause of a socket that connects. */
 export const causeOfConnect = (id: string, url: string, timeMs: number): Cause => ({
   kind: "connect",
   id,

@@ -3,6 +3,7 @@
  * turns can share one event (group commit); each has its own line, with the event's sequence.
  * Pure; for `agents history`, `agents tail` and tests of agents.
  */
+import { defined } from "../collections/defined.ts";
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import { applyState } from "./stateChange.ts";
 
@@ -71,25 +72,17 @@ function lineOf(
   }: { turn: TurnRecord | undefined; state: string | undefined; isLast: boolean },
 ): HistoryLine {
   // Fields of the event itself, not of one turn, are in the line of its last turn.
-  const whole = isLast ? head : undefined;
+  const { schedules, queue } = isLast ? head : {};
+  const { cause, state: change, sql, done, begun, dead, ...rest }: Partial<TurnRecord> = turn ?? {};
+  const { error, steps, again, undone, restored } = rest;
   return {
     seq,
     time: new Date(head.time).toISOString(),
-    cause: turn?.cause ?? { kind: head.kind },
-    ...(turn?.state !== undefined && {
+    cause: cause ?? { kind: head.kind },
+    ...(change !== undefined && {
       state: state === undefined ? null : (JSON.parse(state) as unknown),
     }),
-    ...(turn?.sql !== undefined && { sql: turn.sql }),
-    ...(whole?.schedules !== undefined && { schedules: whole.schedules }),
-    ...(whole?.queue !== undefined && { queue: whole.queue }),
-    ...(turn?.done !== undefined && { done: turn.done }),
-    ...(turn?.begun !== undefined && { begun: turn.begun }),
-    ...(turn?.dead !== undefined && { dead: turn.dead }),
-    ...(turn?.error !== undefined && { error: turn.error }),
-    ...(turn?.steps !== undefined && { steps: turn.steps }),
-    ...(turn?.again !== undefined && { again: turn.again }),
-    ...(turn?.undone !== undefined && { undone: turn.undone }),
-    ...(turn?.restored !== undefined && { restored: turn.restored }),
+    ...defined({ sql, schedules, queue, done, begun, dead, error, steps, again, undone, restored }),
     host: head.host,
     epoch: head.epoch,
   };

@@ -61,8 +61,8 @@ export async function fetchFrom(
       deadlineMs: STUB_DEADLINE_MS,
       repeatable: REPEATABLE.has(method) && given.to === undefined,
       tries,
-      ...(abort === undefined ? {} : { abort }),
-      ...(sent === undefined ? {} : { body: sent }),
+      abort,
+      body: sent,
     });
     const { reply } = result;
     if (reply.kind !== "forward") return { result, from: id };
@@ -113,7 +113,7 @@ export async function upgrade(
         deadlineMs: STUB_DEADLINE_MS,
         repeatable: true,
         tries,
-        ...(abort === undefined ? {} : { abort }),
+        abort,
       },
     );
     if (reply.kind === "response") return response(refusedUpgrade(reply.status));
@@ -130,7 +130,7 @@ export async function upgrade(
     headers,
     ...(isReadonly ? { readonly: true } : {}),
     ...(props === undefined ? {} : { props }),
-    ...(abort === undefined ? {} : { abort }),
+    abort,
   });
   if ("socket" in connected) return response(connected.socket);
   return toResponse(connected.reply, connected.body, (stream) => pulled(client(), id, stream));

@@ -29,7 +29,7 @@ export interface UpgradeCall {
   /** Makes the connection readonly unless its agent decides otherwise. */
   readonly readonly?: true;
   /** Fires when nobody waits for the answer anymore. */
-  readonly abort?: Abortable;
+  readonly abort?: Abortable | undefined;
 }
 
 /** The socket that the agent accepted, or what it answered instead. */
@@ -43,7 +43,6 @@ export interface StubSockets {
   readonly holder: () => SocketHolder;
 }
 
-/** How a stub makes its calls. */
 export interface StubCalls extends Pick<CallClient, "call"> {
   /** Returns undefined outside of agents' code. Absent in a process without agents. */
   readonly callingTurn?: () => CallingTurn | undefined;
@@ -62,7 +61,6 @@ export interface StubCalls extends Pick<CallClient, "call"> {
  */
 export type CallClientSource = () => StubCalls;
 
-/** Options of a stub. */
 export interface StubMaking {
   /** As `StubOptions.props`. */
   readonly props?: unknown;
@@ -74,7 +72,6 @@ export interface StubMaking {
   readonly objectId?: { readonly name?: string | undefined };
 }
 
-/** The target of a stub. */
 export interface StubTarget {
   readonly client: CallClientSource;
   readonly id: AgentId;

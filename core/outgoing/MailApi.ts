@@ -14,7 +14,6 @@ import type { SendEmailOptions } from "../mail/SendEmailOptions.ts";
 import { composeReply, type ReplyOptions } from "../mail/composeReply.ts";
 import { EmailBinding, type SentEmail } from "../mail/EmailBinding.ts";
 
-/** The agent that sends mail. */
 export interface MailApiAgent extends Pick<AgentWork, "id" | "time" | "log" | "emit" | "flush"> {
   readonly mail: { send(draft: MailDraft, retry: RetryOptions | undefined): string };
 }

@@ -21,7 +21,6 @@ import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 
-/** The agent that a job runs on. */
 export interface JobAgent extends AgentTurns {
   readonly suspects: {
     /** The number of a key's next attempt. `journaled`: how many attempts the journal has. */

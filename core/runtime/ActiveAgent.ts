@@ -139,7 +139,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return runTurn(this, turn, f);
   }
 
-  /** Runs `f` as part of a running turn. */
   inTurn<A>(turn: Turn, f: () => A): A {
     return this.parts.ambient.run(turn, f);
   }

@@ -62,7 +62,6 @@ export interface SocketsOwner {
 export class AgentSockets implements ConnectionOutlet {
   private readonly agent: SocketsOwner;
   private readonly outlet: AgentOutlet;
-  /** Connections by `socketKey`. */
   private readonly byKey = new SparseMap<string, Connection>();
   /** Close code and reason that `destroy` uses. Undefined: `DESTROYED`. */
   farewell: Farewell | undefined;

@@ -25,7 +25,6 @@ const DROPS = /\bdrop\b|\balter\b/i;
 const MAKES_TABLE =
   /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
 
-/** The agent whose SQL it is. */
 export interface SqlAgent extends Pick<
   AgentTurns,
   "abort" | "assertMayWrite" | "ceiling" | "committer" | "database" | "discarded" | "touch" | "turn"

@@ -29,7 +29,6 @@ import { Scheduler, type SchedulerPorts } from "../schedule/Scheduler.ts";
 import { SIGNAL_KEYS, SignalLane, type SignalLaneParts } from "../workflow/SignalLane.ts";
 import { mergeTriggers, type CommitTriggers } from "../turn/CommitTriggers.ts";
 
-/** The agent that the lanes belong to. */
 export interface LanesAgent extends Omit<OutgoingAgent, "options">, Omit<ScheduleAgent, "options"> {
   readonly options: OutgoingAgent["options"] & ScheduleAgent["options"];
   readonly apis: { readonly fibers: { recoverFirst(): Promise<void> } };

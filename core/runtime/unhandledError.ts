@@ -15,7 +15,6 @@ import type { Turn } from "../turn/Turn.ts";
 import { stackOf } from "../errors/thrown.ts";
 import { sleep } from "../time/sleep.ts";
 
-/** The agent whose code failed. */
 export type FailingAgent = Pick<
   AgentTurns,
   "id" | "discarded" | "handleError" | "log" | "newTurn" | "run"

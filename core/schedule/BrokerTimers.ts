@@ -18,7 +18,6 @@ import type { TimersShape } from "./Timers.ts";
 /** Pause before a broker that is unreachable is asked again. */
 const REARM_MS = 250;
 
-/** The agent whose timers they are. */
 export type TimersAgent = Pick<AgentTurns, "id" | "time" | "sleep">;
 
 export class BrokerTimers {

@@ -14,7 +14,6 @@ import { DUE_MS_MAX, dueOf } from "./dueTimes.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
 
 export interface AlarmFacts {
-  /** Rows whose due time is new. */
   readonly put: ReadonlyArray<ScheduleRow>;
   /** Rows, as they were, whose due time is over. */
   readonly gone: ReadonlyArray<ScheduleRow>;

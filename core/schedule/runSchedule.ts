@@ -29,7 +29,6 @@ import { deadInput, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts
 import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { runJob } from "../queue/runJob.ts";
 
-/** The agent that schedules belong to. */
 export interface ScheduleAgent extends QueueAgent {
   readonly options: {
     readonly retry?: RetryOptions;

@@ -260,7 +260,6 @@ function pass(from: ObjectSocket, to: ObjectSocket): void {
   from.addEventListener("close", ({ code, reason }) => to.close(sendableCode(code!), reason));
 }
 
-/** What is kept with the socket of a connection. */
 export function keptOf({ state }: Connection): KeptSocket {
   const { mode, attachment } = (state ?? {}) as Partial<KeptSocket>;
   return {

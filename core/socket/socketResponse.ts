@@ -19,7 +19,6 @@ interface UpgradeInit {
 /** RFC 9110, 15.2.2. */
 const SWITCHING_PROTOCOLS = 101;
 
-/** The response that has this socket. */
 export function socketResponse(webSocket: ObjectSocket): Response {
   const response = Object.defineProperties(new Response(null), {
     status: { value: SWITCHING_PROTOCOLS },

@@ -43,7 +43,6 @@ export class AgentFetch {
     this.steps = steps;
   }
 
-  /** See `Agent.fetch`. */
   async run(input: Request | string | URL, init: FetchOptions | null): Promise<Response> {
     const { agent } = this;
     const { record, retry, timeout, ...plain } = init ?? {};

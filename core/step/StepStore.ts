@@ -29,7 +29,6 @@ export interface StepStore {
    * is kept. Rejects with `AgentDiscarded`.
    */
   store(step: DoneStep): Promise<boolean>;
-  /** The step's idempotency key. */
   idempotencyKey(key: string): string;
   /** A step's function is about to run; it runs when this has resolved. */
   begin(): Promise<void> | undefined;

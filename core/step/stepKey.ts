@@ -16,7 +16,6 @@ export function checkStepName(name: unknown, call: string): asserts name is stri
   );
 }
 
-/** The name in a step's key. */
 export const nameOfStep = (key: string): string => key.slice(key.indexOf(":") + 1);
 
 /** Receivers of `Idempotency-Key` take at most 255 characters. */

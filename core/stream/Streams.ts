@@ -47,7 +47,6 @@ export interface StreamSettings {
   readonly keepMs: number;
 }
 
-/** The agent that has streams. */
 export interface StreamsAgent extends Pick<
   AgentTurns,
   "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"

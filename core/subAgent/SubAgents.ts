@@ -67,7 +67,6 @@ export interface DynamicAgents {
   list(agentClass?: SubAgentClass | string): SubAgentInfo[];
 }
 
-/** The agent that has the sub-agents. */
 export type SubAgentRuntime = Pick<AgentWork, "id" | "log" | "query" | "time">;
 
 export class SubAgents implements DynamicAgents {

@@ -21,7 +21,6 @@ export interface HostedClassMetrics extends ClassMetrics {
   readonly hibernation: () => void;
   readonly snapshot: () => void;
   readonly deadLetter: () => void;
-  /** An agent was quarantined. */
   readonly quarantine: () => void;
   /** A durable input was dropped because the agent had already done it. */
   readonly duplicate: () => void;

@@ -7,6 +7,7 @@
  * 2. At most `LINES_MAX` are written in `WINDOW_MS`. The last line of such a window says how many
  *    were left out, so a flood is seen and costs nothing.
  */
+import { defined } from "../collections/defined.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { TEXT, type LogShape } from "./Log.ts";
@@ -99,9 +100,6 @@ export class RequestLog {
 /** A line's severity by the HTTP status of the answer. */
 export const severityOf = (status: number): Severity =>
   status >= 500 ? "error" : status >= 400 ? "warn" : "info";
-
-const defined = (fields: object): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
 /** For people: the columns of a request, then its other fields. */
 function textOf(line: RequestLine): string {

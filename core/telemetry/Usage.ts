@@ -21,7 +21,6 @@ export interface Cost {
   readonly stallMs: number;
 }
 
-/** The metrics of a class. */
 export interface ClassMetrics {
   readonly turn: (ms: number) => void;
   readonly commit: (bytes: number) => void;
@@ -75,7 +74,6 @@ export class Usage {
     return new Meter(this.ofClass(className));
   }
 
-  /** The sum of the class. */
   ofClass(className: string): Meter {
     let sum = this.#classes.get(className);
     if (sum === undefined)

@@ -18,7 +18,6 @@ export interface StateWrite {
   readonly changed: () => unknown;
 }
 
-/** The agent whose state it is. */
 export interface StateOwner extends Pick<
   AgentTurns,
   "id" | "image" | "committer" | "turn" | "emit"

@@ -11,7 +11,6 @@ export interface TurnEnd {
   /** Status of the agent's answer; absent for a job. */
   readonly http?: number | undefined;
   readonly error?: string | undefined;
-  /** The maximum number of runs. */
   readonly attempts?: number | undefined;
   /** Milliseconds until the next run. */
   readonly nextInMs?: number | undefined;

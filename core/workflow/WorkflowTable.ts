@@ -83,7 +83,6 @@ const COLUMNS =
 /** `protocol.md` §0, limits. */
 const LIMIT_MAX = 100;
 const MS_PER_SECOND = 1000;
-/** Statuses that set `completed_at`. */
 const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 export class WorkflowTable {

@@ -52,7 +52,6 @@ interface PendingCall {
   readonly unlisten: () => void;
 }
 
-/** One call. */
 export interface CallRequest {
   readonly method: string;
   readonly stream: Callbacks | undefined;
@@ -93,7 +92,6 @@ export interface CallSocket {
 const toError = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(String(thrown));
 
-/** The pending calls of one client. */
 export class PendingCalls {
   readonly #socket: CallSocket;
   readonly #calls = new Map<string, PendingCall>();
@@ -225,7 +223,6 @@ export class PendingCalls {
       if (call.transmitted && !outlives(call)) this.#fail(id, new Error(reason));
   }
 
-  /** Rejects every call. */
   rejectAll(reason: string): void {
     for (const id of this.#calls.keys()) this.#fail(id, new Error(reason));
   }

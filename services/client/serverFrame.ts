@@ -5,7 +5,6 @@
 
 import { fromBase64 } from "../../schemas/base64.ts";
 
-/** One frame. */
 export type ServerFrame =
   | {
       readonly _tag: "Identity";

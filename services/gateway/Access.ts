@@ -39,13 +39,13 @@ export interface AccessConfig {
    * Scheme and authority that callers use, e.g. `https://hooks.example.com`. Default: the request's
    * own.
    */
-  readonly publicUrl?: string;
+  readonly publicUrl?: string | undefined;
   /** Values of `Host` that are answered. Undefined: all. */
-  readonly hosts?: ServedHosts;
+  readonly hosts?: ServedHosts | undefined;
   /** Rule 3 protects all classes, not only signed ones (`agents dev`). */
   readonly sameOrigin?: boolean;
   /** Origins whose pages may reach agents, in addition to the module's. */
-  readonly allowedOrigins?: ReadonlyArray<string>;
+  readonly allowedOrigins?: ReadonlyArray<string> | undefined;
 }
 
 export interface AccessModule {

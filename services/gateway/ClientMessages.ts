@@ -47,7 +47,6 @@ export interface CloseFrame {
   readonly wasClean: boolean;
 }
 
-/** A client's socket. */
 export interface ClientSocket {
   readonly id: AgentId;
   readonly info: SocketInfo;

@@ -47,11 +47,11 @@ export interface GatewayServices {
   /** Absent: no request is logged. */
   readonly requests?: RequestLog;
   /** Absent: deliveries are not recorded. */
-  readonly deliveries?: DeliveryLogShape;
+  readonly deliveries?: DeliveryLogShape | undefined;
   /** Checks links of approvals. Absent: none is answered. */
-  readonly hmacSha256?: OutgoingShape["hmacSha256"];
+  readonly hmacSha256?: OutgoingShape["hmacSha256"] | undefined;
   /** Absent: nothing is traced. */
-  readonly tracing?: TracingShape;
+  readonly tracing?: TracingShape | undefined;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
   readonly blobs: BlobsShape;
@@ -81,18 +81,9 @@ export const gatewayServices = (
       blobs: yield* Blobs,
       bus,
       requests: new RequestLog(log, time, requestLines),
-      ...Option.match(yield* Effect.serviceOption(DeliveryLog), {
-        onNone: () => ({}),
-        onSome: (deliveries) => ({ deliveries }),
-      }),
-      ...Option.match(yield* Effect.serviceOption(Outgoing), {
-        onNone: () => ({}),
-        onSome: ({ hmacSha256 }) => ({ hmacSha256 }),
-      }),
-      ...Option.match(yield* Effect.serviceOption(Tracing), {
-        onNone: () => ({}),
-        onSome: (tracing) => ({ tracing }),
-      }),
+      deliveries: Option.getOrUndefined(yield* Effect.serviceOption(DeliveryLog)),
+      hmacSha256: Option.getOrUndefined(yield* Effect.serviceOption(Outgoing))?.hmacSha256,
+      tracing: Option.getOrUndefined(yield* Effect.serviceOption(Tracing)),
       time,
       log,
     };

@@ -47,7 +47,7 @@ export interface RunGatewayOptions {
   readonly hostname: string;
   /** 0: a free port is chosen. */
   readonly port: number;
-  readonly publicUrl?: string;
+  readonly publicUrl?: string | undefined;
   readonly access?: GatewayAccess;
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
@@ -90,11 +90,11 @@ export const runGateway = (options: RunGatewayOptions) =>
         ...GATEWAY_BOUNDS_DEFAULT,
         ...options.bounds,
         socketBufferBytesMax: http.socketBufferBytesMax,
-        ...(publicUrl === undefined ? {} : { publicUrl }),
-        ...(hosts === undefined ? {} : { hosts }),
+        publicUrl,
+        hosts,
         sameOrigin: access.dev ?? false,
         requestLines: options.requestLines,
-        ...(access.allowedOrigins === undefined ? {} : { allowedOrigins: access.allowedOrigins }),
+        allowedOrigins: access.allowedOrigins,
       },
       module: options.module,
       calls: options.calls,

@@ -54,18 +54,17 @@ export interface HostConfig {
   /** Unique per process life. Appears in leases, events and logs. */
   readonly hostId: string;
   readonly subjects: Subjects;
-  /** Number of shards, as provisioned. */
   readonly shards: number;
   /** How long a stopping host waits for running turns. */
   readonly drainTimeoutMs: number;
   /** How often idle agents are looked for. Default 1000. */
-  readonly sweepMs?: number;
+  readonly sweepMs?: number | undefined;
   /** Seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
-  readonly turnSeconds?: number;
+  readonly turnSeconds?: number | undefined;
   /** Upper limits for every class. */
-  readonly ceilings?: CeilingOptions;
+  readonly ceilings?: CeilingOptions | undefined;
   /** Upper limits for every class. */
-  readonly writeLimits?: WriteLimitOptions;
+  readonly writeLimits?: WriteLimitOptions | undefined;
   /** Which runs have a line in the log. Default `failed`. */
   readonly requestLines?: RequestLines | undefined;
 }
@@ -102,7 +101,7 @@ export interface HostServices {
   /** The client by which agents here call others. It is notified of lease changes. */
   readonly calls?: Pick<CallClient, "leaseChanged" | "serveInputs">;
   /** Absent in a process without MCP clients. */
-  readonly mcp?: McpClientsShape;
+  readonly mcp?: McpClientsShape | undefined;
   /** Absent without a relay: no mail is sent. */
   readonly mail?: MailTransportShape;
   /** Snapshots that are being stored. A stopping host waits up to two seconds for them. */
@@ -132,7 +131,7 @@ export interface HostServices {
   /** Absent: no run has a line. */
   readonly requests?: RequestLog;
   /** Absent: deliveries are not recorded. */
-  readonly deliveries?: DeliveryLogShape;
+  readonly deliveries?: DeliveryLogShape | undefined;
   /** Share of the process's memory in use: 1 is full, and it may exceed 1. Absent: not measured. */
   readonly memoryInUse?: () => number;
 }
@@ -171,10 +170,7 @@ export const hostServices = ({
       cron: yield* Cron,
       outgoing: Option.getOrElse(yield* Effect.serviceOption(Outgoing), () => NO_OUTGOING),
       mail: Option.getOrElse(yield* Effect.serviceOption(MailTransport), () => NO_MAIL_TRANSPORT),
-      ...Option.match(yield* Effect.serviceOption(McpClients), {
-        onNone: () => ({}),
-        onSome: (mcp) => ({ mcp }),
-      }),
+      mcp: Option.getOrUndefined(yield* Effect.serviceOption(McpClients)),
       storing: new Set(),
       quarantined: new Set(),
       usage: new Usage(own.metrics.ofClass),
@@ -185,10 +181,7 @@ export const hostServices = ({
       ambient: yield* Ambient,
       log,
       requests: new RequestLog(log, time, own.config.requestLines),
-      ...Option.match(yield* Effect.serviceOption(DeliveryLog), {
-        onNone: () => ({}),
-        onSome: (deliveries) => ({ deliveries }),
-      }),
+      deliveries: Option.getOrUndefined(yield* Effect.serviceOption(DeliveryLog)),
     };
     return services;
   });

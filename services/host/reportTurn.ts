@@ -2,6 +2,7 @@
  * Passes the end of a run to the request log, and that of a webhook to the delivery log. A
  * webhook that its gateway answers in time is not reported here (`InputRuns`).
  */
+import { defined } from "../../core/collections/defined.ts";
 import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";
 import type { RequestLine, Severity } from "../../core/telemetry/RequestLog.ts";
 import { traceIdOf } from "../../core/telemetry/Tracing.ts";
@@ -24,8 +25,7 @@ export function reportTurn(services: HostServices, id: AgentId, turn: Turn, end:
   requests?.write(severityOfDelivery(record), () =>
     requestLineOf({
       ...record,
-      ...(method !== undefined && { method }),
-      ...(cameMs !== undefined && { ms: record.at - cameMs }),
+      ...defined({ method, ms: cameMs === undefined ? undefined : record.at - cameMs }),
     }),
   );
 }
@@ -64,7 +64,9 @@ function recordOf(
   { status, seq, http, error, attempts, nextInMs }: TurnEnd,
   nowMs: number,
 ): DeliveryRecord {
+  const { id: key, route, provider, type } = cause;
   const trace = traceIdOf(cause.traceparent);
+  const nextMs = nextInMs === undefined ? undefined : nowMs + nextInMs;
   return {
     id: delivery,
     at: nowMs,
@@ -72,15 +74,7 @@ function recordOf(
     agent: [id.class, id.name],
     seq,
     attempt: cause.attempt ?? 1,
-    ...(cause.id !== undefined && { key: cause.id }),
-    ...(cause.route !== undefined && { route: cause.route }),
-    ...(cause.provider !== undefined && { provider: cause.provider }),
-    ...(cause.type !== undefined && { type: cause.type }),
-    ...(trace !== undefined && { trace }),
-    ...(http !== undefined && { http }),
-    ...(error !== undefined && { error }),
-    ...(attempts !== undefined && { attempts }),
-    ...(nextInMs !== undefined && { nextMs: nowMs + nextInMs }),
+    ...defined({ key, route, provider, type, trace, http, error, attempts, nextMs }),
   };
 }
 

@@ -7,26 +7,21 @@ import { SILENT, type Observability } from "../../core/telemetry/observability.t
 import type { LastEndings } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
-import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
-import type { QueriesShape } from "../../core/query/Queries.ts";
-import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
-import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
-import type { Subjects } from "../../schemas/Subjects.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { LeaseView } from "../../core/lease/LeaseView.ts";
 import { Host } from "./Host.ts";
-import { hostServices, type HostModule, type HostServices } from "./HostServices.ts";
-import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
+import { hostServices, type HostConfig, type HostServices } from "./HostServices.ts";
+import type { OnAsk } from "../../core/input/Isolation.ts";
 import { serveIsolated } from "./serveIsolated.ts";
 
 /** Longer than most handlers run. A turn that does not end by then runs again on the next host. */
 export const DRAIN_TIMEOUT_MS_DEFAULT = 10_000;
 
-export interface RunHostOptions {
-  readonly hostId: string;
-  readonly subjects: Subjects;
-  readonly shards: number;
-  readonly module: () => HostModule;
+/** What a process decides for its host. The ports come from the context. */
+export interface RunHostOptions
+  extends
+    Omit<HostConfig, "drainTimeoutMs">,
+    Pick<HostServices, "isolation" | "memoryInUse" | "module" | "onStall" | "queries"> {
   readonly metrics: AgentMetrics;
   /** The client by which agents here call others. Default: they call none. */
   readonly calls?: CallClient;
@@ -34,25 +29,8 @@ export interface RunHostOptions {
   readonly observability?: Observability;
   /** As `HostConfig`. Default 10 seconds. */
   readonly drainTimeoutMs?: number;
-  /** As `HostConfig`. */
-  readonly sweepMs?: number;
-  /** As `HostConfig`. */
-  readonly turnSeconds?: number | undefined;
-  /** As `HostConfig`. */
-  readonly ceilings?: CeilingOptions | undefined;
-  /** As `HostConfig`. */
-  readonly writeLimits?: WriteLimitOptions | undefined;
-  /** As `HostConfig`. */
-  readonly requestLines?: RequestLines | undefined;
   /** The known endings of processes on this machine. Default: none. */
   readonly endings?: LastEndings;
-  /** As `HostServices`. */
-  readonly memoryInUse?: () => number;
-  readonly isolation?: Isolation | undefined;
-  /** As `HostServices`. */
-  readonly queries?: QueriesShape | undefined;
-  /** As `HostServices`. */
-  readonly onStall?: HostServices["onStall"];
 }
 
 export const runHost = (options: RunHostOptions) =>
@@ -85,26 +63,16 @@ export const runIsolated = (options: RunHostOptions, onAsk: OnAsk) =>
     yield* Effect.promise(() => services.leases.watch(changed, watching.signal));
   });
 
-const servicesOf = (options: RunHostOptions) =>
+// prettier-ignore
+const servicesOf = ({
+  hostId, subjects, shards, sweepMs, turnSeconds, ceilings, writeLimits, requestLines,
+  drainTimeoutMs = DRAIN_TIMEOUT_MS_DEFAULT, observability = SILENT, ...own
+}: RunHostOptions) =>
   hostServices({
+    ...own,
+    observability,
     config: {
-      hostId: options.hostId,
-      subjects: options.subjects,
-      shards: options.shards,
-      drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
-      ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
-      ...(options.turnSeconds === undefined ? {} : { turnSeconds: options.turnSeconds }),
-      ...(options.ceilings === undefined ? {} : { ceilings: options.ceilings }),
-      ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
-      requestLines: options.requestLines,
+      hostId, subjects, shards, sweepMs, turnSeconds, ceilings, writeLimits, requestLines,
+      drainTimeoutMs,
     },
-    module: options.module,
-    metrics: options.metrics,
-    isolation: options.isolation,
-    queries: options.queries,
-    onStall: options.onStall,
-    ...(options.calls === undefined ? {} : { calls: options.calls }),
-    ...(options.memoryInUse === undefined ? {} : { memoryInUse: options.memoryInUse }),
-    ...(options.endings === undefined ? {} : { endings: options.endings }),
-    observability: options.observability ?? SILENT,
   });

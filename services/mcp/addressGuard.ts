@@ -33,7 +33,6 @@ export interface AddressGuard {
   readonly check: (url: URL) => void;
   /** A look-up that fails unless every address is allowed. */
   readonly lookup: LookupFunction;
-  /** Whether an IP address is allowed. */
   readonly allows: (address: string) => boolean;
 }
 

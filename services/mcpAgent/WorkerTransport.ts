@@ -282,7 +282,6 @@ const requestsOf = (body: unknown): ReadonlyArray<RequestId> =>
     .filter(({ id, method }) => id !== undefined && typeof method === "string")
     .map(({ id }) => id as RequestId);
 
-/** The requests that a message cancels. */
 const cancelledBy = (body: unknown): ReadonlyArray<RequestId> =>
   messagesOf(body)
     .filter(({ method }) => method === "notifications/cancelled")

@@ -6,7 +6,6 @@ import type { BusMessage } from "../../core/bus/Bus.ts";
 export interface Subscription {
   readonly subject: string;
   readonly queue: string | undefined;
-  /** The subscriber's connection. */
   readonly owner: object;
   /** The subscription receives what its own connection publishes too (`BusShape.subscribe`). */
   readonly alone: boolean;

@@ -20,7 +20,6 @@ const RETRY_MS = 50;
 export interface Operation {
   /** `append`, `publish`, `ack`, `claim`, … */
   readonly kind: string;
-  /** The name of the connection. */
   readonly connection: string;
   /** What the operation is about: an agent's address, a lease's key, a sequence, a blob's name. */
   readonly key: string;

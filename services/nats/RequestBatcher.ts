@@ -313,7 +313,6 @@ const emptyEntry = (kind: number, id = 0, subject = ""): Entry => ({
 /** The address of the process that receives replies on the subject. */
 const addressOf = (subject: string): string => subject.slice(0, subject.lastIndexOf("."));
 
-/** A request that was sent in a batch. */
 class BatchedRequest implements Waiter {
   private readonly batcher: RequestBatcher;
   private readonly resolve: (answer: BusReply) => void;

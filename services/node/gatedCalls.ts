@@ -57,7 +57,7 @@ async function flushed(): Promise<Turn | undefined> {
   return turn;
 }
 
-const cancelledWith = <A extends { readonly abort?: Abortable }>(
+const cancelledWith = <A extends { readonly abort?: Abortable | undefined }>(
   { abort }: Turn,
   options: A,
 ): A => ({

@@ -46,7 +46,6 @@ const REPLY_CHARS_MAX = 400;
 class Listener {
   private readonly options: MailServerOptions;
   private readonly handlers: MailHandlers;
-  /** Number of connections by peer. */
   private readonly peers = new Map<string, number>();
   private bytesInFlight = 0;
 

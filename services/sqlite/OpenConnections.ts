@@ -23,7 +23,6 @@ const QUERIES_PER_CHECK = 256;
 /** The most connections tried at a time, so that no query pays for all of them. */
 const TRIED_AT_ONCE = 64;
 
-/** A database with an open connection. */
 export interface OpenDatabase {
   /** Set by each query and cleared by `OpenConnections`. */
   usedSince: boolean;

@@ -48,7 +48,6 @@ export class CorkAnchor {
     });
   }
 
-  /** Runs `upgrade`, which must upgrade `response`. */
   run(response: HttpResponse, upgrade: () => void): void {
     const corked = (): unknown => response.cork(upgrade);
     if (this.#response === undefined) corked();

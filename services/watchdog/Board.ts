@@ -8,7 +8,6 @@
  * turn's fields as UTF-8, separated by NUL. Text that does not fit is cut.
  */
 
-/** A turn as the log names it. */
 export interface NamedTurn {
   readonly class: string;
   readonly name: string;

@@ -112,7 +112,6 @@ const limitOf = (turn: Pick<WatchedTurn, "limitMs"> | undefined): number => {
   return limitMs === 0 ? Infinity : limitMs;
 };
 
-/** Since when the memory has been full. */
 let fullSinceMs: number | undefined;
 /** The process is being ended for its memory. */
 let isEnding = false;

@@ -69,7 +69,6 @@ export type Role = "dev" | "gateway" | "host" | "mail" | "retention";
 /** `lazy`: objects that are built as far as they are read (`core/lazyFetch`). */
 export type FetchClasses = "lazy" | "platform";
 
-/** All settings of a process. */
 export interface ProcessSettings {
   readonly role: Role;
   readonly module: LoadedModule;

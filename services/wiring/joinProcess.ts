@@ -184,7 +184,7 @@ const serveRoles = (
           shards,
           hostname: settings.hostname,
           port: settings.port,
-          ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
+          publicUrl: settings.publicUrl,
           access: { ...settings.access, dev: role === "dev" },
           ...gatewayBounds(settings.limits, settings.portShared ?? false),
           requestLines: settings.requestLines,

@@ -14,7 +14,6 @@ import type { Readiness } from "../admin/AdminServer.ts";
 
 /** As one process sees them. `Host` and `Gateway` both count them this way. */
 export interface ShardCounts {
-  /** Shards without an owner. */
   readonly shardsUnowned: number;
   /** Shards that have had no owner for longer than `UNOWNED_TTLS_MAX` TTLs. */
   readonly shardsOverdue: number;

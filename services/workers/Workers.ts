@@ -93,7 +93,6 @@ export class Workers {
     this.start(0);
   }
 
-  /** The state of each worker, by its number. */
   get states(): ReadonlyArray<WorkerState> {
     return this.entries.map(({ state }) => state);
   }

@@ -36,7 +36,6 @@ export interface GivenBroker {
   readonly summary: string;
 }
 
-/** Where a worker serves. */
 export interface Serving {
   /** The worker's own private port, e.g. `http://127.0.0.1:4711`. */
   readonly admin: string;

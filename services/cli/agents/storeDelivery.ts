@@ -2,6 +2,7 @@
  * Stores a past webhook in an agent's inbox, and its delivery in the log: for `agents redeliver`,
  * and for `agents dev --from`, whose past webhooks are another installation's.
  */
+import { defined } from "../../../core/collections/defined.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -29,16 +30,13 @@ export async function storeDelivery(
   const { route, provider, type } = head;
   deliveries.record({
     id,
-    ...(of !== undefined && { of }),
     at: nowMs,
     time: nowMs,
     status: "stored",
     agent: [to.class, to.name],
     key,
     bytes: body.length,
-    ...(route !== undefined && { route }),
-    ...(provider !== undefined && { provider }),
-    ...(type !== undefined && { type }),
+    ...defined({ of, route, provider, type }),
   });
   return undefined;
 }

@@ -40,7 +40,6 @@ export interface Row {
    * activated.
    */
   readonly stalls: number;
-  /** Seconds of these stalls. */
   readonly stalledSeconds: number;
   /** Inputs of an agent that are waiting. */
   readonly waiting?: number;

@@ -47,7 +47,6 @@ export function objectStore({ bucket }: Subjects): BlobStore {
   };
 }
 
-/** The stream of bodies. */
 export function bodyStore({ namespace, stream }: Subjects): BlobStore {
   const start = `${namespace}.body`;
   return {

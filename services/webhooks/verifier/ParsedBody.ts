@@ -10,7 +10,6 @@
  */
 import type { WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
 
-/** The result of parsing one body. */
 export type ParsedBody =
   | { readonly _tag: "Json"; readonly value: unknown }
   /** `payload`: the JSON value of the field of that name; undefined when there is none. */
