@@ -14,7 +14,8 @@ const ddl = (table: string): string => `CREATE TABLE IF NOT EXISTS ${table} (
   payload TEXT,
   retry_options TEXT NOT NULL,
   created_at INTEGER NOT NULL
-)`;
+);
+CREATE INDEX IF NOT EXISTS ${table}_uid ON ${table} (uid)`;
 
 /** An item as users see it (`protocol.md` §5). */
 export interface QueueItem<T = unknown> {
@@ -44,6 +45,8 @@ export class QueueTable {
   private readonly database: AgentDatabase;
   /** Undefined: not looked yet. */
   private there: boolean | undefined;
+  /** Whether it has its index, too: tables of older releases have none. */
+  private isWhole = false;
 
   private readonly name: string;
 
@@ -63,12 +66,13 @@ export class QueueTable {
   /** A table was dropped, or a transaction rolled back: look again. */
   forget(): void {
     this.there = undefined;
+    this.isWhole = false;
   }
 
   /** Adds it at the end, or in the place of the item with its id. */
   push(row: QueueRow): void {
-    if (this.there !== true) this.database.create(ddl(this.name));
-    this.there = true;
+    if (!this.isWhole) this.database.create(ddl(this.name));
+    this.isWhole = this.there = true;
     this.database.query(
       `INSERT INTO ${this.name} (id, uid, callback, payload, retry_options, created_at) VALUES (?,?,?,?,?,?)
        ON CONFLICT (id) DO UPDATE SET uid = excluded.uid, callback = excluded.callback,
@@ -98,7 +102,9 @@ export class QueueTable {
 
   /** Whether the item of that push exists and was not replaced. */
   hasUid(uid: string): boolean {
-    return this.select("WHERE uid = ?", [uid]).length > 0;
+    if (!this.exists) return false;
+    const sql = `SELECT 1 FROM ${this.name} WHERE uid = ?`;
+    return this.database.query(sql, [uid]).rows.length > 0;
   }
 
   /** Removes items and returns their ids. `where` is SQL of this class's callers only. */

@@ -340,6 +340,37 @@ describe("removing items", () => {
   });
 });
 
+describe("the item of a trigger", () => {
+  /** How SQLite finds it. */
+  class Planner extends Worker {
+    plan(): unknown {
+      return this.sql`EXPLAIN QUERY PLAN SELECT 1 FROM svc_agents_queue WHERE uid = 'x'`[0]![
+        "detail"
+      ];
+    }
+    addToOlder(): Promise<string> {
+      this.sql`CREATE TABLE svc_agents_queue (seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, callback TEXT NOT NULL, payload TEXT,
+        retry_options TEXT NOT NULL, created_at INTEGER NOT NULL)`;
+      return this.queue("work", 1);
+    }
+  }
+  const byIndex = expect.stringContaining("USING COVERING INDEX svc_agents_queue_uid");
+
+  test("is found by an index, so that thousands of items cost no more each than a few", async () => {
+    rig = await JobRig.make({ Planner });
+    await rig.call("a", "add", "work", 1);
+    expect(await rig.call("a", "plan")).toEqual(byIndex);
+  });
+
+  test("is found by an index in a table of an older release, once an item is added", async () => {
+    rig = await JobRig.make({ Planner });
+    await rig.call("a", "addToOlder");
+    await rig.pass(1_000);
+    expect([await rig.call("a", "plan"), ran]).toEqual([byIndex, [1]]);
+  });
+});
+
 describe("reading items", () => {
   test("finds one by id, some by a value in their payload", async () => {
     onItem = () => wait(1_000);
