@@ -20,30 +20,16 @@ import type {
   HttpResponse,
 } from "../../core/http/HttpServer.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
-import {
-  ConsoleRefusal,
-  type AgentOf,
-  type ConsoleSource,
-  type PointOf,
-} from "../../core/console/ConsoleSource.ts";
+import { ConsoleRefusal, type ConsoleSource } from "../../core/console/ConsoleSource.ts";
 import { isLoopbackHost, servesHost } from "../../core/http/servedHosts.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import type { DeliveryStatus } from "../../schemas/DeliveryRecord.ts";
 import { ConsoleToken, RETRY_AFTER_SECONDS } from "./ConsoleToken.ts";
+import { requestOf } from "./consoleApi.ts";
 import { NewsStreams } from "./NewsStreams.ts";
 import { page } from "./page.ts";
 
 /** No request to the console needs a body. */
 const BODY_BYTES_MAX = 1024;
-const LIST_MAX = 500;
-const TURNS_DEFAULT = 100;
-const TURNS_MAX = 5_000;
-/** Steps of a page: some screens. */
-const STEPS_MAX = 200;
-/** Fibers of a page: some screens. */
-const FIBERS_MAX = 100;
-/** Each re-run takes some tens of milliseconds. */
-const RERUN_LAST_DEFAULT = 20;
 const NONCE_BYTES = 16;
 
 export interface ConsoleParts {
@@ -102,14 +88,14 @@ export class Console {
       return request.method === "GET"
         ? this.tellNews(exchange, url.searchParams)
         : notAllowed("GET");
-    const asked = api === "api" ? this.ask(path, url.searchParams) : undefined;
+    const asked = api === "api" ? requestOf(this.source, path, url.searchParams) : undefined;
     if (asked === undefined) return text(404, "Not found");
     if (request.method !== asked.method) return notAllowed(asked.method);
     // Rule 2.
     if (asked.method === "POST" && isForeign(request))
       return text(403, "Only the console's own page may do this");
     if (asked.method === "POST")
-      this.log.info("an operator acts", { act: url.pathname, from: request.remoteAddress });
+      this.log.info("an operator acted", { act: url.pathname, from: request.remoteAddress });
     return json(200, await asked.run());
   }
 
@@ -123,146 +109,6 @@ export class Console {
     const headers = [["content-type", "application/x-ndjson; charset=utf-8"], ...QUIET] as const;
     exchange.stream({ status: 200, headers, body: "" }, rest);
     return undefined;
-  }
-
-  private ask(path: ReadonlyArray<string>, query: URLSearchParams): Asked | undefined {
-    const { source } = this;
-    const [what, one = "", two = "", three] = path;
-    const given = (name: string): string | undefined => query.get(name) || undefined;
-    if (path.length === 1) {
-      const limit = count(query, "limit", { max: LIST_MAX }) ?? LIST_MAX;
-      if (what === "overview") return get(source.overview);
-      if (what === "hosts") return get(source.hosts);
-      if (what === "top") return get(source.top);
-      if (what === "query")
-        return get(() =>
-          source.query({ sql: given("sql") ?? "", at: given("at"), after: given("after") }),
-        );
-      if (what === "quarantined") return get(source.quarantined);
-      if (what === "agents")
-        return get(() =>
-          source.list({
-            className: given("class"),
-            prefix: given("prefix") ?? "",
-            text: given("text") ?? "",
-            after: agentAfter(given("after")),
-            limit,
-            fresh: query.has("fresh"),
-          }),
-        );
-      if (what === "deliveries")
-        return get(() =>
-          source.deliveries({
-            route: given("route"),
-            status: given("status") as DeliveryStatus | undefined,
-            agent: given("agent"),
-            since: given("since"),
-            limit,
-          }),
-        );
-      if (what === "dead")
-        return get(() => source.dead({ after: count(query, "after") ?? 0, limit }));
-    }
-    if (what === "deliveries" && path.length === 2) return get(() => source.delivery(one));
-    if (what === "deliveries" && path.length === 3 && two === "redeliver")
-      return post(() => source.redeliver(one, given("to")));
-    if (what === "deliveries" && path.length === 3 && two === "on-fork")
-      return post(() => source.redeliverOnFork({ id: one, module: given("module") ?? "" }));
-    if (what === "dead" && path.length === 3 && two === "on-fork") {
-      const ids = one.split(",").flatMap((id) => wholeNumber(id) ?? []);
-      const module = given("module") ?? "";
-      return ids.length < one.split(",").length
-        ? undefined
-        : post(() => source.redriveOnFork({ ids, module }));
-    }
-    const letter = what === "dead" ? wholeNumber(one) : undefined;
-    if (letter !== undefined) {
-      if (path.length === 2) return get(() => source.letter(letter));
-      if (path.length === 3 && two === "redrive") return post(() => source.redrive(letter));
-      if (path.length === 3 && two === "drop") return post(() => source.drop(letter));
-    }
-    if (what !== "agents" || path.length !== 4) return undefined;
-    return this.askAgent({ className: one, name: two, at: given("at") }, three!, query);
-  }
-
-  private askAgent(point: PointOf, what: string, query: URLSearchParams): Asked | undefined {
-    const { source } = this;
-    const given = (name: string): string | undefined => query.get(name) || undefined;
-    const limit = count(query, "limit", { max: TURNS_MAX });
-    const [from, to] = [given("from"), given("to")];
-    switch (what) {
-      case "history":
-        return get(() =>
-          source.history({
-            ...point,
-            limit: limit ?? TURNS_DEFAULT,
-            fromSeq: count(query, "from"),
-            toSeq: count(query, "to"),
-            rows: query.has("rows"),
-            filter: {
-              kind: given("kind"),
-              route: given("route"),
-              delivery: given("delivery"),
-              failed: query.has("failed"),
-              text: given("text"),
-            },
-          }),
-        );
-      case "state":
-        return get(() => source.state(point));
-      case "schedules":
-        return get(() => source.schedules(point));
-      case "workflows":
-        return get(() =>
-          source.workflows({
-            ...point,
-            limit: Math.min(limit ?? STEPS_MAX, STEPS_MAX),
-            to: count(query, "to"),
-            cursor: given("cursor"),
-          }),
-        );
-      case "connections":
-        return get(() =>
-          source.connections({
-            ...point,
-            limit: limit ?? TURNS_DEFAULT,
-            skip: count(query, "skip") ?? 0,
-          }),
-        );
-      case "fibers":
-        return get(() =>
-          source.fibers({
-            ...point,
-            limit: Math.min(limit ?? FIBERS_MAX, FIBERS_MAX),
-            skip: count(query, "skip") ?? 0,
-          }),
-        );
-      case "sql":
-        return get(() => source.sql({ ...point, query: given("query") ?? "" }));
-      case "why":
-        return get(() => source.why({ ...point, path: given("path") ?? "", limit: limit ?? TURNS_DEFAULT })); // prettier-ignore
-      case "diff":
-        return get(() => source.diff({ ...point, from: from ?? "0", to }));
-      case "on-fork":
-        return post(() => source.releaseOnFork({ ...point, module: given("module") ?? "" }));
-      case "release":
-        return post(() => source.release(point));
-      case "fork":
-        return post(() => source.fork({ ...point, newName: given("to") ?? "" }));
-      case "rerun":
-        return post(() =>
-          source.rerun({
-            ...point,
-            module: given("module") ?? "",
-            from: count(query, "from"),
-            to: count(query, "to"),
-            last: limit ?? RERUN_LAST_DEFAULT,
-            failed: query.has("failed"),
-          }),
-        );
-      default:
-        return undefined;
-    }
   }
 
   private explain(error: unknown): HttpResponse {
@@ -279,41 +125,6 @@ export class Console {
 
 const describe = (error: unknown): string | undefined =>
   error instanceof Error ? error.stack : String(error);
-
-interface Asked {
-  readonly method: "GET" | "POST";
-  readonly run: () => Promise<unknown>;
-}
-
-const get = (run: () => Promise<unknown>): Asked => ({ method: "GET", run });
-const post = (run: () => Promise<unknown>): Asked => ({ method: "POST", run });
-
-/** Undefined if the parameter is absent. */
-function count(
-  query: URLSearchParams,
-  name: string,
-  { max = Number.MAX_SAFE_INTEGER }: { readonly max?: number } = {},
-): number | undefined {
-  const text = query.get(name);
-  if (text === null) return undefined;
-  const value = wholeNumber(text);
-  if (value !== undefined && value <= max) return value;
-  throw new ConsoleRefusal(400, `${name}=${text}: use a whole number from 1 to ${max}`);
-}
-
-/** A whole number from 1 on, in digits. Undefined for any other text. */
-function wholeNumber(text: string): number | undefined {
-  const value = Number(text);
-  return /^[1-9]\d*$/.test(text) && Number.isSafeInteger(value) ? value : undefined;
-}
-
-/** `<class>/<name>`; the name may have slashes. */
-function agentAfter(text: string | undefined): AgentOf | undefined {
-  if (text === undefined) return undefined;
-  const slash = text.indexOf("/");
-  if (slash < 1) throw new ConsoleRefusal(400, `after=${text}: use <class>/<name>`);
-  return { className: text.slice(0, slash), name: text.slice(slash + 1) };
-}
 
 /** Rule 2, by the headers that browsers add. A program that has the token is not restricted. */
 const isForeign = ({ headers }: HttpRequest): boolean => {
