@@ -16,6 +16,12 @@ import type { NatsShape } from "./client/Nats.ts";
 
 type What = "inbox" | "journal";
 
+/**
+ * The server looks up each message of a narrower filter in an index, a fifth of what reading costs
+ * it. A journal's stream has nothing but events; the inbox of an old release has timers, too.
+ */
+const EVERYTHING = ">";
+
 /** Yields in stored order within each stream. Rejects with `BrokerUnavailable`. */
 export async function* readStored(
   nats: NatsShape,
@@ -59,7 +65,7 @@ export async function* readRange(
 ): AsyncGenerator<BackupEntry, void, void> {
   const { what, group, fromSeq, toSeq } = at;
   const stream = subjects.streamOf(what, group);
-  const subject = what === "inbox" ? `${subjects.namespace}.inbox.>` : subjects.journals();
+  const subject = what === "inbox" ? `${subjects.namespace}.inbox.>` : EVERYTHING;
   try {
     for await (const batch of reader.batches(stream, subject, { fromSeq, toSeq }))
       for (const { subject: on, seq, storedMs, data: stored } of batch) {
