@@ -1,7 +1,7 @@
 /**
  * The module that the webhook bench runs: each delivery changes the state, inserts one row and is
  * answered by the agent. A GET returns what it counted, in state and in SQL, so that the bench can
- * check.
+ * check. `?sql=` asks over all agents, and `?deliveryLog=off` is for `startOurs`.
  */
 import { Agent, query, routeAgentRequest, type AgentNamespace } from "agents";
 import { body, github, path, slug, webhook } from "agents/webhooks";
@@ -48,7 +48,13 @@ export default {
     }),
   ],
   async fetch(request: Request, env: { CountingAgent: AgentNamespace }): Promise<Response> {
-    const sql = new URL(request.url).searchParams.get("sql");
+    const { searchParams } = new URL(request.url);
+    const log = searchParams.get("deliveryLog");
+    if (log !== null) {
+      Object.assign(globalThis, { dropsRecords: log === "off" });
+      return new Response(log);
+    }
+    const sql = searchParams.get("sql");
     if (sql !== null) return Response.json(await query(env.CountingAgent, sql));
     return (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
   },

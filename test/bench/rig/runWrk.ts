@@ -36,6 +36,8 @@ export interface WrkOptions {
   readonly tag: string;
   readonly seconds: number;
   readonly connections: number;
+  /** Called when all is signed, right before the load. */
+  readonly onBegin?: () => void;
 }
 
 export async function runWrk(subject: Subject, options: WrkOptions): Promise<WrkRun> {
@@ -55,6 +57,7 @@ export async function runWrk(subject: Subject, options: WrkOptions): Promise<Wrk
     subject.url,
   ];
   const env = { ...process.env, SIGNED: signed, TAG: tag, ...subject.target };
+  options.onBegin?.();
   const { stdout } = await run("wrk", args, { env }).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === "ENOENT")
       throw new BenchFailed('wrk is not installed (Debian and Ubuntu: "apt install wrk").');

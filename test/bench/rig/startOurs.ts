@@ -25,18 +25,22 @@ export type Form = "one process" | "two processes" | "four processes";
 
 /**
  * Loaded before the program, in its workers too: records of deliveries are dropped as soon as they
- * are made. There is no such option, because without the log nobody finds a lost webhook.
+ * are made while `globalThis.dropsRecords` is set (`agents/countingAgents`). There is no such
+ * option, because without the log nobody finds a lost webhook.
  */
-const NO_DELIVERY_LOG = `data:text/javascript,${encodeURIComponent(`
+const DELIVERY_LOG_SWITCH = `data:text/javascript,${encodeURIComponent(`
   import { RecordBuffer } from ${JSON.stringify(pathToFileURL(join(ROOT, "dist/core/delivery/RecordBuffer.js")).href)};
-  RecordBuffer.prototype.record = () => undefined;
+  const { record } = RecordBuffer.prototype;
+  RecordBuffer.prototype.record = function (given) {
+    if (globalThis.dropsRecords !== true) record.call(this, given);
+  };
 `)}`;
 
-/** `deliveryLog`: false measures what the rest costs. Default true. */
+/** `deliveryLogSwitch`: a request can turn the delivery log off. Default false. */
 export async function startOurs(
   form: Form,
   options: BenchOptions,
-  { deliveryLog = true }: { readonly deliveryLog?: boolean } = {},
+  { deliveryLogSwitch = false }: { readonly deliveryLogSwitch?: boolean } = {},
 ): Promise<Subject> {
   if (!existsSync(COMMAND)) throw new BenchFailed("There is no build to measure: npm run build");
   const nats = await startNats({ syncAlways: options.syncAlways });
@@ -64,7 +68,7 @@ export async function startOurs(
       ], // prettier-ignore
       env: {
         GITHUB_WEBHOOK_SECRET: SECRET,
-        ...(!deliveryLog && { NODE_OPTIONS: `--import=${NO_DELIVERY_LOG}` }),
+        ...(deliveryLogSwitch && { NODE_OPTIONS: `--import=${DELIVERY_LOG_SWITCH}` }),
       },
     });
   const processes =
