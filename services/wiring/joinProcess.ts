@@ -74,7 +74,11 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
     const queries = own === undefined ? undefined : yield* serveQueries(settings, broker, own);
     const otel = yield* startTracing(settings);
     const stalls: StallSink = { tell: () => undefined };
-    const ports = yield* Layer.build(portsLayer(settings, { natsUrl: broker.url, folder, stalls }));
+    const built = yield* Layer.build(portsLayer(settings, { natsUrl: broker.url, folder, stalls }));
+    const ports =
+      queries === undefined
+        ? built
+        : Context.add(built, Journal, queries.watched(Context.get(built, Journal)));
     const context =
       settings.leases === undefined
         ? ports

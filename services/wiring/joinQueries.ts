@@ -7,9 +7,13 @@
  * 2. An erasure is brought into the view of a thread that runs; otherwise the view is removed.
  * 3. A thread that ends by itself (a statement took all its memory) fails what it was asked. The
  *    next question starts another.
+ * 4. With each question the thread receives the events that the host has stored since the last one
+ *    (`OwnEvents`). They are kept only while a thread runs.
  */
 import { rmSync } from "node:fs";
 import type { Worker } from "node:worker_threads";
+import type { JournalShape } from "../../core/journal/Journal.ts";
+import { OwnEvents } from "../../core/query/OwnEvents.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
@@ -22,6 +26,8 @@ const IDLE_MS = 60_000;
 const CLOSE_MS_MAX = 2_000;
 
 export interface JoinedQueries extends QueriesShape {
+  /** Rule 4: the journal through which the host stores its events. */
+  readonly watched: (journal: JournalShape) => JournalShape;
   readonly stop: () => Promise<void>;
 }
 
@@ -36,16 +42,22 @@ interface Running {
   readonly asked: Map<number, Asked>;
 }
 
-type Wanted = Omit<Extract<ToThread, { question: unknown }>, "id"> | { readonly erased: true };
+type Wanted =
+  Pick<Extract<ToThread, { question: unknown }>, "question"> | { readonly erased: true };
 
-export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after">): JoinedQueries {
+export function joinQueries(
+  data: QueryThreadData,
+  time: Pick<TimeShape, "after" | "nowMs">,
+): JoinedQueries {
   let running: Running | undefined;
+  const own = new OwnEvents();
   let count = 0;
   let cancelIdle = (): void => undefined;
   const removeView = (): void => rmSync(data.folder, { recursive: true, force: true });
   removeView(); // Rule 1.
 
   const start = (): Running => {
+    own.take(); // What the last thread was not asked for.
     const { worker, ended } = startThread("queryThread", data);
     const asked = new Map<number, Asked>();
     worker.on("message", (said: FromThread) => {
@@ -76,7 +88,9 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
     try {
       const said = await new Promise<FromThread>((resolve, reject) => {
         thread.asked.set(id, { resolve, reject });
-        thread.worker.postMessage({ id, ...wanted } satisfies ToThread);
+        const taken = own.take();
+        const message: ToThread = { id, ...wanted, own: taken };
+        thread.worker.postMessage(message, [taken.bytes.buffer]);
       });
       if (said.failed !== undefined) throw errorOf(said.failed);
       return said;
@@ -89,6 +103,18 @@ export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after"
   };
 
   return {
+    watched: (journal) => ({
+      ...journal,
+      append: (id, event, options) => {
+        const appended = journal.append(id, event, options);
+        if (running === undefined) return appended; // no promise more while nobody asks
+        return appended.then((result) => {
+          if (result._tag === "Stored" && running !== undefined)
+            own.add(id, { seq: result.seq, storedMs: time.nowMs() }, event);
+          return result;
+        });
+      },
+    }),
     answer: async (question) => (await ask({ question })).answer!,
     erased: async () => {
       if (running === undefined) return removeView();

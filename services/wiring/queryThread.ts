@@ -6,6 +6,8 @@
  */
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
+import { KnownChanges } from "../../core/query/KnownChanges.ts";
+import type { TakenEvents } from "../../core/query/OwnEvents.ts";
 import { Queries, type AnswerBytes } from "../../core/query/Queries.ts";
 import { View } from "../../core/query/View.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
@@ -21,10 +23,11 @@ export interface QueryThreadData {
   readonly folder: string;
 }
 
+/** `own`: what the host has stored since its last message. */
 export type ToThread =
-  | { readonly id: number; readonly question: AgentsQuestion }
+  | { readonly id: number; readonly own: TakenEvents; readonly question: AgentsQuestion }
   /** An agent was erased. */
-  | { readonly id: number; readonly erased: true }
+  | { readonly id: number; readonly own: TakenEvents; readonly erased: true }
   | { readonly close: true };
 
 export interface FromThread {
@@ -43,14 +46,15 @@ async function open({ target, folder }: QueryThreadData) {
   });
   const { journal, snapshots, databases, changes, namespace } = ports;
   const view = new View(opened.databases, namespace);
-  const sources = { changes, agents: { journal, snapshots, databases } };
+  const known = new KnownChanges(changes);
+  const sources = { changes: known, agents: { journal, snapshots, databases } };
   const close = async (): Promise<void> => {
     view.close();
     opened.close();
     await ports.close();
   };
   const apart = runApart(folders, namespace);
-  return { queries: new Queries(view, () => view.catchUp(sources), apart), close };
+  return { queries: new Queries(view, () => view.catchUp(sources), apart), known, close };
 }
 
 const opening = open(workerData as QueryThreadData);
@@ -60,7 +64,8 @@ opening.catch(() => undefined);
 async function answer(asked: Exclude<ToThread, { close: true }>): Promise<FromThread> {
   const { id } = asked;
   try {
-    const { queries } = await opening;
+    const { queries, known } = await opening;
+    known.add(asked.own);
     if ("question" in asked) return { id, answer: await queries.answer(asked.question) };
     await queries.erased();
     return { id };
