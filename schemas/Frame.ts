@@ -36,8 +36,7 @@ const PREFIX = `{"v":${FRAME_VERSION},"crc":"`;
 const CRC_AT = PREFIX.length;
 const REST_AT = CRC_AT + 8;
 /** The text before the head's first key, with a placeholder for the checksum. */
-const START_TEXT = `${PREFIX}00000000",`;
-const START = encoder.encode(START_TEXT);
+const START = encoder.encode(`${PREFIX}00000000",`);
 
 /** Encodes a frame. `head` is plain JSON with at least one key, none of them `v` or `crc`. */
 export function encodeFrame(head: object, body: Uint8Array = EMPTY): Uint8Array {
@@ -69,8 +68,7 @@ class Slabs {
   /** A frame without its checksum, as one new array. */
   write(json: string, body: Uint8Array): Uint8Array {
     const bytesMax = START.length + json.length * UTF8_BYTES_MAX + 1 + body.length;
-    if (bytesMax > SLAB_BYTES)
-      return joined(encoder.encode(`${START_TEXT}${json.slice(1)}\n`), body);
+    if (bytesMax > SLAB_BYTES) return write(json, body);
     if (this.slab.length - this.used < bytesMax) {
       this.slab = new Uint8Array(SLAB_BYTES);
       this.used = 0;
@@ -92,11 +90,18 @@ class Slabs {
 
 const slabs = new Slabs();
 
-function joined(line: Uint8Array, body: Uint8Array): Uint8Array {
-  if (body.length === 0) return line;
-  const out = new Uint8Array(line.length + body.length);
-  out.set(line);
-  out.set(body, line.length);
+/**
+ * As `Slabs.write`, for a large frame. Encodes the text as it is: encoding a concatenation of
+ * 200 KB takes thirty times as long.
+ */
+function write(json: string, body: Uint8Array): Uint8Array {
+  const text = encoder.encode(json);
+  const end = START.length - 1 + text.length;
+  const out = new Uint8Array(end + 1 + body.length);
+  out.set(text, START.length - 1);
+  out.set(START);
+  out[end] = NEWLINE;
+  out.set(body, end + 1);
   return out;
 }
 
