@@ -56,8 +56,13 @@ export function joinQueries(
   const removeView = (): void => rmSync(data.folder, { recursive: true, force: true });
   removeView(); // Rule 1.
 
+  /** Rule 4: without a thread nobody reads them. */
+  const stopKeeping = (): void => {
+    running = undefined;
+    own.take();
+  };
+
   const start = (): Running => {
-    own.take(); // What the last thread was not asked for.
     const { worker, ended } = startThread("queryThread", data);
     const asked = new Map<number, Asked>();
     worker.on("message", (said: FromThread) => {
@@ -65,7 +70,7 @@ export function joinQueries(
       asked.delete(said.id);
     });
     const settled = ended.then((why) => {
-      if (running?.worker === worker) running = undefined;
+      if (running?.worker === worker) stopKeeping();
       for (const { reject } of asked.values()) reject(why); // Rule 3.
     });
     return { worker, ended: settled, asked };
@@ -75,7 +80,7 @@ export function joinQueries(
   const close = async (): Promise<void> => {
     const thread = running;
     if (thread === undefined) return;
-    running = undefined;
+    stopKeeping();
     thread.worker.postMessage({ close: true } satisfies ToThread);
     await settlesWithin(time, CLOSE_MS_MAX, thread.ended);
     await thread.worker.terminate();
