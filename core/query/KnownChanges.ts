@@ -18,7 +18,7 @@ import { OWN_BYTES_MAX, type TakenEvents } from "./OwnEvents.ts";
  * where several hosts write, all of the range is requested.
  */
 const EVENTS_PER_GAP = 32;
-/** Of questions that failed. Later ones ask the broker for the events. */
+/** Past it, what questions that failed have left is forgotten, and the broker is asked for it. */
 const BYTES_MAX = 2 * OWN_BYTES_MAX;
 
 interface Range {

@@ -37,6 +37,7 @@ import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
 import { genericObservability } from "../observability/index.ts";
 import { Endings } from "../watchdog/Endings.ts";
 import { gatewayBounds } from "./joinGateway.ts";
+import { watchedJournal } from "./joinQueries.ts";
 import { preflight } from "./joinNats.ts";
 import { mailOfEnv, serveMail } from "./joinMail.ts";
 import { serveRetention } from "./joinRetention.ts";
@@ -75,10 +76,7 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
     const otel = yield* startTracing(settings);
     const stalls: StallSink = { tell: () => undefined };
     const built = yield* Layer.build(portsLayer(settings, { natsUrl: broker.url, folder, stalls }));
-    const ports =
-      queries === undefined
-        ? built
-        : Context.add(built, Journal, queries.watched(Context.get(built, Journal)));
+    const ports = watchedJournal(built, queries);
     const context =
       settings.leases === undefined
         ? ports

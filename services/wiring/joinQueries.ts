@@ -12,7 +12,8 @@
  */
 import { rmSync } from "node:fs";
 import type { Worker } from "node:worker_threads";
-import type { JournalShape } from "../../core/journal/Journal.ts";
+import * as Context from "effect/Context";
+import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { OwnEvents } from "../../core/query/OwnEvents.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
@@ -131,3 +132,12 @@ export function joinQueries(
     },
   };
 }
+
+/** The ports of a host whose appends `queries` watches (4). */
+export const watchedJournal = <R>(
+  ports: Context.Context<R | Journal>,
+  queries: JoinedQueries | undefined,
+): Context.Context<R | Journal> =>
+  queries === undefined
+    ? ports
+    : Context.add(ports, Journal, queries.watched(Context.get(ports, Journal)));
