@@ -6,7 +6,6 @@
 import type { Agent } from "../agent/Agent.ts";
 import type { Connection } from "../connection/Connection.ts";
 import type { Meter } from "../telemetry/Usage.ts";
-import { turnSlicesOf } from "../time/TimeSlices.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { LimitedAgent, TurnLimits } from "../turn/TurnLimits.ts";
@@ -29,8 +28,6 @@ export async function runTurn<A>(
   f: () => A | Promise<A>,
 ): Promise<A> {
   agent.busy++;
-  const pause = turnSlicesOf(agent.time).turn();
-  if (pause !== undefined) await pause;
   const sinceMs = (agent.lastActiveMs = agent.time.monotonicMs());
   turn.running = true;
   try {
