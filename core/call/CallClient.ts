@@ -93,6 +93,7 @@ const LOSSES_MAX = 4;
  * so for less.
  */
 const RETURN_MS = 5_000;
+
 export class CallClient {
   private readonly parts: {
     readonly bus: BusShape;

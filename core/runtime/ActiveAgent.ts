@@ -28,6 +28,7 @@ import type { LogShape } from "../telemetry/Log.ts";
 import { NO_MCP } from "../mcp/McpClients.ts";
 import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
 import type { TimeShape } from "../time/Time.ts";
+import { sleep } from "../time/sleep.ts";
 import { AgentSql } from "./AgentSql.ts";
 import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
@@ -180,7 +181,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   /** Resolves after `ms`, unless the agent is discarded meanwhile. */
   async sleep(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => this.time.after(ms, resolve));
+    await sleep(this.time, ms);
     await this.unlessDiscarded();
   }
   touch(): void {

@@ -14,6 +14,7 @@ import type {
 } from "../../core/console/ConsoleSource.ts";
 import type { BodyReader } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import { sleep } from "../../core/time/sleep.ts";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 
 /** Each page follows the journals. */
@@ -73,7 +74,7 @@ export class NewsStreams {
 
   /** Rules 2 and 3. */
   private async pause(news: News): Promise<void> {
-    await new Promise<void>((resolve) => this.time.after(PAUSE_MS, resolve));
+    await sleep(this.time, PAUSE_MS);
     if (!news.isEmpty) return;
     await new Promise<void>((resolve) => {
       const cancel = this.time.after(QUIET_MS, resolve);

@@ -28,6 +28,7 @@ import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { Mailbox } from "../../core/input/Mailbox.ts";
 import { abortFamily } from "../../core/runtime/subAgentCalls.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
+import { sleep } from "../../core/time/sleep.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
 import type { AgentSupervisor, Ownership } from "./AgentPorts.ts";
@@ -270,7 +271,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     const endMs = time.monotonicMs() + ms;
     while (this.live !== undefined && !isIdle(this.live)) {
       if (time.monotonicMs() >= endMs) return undefined;
-      await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
+      await sleep(time, IDLE_POLL_MS);
     }
     return this.live;
   }

@@ -187,7 +187,7 @@ export class Shard {
     for (;;) {
       await Promise.all([...this.slots.values()].map((slot) => slot.drain(slices)));
       if (this.openCalls.size === 0 || this.lost.signal.aborted) return;
-      await new Promise<void>((resolve) => this.services.time.after(ANSWERED_POLL_MS, resolve));
+      await sleep(this.services.time, ANSWERED_POLL_MS);
     }
   }
 

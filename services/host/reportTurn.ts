@@ -57,6 +57,7 @@ const SEVERITIES: Record<TurnEnd["status"], Severity> = {
   dead: "error",
 };
 
+/** Made for each webhook that its gateway answered with 202: `defined` would be slower. */
 function recordOf(
   delivery: string,
   id: AgentId,
@@ -64,9 +65,7 @@ function recordOf(
   { status, seq, http, error, attempts, nextInMs }: TurnEnd,
   nowMs: number,
 ): DeliveryRecord {
-  const { id: key, route, provider, type } = cause;
   const trace = traceIdOf(cause.traceparent);
-  const nextMs = nextInMs === undefined ? undefined : nowMs + nextInMs;
   return {
     id: delivery,
     at: nowMs,
@@ -74,7 +73,15 @@ function recordOf(
     agent: [id.class, id.name],
     seq,
     attempt: cause.attempt ?? 1,
-    ...defined({ key, route, provider, type, trace, http, error, attempts, nextMs }),
+    ...(cause.id !== undefined && { key: cause.id }),
+    ...(cause.route !== undefined && { route: cause.route }),
+    ...(cause.provider !== undefined && { provider: cause.provider }),
+    ...(cause.type !== undefined && { type: cause.type }),
+    ...(trace !== undefined && { trace }),
+    ...(http !== undefined && { http }),
+    ...(error !== undefined && { error }),
+    ...(attempts !== undefined && { attempts }),
+    ...(nextInMs !== undefined && { nextMs: nowMs + nextInMs }),
   };
 }
 
