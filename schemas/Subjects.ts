@@ -156,12 +156,14 @@ export class Subjects {
   journal(id: AgentId): string {
     return `${this.namespace}.journal.${this.shardToken(id)}${this.tail(id)}`;
   }
-  /** Journals of a class, or of every agent. */
-  journals(className?: string): string {
+  /** Journals of a class or of every class, of agents of a name or of every name. */
+  journals(className?: string, name?: string): string {
     const start = `${this.namespace}.journal`;
-    if (className === undefined) return `${start}.>`;
+    if (className === undefined && name === undefined) return `${start}.>`;
     const any = this.layout.streamGroups === 1 ? "" : "*.";
-    return `${start}.${any}${encodeToken(className)}.>`;
+    const token = (text: string | undefined): string =>
+      text === undefined ? "*" : encodeToken(text);
+    return `${start}.${any}${token(className)}.${token(name)}`;
   }
   snapshot(id: AgentId): string {
     return `${this.namespace}.snapshot.${this.shardToken(id)}${this.tail(id)}`;

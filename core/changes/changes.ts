@@ -102,8 +102,8 @@ async function* catchUp(
 ): AsyncGenerator<Change, void, void> {
   if (at === undefined) return;
   const ids = new Map<string, AgentId>();
-  for await (const { id } of journal.list(wanted.className))
-    if (isWanted(id, wanted) && addressKey(id) >= at.agent) ids.set(addressKey(id), id);
+  for await (const { id } of journal.list(wanted.className, wanted.name))
+    if (addressKey(id) >= at.agent) ids.set(addressKey(id), id);
   let before: ChangePosition = { seqs, catchUp: at };
   for (const agent of [...ids.keys()].toSorted()) {
     const id = ids.get(agent)!;

@@ -68,10 +68,10 @@ export interface JournalShape {
    */
   readonly trim: (id: AgentId, keepFromSeq: Sequence) => Promise<number>;
   /**
-   * Agents that have a journal, of one class or all, in no particular order. Streams; never loads
-   * all.
+   * Agents that have a journal, of one class or all, of one name or all, in no particular order.
+   * Streams; never loads all.
    */
-  readonly list: (className?: string) => AsyncIterable<JournalEntry>;
+  readonly list: (className?: string, name?: string) => AsyncIterable<JournalEntry>;
 }
 
 /** The error of a `trim` that would leave no event. */

@@ -10,7 +10,14 @@ import { nameOfStep } from "../step/stepKey.ts";
 import { UNDOING } from "../journal/AgentImage.ts";
 import { undoKey } from "../step/undoSteps.ts";
 import type { StoredError } from "./errors.ts";
-import { ENDED, RESTART, RunTable, type StepKind, type WorkflowStatus } from "./RunTable.ts";
+import {
+  ENDED,
+  RESTART,
+  RunTable,
+  type RunRecord,
+  type StepKind,
+  type WorkflowStatus,
+} from "./RunTable.ts";
 import { stepLanes, type StepPlace } from "./stepLanes.ts";
 
 /** An event of the instance's journal. */
@@ -124,8 +131,8 @@ export class StepTurns {
   }
 }
 
-/** Whether it is the database of a workflow instance that has begun. */
-export const isRun = (database: Query): boolean => tableOf(database).run() !== undefined;
+/** Returns undefined if it is not the database of a workflow instance that has begun. */
+export const runOf = (database: Query): RunRecord | undefined => tableOf(database).run();
 
 /** Returns undefined if it is not the database of a workflow instance that has begun. */
 export function recordedRun(

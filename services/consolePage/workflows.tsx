@@ -248,7 +248,9 @@ const Started = ({ list }: { readonly list: Workflows["started"] }) => (
       key: one.workflowId,
       cells: [
         one.class === undefined ? (
-          `${one.workflowName} ${one.workflowId}`
+          <>
+            {one.workflowName} {one.workflowId} <small>no instance stored</small>
+          </>
         ) : (
           <Link to={`${agentPath({ class: one.class, name: one.workflowId })}/workflows`}>
             {one.workflowName} {one.workflowId}

@@ -42,10 +42,10 @@ export function makeMemoryJournal(connection: MemoryConnection): JournalShape {
       if (keepFromSeq > (journal.last(id)?.seq ?? 0)) throw pastTheEnd(id, keepFromSeq);
       return journal.purge(id, keepFromSeq);
     },
-    list: async function* (className) {
+    list: async function* (className, name) {
       await connection.operation("list", className ?? "");
       for (const entry of journal.entries())
-        if (className === undefined || entry.id.class === className) yield entry;
+        if (entry.id.class === (className ?? entry.id.class) && entry.id.name === (name ?? entry.id.name)) yield entry; // prettier-ignore
     },
   };
 }

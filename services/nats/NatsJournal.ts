@@ -75,10 +75,10 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
       }
     },
     trim: (id, keepFromSeq) => trim(nats, blobs, id, keepFromSeq),
-    list: async function* (className) {
+    list: async function* (className, name) {
       const { subjects } = nats;
       for (const stream of subjects.streamsOf("journal"))
-        yield* list(nats, stream, subjects.journals(className));
+        yield* list(nats, stream, subjects.journals(className, name));
     },
   };
 }

@@ -65,8 +65,9 @@ class Model {
     between: (group, { fromSeq, toSeq }) =>
       this.events((e) => e.group === group && !e.trimmed && e.seq >= fromSeq && e.seq <= toSeq),
     journal: {
-      list: async function* (this: void) {
-        for (const name of NAMES) yield { id: agentId("C", name), events: 1 };
+      list: async function* (this: void, _class, wanted) {
+        for (const name of NAMES)
+          if (name === (wanted ?? name)) yield { id: agentId("C", name), events: 1 };
       },
       read: (id, { fromSeq, toSeq = Infinity }) =>
         this.events((e) => e.id.name === id.name && e.seq >= fromSeq && e.seq <= toSeq),

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
-import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { addressKey, agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import {
   LARGE_BYTES,
   message,
@@ -175,18 +175,26 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect(listed).toContainEqual({ id, events: 3 });
     });
 
-    it("lists the agents of one class, or of all, with the number of their events", async () => {
-      const one = agentId("Listed", "x");
-      const other = agentId("Listed2", "x");
+    it("lists the agents of one class or of all, of one name or of all, with the number of their events", async () => {
+      const one = agentId("Listed", "x.y");
+      const other = agentId("Listed2", "x.y");
+      const third = agentId("Listed2", "x");
       await write(one, 2);
       await write(other, 1);
-      const list = async (className?: string) => {
+      await write(third, 1);
+      const list = async (className?: string, name?: string) => {
         const found = [];
-        for await (const entry of b.journal.list(className)) found.push(entry);
-        return found;
+        for await (const entry of b.journal.list(className, name)) found.push(entry);
+        return found.toSorted((p, q) => (addressKey(p.id) < addressKey(q.id) ? -1 : 1));
       };
       expect(await list("Listed")).toEqual([{ id: one, events: 2 }]);
       expect(await list("Nobody")).toEqual([]);
+      expect(await list(undefined, "x.y")).toEqual([
+        { id: one, events: 2 },
+        { id: other, events: 1 },
+      ]);
+      expect(await list("Listed2", "x")).toEqual([{ id: third, events: 1 }]);
+      expect(await list("Listed", "x")).toEqual([]);
       expect(await list()).toEqual(
         expect.arrayContaining([
           { id: one, events: 2 },

@@ -116,6 +116,33 @@ describe("a workflow in the console", () => {
     expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("Invalid pagination cursor")]); // prettier-ignore
   });
 
+  it("has a link whatever the name of its binding, and says where no instance is stored", async () => {
+    await call("carl", "notify", "notice-1");
+    // An agent of the same name that is no instance of a workflow.
+    await call("notice-1", "research");
+    const classOf = async () => (await workflows("TripAgent", "carl")).started[0]?.class;
+    await pollUntil("the instance is found", async () => {
+      const saw = await classOf();
+      return saw === "SMSNotice" || { done: false, saw };
+    });
+    const { page, broken } = await open("agents/TripAgent/carl/workflows");
+    const started = page.getByRole("region", { name: "Started workflows" });
+    await started.getByRole("link", { name: "SMSNOTICE notice-1" }).click();
+    await page.getByText("By", { exact: true }).waitFor();
+    expect(page.url()).toBe(`${served.url}/#/agents/SMSNotice/notice-1/workflows`);
+
+    const erased = await installation.agents("erase", "SMSNotice", "notice-1", "--yes");
+    expect(erased).toMatchObject({ code: 0 });
+    expect(await classOf()).toBeUndefined();
+    const people = await installation.agents("workflows", "TripAgent", "carl");
+    expect(people.out).toMatch(/SMSNOTICE notice-1 \(no instance stored\)$/m);
+    await page.goBack();
+    await started.getByText("SMSNOTICE notice-1 no instance stored").waitFor();
+    expect(await started.getByRole("link").count()).toBe(0);
+    expect(broken).toEqual([]);
+    await page.close();
+  });
+
   it("of 2,000 steps is shown page by page, the last ones first, each page with a link", async () => {
     await call("long", "steps", 2_000);
     const { page, broken } = await open("agents/TripAgent/long/workflows");

@@ -31,6 +31,11 @@ export class TripAgent extends Agent {
     return this.sendWorkflowEvent("TRIP_WORKFLOW", id, { type: "paid", payload: { by: "ann" } });
   }
 
+  /** Under the class's name in capitals, from which its words can't be told. */
+  notify(id: string): Promise<string> {
+    return this.runWorkflow("SMSNOTICE", {}, { id });
+  }
+
   /** One fiber is over, one continues, and one is being undone. */
   async research(): Promise<void> {
     await this.startFiber("pack", () => undefined, { waitForCompletion: true });
@@ -75,5 +80,11 @@ export class TripWorkflow extends AgentWorkflow<TripAgent, { readonly to: string
     await Promise.all([book("flight"), book("hotel"), step.sleep("cool off", 1)]);
     await step.waitForEvent("the money", { type: "paid", timeout: "1 day" });
     await step.do("send tickets", ONCE, () => Promise.reject(new Error("no paper")));
+  }
+}
+
+export class SMSNotice extends AgentWorkflow<TripAgent> {
+  override async run(_: WorkflowEvent<unknown>, step: WorkflowStep) {
+    await step.do("send", () => Promise.resolve("sent"));
   }
 }

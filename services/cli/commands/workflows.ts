@@ -8,8 +8,8 @@ import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import {
-  isRun,
   recordedRun,
+  runOf,
   StepTurns,
   type RecordedRun,
   type RecordedStep,
@@ -17,9 +17,8 @@ import {
 import { WorkflowTable, type WorkflowInfo } from "../../../core/workflow/WorkflowTable.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { camelCaseToKebabCase } from "../../../schemas/kebabCase.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
-import { guessClass } from "../agents/findAgent.ts";
+import { findWorkflowClass } from "../agents/findWorkflowClass.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
@@ -43,7 +42,7 @@ export type StartedWorkflow = Omit<
   WorkflowInfo,
   "id" | "createdAt" | "updatedAt" | "completedAt"
 > & {
-  /** The class of the instance, if a stored class has this name. */
+  /** The class of the instance. Absent while no instance that was started under its name is stored. */
   readonly class?: string;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -127,7 +126,7 @@ export async function workflows(
 ): Promise<void> {
   await withAgentAt(ports, wanted, async (id, { database, seq, time: timeMs }) => {
     const turns = new StepTurns();
-    if (isRun(database)) await readTurns(ports, id, seq, turns);
+    if (runOf(database) !== undefined) await readTurns(ports, id, seq, turns);
     const run = recordedRun(database, turns, { to, limit });
     const table = new WorkflowTable({ query: (sql, params) => database.query(sql, params), time });
     const page = pageOf(table, limit, cursor);
@@ -135,7 +134,7 @@ export async function workflows(
       seq,
       time: new Date(timeMs).toISOString(),
       ...(run && { run }),
-      started: await withClasses(ports, page.workflows),
+      started: await withClasses(ports, id, page.workflows),
       startedTotal: page.total,
       ...(page.nextCursor === null ? {} : { cursor: page.nextCursor }),
     };
@@ -165,17 +164,17 @@ function pageOf(table: WorkflowTable, limit: number, cursor: string | undefined)
   }
 }
 
-/** An agent starts a workflow by the name of its class or of its binding. */
 async function withClasses(
-  { journal }: ReadPorts,
+  ports: ReadPorts,
+  starter: AgentId,
   infos: ReadonlyArray<WorkflowInfo>,
 ): Promise<ReadonlyArray<StartedWorkflow>> {
   const classes = new Map<string, string | undefined>();
-  for (const name of new Set(infos.map(({ workflowName }) => workflowName)))
-    classes.set(
-      name,
-      (await guessClass(journal, name)) ?? (await guessClass(journal, camelCaseToKebabCase(name))),
-    );
+  for (const name of new Set(infos.map(({ workflowName }) => workflowName))) {
+    const named = infos.filter(({ workflowName }) => workflowName === name);
+    const ids = named.map(({ workflowId }) => workflowId);
+    classes.set(name, await findWorkflowClass(ports, starter, name, ids));
+  }
   return infos.map(({ id: _id, createdAt, updatedAt, completedAt, ...info }) => {
     const className = classes.get(info.workflowName);
     return {
@@ -193,7 +192,7 @@ function lines(id: AgentId, { run, started }: Workflows): ReadonlyArray<string> 
     ...(run === undefined ? [] : runLines(id, run)),
     ...started.map(({ workflowId, workflowName, class: className, status, createdAt, error }) =>
       oneLine(
-        `${createdAt}  ${status}  ${className ?? workflowName} ${workflowId}${error === null ? "" : `  ${error.message}`}`,
+        `${createdAt}  ${status}  ${className ?? workflowName} ${workflowId}${className === undefined ? " (no instance stored)" : ""}${error === null ? "" : `  ${error.message}`}`,
       ),
     ),
   ];
