@@ -42,7 +42,7 @@ export type StartedWorkflow = Omit<
   WorkflowInfo,
   "id" | "createdAt" | "updatedAt" | "completedAt"
 > & {
-  /** The class of the instance. Absent while no instance that was started under its name is stored. */
+  /** The class of the instance. Absent if no instance of the binding is stored. */
   readonly class?: string;
   readonly createdAt: string;
   readonly updatedAt: string;
