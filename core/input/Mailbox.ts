@@ -1,7 +1,8 @@
 /**
  * An agent's durable inputs, from delivery to ack.
  *
- * 1. Inputs begin in stored order. They interleave at awaits like any turn, at most `TURNS_MAX`.
+ * 1. Inputs begin in stored order, in slices of time. They interleave at awaits like any turn, at
+ *    most `TURNS_MAX`.
  * 2. At most `HELD_MAX` inputs are held with their bytes. Of the others only the sequence numbers
  *    are held, and each is read again when its turn comes: a flooded agent costs its shard neither
  *    memory nor order.
@@ -30,6 +31,7 @@ import { InputRuns, type RunAgent, type RunHost } from "./InputRuns.ts";
 import { InputDoubts, type Trust } from "./InputDoubts.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
 import { messageOf } from "../errors/thrown.ts";
+import { turnSlicesOf, type TimeSlices } from "../time/TimeSlices.ts";
 
 /** Turns of one agent that run or wait for their commit: enough for a full group commit. */
 const TURNS_MAX = 256;
@@ -77,10 +79,12 @@ export class Mailbox {
    */
   private readonly running: Running[] = [];
   private readonly runs: InputRuns;
+  private readonly slices: TimeSlices;
 
   constructor(agent: MailboxAgent, host: MailboxHost, trust: Trust = {}) {
     this.agent = agent;
     this.host = host;
+    this.slices = turnSlicesOf(agent.time);
     this.doubts = new InputDoubts(agent, trust);
     this.runs = new InputRuns(agent, host, this.doubts);
   }
@@ -125,8 +129,11 @@ export class Mailbox {
       for (const each of [input, ...repeated]) each.leave();
   }
 
-  /** Begins inputs in order, until one has to be read again or the agent is blocked. */
-  private pump(): void {
+  /**
+   * Begins inputs in order, until one has to be read again, or the agent is blocked, or the slice
+   * is used up. `mayBegin`: the first one has waited for its slice.
+   */
+  private pump(mayBegin = false): void {
     if (this.pumping) return;
     this.pumping = true;
     try {
@@ -137,10 +144,12 @@ export class Mailbox {
           this.agent.committer.whenReleased(() => this.pump());
           return;
         }
-        if (input.data === undefined || this.agent.isBlocked) {
-          void this.pumpLater(input);
+        const pause = mayBegin ? undefined : this.slices.turn();
+        if (pause !== undefined || input.data === undefined || this.agent.isBlocked) {
+          void this.pumpLater(input, pause);
           return;
         }
+        mayBegin = false;
         this.waiting.shift();
         this.withBytes--;
         this.begin(input, input.data);
@@ -151,9 +160,10 @@ export class Mailbox {
   }
   private loading = false;
 
-  private async pumpLater(input: AgentInput): Promise<void> {
+  private async pumpLater(input: AgentInput, pause: Promise<void> | undefined): Promise<void> {
     this.loading = true;
     try {
+      if (pause !== undefined) await pause;
       await this.agent.unblocked();
       if (input.data === undefined) {
         const data = await this.host.read(input.seq);
@@ -180,7 +190,7 @@ export class Mailbox {
     } finally {
       this.loading = false;
       this.pumping = false;
-      this.pump();
+      this.pump(true);
     }
   }
 

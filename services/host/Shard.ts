@@ -35,7 +35,7 @@ import type { Meter } from "../../core/telemetry/Usage.ts";
 import { answerQuestion } from "../../core/query/answerQuestion.ts";
 import { QUESTIONS } from "../../core/query/askHosts.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
-import type { TimeSlices } from "../../core/time/TimeSlices.ts";
+import { turnSlicesOf, type TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { HostServices } from "./HostServices.ts";
 import { LargeAnswers } from "../../core/call/LargeAnswers.ts";
@@ -227,7 +227,11 @@ export class Shard {
       this.services.log.warn("a lost socket could not be closed", { error: String(error) });
     for (const slot of this.slots.values())
       for (const { sid } of slot.socketsOf(gateway))
-        slot.call({ ...close, gateway, sid }, new Uint8Array(0)).catch(failed);
+        turnSlicesOf(this.services.time).run(() => {
+          if (this.lost.signal.aborted) return;
+          const closed = this.slots.of(slot.id).call({ ...close, gateway, sid }, new Uint8Array(0));
+          closed.catch(failed);
+        });
   }
 
   /** An isolated agent runs here again. */
@@ -262,7 +266,11 @@ export class Shard {
   }
 
   private async run(id: AgentId, call: Call, body: Uint8Array): Promise<CallAnswer> {
-    const { blobs, log } = this.services;
+    const { blobs, log, time } = this.services;
+    // Before anything is checked, so that nothing is old when the call begins. An input waits in
+    // its agent's mailbox.
+    const pause = call.kind === "input" ? undefined : turnSlicesOf(time).turn();
+    if (pause !== undefined) await pause;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
     if (call.kind === "usage")

@@ -113,7 +113,7 @@ beforeAll(async () => {
   await hosts.b.stop();
   await nothingGoesOn();
 });
-afterAll(() => installation.stop());
+afterAll(() => installation?.stop());
 
 async function publish(n: number, webhooks: ReadonlyArray<number>): Promise<void> {
   for (const each of webhooks)

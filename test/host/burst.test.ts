@@ -1,0 +1,74 @@
+/**
+ * Many short turns that arrive together, of many agents or of one: between them, the host's other
+ * work runs.
+ */
+import { beforeAll, expect, test } from "vitest";
+import { Agent } from "agents";
+import { path, unsigned, webhook } from "agents/webhooks";
+import { pollUntil } from "../kit/poll.ts";
+import { useSystems, type System } from "../system/kit.ts";
+
+const BURST = 60;
+/** So long on any machine. Together they take over a second. */
+const TURN_MS = 20;
+/** Eight turns begin before the first has run. The watch below may miss a pass. */
+const TURNS_A_PASS = 2 * 8;
+
+/** Turns that ran in this pass, and in all. */
+let ran = 0;
+let total = 0;
+
+class Busy extends Agent {
+  static override options = { http: "open" } as const;
+
+  override onRequest = () => this.compute();
+  onWebhook = () => this.compute();
+
+  private async compute(): Promise<Response> {
+    await Promise.resolve();
+    const endMs = performance.now() + TURN_MS;
+    while (performance.now() < endMs);
+    ran++;
+    total++;
+    return new Response();
+  }
+}
+
+const systems = useSystems();
+let system: System;
+beforeAll(async () => {
+  const to = { agent: Busy, verify: unsigned(), entity: path("name", { trust: true }) };
+  const webhooks = [
+    webhook("/webhooks/direct/:name", to),
+    webhook("/webhooks/stored/:name", { ...to, answer: "stored" }),
+  ];
+  system = await systems.start({ agents: { Busy }, webhooks }, { shards: 1 });
+});
+
+test.each([
+  ["requests to many agents", (n: number) => ["GET", `/agents/busy/${n}`]],
+  ["requests to one agent", () => ["GET", "/agents/busy/one"]],
+  ["webhooks to many agents", (n: number) => ["POST", `/webhooks/direct/${n}`]],
+  ["webhooks to one agent", () => ["POST", "/webhooks/direct/one"]],
+  ["stored webhooks to many agents", (n: number) => ["POST", `/webhooks/stored/${n}`]],
+])("a burst of %s is spread over passes of the event loop", async (_what, requestOf) => {
+  const ask = async (n: number): Promise<void> => {
+    const [method, target] = requestOf(n);
+    expect((await fetch(system.url + target, { method: method! })).ok).toBe(true);
+  };
+  const askAll = async (): Promise<void> => {
+    const before = total;
+    await Promise.all(Array.from({ length: BURST }, (_, n) => ask(n)));
+    await pollUntil("all have run", () => total === before + BURST || { done: false, saw: total });
+  };
+  await askAll();
+  let most = (ran = 0);
+  const watch = setInterval(() => {
+    most = Math.max(most, ran);
+    ran = 0;
+  }, 0);
+  await askAll();
+  clearInterval(watch);
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThanOrEqual(TURNS_A_PASS);
+});
