@@ -59,7 +59,7 @@ test.each([
   const askAll = async (): Promise<void> => {
     const before = total;
     await Promise.all(Array.from({ length: BURST }, (_, n) => ask(n)));
-    await pollUntil("all have run", () => total === before + BURST || { done: false, saw: total });
+    await pollUntil("all have run", () => total >= before + BURST || { done: false, saw: total });
   };
   await askAll();
   let most = (ran = 0);

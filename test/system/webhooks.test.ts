@@ -367,17 +367,17 @@ describe("the answer", () => {
   test("is 202 Accepted past the deadline, and the webhook is applied once", async () => {
     const latch = makeLatch();
     latches.set("slow", latch);
-    // A busy machine may not have stored it by the deadline, and says 503: senders ask again.
-    const late = await pollUntil("it is stored", async () => {
-      const { status, text } = await post("/webhooks/hurried", about("slow"), { id: "late" });
-      return status === 503 ? { done: false, saw: text } : [status, text];
-    });
-    expect(late).toEqual([202, "Accepted"]);
-    const again = await post("/webhooks/hurried", about("slow"), { id: "late" });
-    expect([again.status, again.text]).toEqual([202, "Accepted"]);
+    // A busy machine may not have stored it by the deadline, and answers 503: senders ask again.
+    const answered = (...wanted: readonly [number, string]): Promise<unknown> =>
+      pollUntil(`it is answered ${wanted}`, async () => {
+        const { status, text } = await post("/webhooks/hurried", about("slow"), { id: "late" });
+        if (status !== 503) expect([200, 202]).toContain(status);
+        return (status === wanted[0] && text === wanted[1]) || { done: false, saw: [status, text] };
+      });
+    await answered(202, "Accepted");
+    await answered(202, "Accepted");
     latch.open();
-    const known = await post("/webhooks/hurried", about("slow"), { id: "late" });
-    expect([known.status, known.text]).toEqual([200, "OK"]);
+    await answered(200, "OK");
     expect((await look("slow")).state.count).toBe(1);
   });
 
