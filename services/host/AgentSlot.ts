@@ -14,12 +14,11 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { AgentCall, SlotCall, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
+import { stackOf } from "../../core/errors/thrown.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/AgentStaticOptions.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
-import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import { continueTrace } from "./continueTrace.ts";
 import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
 import { CancellableCalls } from "../../core/call/CancellableCalls.ts";
@@ -33,18 +32,17 @@ import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
 import type { AgentSupervisor, Ownership } from "./AgentPorts.ts";
 import { EndedSockets } from "./slot/EndedSockets.ts";
-import { eraseAgent } from "./eraseAgent.ts";
-import { beginsTurn, restoreAgent } from "./restoreAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
 import { hibernateAgent, isIdle, type Live } from "./hibernateAgent.ts";
+import { Maintenance, type MaintainedSlot } from "./Maintenance.ts";
 import { OutstandingInputs, type Delivered } from "./slot/OutstandingInputs.ts";
+import { SlotSockets } from "./slot/SlotSockets.ts";
 import type { QuarantineReason } from "./Quarantine.ts";
 import type { LeftBehind } from "./QuarantinedSlot.ts";
-import { reportUnstored, UnknownAgentClass } from "./slotErrors.ts";
+import { UnknownAgentClass } from "./slotErrors.ts";
 import { SlotStart, type StartingSlot } from "./SlotStart.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
-import { SparseMap } from "../../core/collections/sparse.ts";
 
 /** How often an agent that is to leave memory is checked for being idle. */
 const IDLE_POLL_MS = 5;
@@ -71,22 +69,17 @@ export interface SlotContext extends Ownership {
   readonly takeCensus?: (id: AgentId) => Promise<void>;
 }
 
-export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
+export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<Live> {
   readonly id: AgentId;
   private readonly context: SlotContext;
   private live: Live | undefined;
-  private readonly starts: SlotStart<Live>;
+  readonly starts: SlotStart<Live>;
   /** Stored inputs that were delivered and are not done. */
   readonly outstanding = new OutstandingInputs();
-  /** Sockets of the agent while it is not in memory, by `socketKey`. */
-  readonly sockets = new SparseMap<string, SocketInfo>();
-  private readonly ended = new EndedSockets((key) => {
-    this.sockets.delete(key);
-    this.live?.agent.sockets.delete(key);
-  });
+  readonly sockets = new SlotSockets(this);
+  private readonly ended = new EndedSockets(this.sockets);
   private readonly cancellable = new CancellableCalls();
-  /** True during an erasure or a restore. An activation would read what is about to be replaced. */
-  private closed = false;
+  private readonly maintenance: Maintenance;
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
   private suspicious: boolean;
 
@@ -95,6 +88,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     this.context = context;
     this.suspicious = context.suspicious ?? false;
     this.starts = new SlotStart(this, context.services);
+    this.maintenance = new Maintenance(this, context);
   }
 
   /** The agent while it is in memory; otherwise undefined. */
@@ -110,14 +104,14 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
       this.ended.empty &&
-      !this.closed
+      !this.maintenance.isUnderWay
     );
   }
 
   deliver(delivery: Delivered): void {
     const handle = this.outstanding.add(delivery);
     if (handle === undefined) return;
-    if (this.live !== undefined && !this.closed)
+    if (this.live !== undefined && !this.maintenance.isUnderWay)
       return this.live.mailbox.deliver(handle, delivery.data);
     this.outstanding.keepBytes(delivery);
     this.starts.wake();
@@ -128,8 +122,8 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
    * `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a promise per call.
    */
   call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
-    if (call.kind === "erase") return this.whileClosed(() => this.erase());
-    if (call.kind === "restore") return this.restore(call, body);
+    if (call.kind === "erase") return this.maintenance.erase();
+    if (call.kind === "restore") return this.maintenance.restore(call, body);
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
     if (call.kind === "cancel") return this.cancellable.cancel(call.call);
     if (call.kind === "input") return this.runDirect(call.head, body);
@@ -140,7 +134,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
-    if (this.closed && beginsTurn(call)) return Promise.reject(new AgentDiscarded());
+    if (this.maintenance.refuses(call)) return Promise.reject(new AgentDiscarded());
     return this.cancellable.run(call, async (abort) => {
       const props = "props" in call ? call.props : undefined;
       const { agent } = this.live ?? (await this.starts.activate(props, true));
@@ -151,80 +145,22 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
 
   private runDirect(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
     // Stored inputs wait for the agent to start, and run before this one.
-    if (this.starts.waits || this.closed) return Promise.resolve({ reply: { kind: "notHere" } });
+    if (this.starts.waits || this.maintenance.isUnderWay)
+      return Promise.resolve({ reply: { kind: "notHere" } });
     const input = new DirectInput(this.id, { head, body });
     if (this.live !== undefined) return this.live.mailbox.give(input);
     return this.starts.activate(undefined, false).then(({ mailbox }) => mailbox.give(input));
   }
 
-  /** For an operator: nothing begins meanwhile, and callers are asked to retry. */
-  private async whileClosed(f: () => Promise<number>): Promise<CallAnswer> {
-    if (this.closed) throw new AgentDiscarded();
-    this.closed = true;
-    try {
-      await this.starts.pending?.catch(() => undefined);
-      return { reply: { kind: "result", value: await f() } };
-    } finally {
-      this.closed = false;
-      if (this.hasInputs) this.starts.wake();
-    }
-  }
-
-  /** For `agents erase`. Returns the sequence that `endLife` returns. */
-  private async erase(): Promise<number> {
-    const { services, epoch, signal } = this.context;
-    this.outstanding.ackAll();
-    if (this.live !== undefined) this.evict(this.live.agent);
-    else services.databases.discard(this.id);
-    const sockets = [...this.sockets.values()];
-    this.sockets.clear();
-    const seq = await eraseAgent(services, this.id, { epoch, signal, sockets });
-    this.suspicious = false;
-    return seq;
-  }
-
-  /** For `agents restore`. Answers with the event's sequence; the agent wakes restored. */
-  private async restore(
-    { key, life }: SlotCall & { readonly kind: "restore" },
-    body: Uint8Array,
-  ): Promise<CallAnswer> {
-    const answer = await this.whileClosed(async () => {
-      const to = decodeSnapshot(body);
-      await this.settle();
-      this.suspicious = false;
-      return restoreAgent(this.context, this.id, { key, life, to });
-    });
-    // Schedules that are due by the restored rows run now, and sockets receive the state.
-    void this.starts.activate(undefined, true).then(
-      ({ agent }) => agent.keeping.tellAgain(),
-      () => undefined, // it handles its failure
-    );
-    return answer;
-  }
-
-  /** Begins nothing more. Turns that do not end are interrupted as if their host had ended. */
-  private async settle(): Promise<void> {
-    this.live?.mailbox.stop();
-    this.live?.agent.rest();
-    const live = await this.idle(SETTLE_MS);
-    if (live !== undefined) this.hibernateNow(live);
-    else if (this.live !== undefined) this.evict(this.live.agent);
-  }
-
   /** Adds a socket that a census found, also to the agent in memory. */
   addSocket(info: SocketInfo): void {
     this.ended.resumed(info);
-    const { live } = this;
-    // What the agent left here at hibernation is newer than what the gateway knows.
-    if (live === undefined && this.sockets.has(socketKey(info))) return;
-    if (live === undefined) this.sockets.set(socketKey(info), info);
-    else live.agent.keeping.meet(info);
+    this.sockets.add(info);
   }
 
   /** The agent's sockets at one gateway. */
   socketsOf(gateway: string): ReadonlyArray<SocketInfo> {
-    const all = this.live?.agent.sockets.infos() ?? [...this.sockets.values()];
-    return all.filter((info) => info.gateway === gateway);
+    return this.sockets.at(gateway);
   }
 
   /**
@@ -245,8 +181,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   /** Stops inputs that have not begun, waits for those that have, and then hibernates the agent. */
   async drain(slices: Pick<TimeSlices, "yield">): Promise<void> {
     this.starts.cancel();
-    this.live?.mailbox.stop();
-    this.live?.agent.rest();
+    this.quiesce();
     for (;;) {
       if ((await this.idle(Infinity)) === undefined) return;
       await slices.yield();
@@ -291,13 +226,39 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     this.outstanding.clear();
   }
 
+  /** Begins no more inputs and jobs. */
+  private quiesce(): void {
+    this.live?.mailbox.stop();
+    this.live?.agent.rest();
+  }
+
   private hibernateNow(live: Live): void {
-    const { agent } = live;
-    for (const [key, info] of agent.sockets.records({ inOrder: true })) this.sockets.set(key, info);
+    this.sockets.hibernate(live.agent, { inOrder: true });
     this.suspicious = false;
     hibernateAgent(this.context.services, live);
     this.live = undefined;
     this.context.services.metrics.ofClass(this.id.class).hibernation();
+  }
+
+  // MaintainedSlot
+
+  async settle(): Promise<void> {
+    this.quiesce();
+    const live = await this.idle(SETTLE_MS);
+    if (live !== undefined) this.hibernateNow(live);
+    else if (this.live !== undefined) this.evict(this.live.agent);
+    this.suspicious = false;
+  }
+
+  purge(): ReadonlyArray<SocketInfo> {
+    this.outstanding.ackAll();
+    if (this.live !== undefined) this.evict(this.live.agent);
+    else this.context.services.databases.discard(this.id);
+    const sockets = [...this.sockets.values()];
+    this.sockets.clear();
+    // The inputs that may have been the cause are gone.
+    this.suspicious = false;
+    return sockets;
   }
 
   // StartingSlot
@@ -311,7 +272,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   get refusal(): Error | undefined {
-    return this.closed ? new AgentDiscarded() : undefined;
+    return this.maintenance.isUnderWay ? new AgentDiscarded() : undefined;
   }
 
   async start(props: unknown, urgent: boolean): Promise<Live> {
@@ -356,7 +317,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   // AgentSupervisor
 
   restoreSockets(agent: ActiveAgent): void {
-    for (const info of this.sockets.values()) agent.sockets.resume(info);
+    this.sockets.resumeOn(agent);
   }
 
   onCommitted(agent: ActiveAgent, bytes: number): void {
@@ -364,7 +325,11 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
   }
 
   onFailed(agent: ActiveAgent, outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
-    reportUnstored(this.context.services, this.id, { outcome, error });
+    this.context.services.log.warn("an append was not stored; the agent leaves memory", {
+      ...this.id,
+      outcome,
+      error: stackOf(error),
+    });
     // A defect of the runtime would recur on a retry, so calls are not retried.
     if (outcome === "Defect") agent.abort("its commit failed");
     else this.evict(agent);
@@ -391,8 +356,7 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     // A destroyed agent's mailbox still answers the input that destroyed it.
     if (agent.destroyed) live.mailbox.stop();
     else live.mailbox.abandon();
-    for (const [key, info] of agent.sockets.records({ inOrder: false }))
-      this.sockets.set(key, info);
+    this.sockets.hibernate(agent, { inOrder: false });
     this.live = undefined;
     this.suspicious = true;
     if (this.hasInputs) this.starts.wake();

@@ -1,6 +1,7 @@
 /**
  * Puts an agent back to an earlier point for `agents restore`, on the host that owns it. Before
- * this, `AgentSlot` takes the agent out of memory; after it, the agent wakes on what was put back.
+ * this, `Maintenance` takes the agent out of memory; after it, the agent wakes on what was put
+ * back.
  *
  * 1. The event is appended by compare-and-set behind the journal's end, under the owner's epoch.
  *    A refused or unknown attempt is repeated; a repetition finds the key done.
@@ -8,7 +9,6 @@
  *    bring back data whose removal the operator has not seen.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { AgentCall } from "../../schemas/Call.ts";
 import type { Snapshot } from "../../schemas/Snapshot.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { restoreEvent } from "../../core/restore/restoreEvent.ts";
@@ -17,10 +17,6 @@ import { rebuildAndClaim } from "./activate.ts";
 import { agentOutlet } from "./agentOutlet.ts";
 import type { Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
-
-/** Calls that are about something that runs already are answered while all others wait. */
-export const beginsTurn = ({ kind }: AgentCall): boolean =>
-  kind !== "pull" && kind !== "drop" && kind !== "close" && kind !== "end" && kind !== "child";
 
 export interface RestoreRequest {
   readonly key: string;

@@ -1,7 +1,7 @@
 /**
  * Removes an erased agent's local files on every host, including one that owned the agent long ago,
  * and its row in the host's view of all agents. The agent's owner has ended its life before
- * (`AgentSlot.erase`). The reply is the host's id, so that `agents erase` can report which hosts
+ * (`Maintenance.erase`). The reply is the host's id, so that `agents erase` can report which hosts
  * were notified.
  */
 import { addressKey } from "../../schemas/Address.ts";

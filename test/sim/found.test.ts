@@ -456,7 +456,7 @@ test("an agent's call is not repeated once the calling agent is lost", async () 
 });
 
 test("a message of a closed socket is not confirmed: a disconnected gateway sends it again", async () => {
-  const ended = new EndedSockets(() => undefined);
+  const ended = new EndedSockets(new Set());
   const at = { gateway: "gateway", sid: "socket" };
   const close = { kind: "close", ...at, code: 1006, reason: "", wasClean: false } as const;
   const message = { kind: "message", ...at, text: true, number: 1 } as const;

@@ -36,14 +36,14 @@ interface Ended {
 export class EndedSockets {
   /** By `socketKey`, oldest first. */
   private readonly ended = new SparseMap<string, Ended>();
-  private readonly onAborted: (key: string) => void;
+  private readonly open: { delete(key: string): void };
 
   /**
-   * `onAborted` receives the `socketKey` of a socket whose message aborted the agent. Its gateway
-   * closes that socket without a further call.
+   * `open` are the agent's open sockets by `socketKey`. A socket whose message aborted the agent is
+   * removed from them: its gateway closes it without a further call.
    */
-  constructor(onAborted: (key: string) => void) {
-    this.onAborted = onAborted;
+  constructor(open: { delete(key: string): void }) {
+    this.open = open;
   }
 
   get empty(): boolean {
@@ -73,7 +73,7 @@ export class EndedSockets {
       isOver = call.kind === "close" && reply.kind === "taken";
     } catch (error) {
       isOver = error instanceof AgentAborted;
-      if (isOver) this.onAborted(key);
+      if (isOver) this.open.delete(key);
     }
     if (isOver) this.keep(key, { by: call.kind, answer: answered }, nowMs);
     else if (this.ended.get(key)?.answer === answered) this.ended.delete(key);

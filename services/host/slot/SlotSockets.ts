@@ -1,0 +1,64 @@
+/**
+ * The open sockets of one agent, at whichever gateways. While the agent is in memory it has them
+ * itself (`AgentSockets`); otherwise they are hibernated: kept here for its next activation. Owned
+ * by `AgentSlot`.
+ */
+import type { SocketInfo } from "../../../schemas/Call.ts";
+import { SparseMap } from "../../../core/collections/sparse.ts";
+import type { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
+import { socketKey } from "../../../core/runtime/AgentSockets.ts";
+
+export class SlotSockets {
+  private readonly slot: { readonly agent: ActiveAgent | undefined };
+  private readonly hibernated = new SparseMap<string, SocketInfo>();
+
+  /** `slot` has the agent while it is in memory. */
+  constructor(slot: { readonly agent: ActiveAgent | undefined }) {
+    this.slot = slot;
+  }
+
+  /** How many are hibernated. */
+  get size(): number {
+    return this.hibernated.size;
+  }
+
+  /** The hibernated ones. */
+  values(): IterableIterator<SocketInfo> {
+    return this.hibernated.values();
+  }
+
+  /** Those at one gateway. */
+  at(gateway: string): ReadonlyArray<SocketInfo> {
+    const all = this.slot.agent?.sockets.infos() ?? [...this.hibernated.values()];
+    return all.filter((info) => info.gateway === gateway);
+  }
+
+  /** A census found the socket, or another slot leaves it to this one. */
+  add(info: SocketInfo): void {
+    const { agent } = this.slot;
+    const key = socketKey(info);
+    if (agent !== undefined) agent.keeping.meet(info);
+    // What the agent left here at hibernation is newer than what the gateway knows.
+    else if (!this.hibernated.has(key)) this.hibernated.set(key, info);
+  }
+
+  delete(key: string): void {
+    this.hibernated.delete(key);
+    this.slot.agent?.sockets.delete(key);
+  }
+
+  /** The agent leaves memory. `inOrder` is as for `AgentSockets.records`. */
+  hibernate({ sockets }: ActiveAgent, how: { readonly inOrder: boolean }): void {
+    for (const [key, info] of sockets.records(how)) this.hibernated.set(key, info);
+  }
+
+  /** The agent that starts has all of them. They stay here until `clear`: the start may fail. */
+  resumeOn({ sockets }: ActiveAgent): void {
+    for (const info of this.hibernated.values()) sockets.resume(info);
+  }
+
+  /** Forgets the hibernated ones. */
+  clear(): void {
+    this.hibernated.clear();
+  }
+}
