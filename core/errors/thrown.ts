@@ -2,13 +2,16 @@
  * Thrown values as text, for logs, messages and records. Code can throw anything: an object without
  * a prototype, an error whose message is a getter that throws. What handles such a value must not
  * fail over it, so no function of this file throws, and none returns more than `CHARS_MAX`
- * characters and a remark: a message with a whole document in it would be stored with the event,
- * the dead letter and each line of the log.
+ * characters: a message with a whole document in it would be stored with the event, the dead letter
+ * and each line of the log.
  */
 
 const CHARS_MAX = 64 * 1024; // far more than a stack has
 /** Of the end, which is where the frames of a stack are. */
 const TAIL_CHARS = CHARS_MAX / 4;
+/** Room for the remark, so that a text that was cut is not cut again. */
+const REMARK_CHARS = 64;
+const REMARK = /( … \d+ characters left out … )/;
 
 /** For a value that has no text. */
 const UNREADABLE = "a value that can't be read as text";
@@ -23,10 +26,24 @@ function read(part: () => unknown): string {
 
 function bounded(text: string): string {
   if (text.length <= CHARS_MAX) return text;
-  const head = text.slice(0, CHARS_MAX - TAIL_CHARS);
-  const remark = ` … ${text.length - CHARS_MAX} characters left out … `;
+  const head = text.slice(0, CHARS_MAX - TAIL_CHARS - REMARK_CHARS);
+  const remark = ` … ${text.length - head.length - TAIL_CHARS} characters left out … `;
   // Half of a surrogate pair would be no text.
   return (head + remark + text.slice(-TAIL_CHARS)).toWellFormed();
+}
+
+/** The text without so many characters on either side of each of its cuts. */
+export function withoutCutEdges(text: string, chars: number): string {
+  const parts = text.split(REMARK);
+  const last = parts.length - 1;
+  const trimmed = parts.map((part, n) => {
+    if (n % 2 === 1) return part; // a remark
+    return part.slice(
+      n === 0 ? 0 : chars,
+      n === last ? undefined : Math.max(0, part.length - chars),
+    );
+  });
+  return trimmed.join("");
 }
 
 /** The message of an error; of another value its text. */

@@ -10,12 +10,14 @@
  *    other body is hidden whole, and so is JSON that is nested too deeply to be followed: nobody
  *    can say where the fields are in it.
  */
+import { withoutCutEdges } from "../errors/thrown.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
-
-export const REDACTED = "REDACTED";
 
 /** Shorter texts stand in others by chance. */
 const VALUE_LENGTH_MIN = 4;
+export const REDACTED = "REDACTED";
+/** What replacing shorter values within a part of a value can make of the part's length. */
+const GROWTH_MAX = REDACTED.length / VALUE_LENGTH_MIN;
 /** Leaves of hidden fields, as they stand in texts (`ESCAPES`). Each is looked for in each text. */
 const VALUES_MAX = 500;
 
@@ -52,11 +54,15 @@ export function hideInMessage(text: string, paths: ReadonlyArray<string> = NOTHI
   return decoder.decode(hide(encoder.encode(text), within).body);
 }
 
-/** The text without the values. */
+/**
+ * The text without the values, the longest of which is the first. Long texts are cut where they are
+ * read (`thrown`), perhaps by another process, so part of a value may stand at a cut.
+ */
 export function conceal(text: string, values: ReadonlyArray<string>): string {
   let concealed = text;
   for (const value of values) concealed = concealed.replaceAll(value, REDACTED);
-  return concealed;
+  const [longest = ""] = values;
+  return withoutCutEdges(concealed, longest.length * GROWTH_MAX);
 }
 
 function hide(body: Uint8Array, paths: ReadonlyArray<string>, { isForm = false } = {}): Hidden {

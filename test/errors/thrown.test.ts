@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { failureText } from "../../core/errors/failureText.ts";
-import { messageOf, stackOf } from "../../core/errors/thrown.ts";
+import { messageOf, stackOf, withoutCutEdges } from "../../core/errors/thrown.ts";
 
 const withGetter = (name: string): Error =>
   Object.defineProperty(new Error("x"), name, {
@@ -38,4 +38,18 @@ test("a text is cut in its middle: what is stored and logged is bounded, and a s
   }
   expect(stackOf(error).includes("thrown.test.ts")).toBe(true);
   expect(messageOf("x".repeat(64 * 1024))).toHaveLength(64 * 1024);
+});
+
+test("a text that was cut is not cut again, so the number of characters left out stays true", () => {
+  const once = messageOf("x".repeat(100_000));
+  const [, left = "0"] = / … (\d+) characters left out … /.exec(once) ?? [];
+  expect(Number(left) + once.replaceAll(/[^x]/g, "").length).toBe(100_000);
+  expect(messageOf(once)).toBe(once);
+});
+
+test("the edges of a cut are those beside it, not a text's own ends", () => {
+  const cut = " … 9 characters left out … ";
+  expect(withoutCutEdges(`abc${cut}defg${cut}hi`, 1)).toBe(`ab${cut}ef${cut}i`);
+  expect(withoutCutEdges(`abc${cut}defg`, 9)).toBe(cut);
+  expect(withoutCutEdges("abc", 9)).toBe("abc");
 });

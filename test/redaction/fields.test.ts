@@ -5,6 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
+import { messageOf } from "../../core/errors/thrown.ts";
 import { testAgents, type TestAgents } from "agents/testing";
 import { conceal, hideFields, hideInMessage } from "../../core/redaction/FieldRedaction.ts";
 import { readModule } from "../../services/module/readModule.ts";
@@ -66,6 +67,17 @@ describe("a body's hidden fields", () => {
     ])
       expect(conceal(`/${text}/`, url)).toBe("/REDACTED/");
     expect(conceal("\ud800abc", hide('{"a":"\\ud800abc"}', ["a"]).values)).toBe("REDACTED");
+  });
+
+  it("are not found in part at the cut of a long text", () => {
+    const secret = "the secret of a customer whose name is abcd";
+    const { values } = hide(JSON.stringify({ a: secret, b: "abcd", c: "y".repeat(90) }), ["*"]);
+    for (let before = 49_000; before < 49_200; before += 1) {
+      const error = new Error("-".repeat(before) + secret + "-".repeat(50_000));
+      expect(conceal(messageOf(error), values)).not.toMatch(/secret|customer|name/);
+    }
+    const whole = hide(JSON.stringify({ a: "0123456789".repeat(20_000) }), ["a"]).values;
+    expect(conceal(messageOf(`no: ${whole[0]}`), whole)).not.toContain("5678");
   });
 
   it("of a socket's message are hidden in its arguments and state, too", () => {
