@@ -19,24 +19,20 @@ import {
 } from "./HttpServer.ts";
 import { pathOf } from "./requestHead.ts";
 import { assertSendable, FAILED, NO_ROOM } from "./responseHead.ts";
-import { UnsentBytes } from "./UnsentBytes.ts";
+import { COUNTED_BYTES_MIN, PeerBytes } from "./PeerBytes.ts";
 
 const REASON = "Internal error";
 const REFUSED: UpgradeDecision = { _tag: "Refuse", response: FAILED };
 const IGNORING: SocketHandlers = { onMessage: () => undefined, onClose: () => undefined };
-
-/**
- * Answers up to this size fit into the kernel's buffers, because a connection that does not read
- * receives no second one. They are neither counted nor refused.
- */
-export const COUNTED_BYTES_MIN = 64 * 1024;
 
 type Where = Pick<HttpRequest, "method" | "target">;
 type Accept = Extract<UpgradeDecision, { readonly _tag: "Accept" }>;
 
 export class GuardedHandlers {
   /** What callers have not read of the server's answers. */
-  readonly unsent: UnsentBytes;
+  readonly unsent: PeerBytes;
+  /** Bodies that arrive, and those of requests that are not answered yet. */
+  readonly bodies: PeerBytes;
   private readonly handlers: HttpHandlers;
 
   /** `nowMs`: a clock that never goes back. */
@@ -44,12 +40,14 @@ export class GuardedHandlers {
     handlers: HttpHandlers,
     {
       unsentBytesMax,
+      bodiesBytesMax,
       answerStallMs: graceMs = ANSWER_STALL_MS,
-    }: Pick<HttpServerOptions, "unsentBytesMax" | "answerStallMs">,
+    }: Pick<HttpServerOptions, "unsentBytesMax" | "bodiesBytesMax" | "answerStallMs">,
     nowMs: () => number,
   ) {
     this.handlers = handlers;
-    this.unsent = new UnsentBytes(unsentBytesMax, { graceMs, nowMs });
+    this.unsent = new PeerBytes(unsentBytesMax, { graceMs, nowMs });
+    this.bodies = new PeerBytes(bodiesBytesMax);
   }
 
   /** Returns undefined if the handler failed; the caller then gets 500. */
@@ -64,8 +62,8 @@ export class GuardedHandlers {
     }
   }
 
-  onBodyTooLarge(request: HttpRequest): void {
-    this.run("onBodyTooLarge", request, () => this.handlers.onBodyTooLarge?.(request));
+  onBodyRefused(request: HttpRequest, status: 413 | 503): void {
+    this.run("onBodyRefused", request, () => this.handlers.onBodyRefused?.(request, status));
   }
 
   onRequest(exchange: Exchange): void {

@@ -12,13 +12,15 @@
  * 4. A socket's messages are delivered in order, one at a time, and none before the promise of
  *    `onUpgrade` has accepted. Frames are sent in order, whole or not at all.
  * 5. A socket whose unsent bytes pass `socketBufferBytesMax`, pongs included, is closed with 1013.
- *    `UnsentBytes` bounds all sockets and all answers. A caller gets no answer after an unread one.
+ *    `PeerBytes` bounds all sockets and all answers. A caller gets no answer after an unread one.
  * 6. A request whose framing is ambiguous (RFC 9112, 6.3) is refused, and its connection closed.
  * 7. A handler that throws, rejects, or returns an answer that can't be sent is reported to
  *    `onFailure`, and ends its request with 500 or its socket with 1011 (`GuardedHandlers`).
  * 8. `onUpgrade` receives only complete handshakes (`requestHead.handshake`). Any other GET that
  *    asks for a WebSocket is answered 400. Other offers of a protocol are ignored: the request that
  *    reaches `onRequest` has no `upgrade` header.
+ * 9. Bodies above 64 KiB are bounded together, by `bodiesBytesMax`. Past it, the largest that are
+ *    still arriving are answered 503 with `Retry-After`, and their handlers never run.
  */
 import type { Abort } from "../lazyFetch/AbortSource.ts";
 import * as Context from "effect/Context";
@@ -134,7 +136,7 @@ export type UpgradeDecision =
 export interface HandlerFailure {
   readonly during:
     | "limitBody"
-    | "onBodyTooLarge"
+    | "onBodyRefused"
     | "onRequest"
     | "onUpgrade"
     | "respond"
@@ -151,8 +153,8 @@ export interface HttpHandlers {
    * Called once the head of a request has arrived. Returns the most bytes of body to accept for it.
    */
   readonly limitBody: (request: HttpRequest) => number;
-  /** The caller was answered 413 by rule 1. Default: does nothing. */
-  readonly onBodyTooLarge?: (request: HttpRequest) => void;
+  /** The caller was answered 413 by rule 1, or 503 by rule 9. Default: does nothing. */
+  readonly onBodyRefused?: (request: HttpRequest, status: 413 | 503) => void;
   /** May answer later. A returned promise is watched (rule 7); other work that it starts is not. */
   readonly onRequest: (exchange: Exchange) => void | Promise<void>;
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;
@@ -183,6 +185,8 @@ export interface HttpServerOptions {
    * nothing was taken for `answerStallMs`. A new answer without room is replaced by a 503.
    */
   readonly unsentBytesMax: number;
+  /** Rule 9: bytes of all bodies together, from their arrival to the answer. */
+  readonly bodiesBytesMax: number;
   /** Default 5 s. Such a caller is cut off anyway after 10 s (uWebSockets.js: 8 to 12 s). */
   readonly answerStallMs?: number;
   /**

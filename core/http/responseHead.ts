@@ -152,6 +152,17 @@ export const NO_ROOM = textResponse(
   "The answer was dropped: too many callers do not read theirs. Try again later.\n",
 );
 
+/** The answer in place of the handler's, while the bodies of other requests leave no room. */
+export const NO_ROOM_FOR_BODY = textResponse(
+  503,
+  "The body was dropped: too many large ones arrive at once. Try again later.\n",
+  [["retry-after", "1"]],
+);
+
+/** The answer to a body that is larger than its limit. */
+export const bodyTooLarge = (limit: number): HttpResponse =>
+  textResponse(413, `Content too large: at most ${limit} bytes are accepted here`);
+
 /** Throws an error that says why the response can't be sent. A response that passes can be sent. */
 export const assertSendable = ({ status, headers, body }: HttpResponse): void => {
   reasonPhrase(status);

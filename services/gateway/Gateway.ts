@@ -108,10 +108,11 @@ export class Gateway {
       isApprovalLink(request)
         ? APPROVAL_BODY_BYTES_MAX
         : (this.routeOf(request)?.route.bodyBytesMax ?? this.services.config.bodyBytesMax),
-    onBodyTooLarge: (request) => {
+    onBodyRefused: (request, status) => {
       const match = this.routeOf(request);
-      if (match !== undefined) return this.webhooks.onTooLarge(request, match);
-      this.lines.onAnswer(request, 413, "its body is too large");
+      if (match !== undefined) return this.webhooks.onBodyRefused(request, match, status);
+      const why = status === 413 ? "its body is too large" : "there is no room for its body";
+      this.lines.onAnswer(request, status, why);
     },
     onRequest: (exchange) => {
       const wait = this.secondsToWait(exchange.request);

@@ -90,14 +90,13 @@ export class WebhookEndpoint {
     this.guard(webhook, () => this.receive(webhook));
   }
 
-  /** The server has answered 413 without reading the body. */
-  onTooLarge(request: HttpRequest, match: RouteMatch): void {
+  /** The server has answered without the whole body, as it does by rules 1 and 9 of HttpServer. */
+  onBodyRefused(request: HttpRequest, match: RouteMatch, status: 413 | 503): void {
     const unread = { request, body: NO_BODY, respond: () => undefined } as const;
     const webhook = new IncomingWebhook(this.services, unread, match, this.newDelivery);
-    webhook.answer(
-      BODY_TOO_LARGE,
-      refused(`its body has more than ${match.route.bodyBytesMax} bytes`),
-    );
+    const limit = `its body has more than ${match.route.bodyBytesMax} bytes`;
+    if (status === 413) webhook.answer(BODY_TOO_LARGE, refused(limit));
+    else webhook.answer(UNAVAILABLE, NO_ROOM);
   }
 
   /** Runs a step and answers 500 if it throws. */
@@ -277,6 +276,7 @@ const refused = (why: string): DeliveryEnd => ({ status: "refused", why });
 const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target accepts it" };
 const OVER_RATE = refused("its agent exceeds its rate");
 const TOO_BUSY = refused("the gateway is busy");
+const NO_ROOM: DeliveryEnd = { status: "unavailable", why: "there is no room for its body" };
 
 /** The end of a request that is not verified. The reasons are fixed texts without secrets. */
 function endOfVerdict(verdict: Exclude<Verdict, Verified>): DeliveryEnd {

@@ -25,6 +25,8 @@ export const HTTP_BOUNDS_DEFAULT = {
   socketBufferBytesMax: GATEWAY_BOUNDS_DEFAULT.socketBufferBytesMax,
   /** 32 sockets at their limit: a quarter of the memory that `deploy/kubernetes` allows. */
   unsentBytesMax: 256 * 1024 * 1024,
+  /** Ten of the largest webhooks. Bodies of common sizes are not those that are refused. */
+  bodiesBytesMax: 256 * 1024 * 1024,
   messageBytesMax: 1024 * 1024,
 } as const;
 

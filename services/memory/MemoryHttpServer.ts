@@ -39,7 +39,11 @@ export class MemoryHttpServer implements HttpServerShape {
           return Effect.fail(
             new ListenFailed({ port, message: "a listener is installed already" }),
           );
-        this.guard = new GuardedHandlers(handlers, { unsentBytesMax: Infinity }, () => 0);
+        this.guard = new GuardedHandlers(
+          handlers,
+          { unsentBytesMax: Infinity, bodiesBytesMax: Infinity },
+          () => 0,
+        );
         return Effect.succeed({ port: PORT });
       }),
       () =>
@@ -56,7 +60,7 @@ export class MemoryHttpServer implements HttpServerShape {
     const limit = guard.limitBody(request);
     if (limit === undefined) return Promise.resolve(FAILED);
     if (body.length > limit) {
-      guard.onBodyTooLarge(request);
+      guard.onBodyRefused(request, 413);
       return Promise.resolve({ status: 413, headers: [], body: "Payload Too Large" });
     }
     return new Promise((resolve) => {

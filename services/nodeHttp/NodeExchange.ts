@@ -8,13 +8,13 @@
  * the answer before the caller has read it.
  *
  * A large answer is written in slices, each when the kernel has taken the one before: node:http
- * does not say how much of a write was taken, and `UnsentBytes` asks who reads.
+ * does not say how much of a write was taken, and `PeerBytes` asks who reads.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
-import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
-import { COUNTED_BYTES_MIN, type GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import type { UnsentReader } from "../../core/http/UnsentBytes.ts";
+import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
+import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import { COUNTED_BYTES_MIN, type Peer } from "../../core/http/PeerBytes.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -24,8 +24,10 @@ import {
 } from "../../core/http/HttpServer.ts";
 import {
   bodiless,
+  bodyTooLarge,
   FAILED,
   headerOwner,
+  NO_ROOM_FOR_BODY,
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
@@ -46,14 +48,15 @@ const WRITE_STALL_MS = 10_000;
 // A step that a slow reader takes within a few seconds, and few ticks for a fast one.
 const SLICE_BYTES = 64 * 1024;
 
-export class NodeExchange implements Exchange, UnsentReader {
+export class NodeExchange implements Exchange, Peer {
   readonly request: HttpRequest;
   body: Uint8Array = NO_BODY;
-  unsentBytes = 0;
+  keptBytes = 0;
   readonly #owner: ExchangeOwner;
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
   readonly #abort = new AbortSource();
+  #buffer: BodyBuffer | undefined;
   #responded = false;
   #delivered = false;
   #finished = false;
@@ -83,11 +86,13 @@ export class NodeExchange implements Exchange, UnsentReader {
 
   /** `declared` is the length of the body by its head, in bytes; undefined for a chunked body. */
   readBody(limit: number, declared: number | undefined): void {
-    const buffer = new BodyBuffer(limit, declared);
+    const refuse = (): void => this.refuseBody(NO_ROOM_FOR_BODY);
+    const { bodies: total } = this.#owner.guard;
+    const buffer = (this.#buffer = new BodyBuffer(limit, declared, { total, refuse }));
     const req = this.#req;
     req.on("data", (piece: Buffer) => {
       if (this.#responded || buffer.add(piece)) return;
-      this.refuse(413, tooLarge(limit), "linger");
+      this.refuseBody(bodyTooLarge(limit));
     });
     req.once("end", () => {
       if (this.#responded || this.#abort.fired) return;
@@ -181,31 +186,33 @@ export class NodeExchange implements Exchange, UnsentReader {
   /** So much of the answer waits for the caller, which has just taken some. */
   #keep(bytes: number): void {
     if (this.#finished) return;
-    this.unsentBytes = bytes;
+    this.keptBytes = bytes;
     this.#owner.guard.unsent.report(this);
   }
 
   /** Answers 500 because `limitBody` has failed. */
   fail(): void {
-    this.refuse(FAILED.status, String(FAILED.body), "linger");
+    this.refuse(FAILED, "linger");
+  }
+
+  /** Refuses the body by rule 1 or 9 of HttpServer.ts. */
+  refuseBody(response: HttpResponse): void {
+    this.#owner.guard.onBodyRefused(this.request, response.status === 413 ? 413 : 503);
+    this.refuse(response, "linger");
   }
 
   /** Answers instead of the handler. With `linger`, the rest of the body is read and dropped. */
-  refuse(status: number, text: string, after: "close" | "linger"): void {
+  refuse(response: HttpResponse, after: "close" | "linger"): void {
     this.#responded = true;
-    if (status === 413) this.#owner.guard.onBodyTooLarge(this.request);
     if (this.#abort.fired) return;
     const res = this.#res;
-    res.writeHead(status, reasonPhrase(status), {
-      "content-type": "text/plain;charset=UTF-8",
-      "content-length": Buffer.byteLength(text),
-      connection: "close",
-    });
+    const { status, body } = response;
+    res.writeHead(status, reasonPhrase(status), headerLines(response, true, true));
     if (after === "close" || this.#req.complete) {
-      res.end(text);
+      res.end(body);
       return;
     }
-    res.write(text);
+    res.write(body);
     this.#req.once("end", () => res.end());
     this.#req.resume();
     this.#owner.lingering(this);
@@ -220,6 +227,7 @@ export class NodeExchange implements Exchange, UnsentReader {
   closed(): void {
     if (this.#finished) return;
     this.#finished = true;
+    this.#buffer?.free();
     this.#owner.guard.unsent.forget(this);
     if (!this.#delivered) this.#abort.fire();
     this.#owner.exchanges.finished();
@@ -237,9 +245,9 @@ const drained = (res: ServerResponse): Promise<void> =>
   });
 
 /** Names and values in turn: in this form, node:http keeps repeated names separate. */
-const headerLines = (response: HttpResponse, stopping: boolean, length: boolean): string[] => {
+const headerLines = (response: HttpResponse, closes: boolean, length: boolean): string[] => {
   const lines: string[] = [];
-  let close = stopping;
+  let close = closes;
   for (const [name, value] of response.headers) {
     const owner = headerOwner(name);
     if (owner === "connection") close ||= value.toLowerCase() === "close";

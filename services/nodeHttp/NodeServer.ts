@@ -33,7 +33,6 @@ import {
   type HttpServerShape,
   type ListenFailed,
 } from "../../core/http/HttpServer.ts";
-import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
   addHeader,
@@ -43,7 +42,7 @@ import {
   handshake,
   namesResource,
 } from "../../core/http/requestHead.ts";
-import { textResponse } from "../../core/http/responseHead.ts";
+import { bodyTooLarge, textResponse } from "../../core/http/responseHead.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { listenFailed } from "../http/explainListen.ts";
 import { OpenExchanges, STOPPING } from "../http/OpenExchanges.ts";
@@ -177,15 +176,16 @@ class Listener implements ExchangeOwner {
     const exchange = new NodeExchange(this, request, req, res);
     unanswered.add(exchange);
     res.once("close", () => unanswered.delete(exchange));
-    if (!admitted) return exchange.refuse(STOPPING.status, String(STOPPING.body), "linger");
+    if (!admitted) return exchange.refuse(STOPPING, "linger");
     const framing = checkHead(request);
-    if (framing._tag === "Malformed") return exchange.refuse(400, framing.text, "close");
+    if (framing._tag === "Malformed")
+      return exchange.refuse(textResponse(400, framing.text), "close");
     if (framing._tag === "None") return exchange.start();
     const limit = this.guard.limitBody(request);
     if (limit === undefined) return exchange.fail();
     const declared = framing._tag === "Length" ? framing.bytes : undefined;
     if (declared !== undefined && declared > limit) {
-      return exchange.refuse(413, tooLarge(limit), "linger");
+      return exchange.refuseBody(bodyTooLarge(limit));
     }
     if (expects) res.writeContinue();
     exchange.readBody(limit, declared);

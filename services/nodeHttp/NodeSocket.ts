@@ -19,16 +19,16 @@ import {
   sendableReason,
   TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
-import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
+import type { PeerBytes, Peer } from "../../core/http/PeerBytes.ts";
 
 // Bounds empty pongs too, which cost more than their bytes. A peer that sends a thousand pings
 // without reading is not checking its connection.
 const PONGS_MAX = 1_000;
 
-export class NodeSocket implements ServerSocket, UnsentReader {
+export class NodeSocket implements ServerSocket, Peer {
   readonly #ws: WebSocket;
   readonly #bufferBytesMax: number;
-  readonly #unsent: UnsentBytes;
+  readonly #unsent: PeerBytes;
   readonly #handlers: SocketHandlers;
   #closed = false;
   /** The peer has sent something since the last ping. */
@@ -38,7 +38,7 @@ export class NodeSocket implements ServerSocket, UnsentReader {
 
   constructor(
     ws: WebSocket,
-    { bufferBytesMax, unsent }: { readonly bufferBytesMax: number; readonly unsent: UnsentBytes },
+    { bufferBytesMax, unsent }: { readonly bufferBytesMax: number; readonly unsent: PeerBytes },
     open: (socket: ServerSocket) => SocketHandlers,
   ) {
     this.#ws = ws;
@@ -82,12 +82,12 @@ export class NodeSocket implements ServerSocket, UnsentReader {
   }
 
   #checkBuffered(): void {
-    if (this.unsentBytes > this.#bufferBytesMax) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
+    if (this.keptBytes > this.#bufferBytesMax) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
     // Also after its end: the library holds the bytes until the peer reads.
     this.#unsent.report(this);
   }
 
-  get unsentBytes(): number {
+  get keptBytes(): number {
     return this.#ws.bufferedAmount;
   }
 

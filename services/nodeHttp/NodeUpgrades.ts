@@ -15,7 +15,7 @@ import {
   type UpgradeDecision,
 } from "../../core/http/HttpServer.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
-import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
+import { PeerBytes } from "../../core/http/PeerBytes.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
 import type { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import { STOPPING } from "../http/OpenExchanges.ts";
@@ -38,7 +38,7 @@ export class NodeUpgrades {
   readonly #wss: WebSocketServer;
   /** Open sockets, each with the function that cancels its next ping. */
   readonly #sockets = new Map<NodeSocket, () => void>();
-  readonly #unsent: UnsentBytes;
+  readonly #unsent: PeerBytes;
   readonly #timeouts: TimeoutQueue;
   readonly #pingMs: number;
   // The result of the library's callback; set before each handshake, which is synchronous.
@@ -62,7 +62,7 @@ export class NodeUpgrades {
       handleProtocols: () => this.#protocol ?? false,
     };
     this.#wss = new WebSocketServer(settings);
-    this.#unsent = new UnsentBytes(options.unsentBytesMax);
+    this.#unsent = new PeerBytes(options.unsentBytesMax);
     this.#timeouts = timeouts;
     this.#pingMs = pingMs(options);
   }

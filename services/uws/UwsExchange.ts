@@ -15,15 +15,15 @@
  *    next request. `tryEnd` instead holds the answer until there is room, and a request pipelined
  *    behind it cuts the connection. An answer without a body cannot be held, because it is only a
  *    head; at most one is sent for each pass of the event loop. The bytes that are kept for callers
- *    are counted by the server's `UnsentBytes`.
+ *    are counted by the server's `PeerBytes`.
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 import { UwsBodyWriter } from "./UwsBodyWriter.ts";
 import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource, type Abort } from "../../core/lazyFetch/AbortSource.ts";
-import { BodyBuffer, tooLarge } from "../../core/http/BodyBuffer.ts";
-import { COUNTED_BYTES_MIN, type GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import type { UnsentReader } from "../../core/http/UnsentBytes.ts";
+import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
+import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import { COUNTED_BYTES_MIN, type Peer } from "../../core/http/PeerBytes.ts";
 import {
   cancelBody,
   type BodyReader,
@@ -33,9 +33,11 @@ import {
 } from "../../core/http/HttpServer.ts";
 import {
   bodiless,
+  bodyTooLarge,
   FAILED,
   headerEncoding,
   headerOwner,
+  NO_ROOM_FOR_BODY,
   reasonPhrase,
   saysLength,
 } from "../../core/http/responseHead.ts";
@@ -54,10 +56,10 @@ export interface ExchangeOwner {
 
 const NO_BODY = new Uint8Array(0);
 
-export class UwsExchange implements Exchange, UnsentReader {
+export class UwsExchange implements Exchange, Peer {
   readonly request: HttpRequest;
   body: Uint8Array = NO_BODY;
-  unsentBytes = 0;
+  keptBytes = 0;
   readonly #owner: ExchangeOwner;
   readonly #abort = new AbortSource();
   #res: UwsResponse | undefined;
@@ -173,7 +175,14 @@ export class UwsExchange implements Exchange, UnsentReader {
 
   /** Answers 500 because `limitBody` has failed. */
   fail(): void {
-    this.refuse(FAILED.status, String(FAILED.body), "close");
+    this.refuse(FAILED, "close");
+  }
+
+  /** Refuses the body by rule 1 or 9 of HttpServer.ts. */
+  refuseBody(response: HttpResponse, after: "close" | "linger"): void {
+    this.#endBodyTimeout();
+    this.#owner.guard.onBodyRefused(this.request, response.status === 413 ? 413 : 503);
+    this.refuse(response, after);
   }
 
   /**
@@ -181,22 +190,21 @@ export class UwsExchange implements Exchange, UnsentReader {
    * the library's timeout, so that the answer arrives. With `close`, the connection closes and
    * nothing more is read.
    */
-  refuse(status: number, text: string, after: "close" | "linger"): void {
+  refuse(response: HttpResponse, after: "close" | "linger"): void {
     this.#responded = true;
-    if (status === 413) this.#owner.guard.onBodyTooLarge(this.request);
     // Inside its parser, the library ignores a close if another request follows in the same packet.
     // Until the answer is sent, a following request cuts the connection.
-    if (after === "close") setImmediate(() => this.#refuse(status, text, after));
-    else this.#refuse(status, text, after);
+    if (after === "close") setImmediate(() => this.#refuse(response, after));
+    else this.#refuse(response, after);
   }
 
-  #refuse(status: number, text: string, after: "close" | "linger"): void {
+  #refuse({ status, headers, body }: HttpResponse, after: "close" | "linger"): void {
     const res = this.#res;
     res?.cork(() => {
       res.writeStatus(statusLine(status));
-      res.writeHeader("content-type", "text/plain;charset=UTF-8");
+      writeHeaders(res, headers);
       if (after === "linger") res.writeHeader("connection", "close");
-      res.end(asUtf8(text), after === "close");
+      res.end(asUtf8(body), after === "close");
       this.#finish();
     });
   }
@@ -204,32 +212,32 @@ export class UwsExchange implements Exchange, UnsentReader {
   #onData(chunk: ArrayBuffer, last: boolean, limit: number, declared: number | undefined): void {
     if (this.#responded || this.#res === undefined) return;
     if (this.#buffer === undefined) {
-      if (last && chunk.byteLength <= limit) {
+      if (last && chunk.byteLength <= Math.min(limit, COUNTED_BYTES_MIN)) {
         this.body = Buffer.from(Buffer.from(chunk));
         if (declared === undefined) this.#endBodyTimeout();
         this.start();
         return;
       }
-      this.#buffer = new BodyBuffer(limit, declared);
+      // The rest of a chunked body has no known length, so it is not read to deliver the answer.
+      const after = declared === undefined ? "close" : "linger";
+      const refuse = (): void => this.refuseBody(NO_ROOM_FOR_BODY, after);
+      const { bodies: total } = this.#owner.guard;
+      this.#buffer = new BodyBuffer(limit, declared, { total, refuse });
       if (declared !== undefined) this.#startBodyTimeout();
     }
-    if (!this.#buffer.add(new Uint8Array(chunk))) {
-      this.#endBodyTimeout();
-      // The rest of a chunked body has no known length, so it is not read to deliver the answer.
-      this.refuse(413, tooLarge(limit), "close");
-      return;
-    }
-    if (!last) return;
+    const fits = this.#buffer.add(new Uint8Array(chunk));
+    // A declared body within the limit does not pass it.
+    if (!fits) this.refuseBody(bodyTooLarge(limit), "close");
+    if (!last || this.#responded) return;
     this.#endBodyTimeout();
     this.body = this.#buffer.take();
-    this.#buffer = undefined;
     this.start();
   }
 
   /** So much of the answer waits for the caller, which has just taken some. */
   #keep(bytes: number): void {
     if (this.#res === undefined) return;
-    this.unsentBytes = bytes;
+    this.keptBytes = bytes;
     this.#owner.guard.unsent.report(this);
   }
 
@@ -247,7 +255,8 @@ export class UwsExchange implements Exchange, UnsentReader {
   #finish(): void {
     if (this.#res === undefined) return;
     this.#res = undefined;
-    if (this.unsentBytes > 0) this.#owner.guard.unsent.forget(this);
+    this.#buffer?.free();
+    if (this.keptBytes > 0) this.#owner.guard.unsent.forget(this);
     this.#owner.exchanges.finished();
   }
 

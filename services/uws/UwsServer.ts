@@ -34,10 +34,10 @@ import {
   type HttpServerShape,
   type ListenFailed,
 } from "../../core/http/HttpServer.ts";
-import { tooLarge } from "../../core/http/BodyBuffer.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import { checkHead, handshake, namesResource } from "../../core/http/requestHead.ts";
+import { bodyTooLarge, textResponse } from "../../core/http/responseHead.ts";
 import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { explainListen } from "../http/explainListen.ts";
 import { OpenExchanges, STOPPING } from "../http/OpenExchanges.ts";
@@ -47,7 +47,7 @@ import { HeadReader } from "./HeadReader.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
 import type { SocketData, SocketLimits, UwsSocket } from "./UwsSocket.ts";
 import { UwsUpgrade } from "./UwsUpgrade.ts";
-import { UnsentBytes } from "../../core/http/UnsentBytes.ts";
+import { PeerBytes } from "../../core/http/PeerBytes.ts";
 import { loadUws, UwsUnavailable, type Uws } from "./loadUws.ts";
 
 export { UwsUnavailable };
@@ -104,7 +104,7 @@ class Server implements ExchangeOwner {
     this.exchanges = new OpenExchanges(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers, options, machineTime.monotonicMs);
     this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(options.bodyTimeoutMs));
-    const unsent = new UnsentBytes(options.unsentBytesMax);
+    const unsent = new PeerBytes(options.unsentBytesMax);
     const hold = (bytes: number): boolean => {
       const isRoom = unsent.hold(bytes);
       if (isRoom) this.#timeouts.after(HELD_MS_MAX, () => unsent.release(bytes));
@@ -155,7 +155,7 @@ class Server implements ExchangeOwner {
 
   startBodyTimeout(exchange: UwsExchange): () => void {
     return this.#timeouts.after(this.#options.bodyTimeoutMs, () =>
-      exchange.refuse(408, "Request timeout", "close"),
+      exchange.refuse(textResponse(408, "Request timeout"), "close"),
     );
   }
 
@@ -167,18 +167,18 @@ class Server implements ExchangeOwner {
   #requested(res: UwsResponse, req: UwsRequest): void {
     const request = this.#head.read(res, req);
     const exchange = new UwsExchange(this, request, res);
-    if (!this.exchanges.admit())
-      return exchange.refuse(STOPPING.status, String(STOPPING.body), "close");
+    if (!this.exchanges.admit()) return exchange.refuse(STOPPING, "close");
     if (this.#head.bytes > this.#options.headerBytesMax) {
-      return exchange.refuse(431, "Request header fields too large", "close");
+      return exchange.refuse(textResponse(431, "Request header fields too large"), "close");
     }
     const framing = checkHead(request);
-    if (framing._tag === "Malformed") return exchange.refuse(400, framing.text, "close");
+    if (framing._tag === "Malformed")
+      return exchange.refuse(textResponse(400, framing.text), "close");
     if (framing._tag === "None") return exchange.start();
     const limit = this.guard.limitBody(request);
     if (limit === undefined) return exchange.fail();
     if (framing._tag === "Chunked") return exchange.readBody(limit, undefined);
-    if (framing.bytes > limit) return exchange.refuse(413, tooLarge(limit), "linger");
+    if (framing.bytes > limit) return exchange.refuseBody(bodyTooLarge(limit), "linger");
     if (framing.bytes === 0) return exchange.start();
     exchange.readBody(limit, framing.bytes);
   }

@@ -22,14 +22,14 @@ import {
   sendableReason,
   TOO_SLOW,
 } from "../../core/http/closeFrame.ts";
-import type { UnsentBytes, UnsentReader } from "../../core/http/UnsentBytes.ts";
+import type { PeerBytes, Peer } from "../../core/http/PeerBytes.ts";
 import { asUtf8 } from "./asUtf8.ts";
 
 export interface SocketLimits {
   readonly socketBufferBytesMax: number;
   readonly messageBytesMax: number;
-  readonly unsent: UnsentBytes;
-  /** Counts bytes that the library holds after `end` (invariant 3). As `UnsentBytes.hold`. */
+  readonly unsent: PeerBytes;
+  /** Counts bytes that the library holds after `end` (invariant 3). As `PeerBytes.hold`. */
   readonly hold: (bytes: number) => boolean;
 }
 
@@ -44,7 +44,7 @@ const SENT = 1;
 // The library's reason, the only sign of why it closed a socket with 1006.
 const LIBRARY_TOO_BIG = "Received too big message";
 
-export class UwsSocket implements ServerSocket, UnsentReader {
+export class UwsSocket implements ServerSocket, Peer {
   readonly #limits: SocketLimits;
   /** Dropped once called, because it references the handshake's decision. */
   #open: ((socket: ServerSocket) => SocketHandlers) | undefined;
@@ -73,14 +73,14 @@ export class UwsSocket implements ServerSocket, UnsentReader {
 
   #checkBuffered(): void {
     const { socketBufferBytesMax, unsent, hold } = this.#limits;
-    const { unsentBytes } = this;
-    if (unsentBytes <= socketBufferBytesMax) return unsent.report(this);
+    const { keptBytes } = this;
+    if (keptBytes <= socketBufferBytesMax) return unsent.report(this);
     unsent.forget(this);
-    if (hold(unsentBytes)) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
+    if (hold(keptBytes)) this.#end(CLOSE_LAGGING, TOO_SLOW, false);
     else this.cut();
   }
 
-  get unsentBytes(): number {
+  get keptBytes(): number {
     return this.#ws?.getBufferedAmount() ?? 0;
   }
 

@@ -57,6 +57,7 @@ const OPTIONS: HttpServerOptions = {
   connectionsMax: 1_000,
   socketBufferBytesMax: 1024 * 1024,
   unsentBytesMax: 16 * 1024 * 1024,
+  bodiesBytesMax: 256 * 1024 * 1024,
   messageBytesMax: 64 * 1024,
 };
 

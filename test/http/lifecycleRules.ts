@@ -198,6 +198,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       const sockets = {
         socketBufferBytesMax: 1_000,
         unsentBytesMax: 1_000,
+        bodiesBytesMax: 1_000,
         messageBytesMax: 1_000,
       };
       const listen = adapter.make().listen(

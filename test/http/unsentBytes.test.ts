@@ -1,12 +1,12 @@
 /** The totals of unsent bytes: with readers of the test's own, and with those of both adapters. */
 import { describe, expect, test } from "vitest";
-import { UnsentBytes, type UnsentReader } from "../../core/http/UnsentBytes.ts";
+import { PeerBytes, type Peer } from "../../core/http/PeerBytes.ts";
 import type { Exchange } from "../../core/http/HttpServer.ts";
 import { adapters, ok, RawClient, startServer, until } from "./kit.ts";
 import { accepting, client, closeOf } from "./socketRules.ts";
 
-class Reader implements UnsentReader {
-  unsentBytes = 0;
+class Reader implements Peer {
+  keptBytes = 0;
   isCut = false;
 
   cut(): void {
@@ -15,11 +15,11 @@ class Reader implements UnsentReader {
 }
 
 const make = (bytesMax: number, count: number) => {
-  const unsent = new UnsentBytes(bytesMax);
+  const unsent = new PeerBytes(bytesMax);
   const readers = Array.from({ length: count }, () => new Reader());
   const send = (n: number, bytes: number): void => {
     const reader = readers[n]!;
-    reader.unsentBytes += bytes;
+    reader.keptBytes += bytes;
     unsent.report(reader);
   };
   return {
@@ -50,7 +50,7 @@ test("what was read since it was reported does not count", () => {
   const { readers, send, cut } = make(800, 3);
   send(0, 400);
   send(1, 400);
-  readers[0]!.unsentBytes = 0;
+  readers[0]!.keptBytes = 0;
   send(2, 400);
   expect(cut()).toEqual([]);
   send(2, 1);
@@ -78,8 +78,8 @@ test("a socket whose bytes are freed is forgotten", () => {
 
 test("a peer that took something within the grace is not cut off, however much it has", () => {
   let nowMs = 0;
-  const unsent = new UnsentBytes(800, { graceMs: 100, nowMs: () => nowMs });
-  const readers = [300, 450].map((bytes) => Object.assign(new Reader(), { unsentBytes: bytes }));
+  const unsent = new PeerBytes(800, { graceMs: 100, nowMs: () => nowMs });
+  const readers = [300, 450].map((bytes) => Object.assign(new Reader(), { keptBytes: bytes }));
   for (const reader of readers) unsent.report(reader);
   expect(unsent.makeRoom(50)).toBe(true);
   expect(unsent.makeRoom(51)).toBe(false);

@@ -1,21 +1,24 @@
 /**
- * Bounds the bytes that a server keeps for peers that do not read, of all peers together. A server
- * has two: one for its sockets and one for its HTTP answers. Past the total, the peers with the
- * most unsent bytes are cut off, and peers that are slightly behind keep theirs. Both adapters of
- * `HttpServer` report to it.
+ * Bounds the bytes that a server keeps of peers, of all peers together. A server has three totals:
+ * for what its sockets and for what its HTTP answers have not sent to peers that do not read, and
+ * for the bodies of requests. Past a total, the peers with the most bytes are cut off, and peers
+ * with few keep theirs. Both adapters of `HttpServer` report to it.
  *
  * A socket's bytes grow because its peer is slow. An answer is large from its start, so its size
- * says nothing about its reader: one that took something within `graceMs` is not cut off.
+ * says nothing about its peer: one that took something within `graceMs` is not cut off.
  *
  * Peers are reported when something is sent, and read later. The sum of the reports is therefore an
  * upper bound, and is recounted before a peer is cut off.
  */
 
-/** A socket or an answer as this bound sees it. */
-export interface UnsentReader {
-  /** How many bytes are unsent now. For an answer: the bytes of its body that are kept. */
-  readonly unsentBytes: number;
-  /** Ends the connection and frees its bytes at once: no close frame reaches the peer. */
+/** A socket, an answer or a body as this bound sees it. */
+export interface Peer {
+  /** How many bytes are kept now: of a socket those that are unsent, else those of the body. */
+  readonly keptBytes: number;
+  /**
+   * Frees the bytes at once. Ends the connection of a socket, without a close frame, and of an
+   * answer. Refuses the request of a body.
+   */
   cut(): void;
 }
 
@@ -30,16 +33,23 @@ interface Report {
   readonly atMs: number;
 }
 
+/**
+ * Answers and bodies up to this size are neither counted nor refused. Such answers fit into the
+ * kernel's buffers, because a connection that does not read receives no second one. Such bodies are
+ * those of almost all webhooks.
+ */
+export const COUNTED_BYTES_MIN = 64 * 1024;
+
 /** The part of the total to which cuts reduce the sum, so that the next frame needs no recount. */
 const RELIEVED = 7 / 8;
 
 const NO_GRACE: Grace = { graceMs: 0, nowMs: () => 0 };
 
-export class UnsentBytes {
+export class PeerBytes {
   readonly #bytesMax: number;
   readonly #grace: Grace;
   /** What each peer had when it was last reported. Absent: nothing. */
-  readonly #reported = new Map<UnsentReader, Report>();
+  readonly #reported = new Map<Peer, Report>();
   #sum = 0;
 
   /** `bytesMax`: of all peers together. Without `grace`, any peer may be cut off. */
@@ -49,14 +59,14 @@ export class UnsentBytes {
   }
 
   /** Something was sent to the peer, or taken by it. */
-  report(reader: UnsentReader): void {
-    this.#set(reader, reader.unsentBytes, this.#grace.nowMs());
+  report(peer: Peer): void {
+    this.#set(peer, peer.keptBytes, this.#grace.nowMs());
     if (this.#sum > this.#bytesMax) this.#relieve(this.#bytesMax, this.#bytesMax * RELIEVED);
   }
 
   /** The peer's bytes are freed, or held. */
-  forget(reader: UnsentReader): void {
-    this.#set(reader, 0, 0);
+  forget(peer: Peer): void {
+    this.#set(peer, 0, 0);
   }
 
   /**
@@ -70,8 +80,9 @@ export class UnsentBytes {
   }
 
   /**
-   * Counts bytes that the library still holds for a closed socket, until `release`. Returns false,
-   * and counts nothing, if the total has no room for them.
+   * Counts bytes that cannot be freed until `release`: those that the library still holds for a
+   * closed socket, and complete bodies. Returns false, and counts nothing, if the total has no room
+   * for them.
    */
   hold(bytes: number): boolean {
     if (this.#sum + bytes > this.#bytesMax) return false;
@@ -83,23 +94,23 @@ export class UnsentBytes {
     this.#sum -= bytes;
   }
 
-  #set(reader: UnsentReader, bytes: number, atMs: number): void {
-    this.#sum += bytes - (this.#reported.get(reader)?.bytes ?? 0);
-    if (bytes === 0) this.#reported.delete(reader);
-    else this.#reported.set(reader, { bytes, atMs });
+  #set(peer: Peer, bytes: number, atMs: number): void {
+    this.#sum += bytes - (this.#reported.get(peer)?.bytes ?? 0);
+    if (bytes === 0) this.#reported.delete(peer);
+    else this.#reported.set(peer, { bytes, atMs });
   }
 
   /** Nobody is cut off if the recounted sum is within `allowed`; else until it is `relieved`. */
   #relieve(allowed: number, relieved: number): void {
-    for (const [reader, { atMs }] of this.#reported) this.#set(reader, reader.unsentBytes, atMs);
+    for (const [peer, { atMs }] of this.#reported) this.#set(peer, peer.keptBytes, atMs);
     if (this.#sum <= allowed) return;
     const tookMs = this.#grace.nowMs() - this.#grace.graceMs;
     const slow = [...this.#reported].filter(([, { atMs }]) => atMs <= tookMs);
     const most = slow.toSorted(([, a], [, b]) => b.bytes - a.bytes);
-    for (const [reader] of most) {
+    for (const [peer] of most) {
       if (this.#sum <= relieved) return;
-      this.forget(reader);
-      reader.cut();
+      this.forget(peer);
+      peer.cut();
     }
   }
 }
