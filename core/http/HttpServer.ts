@@ -17,10 +17,8 @@
  * 7. A handler that throws, rejects, or returns an answer that can't be sent is reported to
  *    `onFailure`, and ends its request with 500 or its socket with 1011 (`GuardedHandlers`).
  * 8. `onUpgrade` receives only complete handshakes (`requestHead.handshake`). Any other GET that
- *    asks for a WebSocket is answered 400. Other offers of a protocol are ignored: the request that
- *    reaches `onRequest` has no `upgrade` header.
- * 9. Bodies above 64 KiB are bounded together, by `bodiesBytesMax`. Past it, the largest that are
- *    still arriving are answered 503 with `Retry-After`, and their handlers never run.
+ *    asks for a WebSocket is answered 400. `onRequest` sees no `upgrade` header of other offers.
+ * 9. Bodies above 64 KiB share `bodiesBytesMax`. Past it, the largest unfinished ones get 503.
  */
 import type { Abort } from "../lazyFetch/AbortSource.ts";
 import * as Context from "effect/Context";
