@@ -5,16 +5,10 @@
  *
  * 1. A step's result is stored before `run` receives it. Results have one order (`StepOrder`), the
  *    same in every replay.
- * 2. A step's function runs at least once, always under the same key: a host that dies in it leaves
- *    no result.
- * 3. An attempt that is interrupted by its host's death spends no retry. `CRASHES_MAX` of them fail
- *    the step, which may be the cause. After a death, an attempt is stored before its function
- *    runs, until one step has ended in this life: each life then spends an attempt or makes
- *    progress. Otherwise it is stored while the function runs. `run` itself is bounded likewise.
- * 4. `quiet` resolves when only waits are left. Each has its own schedule, so the agent may leave
+ * 2. `quiet` resolves when only waits are left. Each has its own schedule, so the agent may leave
  *    memory.
- * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
- * 6. When `run` has finally failed, its steps are undone (`undoSteps`): no other step begins, and a
+ * 3. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
+ * 4. When `run` has finally failed, its steps are undone (`undoSteps`): no other step begins, and a
  *    failing one is not retried. Each undo is then a step, with pauses and deaths like any other.
  */
 import { UNDOING } from "../journal/AgentImage.ts";
@@ -23,23 +17,19 @@ import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import { describeThrown, reviveError, WorkflowCodeChanged, type StoredError } from "./errors.ts";
 import { ReplayWatch } from "./ReplayWatch.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
-import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
+import type { ResolvedConfig } from "./stepConfig.ts";
 import { checkStepName } from "../step/stepKey.ts";
-import { isFinalForAll } from "../step/stepResult.ts";
 import { undoKey, undoSteps } from "../step/undoSteps.ts";
-import { StepFunctions } from "./StepFunctions.ts";
+import { StepAttempts, type AttemptsHost } from "./StepAttempts.ts";
 import { StepOrder } from "./StepOrder.ts";
 import { StepWaits, type WaitsHost } from "./StepWaits.ts";
 import {
   causeOf,
-  CRASHES_MAX,
-  crashedOut,
+  contextOf,
   giverOf,
   nameOf,
   newStep,
   resultOf,
-  stepOf,
-  toResult,
   type Outcome,
 } from "./stepFacts.ts";
 import { Undos, type ResolvedUndo, type Undo } from "./Undos.ts";
@@ -48,11 +38,7 @@ import type { StepContext } from "./WorkflowStep.ts";
 /** Promise jobs in which `run` may begin its next step, before it counts as waiting. */
 const HOPS = 32;
 
-export interface ExecutionHost extends WaitsHost {
-  /** Start of the idempotency keys of this generation. */
-  readonly keys: string;
-  /** How often the drive was journaled as begun. Above 0, hosts may have died of it (rule 3). */
-  readonly begun: () => number;
+export interface ExecutionHost extends WaitsHost, AttemptsHost {
   /** Called when work begins while no drive runs. */
   readonly ensureDriven: () => void;
   readonly onCodeChanged: (error: WorkflowCodeChanged) => void;
@@ -67,7 +53,7 @@ export class Execution {
   readonly undos: Undos;
   private order: StepOrder;
   readonly waits: StepWaits;
-  private readonly functions: StepFunctions;
+  private readonly attempts: StepAttempts;
   private readonly replay: ReplayWatch;
   private positions: number;
   /** Steps that run or are being stored. */
@@ -75,22 +61,30 @@ export class Execution {
   private readonly settlers = new Map<string, Settle>(); // by the step's key
   private over = false;
   private abandoned = false;
-  /** Rule 3: a step has ended in this life, and its end is stored. */
+  /** A step has ended in this life, and its end is stored. */
   private hasProgress = false;
   private onQuiet: Array<() => void> = [];
 
   constructor(host: ExecutionHost) {
     this.host = host;
-    this.functions = new StepFunctions(host.runtime);
     this.replay = new ReplayWatch(host.runtime.time, (error) => {
       if (this.undos.failure === undefined) host.onCodeChanged(error);
       else this.order.loosen(); // as `ask` does
     });
-    this.waits = new StepWaits(host, {
+    const owner = {
       isAbandoned: () => this.abandoned,
       look: () => this.look(),
-      settle: (record, outcome) => this.settle(record, outcome),
-      unrecorded: (error) => this.unrecorded(error),
+      settle: (record: StepRecord, outcome: Outcome) => this.settle(record, outcome),
+    };
+    this.waits = new StepWaits(host, { ...owner, unrecorded: (error) => this.unrecorded(error) });
+    this.attempts = new StepAttempts(host, {
+      ...owner,
+      waits: this.waits,
+      hasProgress: () => this.hasProgress,
+      isFailing: ({ kind }) => this.undos.failure !== undefined && kind !== "undo",
+      begins: () => this.begins(),
+      ended: () => void this.active--,
+      lost: (error) => this.lost(error),
     });
     const records = host.table.steps();
     this.positions = records.length;
@@ -109,10 +103,10 @@ export class Execution {
     return this.active > 0;
   }
 
-  /** Rule 5. */
+  /** Rule 3. */
   abandon(): void {
     this.abandoned = true;
-    this.functions.abandon();
+    this.attempts.abandon();
     this.waits.clear();
     this.finish();
   }
@@ -123,7 +117,7 @@ export class Execution {
   }
 
   /**
-   * `run` has ended with this error. Undoes its steps (rule 6), and resolves to the error with the
+   * `run` has ended with this error. Undoes its steps (rule 4), and resolves to the error with the
    * outcome of the undos. Never settles once abandoned. Rejects with `AgentDiscarded`.
    */
   async undo(thrown: unknown): Promise<StoredError> {
@@ -143,7 +137,7 @@ export class Execution {
     if (!isBegun) await this.undoing(UNDOING, mark);
     const run = ({ record, undo }: Undo): Promise<unknown> =>
       this.undoing(undoKey(record.key), (own) => {
-        const ctx = this.contextOf(record, record.attempts);
+        const ctx = contextOf(this.host.keys, record, record.attempts);
         const of = { ctx, output: resultOf(record), error: reviveError(failure) };
         const f = async (context: StepContext): Promise<void> => void (await undo.run(of, context));
         void this.runFunction(own, undo.config, f);
@@ -170,7 +164,7 @@ export class Execution {
     this.look();
   }
 
-  /** Resolves when it has ended, or only waits (rule 4). */
+  /** Resolves when it has ended, or only waits (rule 2). */
   async quiet(): Promise<void> {
     for (;;) {
       for (let hop = 0; hop < HOPS; hop++) await Promise.resolve();
@@ -181,7 +175,7 @@ export class Execution {
 
   /**
    * One step: recorded, or begun now by `begin`, which ends it by `settle`. Never settles once
-   * abandoned. Rejects with a `TypeError` for an invalid name, and with the failure (rule 6).
+   * abandoned. Rejects with a `TypeError` for an invalid name, and with the failure (rule 4).
    */
   step(
     kind: StepKind,
@@ -225,7 +219,7 @@ export class Execution {
     config: ResolvedConfig,
     f: (ctx: StepContext) => unknown,
   ): Promise<void> {
-    return this.attempts(record, config, f).catch((error: unknown) => this.unrecorded(error));
+    return this.attempts.run(record, config, f).catch((error: unknown) => this.unrecorded(error));
   }
 
   /** A wait, until its time, an event of its type, or an answer to its question. */
@@ -247,62 +241,7 @@ export class Execution {
     else tell();
   }
 
-  private async attempts(
-    record: StepRecord,
-    config: ResolvedConfig,
-    f: (ctx: StepContext) => unknown,
-  ): Promise<void> {
-    const { runtime, table, begun } = this.host;
-    // A pause that is recorded already has its wake.
-    let isNew = false;
-    for (;;) {
-      if (record.dueMs !== null) await this.retryPause(record, isNew);
-      isNew = true;
-      if (this.host.isPaused()) await this.waits.unpaused(record);
-      if (this.abandoned) return;
-      if (this.isFailing(record)) return this.look();
-      if (record.attempts - record.failures >= CRASHES_MAX)
-        return this.settle(record, { error: crashedOut(record) });
-      this.begins();
-      const attempt = ++record.attempts;
-      const ctx = this.contextOf(record, attempt);
-      let thrown: { readonly error: unknown } | undefined;
-      let result: string | null | undefined;
-      try {
-        result = await runtime.asTurn(causeOf(record, attempt), async () => {
-          table.put(record);
-          if (!this.hasProgress && begun() > 0) {
-            await runtime.flush();
-            // Paused or ended meanwhile: the step does not begin.
-            if (this.abandoned || this.host.isPaused()) return undefined;
-          }
-          const run = this.functions.run(nameOf(record), config.timeoutMs, () => f(ctx));
-          return toResult(record, await run);
-        });
-      } catch (error) {
-        thrown = { error };
-      }
-      this.active--;
-      if (this.abandoned || (thrown !== undefined && this.lost(thrown.error))) return;
-      if (thrown === undefined && result !== undefined) return this.settle(record, { result });
-      if (thrown === undefined) {
-        record.attempts--;
-        continue;
-      }
-      const failures = record.failures + 1;
-      if (failures > config.limit || this.isFailing(record) || isFinalForAll(thrown.error))
-        return this.settle(record, { error: describeThrown(thrown.error) });
-      record.failures = failures;
-      record.dueMs = runtime.time.nowMs() + retryDelayMs(config, failures);
-      runtime.log.warn("a workflow's step failed and is retried", {
-        step: record.key,
-        attempt,
-        error: describeThrown(thrown.error).message,
-      });
-    }
-  }
-
-  /** Code that changed after the failure only determines how steps are undone (rule 6). */
+  /** Code that changed after the failure only determines how steps are undone (rule 4). */
   private ask(key: string, kind: StepKind): StepRecord | undefined {
     try {
       return this.order.ask(key, kind);
@@ -316,24 +255,6 @@ export class Execution {
   private newRecord(key: string, kind: StepKind, fresh: Fresh = {}): StepRecord {
     const place = { position: ++this.positions, after: this.order.given };
     return { ...newStep(key, kind), ...place, ...fresh };
-  }
-
-  private contextOf(record: StepRecord, attempt: number): StepContext {
-    return { key: `${this.host.keys}:${record.key}`, attempt, step: stepOf(record) };
-  }
-
-  /** Rule 6: no retry. */
-  private isFailing({ kind }: StepRecord): boolean {
-    return this.undos.failure !== undefined && kind !== "undo";
-  }
-
-  private retryPause(record: StepRecord, isNew: boolean): Promise<void> {
-    return new Promise((resolve) => {
-      this.waits.add(record, isNew, () => {
-        record.dueMs = null;
-        resolve();
-      });
-    });
   }
 
   /** Rule 1. `also` is written in the same commit. */

@@ -7,6 +7,7 @@ import { resultText } from "../step/stepResult.ts";
 import { undoKey } from "../step/undoSteps.ts";
 import { reviveError, type StoredError } from "./errors.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
+import type { StepContext } from "./WorkflowStep.ts";
 
 /**
  * A few deployments may interrupt a long step; a step that kills its host soon reaches this number.
@@ -21,7 +22,7 @@ export interface Outcome {
 export const nameOf = ({ key, kind }: StepRecord): string =>
   kind === "undo" ? undoKey(nameOfStep(key)) : nameOfStep(key);
 /** Its name, and the number of the call with that name, from 1. An undo has those of its step. */
-export const stepOf = ({ key }: StepRecord) => ({
+const stepOf = ({ key }: StepRecord) => ({
   name: nameOfStep(key),
   count: Number(/\d+/.exec(key)![0]),
 });
@@ -33,6 +34,13 @@ export const causeOf = (record: StepRecord, attempt = 1) =>
     type: record.kind,
     ...(attempt === 1 ? {} : { attempt }),
   }) as const;
+
+/** What the function of an attempt receives. `keys` starts the idempotency keys of its run. */
+export const contextOf = (keys: string, record: StepRecord, attempt: number): StepContext => ({
+  key: `${keys}:${record.key}`,
+  attempt,
+  step: stepOf(record),
+});
 
 /** Null for `undefined`. Throws an error that names the step. */
 export const toResult = (record: StepRecord, value: unknown): string | null =>

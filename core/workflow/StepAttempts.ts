@@ -1,0 +1,150 @@
+/**
+ * The attempts of a step's function, until it succeeds or has finally failed. Part of `Execution`,
+ * which records the step's end.
+ *
+ * 1. A function runs at least once, always under the same key: a host that dies in it leaves no
+ *    result.
+ * 2. An attempt that is interrupted by its host's death spends no retry. `CRASHES_MAX` of them fail
+ *    the step, which may be the cause. After a death, an attempt is stored before its function
+ *    runs, until one step has ended in this life: each life then spends an attempt or makes
+ *    progress. Otherwise it is stored while the function runs. `run` itself is bounded likewise.
+ * 3. Each attempt has a timeout (`runWithin`). The signal of its turn (`getCurrentAgent().signal`)
+ *    aborts when that is over, or when the run is abandoned.
+ */
+import type { AbortSource } from "../lazyFetch/AbortSource.ts";
+import { runWithin } from "../step/runWithin.ts";
+import { isFinalForAll } from "../step/stepResult.ts";
+import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
+import type { StepRecord } from "./RunTable.ts";
+import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
+import {
+  causeOf,
+  contextOf,
+  CRASHES_MAX,
+  crashedOut,
+  nameOf,
+  toResult,
+  type Outcome,
+} from "./stepFacts.ts";
+import type { StepWaits, WaitsHost } from "./StepWaits.ts";
+import type { StepContext } from "./WorkflowStep.ts";
+
+export interface AttemptsHost extends Pick<WaitsHost, "isPaused" | "runtime" | "table"> {
+  /** Start of the idempotency keys of this generation. */
+  readonly keys: string;
+  /** How often the drive was journaled as begun. Above 0, hosts may have died of it (rule 2). */
+  readonly begun: () => number;
+}
+
+/** The run whose steps are attempted. */
+export interface AttemptsOwner {
+  readonly waits: Pick<StepWaits, "add" | "unpaused">;
+  isAbandoned(): boolean;
+  /** A step has ended in this life, and its end is stored (rule 2). */
+  hasProgress(): boolean;
+  /** The step is neither retried nor begun again: the run has failed. */
+  isFailing(record: StepRecord): boolean;
+  /** Called when an attempt begins. */
+  begins(): void;
+  /** Called when an attempt has ended. */
+  ended(): void;
+  /** Called when a step is left without an end. */
+  look(): void;
+  settle(record: StepRecord, outcome: Outcome): Promise<void>;
+  /** Whether the error says that the agent is discarded. */
+  lost(error: unknown): boolean;
+}
+
+export class StepAttempts {
+  private readonly host: AttemptsHost;
+  private readonly owner: AttemptsOwner;
+  private readonly running = new Set<AbortSource>();
+
+  constructor(host: AttemptsHost, owner: AttemptsOwner) {
+    this.host = host;
+    this.owner = owner;
+  }
+
+  /** Aborts those that run. */
+  abandon(): void {
+    for (const each of this.running) each.fire();
+  }
+
+  /** From where the record left off. Rejects if the step's end can't be recorded. */
+  async run(
+    record: StepRecord,
+    config: ResolvedConfig,
+    f: (ctx: StepContext) => unknown,
+  ): Promise<void> {
+    const { runtime, table, keys, begun, isPaused } = this.host;
+    const { owner } = this;
+    // A pause that is recorded already has its wake.
+    let isNew = false;
+    for (;;) {
+      if (record.dueMs !== null) await this.retryPause(record, isNew);
+      isNew = true;
+      if (isPaused()) await owner.waits.unpaused(record);
+      if (owner.isAbandoned()) return;
+      if (owner.isFailing(record)) return owner.look();
+      if (record.attempts - record.failures >= CRASHES_MAX)
+        return owner.settle(record, { error: crashedOut(record) });
+      owner.begins();
+      const attempt = ++record.attempts;
+      const ctx = contextOf(keys, record, attempt);
+      let thrown: { readonly error: unknown } | undefined;
+      let result: string | null | undefined;
+      try {
+        result = await runtime.asTurn(causeOf(record, attempt), async () => {
+          table.put(record);
+          if (!owner.hasProgress() && begun() > 0) {
+            await runtime.flush();
+            // Paused or ended meanwhile: the step does not begin.
+            if (owner.isAbandoned() || isPaused()) return undefined;
+          }
+          return toResult(record, await this.within(record, config.timeoutMs, () => f(ctx)));
+        });
+      } catch (error) {
+        thrown = { error };
+      }
+      owner.ended();
+      if (owner.isAbandoned() || (thrown !== undefined && owner.lost(thrown.error))) return;
+      if (thrown === undefined && result !== undefined) return owner.settle(record, { result });
+      if (thrown === undefined) {
+        record.attempts--;
+        continue;
+      }
+      const failures = record.failures + 1;
+      if (failures > config.limit || owner.isFailing(record) || isFinalForAll(thrown.error))
+        return owner.settle(record, { error: describeThrown(thrown.error) });
+      record.failures = failures;
+      record.dueMs = runtime.time.nowMs() + retryDelayMs(config, failures);
+      runtime.log.warn("a workflow's step failed and is retried", {
+        step: record.key,
+        attempt,
+        error: describeThrown(thrown.error).message,
+      });
+    }
+  }
+
+  private retryPause(record: StepRecord, isNew: boolean): Promise<void> {
+    return new Promise((resolve) => {
+      this.owner.waits.add(record, isNew, () => {
+        record.dueMs = null;
+        resolve();
+      });
+    });
+  }
+
+  /** Rule 3. Called in the attempt's turn. */
+  private within(record: StepRecord, timeoutMs: number, f: () => unknown): Promise<unknown> {
+    const { time, abandoned } = this.host.runtime;
+    this.running.add(abandoned);
+    const ends = {
+      late: () =>
+        new WorkflowTimeoutError(`step "${nameOf(record)}" took more than ${timeoutMs} ms`),
+      onLate: (error: Error) => abandoned.fire(error),
+    };
+    const over = (): void => void this.running.delete(abandoned);
+    return runWithin(time, timeoutMs, ends, f).finally(over);
+  }
+}
