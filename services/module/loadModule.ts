@@ -132,10 +132,16 @@ interface Imported {
 
 interface Loader {
   readonly import: (file: string) => Promise<Imported>;
+  /** Files of loads that have not ended, as far as they are known. */
+  readonly unfinished: () => ReadonlyArray<string>;
 }
 
 /** Module hooks belong to the process and can't be removed, so that it has one loader. */
 let loader: Promise<Loader> | undefined;
+
+/** Files of modules whose loading has begun and not ended. */
+export const filesBeingLoaded = async (): Promise<ReadonlyArray<string>> =>
+  (await loader)?.unfinished() ?? [];
 
 async function makeLoader(ownAgents: boolean): Promise<Loader> {
   if (ownAgents) await addPlatformGlobals();
@@ -190,6 +196,7 @@ function startLoader(ownAgents: boolean): Loader {
       await transform();
       return load(file);
     },
+    unfinished: () => [...files.values()].flat(),
   };
 }
 

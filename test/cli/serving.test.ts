@@ -101,6 +101,23 @@ describe("agents dev", () => {
     await vi.waitFor(async () => expect(await get(url)).toMatchObject({ says: "three" }), 60_000);
   });
 
+  it("goes on with a change although the code before it waits at its top level without end", async () => {
+    writeFileSync(at("server.ts"), MODULE("one"));
+    const dev = start(["dev", ...FREE]);
+    const url = await dev.printed(/^ {2}url +(\S+)/m);
+    await dev.printed(/Press Ctrl-C to stop/);
+    writeFileSync(at("waits.ts"), "await new Promise(() => undefined);");
+    writeFileSync(at("server.ts"), `import "./waits.ts";\n${MODULE("two")}`);
+    await dev.printed(
+      /server\.ts changed, but is still loading: .* The previous code keeps running/,
+    );
+    expect(await get(url)).toMatchObject({ says: "one" });
+    // The file that waits is followed, although nothing that was loaded imports it.
+    writeFileSync(at("waits.ts"), "export {};");
+    await dev.printed(/waits\.ts changed: reloaded/);
+    expect(await get(url)).toMatchObject({ says: "two" });
+  });
+
   it("ends at once on a second Ctrl-C; two signals of one key press count as one", async () => {
     const dev = start(["dev", ...FREE], { HANG: "1" });
     await dev.printed(/Press Ctrl-C to stop/);

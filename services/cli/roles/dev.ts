@@ -4,9 +4,7 @@
  * fails, the previous code keeps running.
  */
 import { Option, type Command } from "commander";
-import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
-import { watchModule } from "../../module/watchModule.ts";
-import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
+import type { Joins } from "../../wiring/Joins.ts";
 import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addLoginOptions } from "../options/brokerLogin.ts";
@@ -16,6 +14,7 @@ import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
+import { keepLoaded } from "../serving/keepLoaded.ts";
 import { serve } from "../serving/serve.ts";
 import { keptLeases, linkOf, serveRole, type ServingOptions } from "../serving/serveRole.ts";
 import type { OpenInstallation } from "./followInstallation.ts";
@@ -24,7 +23,6 @@ import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
 import type { GivenFilter } from "../commands/deliveries.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
-import { messageOf } from "../../../core/errors/thrown.ts";
 
 /** The values that commander parses. */
 interface GivenDev extends GivenServing, Pick<GivenFilter, "agent"> {
@@ -210,7 +208,9 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);
-      const watch = keepLoaded(joins, terminal, prepared.module, running);
+      const { time } = joins;
+      const { module } = prepared;
+      const watch = keepLoaded({ time, terminal, module, apply: (next) => running.reload(next) });
       return () => {
         terminal.out("Stopping …");
         watch.close();
@@ -241,43 +241,6 @@ async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<voi
   throw failed(
     `A dev server (process ${pid}, ${url}) already uses the data in ${shownPath(terminal.cwd, dataFolder)}. Stop it, or use another folder (--data).`,
   );
-}
-
-/** Reloads the module after each change, one load at a time and in the order of the changes. */
-function keepLoaded(
-  joins: Pick<Joins, "time">,
-  terminal: Terminal,
-  module: LoadedModule,
-  running: RunningProcess,
-): { readonly close: () => void } {
-  let loading = Promise.resolve();
-  const watch = watchModule({
-    files: module.files,
-    // A file may have been saved since the first load.
-    sinceMs: performance.timeOrigin,
-    time: joins.time,
-    onChange: (changed) => {
-      loading = loading.then(() => reload(changed));
-    },
-  });
-  const reload = async (changed: ReadonlyArray<string>): Promise<void> => {
-    const names = changed.map((file) => shownPath(terminal.cwd, file)).join(", ");
-    try {
-      const { loadModule } = await import("../../module/loadModule.ts");
-      const next = await loadModule(module.file);
-      watch.follow(next.files);
-      await running.reload(next);
-      terminal.out(`${names} changed: reloaded`);
-    } catch (error) {
-      if (error instanceof ModuleError)
-        watch.follow([...new Set([...module.files, ...error.files])]);
-      const message = messageOf(error);
-      terminal.err(
-        `${names} changed, but can't be loaded. The previous code keeps running.\n${message}`,
-      );
-    }
-  };
-  return watch;
 }
 
 /** An address that a browser can open. */
