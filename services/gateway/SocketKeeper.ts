@@ -6,6 +6,7 @@
  * 1. The lease `gateway.<id>` shows hosts that the sockets are alive. After a lost lease (the
  *    broker was away) is claimed again, hosts are notified of every socket.
  */
+import { interval } from "../../core/time/interval.ts";
 import * as Effect from "effect/Effect";
 import { Bus } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
@@ -31,7 +32,6 @@ export class SocketKeeper implements StubSockets {
   private readonly closers: Array<() => void> = [];
   private started: Promise<void> | undefined;
   private stopped = false;
-  private cancelRenewal: (() => void) | undefined;
 
   constructor(services: SocketServices) {
     this.services = services;
@@ -76,7 +76,9 @@ export class SocketKeeper implements StubSockets {
       bus.onReconnected(() => void table.resumeAll()),
     );
     await this.ownLease.renew();
-    this.renewLater();
+    const { time, leases } = services;
+    if (!this.stopped)
+      this.closers.push(interval(time, leases.ttlMs / 3, () => this.ownLease.renew()));
   }
 
   /**
@@ -106,18 +108,8 @@ export class SocketKeeper implements StubSockets {
     };
   }
 
-  private renewLater(): void {
-    const { time, leases } = this.services;
-    if (this.stopped) return;
-    this.cancelRenewal = time.after(
-      leases.ttlMs / 3,
-      () => void this.ownLease.renew().then(() => this.renewLater()),
-    );
-  }
-
   async stop(): Promise<void> {
     this.stopped = true;
-    this.cancelRenewal?.();
     for (const close of this.closers) close();
     await this.ownLease.release();
   }

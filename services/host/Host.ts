@@ -24,10 +24,11 @@ import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/
 import { Outage } from "../../core/lease/Outage.ts";
 import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
+import { interval } from "../../core/time/interval.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
-import { fairShare } from "./load/fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
+import { rebalance } from "./load/rebalance.ts";
 import { serveReturns } from "./IsolatedSlot.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { countStalls } from "./shardUsage.ts";
@@ -44,14 +45,6 @@ const MEMORY_CHECK_MS = 100;
  * A healthy broker stores a snapshot in milliseconds. The shards already have their next owners.
  */
 const SNAPSHOTS_WAIT_MS = 2_000;
-/**
- * Shards started at once. Each start is seven requests to the broker in sequence, and a dead host's
- * shards become free all at once.
- */
-const CLAIMS_AT_ONCE = 32;
-/** Shards handed over at once by a running host: a slow turn in one must not hold up the others. */
-const HAND_OVERS_AT_ONCE = 8;
-
 export class Host {
   private readonly services: HostServices;
   /** Claimed here and not lost (rule 5). */
@@ -194,17 +187,10 @@ export class Host {
   }
 
   private every(ms: number, f: () => Promise<void>): void {
+    const { log, time } = this.services;
     const failed = (error: unknown): void =>
-      this.services.log.error("a periodic task of the host failed; it runs again", {
-        error: stackOf(error),
-      });
-    let cancel = (): void => undefined;
-    const again = (): void => {
-      this.timers.delete(cancel);
-      cancel = this.services.time.after(ms, () => void f().catch(failed).finally(again));
-      this.timers.add(cancel);
-    };
-    if (!this.watching.signal.aborted) again();
+      log.error("a periodic task of the host failed; it runs again", { error: stackOf(error) });
+    this.timers.add(interval(time, ms, () => f().catch(failed)));
   }
 
   // Leases
@@ -281,38 +267,25 @@ export class Host {
     });
   }
 
-  private share(owners: ReadonlyArray<string | undefined>): number {
-    const { shards, hostId } = this.services.config;
-    const isLeaving = (owner: string, n: number): boolean =>
-      owner === hostId && this.leaving.has(n as ShardId);
-    const holders = owners.filter(
-      (owner, n): owner is string => owner !== undefined && !isLeaving(owner, n),
-    );
-    return fairShare({ shards, self: hostId, hosts: this.view.live("host."), holders });
-  }
-
   /** Begins claims and hand-overs that bring this host nearer to its share, on every change. */
   private balance(): void {
     const owners = this.owners();
+    const { owned, leaving, claiming, passed } = this;
     if (this.stopping || !this.ownLease.isHeld) return;
-    if (this.unowned.count + this.claiming.size === 0) this.outage.ends(this.owned.size);
-    const staying = [...this.owned.keys()].filter((shard) => !this.leaving.has(shard));
-    const share = this.share(owners);
-    const excess = Math.min(staying.length - share, HAND_OVERS_AT_ONCE - this.leaving.size);
-    for (const shard of staying.slice(0, Math.max(0, excess)))
-      void this.handOver(shard).then(() => this.balance());
-    const free = owners
-      .flatMap((owner, n) => (owner === undefined ? [n as ShardId] : []))
-      .filter((shard) => !this.claiming.has(shard) && !this.passed.has(shard));
-    const coming = [...this.claiming.keys()].filter((shard) => !this.owned.has(shard)).length;
-    const wanted = Math.min(
-      share - staying.length - coming,
-      CLAIMS_AT_ONCE - this.claiming.size,
-      free.length,
-    );
-    // Starts at a random shard, so that hosts that start together seldom claim the same one.
-    const from = Math.floor(this.services.time.random() * free.length);
-    for (let n = 0; n < wanted; n++) this.beginClaim(free[(from + n) % free.length]!);
+    if (this.unowned.count + claiming.size === 0) this.outage.ends(owned.size);
+    const { config, time } = this.services;
+    const { claims, handOvers } = rebalance({
+      self: config.hostId,
+      hosts: this.view.live("host."),
+      owners,
+      owned,
+      leaving,
+      claiming,
+      passed,
+      random: time.random,
+    });
+    for (const shard of handOvers) void this.handOver(shard).then(() => this.balance());
+    for (const shard of claims) this.beginClaim(shard);
   }
 
   private beginClaim(shard: ShardId): void {

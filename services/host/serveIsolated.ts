@@ -13,6 +13,7 @@ import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage, type SlotCall } from "../../schemas/Call.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
+import { interval } from "../../core/time/interval.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { AgentSlot } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -43,19 +44,16 @@ class IsolatedAgent {
   private lost = new AbortController();
   /** Answers all pending requests. */
   private readonly open = new Set<(reply: IsolatedReply) => void>();
-  private cancelSweep = (): void => undefined;
+  private readonly cancelSweep: () => void;
 
   constructor(services: HostServices, onAsk: OnAsk) {
     this.services = services;
     this.slices = new TimeSlices(services.time);
     onAsk((id, owner, ask, answer) => this.receive(id, owner, ask, answer));
-    const again = (): void => {
-      this.cancelSweep = services.time.after(SWEEP_MS, () => {
-        this.slot?.hibernate(services.time.monotonicMs());
-        again();
-      });
-    };
-    again();
+    const { time } = services;
+    this.cancelSweep = interval(time, SWEEP_MS, () => {
+      this.slot?.hibernate(time.monotonicMs());
+    });
   }
 
   get agentsActive(): number {

@@ -34,6 +34,7 @@ import {
 } from "../../core/retention/trimAgent.ts";
 import type { RetentionMetrics, RetentionState } from "../../core/retention/RetentionMetrics.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
+import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
@@ -108,12 +109,8 @@ export class Retention {
 
   start(): void {
     const { time, leases } = this.services;
-    const renew = (): void => {
-      void this.ownLease.renew().finally(() => {
-        if (!this.stopped.signal.aborted) this.cancelRenewal = time.after(leases.ttlMs / 3, renew);
-      });
-    };
-    renew();
+    void this.ownLease.renew();
+    this.cancelRenewal = interval(time, leases.ttlMs / 3, () => this.ownLease.renew());
     this.running = this.run();
   }
 

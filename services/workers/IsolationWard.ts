@@ -19,6 +19,7 @@
  * `serveWorkers` owns it; `serveIsolation` connects it with the channels.
  */
 import type { LogShape } from "../../core/telemetry/Log.ts";
+import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
 import { judgeEnds, type KilledProcess } from "../../core/quarantine/quarantineRule.ts";
@@ -95,17 +96,11 @@ export class IsolationWard {
   private readonly remembered = new Map<string, Remembered>();
   private stopping = false;
   private last = 0;
-  private cancel = (): void => undefined;
+  private readonly cancel: () => void;
 
   constructor(options: IsolationWardOptions) {
     this.options = options;
-    const again = (): void => {
-      this.cancel = options.time.after(LOOK_MS, () => {
-        this.look();
-        again();
-      });
-    };
-    again();
+    this.cancel = interval(options.time, LOOK_MS, () => this.look());
   }
 
   get agents(): ReadonlyArray<AgentKey> {

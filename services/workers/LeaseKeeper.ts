@@ -20,6 +20,7 @@
  */
 import type { ClaimResult, Lease, LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
+import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { LeaseAnswer, LeaseRequest } from "./messages.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
@@ -82,18 +83,13 @@ export class LeaseKeeper {
   private readonly view = new Map<string, LeaseChange>();
   private readonly watch = new AbortController();
   private readonly watched: Promise<void>;
-  private cancel = (): void => undefined;
+  private readonly cancel: () => void;
 
   constructor(options: LeaseKeeperOptions) {
     this.options = options;
     this.watched = options.leases.watch((change) => this.changed(change), this.watch.signal);
-    const again = (): void => {
-      this.cancel = options.time.after(options.leases.ttlMs / LOOKS_PER_TTL, () => {
-        this.look();
-        again();
-      });
-    };
-    again();
+    const { time, leases } = options;
+    this.cancel = interval(time, leases.ttlMs / LOOKS_PER_TTL, () => this.look());
   }
 
   /** A worker process with this number starts. */
