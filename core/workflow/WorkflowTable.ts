@@ -262,7 +262,8 @@ const cursorOf = ({ createdAt, workflowId }: WorkflowInfo): string =>
     ),
   );
 
-function readCursor(cursor: string): { readonly c: number; readonly i: string } {
+/** Throws for a text that is no cursor. */
+export function readCursor(cursor: string): { readonly c: number; readonly i: string } {
   try {
     const { c, i } = JSON.parse(new TextDecoder().decode(fromBase64(cursor))) as {
       readonly c: unknown;

@@ -5,12 +5,10 @@
  * With this file such a process ends as any other does. `deploy/Dockerfile` has Node import it
  * before main.ts, because all imports of main.ts are read before the first of them runs.
  */
-import { constants } from "node:os";
+import { exitOnSignal } from "./terminal/CliError.ts";
 
 /** The id of a pid namespace's first process. */
 const FIRST_PID = 1;
-/** What shells add to a signal's number for the exit code of a process that it ended. */
-const SIGNALLED = 128;
 
 type Target = Pick<NodeJS.Process, "pid" | "on" | "listenerCount" | "exit">;
 
@@ -19,7 +17,7 @@ export function endOnSignals(target: Target): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     target.on(signal, () => {
       // If there are other listeners, they stop the process in order.
-      if (target.listenerCount(signal) === 1) target.exit(SIGNALLED + constants.signals[signal]);
+      if (target.listenerCount(signal) === 1) target.exit(exitOnSignal(signal));
     });
 }
 

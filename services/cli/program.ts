@@ -19,8 +19,10 @@ Exit codes:
   2    the command line is wrong
   3    the agent or dead letter does not exist
   4    a run on other code had a different result
-  130  a second Ctrl-C ended the process before it had stopped
+  130  Ctrl-C ended the command before it was done; a serving command ends
+       with it at the second Ctrl-C
   141  the reader of the output closed the pipe, like head
+  143  SIGTERM ended the command before it was done
 
 Many options can also be set by an environment variable, shown in their help.
 "agents help <command>" shows a command's options and examples.`;

@@ -63,7 +63,7 @@ describe("agents call", () => {
     const { cli, calls } = fixture({ kind: "result" });
     const ran = await cli.run(["call", "C", "x", "m", "1", "Ada", ...NATS]);
     expect(ran).toMatchObject({ code: 2, out: "" });
-    expect(ran.err).toContain("Argument 2 is not JSON: Ada");
+    expect(ran.err).toContain("argument value 'Ada' is invalid for argument 'json'. Use JSON.");
     expect(ran.err).toContain(`'"Ada"'`);
     expect(calls).toEqual([]);
   });

@@ -1,8 +1,9 @@
 /**
- * A process that starts a backup and completes only some of its ranges, for a test that kills it:
- * `backupPart.ts <url> <namespace> <folder>`. The other ranges start, and hang.
+ * A process that starts a backup and completes only some of its ranges, for tests that kill or
+ * interrupt it: `backupPart.ts <url> <namespace> <folder>`. The other ranges start, and hang.
  */
 import { backup } from "../../services/cli/commands/backup.ts";
+import { CliError } from "../../services/cli/terminal/CliError.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
 import { SIZES, terminalAt } from "./backupSizes.ts";
@@ -14,7 +15,7 @@ const EVENTS = 5;
 
 const ports = await openReader({ natsUrl, namespace });
 let ranges = 0;
-await backup(
+const ended = backup(
   {
     ...ports,
     changes: {
@@ -34,3 +35,9 @@ await backup(
   machineTime,
   { folder, since: undefined, json: true, sizes: SIZES },
 );
+// As a command line ends.
+await ended.catch((error: unknown) => {
+  if (!(error instanceof CliError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exit(error.exitCode);
+});

@@ -17,7 +17,7 @@ import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import { backup, type BackupOptions } from "../../services/cli/commands/backup.ts";
 import { addVerify } from "../../services/cli/commands/verify.ts";
 import { backupsIn } from "../../services/cli/agents/erasureReceipt.ts";
-import { restoreBackup } from "../../services/cli/agents/restoreBackup.ts";
+import { openBackup, restoreBackup } from "../../services/cli/agents/restoreBackup.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { openReader, provisionTarget } from "../../services/wiring/joinReader.ts";
@@ -95,30 +95,55 @@ async function verify(path: string) {
   return JSON.parse(out[0]!) as Record<string, unknown>;
 }
 
-const pieces = (): string[] => readFileSync(log, "utf8").split("\n").slice(1, -1);
+const pieces = (of = log): string[] => readFileSync(of, "utf8").split("\n").slice(1, -1);
+
+/** A process that has saved the inputs and three ranges, and does not get on. */
+async function begun(into: string) {
+  const flags = ["--conditions=agents-source", "--import", "tsx", PART];
+  const args = [...flags, nats.url, "here", into];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "pipe"] });
+  let err = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text));
+  await pollUntil("inputs and three ranges are saved", () => {
+    try {
+      return pieces(join(into, "unfinished.jsonl")).length === 4;
+    } catch {
+      return child.exitCode === null ? false : { done: true, saw: `${child.exitCode}: ${err}` };
+    }
+  });
+  const end = async (signal: NodeJS.Signals) => {
+    const ended = once(child, "close");
+    child.kill(signal);
+    await ended;
+    return { code: child.exitCode, err };
+  };
+  return { end };
+}
 
 beforeAll(async () => {
   nats = await startNats();
   ports = await open("here");
   for (let n = 0; n < EVENTS; n++)
     await Promise.all(Array.from({ length: AGENTS }, (_, agent) => write(idOf(agent), n)));
-  const flags = ["--conditions=agents-source", "--import", "tsx", PART];
-  const child = spawn(process.execPath, [...flags, nats.url, "here", saved], { stdio: "inherit" });
-  await pollUntil("inputs and three ranges are saved", () => {
-    try {
-      return pieces().length === 4;
-    } catch {
-      return child.exitCode === null ? false : { done: true, saw: child.exitCode };
-    }
-  });
-  const ended = once(child, "exit");
-  child.kill("SIGKILL");
-  await ended;
+  const { end } = await begun(saved);
+  await end("SIGKILL");
 });
 afterAll(async () => {
   await ports?.close();
   await nats?.stop();
   folder.remove();
+});
+
+test("a backup that a signal interrupts says how to continue it, and does", async () => {
+  const into = join(folder.path, "interrupted");
+  const { end } = await begun(into);
+  expect(await end("SIGINT")).toEqual({
+    code: 130,
+    err: "The backup was interrupted. To continue it, run the same command again.\n",
+  });
+  const { out, err } = await again({ folder: into });
+  expect(err[0]).toContain("continuing the backup that began at");
+  expect(out[0]).toContain(`"events":${AGENTS * EVENTS}`);
 });
 
 test("an unfinished backup is recognised, and resumes only with the same options", async () => {
@@ -173,7 +198,7 @@ test("saved parts are kept, and the rest is read from the journals as they are b
 
   const there = await open("there");
   const { terminal } = terminalAt(folder.path);
-  await restoreBackup(there, terminal, machineTime, { folder: saved, json: true });
+  await restoreBackup(there, terminal, machineTime, { chain: await openBackup(saved), json: true });
   for (let n = 0; n < AGENTS; n++) {
     const { state, image, database } = await rebuildAgent(idOf(n), there);
     database.close();

@@ -85,7 +85,7 @@ test("an impossible fork is refused, and writes nothing", async () => {
   const seq = await seqNow("taken");
   const cases: ReadonlyArray<readonly [string[], number, string]> = [
     [["here", "taken"], 1, "exists here"],
-    [["here", "here"], 2, "needs another name"],
+    [["here", "here"], 2, "needs a name of its own"],
     [["here", "new", "--at", "2001-01-01"], 3, "had no event at 2001"],
     [["here", "new", "--at", "yesterday"], 2, "a journal sequence"],
     [["nobody", "new"], 3, "nobody"],

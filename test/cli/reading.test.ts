@@ -162,7 +162,9 @@ describe("agents state", () => {
     for (const point of ["yesterday", "2026-02-30", "2025-02-29T10:00:00Z", "2026-04-31"])
       expect(await run(point)).toMatchObject({
         code: 2,
-        err: expect.stringContaining(`--at ${point}: use a journal sequence`) as string,
+        err: expect.stringContaining(
+          `argument '${point}' is invalid. Use a journal sequence (42)`,
+        ) as string,
       });
     expect(await run("2024-02-29")).toMatchObject({ code: 3 });
   });

@@ -114,7 +114,7 @@ describe("agents why", () => {
   });
 
   it("reports an invalid path, and a value that never existed", async () => {
-    expect(await run("why", ...AGENT, "a..b")).toMatchObject({ code: 2, err: expect.stringContaining("is not a path") as string }); // prettier-ignore
+    expect(await run("why", ...AGENT, "a..b")).toMatchObject({ code: 2, err: expect.stringContaining("Use a path, as in") as string }); // prettier-ignore
     expect(await run("why", ...AGENT, "table:events")).toMatchObject({ code: 2, err: expect.stringContaining("key in brackets") as string }); // prettier-ignore
     expect(await run("why", ...AGENT, "members[ann]")).toMatchObject({ code: 2, err: expect.stringContaining("name and team") as string }); // prettier-ignore
     expect(await run("why", ...AGENT, "never")).toEqual({ code: 0, out: "", err: "No turn wrote never: it has never existed." }); // prettier-ignore
@@ -163,7 +163,7 @@ describe("agents diff", () => {
     const same = await run("diff", ...AGENT, "--from", `${seqs[2]}`, "--to", `${seqs[2]}`);
     expect(same).toMatchObject({ code: 0, out: "", err: expect.stringContaining("no difference") as string }); // prettier-ignore
     expect(await run("diff", ...AGENT)).toMatchObject({ code: 2, err: expect.stringContaining("--from") as string }); // prettier-ignore
-    expect(await run("diff", ...AGENT, "--from", "yesterday")).toMatchObject({ code: 2, err: expect.stringContaining("--from yesterday") as string }); // prettier-ignore
+    expect(await run("diff", ...AGENT, "--from", "yesterday")).toMatchObject({ code: 2, err: expect.stringContaining("argument 'yesterday' is invalid") as string }); // prettier-ignore
     const whole = await run("diff", ...AGENT, "--from", "2001-01-01T00:00Z", "--to", `${seqs[1]}`);
     expect(whole.out).toContain('state: unset -> {"open":1');
     expect(whole.err).toContain("from before its first event");

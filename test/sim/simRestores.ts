@@ -157,7 +157,7 @@ export class Restores {
       env: {},
       cwd: "/",
     };
-    const what = { className: "Tape", name, at: String(at), yes: true, json: true };
+    const what = { className: "Tape", name, at: { atSeq: at }, yes: true, json: true };
     if (this.random.chance(KILLS)) this.killLater(name, this.random.int(0, KILL_MS_MAX));
     let failure = "";
     try {

@@ -5,7 +5,8 @@
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { agentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
-import { failed, usage } from "../terminal/CliError.ts";
+import type { ChosenEvent } from "../options/argumentParsers.ts";
+import { failed } from "../terminal/CliError.ts";
 import { existingClass } from "./findAgent.ts";
 import { sleep } from "../../../core/time/sleep.ts";
 
@@ -14,23 +15,20 @@ const WAIT_MS = 30_000;
 /** Asking for the ends of the streams is cheap. */
 const AGAIN_MS = 100;
 
-/** `after`: `<class>/<name>@<seq>`; names of agents may contain slashes and `@`. */
+/** Throws `CliError` if the event is not stored in time. */
 export async function awaitEvent(
   { journal, changes }: Pick<ReadPorts, "journal" | "changes">,
   time: Pick<TimeShape, "monotonicMs" | "after">,
-  after: string,
+  { className, name, seq }: ChosenEvent,
 ): Promise<void> {
-  const [, className, name, seq] = /^([^/]+)\/(.+)@(\d+)$/s.exec(after) ?? [];
-  if (className === undefined || name === undefined)
-    throw usage(`--after ${after}: specify an event of an agent (--after RepoAgent/acme~site@42)`);
   const group = changes.groupOf(agentId(await existingClass(journal, className), name));
   const endMs = time.monotonicMs() + WAIT_MS;
   for (;;) {
     const stored = (await changes.streams())[group]?.end ?? 0;
-    if (stored >= Number(seq)) return;
+    if (stored >= seq) return;
     if (time.monotonicMs() > endMs)
       throw failed(
-        `--after ${after}: no such event was stored within ${WAIT_MS / 1_000} seconds. The last one stored is ${stored}.`,
+        `Event ${seq} of ${className}/${name} was not stored within ${WAIT_MS / 1_000} seconds. The last one stored is ${stored}.`,
       );
     await sleep(time, AGAIN_MS);
   }

@@ -32,11 +32,14 @@ import { sleep } from "../../../core/time/sleep.ts";
 const AGAIN_MS = 1_000;
 const WHAT_CHANGED = ["state", "sql", "schedules", "queue"] as const;
 
+/** Where to start: after a line's position, or at the end. */
+export type FollowFrom = ChangePosition | "end";
+
 export interface FollowOptions {
   readonly className: string | undefined;
   readonly name: string | undefined;
-  /** A line's position, or `end`. Undefined: from the beginning. */
-  readonly from?: string | undefined;
+  /** Undefined: from the beginning. */
+  readonly from?: FollowFrom | undefined;
   /** Ends after this many lines. Undefined: ends at a signal. */
   readonly limit?: number | undefined;
 }
@@ -82,16 +85,22 @@ export async function followChanges(
 
 async function startOf(
   { changes: { streams } }: ReadPorts,
-  from: string | undefined,
+  from: FollowFrom | undefined,
 ): Promise<ChangePosition> {
   const last = (await streams()).map(({ end }) => end);
   if (from === undefined) return { seqs: last.map(() => 0) };
   if (from === "end") return { seqs: last };
-  const position = decodePosition(from);
-  if (position?.seqs.length !== last.length)
-    throw usage(
-      `--from ${from}: use the "position" of a line printed by this installation, or "end".`,
-    );
+  if (from.seqs.length !== last.length) throw usage(`--from: ${POSITION_HINT}`);
+  return from;
+}
+
+const POSITION_HINT = 'Use the "position" of a line that this installation printed, or "end".';
+
+/** Throws `CliError`. */
+export function readPosition(text: string): FollowFrom {
+  if (text === "end") return text;
+  const position = decodePosition(text);
+  if (position === undefined) throw usage(POSITION_HINT);
   return position;
 }
 

@@ -10,6 +10,7 @@ import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
+import type { Point } from "../options/pointOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { wakeAgent } from "./wakeAgent.ts";
@@ -23,7 +24,7 @@ const TRIES = 3;
 export interface PutBackOptions {
   readonly className: string;
   readonly name: string;
-  readonly at: string;
+  readonly at: Point;
   readonly yes: boolean;
   readonly json: boolean;
 }

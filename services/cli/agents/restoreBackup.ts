@@ -11,7 +11,6 @@
  * 3. The timers of the agents' schedules are armed, and agents with schedules or queue items are
  *    activated.
  */
-import { resolve } from "node:path";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
@@ -44,7 +43,8 @@ const SHARES_AT_ONCE = 4;
 const FIRST_EPOCH = 0 as Epoch;
 
 export interface RestoreBackupOptions {
-  readonly folder: string;
+  /** As `openBackup` returns it. */
+  readonly chain: BackupChain;
   readonly json: boolean;
 }
 
@@ -56,10 +56,9 @@ export async function restoreBackup(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "id" | "nowMs" | "monotonicMs">,
-  { folder, json }: RestoreBackupOptions,
+  { chain: opened, json }: RestoreBackupOptions,
 ): Promise<void> {
-  const path = resolve(terminal.cwd, folder);
-  const chain = await check(path, new Progress(terminal, time, "shares checked"));
+  const chain = await check(opened, new Progress(terminal, time, "shares checked"));
   await refuseUnlessEmpty(ports);
   // Before the first write, because a process that is killed can't say anything afterwards.
   if (!json)
@@ -95,10 +94,13 @@ interface CheckedChain extends BackupChain {
   readonly ends: ReadonlyArray<CheckedShare["ends"]>;
 }
 
+/** Reads what the backup consists of, but not the agents. Throws `CliError`. */
+export const openBackup = (path: string): Promise<BackupChain> =>
+  restorable(path, () => readChain(path));
+
 /** Rule 1. Throws `CliError`. */
-async function check(path: string, progress: Progress): Promise<CheckedChain> {
-  try {
-    const chain = await readChain(path);
+function check(chain: BackupChain, progress: Progress): Promise<CheckedChain> {
+  return restorable(chain.links.at(-1)!.path, async () => {
     await checkOthers(chain);
     const ends: Array<CheckedShare["ends"]> = [];
     let done = 0;
@@ -108,6 +110,13 @@ async function check(path: string, progress: Progress): Promise<CheckedChain> {
     });
     progress.end();
     return { ...chain, ends };
+  });
+}
+
+/** Maps what can be wrong with the backup's files to `CliError`. */
+async function restorable<A>(path: string, read: () => Promise<A>): Promise<A> {
+  try {
+    return await read();
   } catch (error) {
     if (error instanceof CliError) throw error;
     const known = error instanceof CorruptFrame || error instanceof UnknownVersion;

@@ -6,17 +6,15 @@ import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
-import { describePoint, readAt } from "../options/readAt.ts";
+import { describePoint, type Point } from "../options/pointOptions.ts";
 import { notFound } from "../terminal/CliError.ts";
 import { findAgent } from "./findAgent.ts";
 
 export interface AgentAt {
   readonly className: string;
   readonly name: string;
-  /** `--at`; undefined: now. */
-  readonly at?: string | undefined;
-  /** The option that `at` was given with, for errors. Default: `--at`. */
-  readonly option?: string;
+  /** Undefined: now. */
+  readonly at?: Point | undefined;
   /** Accepts a point before the first event: the agent is then empty, at sequence 0. */
   readonly orNone?: boolean;
 }
@@ -27,7 +25,7 @@ export async function withAgentAt<A>(
   wanted: AgentAt,
   look: (id: AgentId, agent: Rebuilt) => A | Promise<A>,
 ): Promise<A> {
-  const point = readAt(wanted.at, wanted.option);
+  const point = wanted.at ?? {};
   const id = await findAgent(ports.journal, wanted.className, wanted.name);
   const agent = await rebuildAgent(id, {
     journal: ports.journal,

@@ -13,7 +13,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import * as option from "../options/options.ts";
+import { at as atOption, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -21,7 +21,7 @@ export interface ApprovalsOptions {
   readonly className: string;
   /** Undefined: all agents of the class. */
   readonly name: string | undefined;
-  readonly at?: string | undefined;
+  readonly at?: Point | undefined;
   /** Include those that are decided or over. */
   readonly all?: boolean | undefined;
   readonly json?: boolean | undefined;
@@ -36,7 +36,7 @@ export function addApprovals(program: Command, context: CommandContext): void {
       "Lists the open approvals of an agent (this.approval, waitForApproval), oldest first. For a workflow, give its class and the instance's id. Without a name, every agent of the class is rebuilt from its journal, one after the other.",
     )
     .option("--all", "also approvals that are decided or expired")
-    .addOption(option.at())
+    .addOption(atOption(joins.time))
     .addHelpText(
       "after",
       `

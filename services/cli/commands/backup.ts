@@ -31,6 +31,7 @@ import { inParallel } from "../agents/inParallel.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
+import { endedBySignal } from "../terminal/stopSignals.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -110,7 +111,7 @@ export async function backup(
     busy: (holder: string) =>
       `${holder} is writing to ${path}. If it is not an "agents backup", remove ${join(path, LOCK)}.`,
   };
-  const { plan, files } = await withFileLock(lock, time, async () => {
+  const write = async () => {
     const log = await BackupLog.open(path);
     const begun = await begin(ports, path, log, { time, earlier, options });
     if (log.pieces.size > 1)
@@ -124,7 +125,11 @@ export async function backup(
     await writeManifest(path, { ...manifestOf(begun), ...countsOf(saved), files: saved });
     await log.finish(saved);
     return { plan: begun, files: saved };
-  });
+  };
+  const interrupted = "The backup was interrupted. To continue it, run the same command again.";
+  const { plan, files } = await endedBySignal(time, interrupted, () =>
+    withFileLock(lock, time, write),
+  );
   const counts = countsOf(files);
   const told = { folder: path, time: plan.time, ...counts, since };
   if (options.json) terminal.out(JSON.stringify(told));

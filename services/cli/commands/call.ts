@@ -9,17 +9,17 @@ import type { CallReply, RemoteError } from "../../../schemas/Call.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address, resolveClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { parsed, readJson } from "../options/argumentParsers.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
-import { failed, usage } from "../terminal/CliError.ts";
+import { failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface CallOptions {
   readonly className: string;
   readonly name: string;
   readonly method: string;
-  /** JSON texts. */
-  readonly args: ReadonlyArray<string>;
+  readonly args: ReadonlyArray<unknown>;
   readonly json?: boolean | undefined;
   /** Seconds. */
   readonly timeout: number;
@@ -40,7 +40,7 @@ export function addCall(program: Command, context: CommandContext): void {
       "Calls a public method of an agent, as another agent's stub would, and prints its result. Activates the agent if it is not in memory, and creates it if it does not exist.",
     )
     .argument("<method>", "name of the method")
-    .argument("[json...]", "its arguments, each as JSON")
+    .argument("[json...]", "its arguments, each as JSON", readNextJson)
     .addOption(
       new Option("--timeout <seconds>", "give up after this time")
         .default(CALL_TIMEOUT_SECONDS)
@@ -58,7 +58,7 @@ Examples:
   agents call Greeter front-door greet '"Ada"' '{"loud": true}'
   agents call Counter hits add -- -1`,
     )
-    .action((className: string, name: string, method: string, args: string[], given: Given) =>
+    .action((className: string, name: string, method: string, args: unknown[] = [], given: Given) =>
       withoutSql(context, given, (ports) =>
         call(ports, terminal, { ...given, className, name, method, args }),
       ),
@@ -66,16 +66,15 @@ Examples:
 }
 
 /**
- * Prints the result as JSON. Throws `CliError` for arguments that are not JSON, if no host answers
- * in time, and with the error that the method throws.
+ * Prints the result as JSON. Throws `CliError` if no host answers in time, and with the error that
+ * the method throws.
  */
 export async function call(
   ports: ReadPorts,
   terminal: Terminal,
   options: CallOptions,
 ): Promise<void> {
-  const { method, key } = options;
-  const args = options.args.map(readArgument);
+  const { method, args, key } = options;
   const id = address(await resolveClass(ports.journal, options.className), options.name);
   let reply: CallReply;
   try {
@@ -95,18 +94,9 @@ export async function call(
   else terminal.out(JSON.stringify(reply.value, undefined, 2));
 }
 
-/**
- * Strict, so that the meaning of "12" and "null" does not depend on what happens to be valid JSON.
- */
-function readArgument(text: string, index: number): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    throw usage(
-      `Argument ${index + 1} is not JSON: ${text}\nA string needs its own quotes: '${JSON.stringify(text)}'`,
-    );
-  }
-}
+const jsonOf = parsed(readJson);
+const readNextJson = (text: string, before: ReadonlyArray<unknown> = []): ReadonlyArray<unknown> =>
+  [...before, jsonOf(text)]; // prettier-ignore
 
 function describeError({ name, message, cause }: RemoteError): string {
   const text = `${name}: ${message}`;

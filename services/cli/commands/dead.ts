@@ -29,6 +29,7 @@ import {
   type OnForkParts,
 } from "../agents/onFork.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { parsed, readClass } from "../options/argumentParsers.ts";
 import * as option from "../options/options.ts";
 import {
   addTargetOptions,
@@ -108,9 +109,15 @@ Examples:
   eachOf("show", "show a dead letter: the input and the error", deadShow);
   addForkOptions(part("redrive", "run inputs again, with all their attempts", REDRIVE_HELP))
     .argument("[id...]", numbers, readIds)
-    .addOption(new Option("--all [class]", "all dead letters, or all of one class"))
+    .addOption(
+      new Option("--all [class]", "all dead letters, or all of one class").argParser(
+        parsed(readClass),
+      ),
+    )
     .action((ids: ReadonlyArray<number> | undefined, given: GivenRedrive) => {
       const wanted = { ids: ids ?? [], all: given.all, json: given.json };
+      if (wanted.ids.length > 0 === (wanted.all !== undefined))
+        throw usage('Specify numbers of dead letters, or --all. "agents dead list" lists them.');
       if (!isOnFork(given))
         return withoutSql(context, given, (ports) => redriveWanted(ports, terminal, wanted));
       return withPorts(context, given, (ports, target) =>
@@ -192,7 +199,7 @@ export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadO
     else terminal.out(`${seq}  ${id.class} ${id.name}: in the inbox again`);
   });
 
-/** As `deadRedrive`. Throws `CliError` also for numbers together with `all`, or for neither. */
+/** As `deadRedrive`. */
 async function redriveWanted(ports: ReadPorts, terminal: Terminal, wanted: Wanted): Promise<void> {
   const ids = await idsOf(ports, wanted);
   await deadRedrive(ports, terminal, { ids, json: wanted.json });
@@ -204,8 +211,6 @@ async function idsOf(
   { journal, deadLetters }: ReadPorts,
   { ids, all }: Wanted,
 ): Promise<ReadonlyArray<number>> {
-  if (ids.length > 0 === (all !== undefined))
-    throw usage('Specify numbers of dead letters, or --all. "agents dead list" lists them.');
   if (all === undefined) return [...new Set(ids)];
   const className = all === true ? undefined : await existingClass(journal, all);
   const found: number[] = [];

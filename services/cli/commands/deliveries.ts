@@ -23,9 +23,10 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import { readTime } from "../options/readTime.ts";
+import { parsed, readAgents, type ChosenAgents } from "../options/argumentParsers.ts";
+import { since } from "../options/pointOptions.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
-import { notFound, usage } from "../terminal/CliError.ts";
+import { notFound } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import { printInput } from "../terminal/printInput.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -37,8 +38,9 @@ const LIMIT_DEFAULT = 50;
 export interface GivenFilter {
   readonly route?: string | undefined;
   readonly status?: DeliveryStatus | undefined;
-  readonly agent?: string | undefined;
-  readonly since?: string | undefined;
+  readonly agent?: ChosenAgents | undefined;
+  /** Milliseconds since the epoch. */
+  readonly since?: number | undefined;
 }
 interface Given extends GivenTarget, GivenFilter {
   readonly follow?: boolean;
@@ -50,7 +52,9 @@ export const routeOption = (): Option =>
 export const statusOption = (): Option =>
   new Option("--status <status>", "only with this status").choices(DELIVERY_STATUSES);
 export const agentOption = (): Option =>
-  new Option("--agent <class/name>", "only this agent or class: RepoAgent/acme~site");
+  new Option("--agent <class/name>", "only this agent or class: RepoAgent/acme~site").argParser(
+    parsed(readAgents),
+  );
 
 export function addDeliveries(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
@@ -61,7 +65,7 @@ export function addDeliveries(program: Command, context: CommandContext): void {
     .addOption(routeOption())
     .addOption(statusOption())
     .addOption(agentOption())
-    .addOption(new Option("--since <time>", "only since then: 15m, 2h, 7d, or a time"))
+    .addOption(since(joins.time))
     .addOption(new Option("--follow", "keep printing new deliveries, until Ctrl-C"))
     .addOption(
       new Option("--limit <count>", `only the last <count> (default: ${LIMIT_DEFAULT})`).argParser(
@@ -83,7 +87,7 @@ Examples:
     )
     .action((given: Given) =>
       withoutSql(context, given, async (ports) => {
-        const filter = await filterOf(ports, given, joins.time.nowMs());
+        const filter = await filterOf(ports, given);
         await list(ports, terminal, { filter, json: given.json === true, limit: given.limit });
         if (given.follow === true)
           await follow(ports, terminal, { filter, json: given.json === true, time: joins.time });
@@ -101,23 +105,17 @@ Examples:
     );
 }
 
-/** Throws `CliError` for an unknown class or an invalid time. */
+/** Throws `CliError` for an unknown class. */
 export async function filterOf(
   { journal }: Pick<ReadPorts, "journal">,
-  { route, status, agent, since }: GivenFilter,
-  nowMs: number,
+  { route, status, agent, since: sinceMs }: GivenFilter,
 ): Promise<DeliveryFilter> {
-  const slash = agent?.indexOf("/") ?? -1;
-  const className = slash === -1 ? agent : agent!.slice(0, slash);
-  const name = slash === -1 ? undefined : agent!.slice(slash + 1);
-  if (className === "")
-    throw usage(`--agent ${agent}: use a class and a name, as in RepoAgent/acme~site`);
   return {
     route,
     status,
-    className: className === undefined ? undefined : await existingClass(journal, className),
-    name,
-    sinceMs: since === undefined ? undefined : readTime(since, "--since", nowMs),
+    className: agent === undefined ? undefined : await existingClass(journal, agent.className),
+    name: agent?.name,
+    sinceMs,
   };
 }
 
@@ -127,16 +125,14 @@ export async function listDeliveries(
   terminal: Terminal,
   {
     given,
-    nowMs,
     ...options
   }: {
     readonly given: GivenFilter;
-    readonly nowMs: number;
     readonly limit: number;
     readonly json: boolean;
   },
 ): Promise<void> {
-  await list(ports, terminal, { ...options, filter: await filterOf(ports, given, nowMs) });
+  await list(ports, terminal, { ...options, filter: await filterOf(ports, given) });
 }
 
 async function list(

@@ -2,7 +2,7 @@
  * `agents diff <class> <name> --from … [--to …]`: prints how an agent differs between two points of
  * its history: state, tables and rows. Both are rebuilt from the journal.
  */
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import {
   differenceLine,
   readTables,
@@ -15,17 +15,16 @@ import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { readTime } from "../options/readTime.ts";
+import { pointOption, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface DiffOptions {
   readonly className: string;
   readonly name: string;
-  /** A sequence or a time, as for `--at`. */
-  readonly from: string;
+  readonly from: Point;
   /** Undefined: now. */
-  readonly to: string | undefined;
+  readonly to: Point | undefined;
   readonly json?: boolean | undefined;
 }
 
@@ -54,8 +53,8 @@ const ROWS_MAX = 100_000;
 
 /** The values that commander parses. */
 interface Given extends GivenTarget {
-  readonly from: string;
-  readonly to?: string;
+  readonly from: Point;
+  readonly to?: Point;
 }
 
 export function addDiff(program: Command, context: CommandContext): void {
@@ -65,12 +64,15 @@ export function addDiff(program: Command, context: CommandContext): void {
       "Shows which fields of an agent's state and which rows of its tables differ between two points of its history. Does not touch the running agent.",
     )
     .addOption(
-      new Option(
+      pointOption(
         "--from <point>",
-        "a journal sequence, a time (ISO 8601), or how long ago: 42, 2026-03-01T09:30:00Z, 2h",
+        "a journal sequence or time: 42, 2026-03-01T09:30:00Z, or 2h for two hours ago",
+        joins.time,
       ).makeOptionMandatory(),
     )
-    .addOption(new Option("--to <point>", "the other point, in the same forms (default: now)"))
+    .addOption(
+      pointOption("--to <point>", "the other point, in the same forms (default: now)", joins.time),
+    )
     .addHelpText(
       "after",
       `
@@ -87,10 +89,8 @@ Examples:
     )
     .action((className: string, name: string, given: Given) =>
       withPorts(context, given, (ports) => {
-        const nowMs = joins.time.nowMs();
-        const from = pointOf(given.from, "--from", nowMs);
-        const to = given.to === undefined ? undefined : pointOf(given.to, "--to", nowMs);
-        return diff(ports, terminal, { className, name, from, to, json: given.json });
+        const { from, to, json } = given;
+        return diff(ports, terminal, { className, name, from, to, json });
       }),
     );
 }
@@ -101,8 +101,8 @@ export async function diff(
   terminal: Terminal,
   { className, name, from, to, json }: DiffOptions,
 ): Promise<void> {
-  const at = (point: string | undefined, option: string): Promise<Read> =>
-    withAgentAt(ports, { className, name, at: point, option, orNone: true }, (id, agent) => ({
+  const readAt = (at: Point | undefined): Promise<Read> =>
+    withAgentAt(ports, { className, name, at, orNone: true }, (id, agent) => ({
       class: id.class,
       moment: {
         seq: agent.seq,
@@ -111,8 +111,8 @@ export async function diff(
       state: agent.state,
       tables: readTables(agent.database, ROWS_MAX),
     }));
-  const was = await at(from, "--from");
-  const is = await at(to, "--to");
+  const was = await readAt(from);
+  const is = await readAt(to);
   const state = [...stateDifferences(was.state, is.state)];
   const rows = [...tableDifferences(was.tables, is.tables)];
   if (json) {
@@ -135,7 +135,3 @@ interface Read {
   readonly state: unknown;
   readonly tables: Tables;
 }
-
-/** A whole number is a sequence. Throws `CliError`. */
-const pointOf = (text: string, option: string, nowMs: number): string =>
-  /^\d+$/.test(text) ? text : new Date(readTime(text, option, nowMs)).toISOString();

@@ -58,7 +58,7 @@ export interface EraseOptions {
   /** A new file for the receipt. */
   readonly receipt?: string | undefined;
   readonly archiveUrl?: string | undefined;
-  /** Backups, or folders of backups, to search. */
+  /** The folders of the backups to search. */
   readonly backups?: ReadonlyArray<string>;
   readonly json: boolean;
 }
@@ -130,14 +130,17 @@ Examples:
       }
       if (className === undefined || name === undefined)
         throw usage("Specify the class and the name of the agent, or --verify <receipt>.");
+      const receipt = given.receipt && file(given.receipt);
+      if (receipt !== undefined) checkReceipt(receipt);
+      const backups = await backupsIn((given.backups ?? []).map(file));
       await withPorts(context, given, (ports, { archive }) =>
         erase(ports, terminal, joins.time, {
           className,
           name,
           yes: given.yes === true,
           whileAway: given.whileAway === true,
-          receipt: given.receipt && file(given.receipt),
-          backups: (given.backups ?? []).map(file),
+          receipt,
+          backups,
           archiveUrl: archive,
           json,
         }),
@@ -167,8 +170,7 @@ export async function erase(
     throw failed(
       `${awayBefore.join(", ")} has copies, but is unreachable or behind. What is erased now could stay in its files, so nothing was removed. Bring it back and run this again; or add --while-away, and empty its store folder before it returns.`,
     );
-  if (receipt !== undefined) checkReceipt(receipt);
-  const held = await heldBy(await backupsIn(backups), [id, ...below]);
+  const held = await heldBy(backups, [id, ...below]);
   for (const each of [id, ...below]) await checkArchive(ports, each, whileAway);
   const living: AgentId[] = [];
   const erased: ErasedAgent[] = [];

@@ -5,7 +5,7 @@
  * agent is not involved. If the journal was trimmed, the first line is its base
  * (`core/journal/eventOfBase`).
  */
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey } from "../../../schemas/Address.ts";
@@ -15,8 +15,9 @@ import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
-import { followChanges } from "../agents/followChanges.ts";
+import { followChanges, readPosition, type FollowFrom } from "../agents/followChanges.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { parsed } from "../options/argumentParsers.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, usage } from "../terminal/CliError.ts";
@@ -29,9 +30,11 @@ export function addExport(program: Command, context: CommandContext): void {
       "Prints an agent's whole journal as JSON lines, for agents import. With --follow, prints each turn of all agents, of one class or of one agent as a line of JSON, for other systems. Reads from the broker and does not disturb running agents.",
     )
     .option("--follow", "print turns as they are stored, from the beginning, until Ctrl-C")
-    .option(
-      "--from <position>",
-      "with --follow: start after the line with this position, or at the end (end)",
+    .addOption(
+      new Option(
+        "--from <position>",
+        "with --follow: start after the line with this position, or at the end (end)",
+      ).argParser(parsed(readPosition)),
     )
     .addOption(option.count("--limit <count>", "with --follow: stop after this many lines"))
     .addHelpText(
@@ -70,7 +73,7 @@ Examples:
 /** The values that commander parses. */
 interface Given extends GivenTarget {
   readonly follow?: boolean;
-  readonly from?: string;
+  readonly from?: FollowFrom;
   readonly limit?: number;
 }
 

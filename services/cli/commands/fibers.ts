@@ -9,6 +9,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
+import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -27,12 +28,12 @@ const SKIP_MAX = 1_000_000_000;
 type Given = GivenTarget & Pick<FibersOptions, "at" | "limit" | "skip">;
 
 export function addFibers(program: Command, context: CommandContext): void {
-  const { terminal } = context;
+  const { joins, terminal } = context;
   addTargetOptions(program.command("fibers"), "<class>", "<name>")
     .description(
       "Lists an agent's fibers, the newest first: those of runFiber while they run, those of startFiber until they are deleted. Reads a copy rebuilt from the journal: nothing is woken.",
     )
-    .addOption(option.at())
+    .addOption(at(joins.time))
     .addOption(option.count("--limit <count>", `so many fibers (default: ${LIMIT_DEFAULT})`))
     .addOption(
       new Option("--skip <count>", "leave out so many newer ones").argParser((text: string) =>

@@ -22,8 +22,8 @@ import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { address, findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import * as option from "../options/options.ts";
-import { describePoint, readAt, type Point } from "../options/readAt.ts";
+import { parsed, readName } from "../options/argumentParsers.ts";
+import { at as atOption, describePoint, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -32,13 +32,14 @@ export interface ForkOptions {
   readonly className: string;
   readonly name: string;
   readonly newName: string;
-  /** `--at`; undefined: now. */
-  readonly at?: string | undefined;
+  /** Undefined: now. */
+  readonly at?: Point | undefined;
   readonly json?: boolean | undefined;
 }
 
 type Given = GivenTarget & Partial<ForkOptions>;
 
+const SAME_NAME = "The fork needs a name of its own.";
 /** Stands for no event. */
 const NONE = 0 as Sequence;
 
@@ -48,8 +49,8 @@ export function addFork(program: Command, context: CommandContext): void {
     .description(
       "Creates an agent with a new name that is what the other agent was at that point: state, SQL, queue, schedules and history. The original is not changed. Schedules and queued items are copied too, so both agents run them.",
     )
-    .argument("<new name>", "the fork's")
-    .addOption(option.at())
+    .argument("<new name>", "name of the fork", parsed(readName))
+    .addOption(atOption(joins.time))
     .addHelpText(
       "after",
       `
@@ -60,11 +61,12 @@ Examples:
   agents fork RepoAgent octocat~hello-world before-the-bug --at 1041
   agents fork RepoAgent octocat~hello-world yesterday --at 2026-03-01T09:30:00Z`,
     )
-    .action((className: string, name: string, newName: string, given: Given) =>
-      withPorts(context, given, (ports) =>
+    .action((className: string, name: string, newName: string, given: Given) => {
+      if (name === newName) throw usage(SAME_NAME);
+      return withPorts(context, given, (ports) =>
         fork(ports, terminal, joins.time, { ...given, className, name, newName }),
-      ),
-    );
+      );
+    });
 }
 
 /**
@@ -75,12 +77,11 @@ export async function fork(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "id" | "nowMs">,
-  { className, name, newName, at, json }: ForkOptions,
+  { className, name, newName, at: point = {}, json }: ForkOptions,
 ): Promise<void> {
-  const point = readAt(at);
   const from = await findAgent(ports.journal, className, name);
   const id = address(from.class, newName);
-  if (id.name === from.name) throw usage(`The fork of ${addressKey(from)} needs another name`);
+  if (id.name === from.name) throw usage(SAME_NAME);
   const toSeq = await check(ports, from, point);
   const { events, timers } = await copyAgent(ports, ports, time, {
     from,

@@ -23,7 +23,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import { readTime } from "../options/readTime.ts";
+import { since, timeOption } from "../options/pointOptions.ts";
 import {
   addTargetOptions,
   withoutSql,
@@ -66,8 +66,8 @@ interface Given extends GivenTarget {
   readonly route?: string;
   readonly delivery?: string;
   readonly failed?: boolean;
-  readonly since?: string;
-  readonly until?: string;
+  readonly since?: number;
+  readonly until?: number;
   readonly grep?: string;
   readonly rows?: boolean;
   readonly follow?: boolean;
@@ -86,8 +86,8 @@ export function addHistory(program: Command, context: CommandContext): void {
     .addOption(
       new Option("--failed", "only turns that failed, or whose input became a dead letter"),
     )
-    .addOption(new Option("--since <time>", "only since then: 15m, 2h, 7d, or a time"))
-    .addOption(new Option("--until <time>", "only until then"))
+    .addOption(since(joins.time))
+    .addOption(timeOption("--until <time>", "only until then", joins.time))
     .addOption(
       new Option("--grep <text>", "only turns with this text in input, state, SQL or error"),
     ) // prettier-ignore
@@ -109,25 +109,26 @@ Examples:
   agents history RepoAgent octocat~hello-world --route /webhooks/github --grep "pull request" --rows
   agents history RepoAgent octocat~hello-world --json | jq 'select(.cause.type == "push")'`,
     )
-    .action((className: string, name: string, given: Given) =>
-      (given.rows === true ? withPorts : withoutSql)(context, given, (ports) =>
+    .action((className: string, name: string, given: Given) => {
+      const filter = filterOf(given);
+      return (given.rows === true ? withPorts : withoutSql)(context, given, (ports) =>
         history(ports, terminal, {
           className,
           name,
           json: given.json,
           limit: given.limit,
           fromSeq: given.from,
-          filter: filterOf(given, joins.time.nowMs()),
+          filter,
           rows: given.rows === true,
           follow: given.follow === true ? { time: joins.time } : undefined,
         }),
-      ),
-    );
+      );
+    });
 }
 
 /** Throws `CliError`. */
-function filterOf({ since, until, follow, ...given }: Given, nowMs: number): HistoryFilter {
-  if (until !== undefined && follow === true)
+function filterOf({ since: sinceMs, until: untilMs, follow, ...given }: Given): HistoryFilter {
+  if (untilMs !== undefined && follow === true)
     throw usage("--until and --follow can't be combined: new turns come after every past time."); // prettier-ignore
   const { kind, route, delivery, failed, grep } = given;
   return {
@@ -136,8 +137,8 @@ function filterOf({ since, until, follow, ...given }: Given, nowMs: number): His
     delivery,
     failed,
     text: grep,
-    sinceMs: since === undefined ? undefined : readTime(since, "--since", nowMs),
-    untilMs: until === undefined ? undefined : readTime(until, "--until", nowMs),
+    sinceMs,
+    untilMs,
   };
 }
 

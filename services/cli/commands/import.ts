@@ -12,7 +12,7 @@
  */
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
@@ -29,14 +29,14 @@ import { address } from "../agents/findAgent.ts";
 import { freePlace, storeEvent } from "../agents/newJournal.ts";
 import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { parsed, readName } from "../options/argumentParsers.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 const ADVICE = 'Import it under another name (--as), or erase it first ("agents erase").';
 
-export interface ImportOptions {
-  readonly file: string;
+interface ImportOptions extends CheckedFile {
   /** Another name; undefined: the name in the file. */
   readonly name: string | undefined;
   readonly json?: boolean | undefined;
@@ -54,7 +54,7 @@ export function addImport(program: Command, context: CommandContext): void {
       "Creates an agent from a file of agents export, in any installation: state, SQL, queue, schedules and history as they were. Refuses if the agent exists. Schedules and queued items are imported too: if the original agent still exists, both run them.",
     )
     .argument("<file>", "the output of agents export")
-    .option("--as <name>", "import it under this name")
+    .addOption(new Option("--as <name>", "import it under this name").argParser(parsed(readName)))
     .addHelpText(
       "after",
       `
@@ -64,22 +64,21 @@ Examples:
   agents import agent.jsonl
   agents import agent.jsonl --as octocat-copy --nats nats://other:4222`,
     )
-    .action((file: string, given: Given) =>
-      withPorts(context, given, (ports) =>
-        importAgent(ports, terminal, joins.time, { file, name: given.as, json: given.json }),
-      ),
-    );
+    .action(async (file: string, { as: name, ...given }: Given) => {
+      const checked = await check(resolve(terminal.cwd, file));
+      await withPorts(context, given, (ports) =>
+        importAgent(ports, terminal, joins.time, { ...checked, name, json: given.json }),
+      );
+    });
 }
 
-/** Throws `CliError` if the file can't be read or is damaged, or the agent exists. */
+/** Throws `CliError` if the agent exists. */
 async function importAgent(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "id" | "nowMs">,
-  { file, name, json }: ImportOptions,
+  { path, from, events, name, json }: ImportOptions,
 ): Promise<void> {
-  const path = resolve(terminal.cwd, file);
-  const { from, events } = await check(path);
   const id = name === undefined ? from : address(from.class, name);
   const { seq, epoch } = await freePlace(ports, id, ADVICE);
   let last = seq;
@@ -93,8 +92,15 @@ async function importAgent(
   else terminal.out(`${addressKey(id)} was imported: ${events} events, ${timers} timers armed.`);
 }
 
-/** Rule 1. Throws `CliError`. */
-async function check(path: string): Promise<{ readonly from: AgentId; readonly events: number }> {
+interface CheckedFile {
+  /** Absolute. */
+  readonly path: string;
+  readonly from: AgentId;
+  readonly events: number;
+}
+
+/** Rule 1. Throws `CliError` if the file can't be read or is damaged. */
+async function check(path: string): Promise<CheckedFile> {
   let events = 0;
   try {
     const from = await each(path, async ({ data }) => {
@@ -102,7 +108,7 @@ async function check(path: string): Promise<{ readonly from: AgentId; readonly e
       events++;
     });
     if (events === 0) throw new CorruptFrame({ message: "it has no event" });
-    return { from, events };
+    return { path, from, events };
   } catch (error) {
     if (error instanceof CorruptFrame || error instanceof UnknownVersion)
       throw failed(`${path} can't be imported, and nothing was written: ${error.message}`);

@@ -6,7 +6,7 @@
  * agent is activated.
  */
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import type { SqlResult } from "../../../core/database/Databases.ts";
 import {
   QUESTION_ROWS_MAX,
@@ -25,7 +25,8 @@ import { withViewAt } from "../agents/withViewAt.ts";
 import { withView } from "../agents/withView.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { statementSeconds } from "../options/options.ts";
-import { readTime } from "../options/readTime.ts";
+import { parsed, readEvent, type ChosenEvent } from "../options/argumentParsers.ts";
+import { timeOption } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { usage } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
@@ -52,10 +53,10 @@ export interface QueryOptions {
   readonly local: boolean;
   /** The longest time that the statement may run. */
   readonly seconds: number;
-  /** A time as typed; undefined: now. */
-  readonly at: string | undefined;
-  /** An event that the answer must include, `<class>/<name>@<seq>`. */
-  readonly after: string | undefined;
+  /** Milliseconds since the epoch; undefined: now. */
+  readonly at: number | undefined;
+  /** An event that the answer must include. */
+  readonly after: ChosenEvent | undefined;
 }
 
 /** The values that commander parses. */
@@ -63,8 +64,8 @@ interface Given extends GivenTarget {
   readonly rebuild?: boolean;
   readonly local?: boolean;
   readonly seconds: number;
-  readonly at?: string;
-  readonly after?: string;
+  readonly at?: number;
+  readonly after?: ChosenEvent;
 }
 
 export function addQuery(program: Command, context: CommandContext): void {
@@ -76,13 +77,18 @@ export function addQuery(program: Command, context: CommandContext): void {
     .argument("[sql]", "one SQLite statement that reads (default: a summary by class)")
     .option("--local", "ask no host; read the view in the data folder")
     .option("--rebuild", "as --local, and rebuild the view first")
-    .option(
-      "--at <time>",
-      "as of an earlier time (2h for two hours ago, or 2026-03-01T09:30:00Z); reads all journals, and the --archive if they are trimmed",
+    .addOption(
+      timeOption(
+        "--at <time>",
+        "as of an earlier time (2h for two hours ago, or 2026-03-01T09:30:00Z); reads all journals, and the --archive if they are trimmed",
+        joins.time,
+      ),
     )
-    .option(
-      "--after <class/name@seq>",
-      "include this event of an agent: waits for it, at most 30 seconds",
+    .addOption(
+      new Option(
+        "--after <class/name@seq>",
+        "include this event of an agent: waits for it, at most 30 seconds",
+      ).argParser(parsed(readEvent)),
     )
     .addOption(statementSeconds(QUESTION_SECONDS_DEFAULT))
     .addHelpText(
@@ -116,19 +122,19 @@ Examples:
     );
 }
 
-/** Throws `CliError` for SQL that is wrong, writes, or takes too long, and for a wrong `at`. */
+/** Throws `CliError` for SQL that is wrong, writes, or takes too long, and for options that exclude each other. */
 export async function query(
   open: OpenPorts,
   joins: Pick<Joins, "openDatabases" | "time">,
   terminal: Terminal,
-  { sql, json, dataFolder, rebuild, local, seconds, at, after }: QueryOptions,
+  { sql, json, dataFolder, rebuild, local, seconds, at: atTimeMs, after }: QueryOptions,
 ): Promise<void> {
   const { time } = joins;
-  if (at !== undefined && (rebuild || local || after !== undefined))
+  if (atTimeMs !== undefined && (rebuild || local || after !== undefined))
     throw usage(
       "--at builds a separate view, as of that time: leave out --local, --rebuild and --after",
     );
-  if (at === undefined && !rebuild && !local) {
+  if (atTimeMs === undefined && !rebuild && !local) {
     if (seconds > QUESTION_SECONDS_MAX)
       throw usage(
         `--seconds ${seconds}: a host runs a statement for at most ${QUESTION_SECONDS_MAX} seconds. With --local the command runs it, over its own view.`,
@@ -141,8 +147,7 @@ export async function query(
   const progress = new Progress(terminal, time, "events read");
   const ask = (view: View): SqlResult => answerOf(view, sql, seconds);
   await open({}, async (ports) => {
-    if (at !== undefined) {
-      const atTimeMs = readTime(at, "--at", time.nowMs());
+    if (atTimeMs !== undefined) {
       const result = await withViewAt(ports, { atTimeMs, progress }, ask);
       return printRows(terminal, result, json, `, as of ${new Date(atTimeMs).toISOString()}`);
     }
@@ -164,7 +169,11 @@ export async function query(
 export async function askHost(
   ports: Pick<ReadPorts, "calls" | "leases" | "shards" | "journal" | "changes">,
   time: TimeShape,
-  asked: { readonly sql: string; readonly seconds?: number; readonly after: string | undefined },
+  asked: {
+    readonly sql: string;
+    readonly seconds?: number;
+    readonly after: ChosenEvent | undefined;
+  },
 ): Promise<AgentsAnswer | undefined> {
   const { sql, seconds = QUESTION_SECONDS_DEFAULT, after } = asked;
   if (after !== undefined) await awaitEvent(ports, time, after);

@@ -28,7 +28,8 @@ import {
 } from "../agents/onFork.ts";
 import { storeDelivery, type DeliveryAgain } from "../agents/storeDelivery.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { readTime } from "../options/readTime.ts";
+import { parsed, readName } from "../options/argumentParsers.ts";
+import { readRange, type TimeRange } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
@@ -42,7 +43,7 @@ import {
 } from "./deliveries.ts";
 
 interface Given extends GivenTarget, GivenFork, Omit<GivenFilter, "since"> {
-  readonly range?: string;
+  readonly range?: TimeRange;
   readonly to?: string;
   readonly dryRun?: boolean;
 }
@@ -61,13 +62,16 @@ export function addRedeliver(program: Command, context: CommandContext): void {
       new Option(
         "--range <from..to>",
         "all that arrived in this range: 2h..30m, or two times; <to> may be left out",
-      ),
+      ).argParser(parsed((text) => readRange(text, joins.time.nowMs()))),
     )
     .addOption(routeOption())
     .addOption(statusOption())
     .addOption(agentOption())
     .addOption(
-      new Option("--to <name>", "deliver to the agent of this name instead, such as a fork"),
+      new Option(
+        "--to <name>",
+        "deliver to the agent of this name instead, such as a fork",
+      ).argParser(parsed(readName)),
     )
     .addOption(new Option("--dry-run", "show what would be delivered, and deliver nothing"))
     .addHelpText(
@@ -83,19 +87,17 @@ Examples:
   agents redeliver mwvbsxl7-70lqa00 --on-fork --module src/fixed.ts
   agents redeliver --range 2h.. --route /webhooks/github --status dead --dry-run`,
     )
-    .action((ids: ReadonlyArray<string>, given: Given) =>
-      withPorts(context, given, async (ports, target) => {
-        const onFork = isOnFork(given);
-        if (onFork && given.dryRun === true)
-          throw usage("--on-fork delivers nothing without --yes: leave out --dry-run.");
-        if (ids.length > 0 === (given.range !== undefined))
-          throw usage(
-            'Specify ids, or --range <from..to>. "agents redeliver --help" has examples.',
-          );
+    .action((ids: ReadonlyArray<string>, given: Given) => {
+      const onFork = isOnFork(given);
+      if (onFork && given.dryRun === true)
+        throw usage("--on-fork delivers nothing without --yes: leave out --dry-run.");
+      if (ids.length > 0 === (given.range !== undefined))
+        throw usage('Specify ids, or --range <from..to>. "agents redeliver --help" has examples.');
+      return withPorts(context, given, async (ports, target) => {
         const records =
           given.range === undefined
             ? await named(ports, ids)
-            : await inRange(ports, given, given.range, joins.time.nowMs());
+            : await inRange(ports, given, given.range);
         if (onFork) checkForkCount(records.length);
         const { module, json = false } = given;
         await redeliver(
@@ -106,8 +108,8 @@ Examples:
             ? (inputs) => runOnForks({ ports, target, terminal, joins }, { module, json }, inputs)
             : undefined,
         );
-      }),
-    );
+      });
+    });
 }
 
 /** Throws `CliError` for an id that the log does not have, and if one could not be sent. */
@@ -147,20 +149,12 @@ async function named(
 async function inRange(
   ports: ReadPorts,
   given: Given,
-  range: string,
-  nowMs: number,
+  range: TimeRange,
 ): Promise<ReadonlyArray<DeliveryRecord>> {
-  const [from = "", to = "", ...rest] = range.split("..");
-  if (from === "" || rest.length > 0 || !range.includes(".."))
-    throw usage(`--range ${range}: use two times with .. between them, as in 2h..30m`);
-  const filter: DeliveryFilter = {
-    ...(await filterOf(ports, given, nowMs)),
-    sinceMs: readTime(from, "--range", nowMs),
-    ...(to !== "" && { untilMs: readTime(to, "--range", nowMs) }),
-  };
+  const filter: DeliveryFilter = { ...(await filterOf(ports, given)), ...range };
   const found = await lastDeliveries(ports.deliveries, filter, RANGE_MAX + 1);
   if (found.length > RANGE_MAX)
-    throw usage(`--range ${range} has more than ${RANGE_MAX} deliveries: use a shorter range.`);
+    throw usage(`The range has more than ${RANGE_MAX} deliveries. Use a shorter one.`);
   return found.filter(({ agent }) => agent !== undefined);
 }
 

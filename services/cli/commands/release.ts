@@ -60,14 +60,15 @@ Examples:
   agents release repo-agent octocat~hello-world --on-fork --module src/fixed.ts
   agents release repo-agent octocat~hello-world`,
     )
-    .action((className: string, name: string, given: GivenTarget & GivenFork) =>
-      withPorts(context, given, (ports, target) => {
-        const wanted = { ...given, className, name };
-        return isOnFork(given)
+    .action((className: string, name: string, given: GivenTarget & GivenFork) => {
+      const wanted = { ...given, className, name };
+      const onFork = isOnFork(given);
+      return withPorts(context, given, (ports, target) =>
+        onFork
           ? releaseOnFork({ ports, target, terminal, joins }, wanted)
-          : release(ports, terminal, joins.time, wanted);
-      }),
-    );
+          : release(ports, terminal, joins.time, wanted),
+      );
+    });
 }
 
 /**

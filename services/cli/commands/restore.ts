@@ -3,17 +3,18 @@
  * restore <class> <name> --at …` puts one agent back to an earlier point (`agents/putBack`). The
  * number of arguments decides which is meant; only the second accepts `--at`.
  */
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import { putBack } from "../agents/putBack.ts";
-import { restoreBackup } from "../agents/restoreBackup.ts";
+import { openBackup, restoreBackup } from "../agents/restoreBackup.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import * as option from "../options/options.ts";
+import { at as atOption, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { usage } from "../terminal/CliError.ts";
 
 /** The values that commander parses. */
 interface Given extends GivenTarget {
-  readonly at?: string;
+  readonly at?: Point;
   readonly yes?: boolean;
 }
 
@@ -25,7 +26,7 @@ export function addRestore(program: Command, context: CommandContext): void {
     )
     .argument("<class-or-folder>", "agent class, or the folder of a backup")
     .argument("[name]", "name of the agent, after a class")
-    .addOption(option.at())
+    .addOption(atOption(joins.time))
     .option("--yes", "put it back; without it, only the differences are shown")
     .addHelpText(
       "after",
@@ -55,16 +56,15 @@ Examples:
         throw usage(
           `Specify the point: agents restore ${first} ${name} --at 42, or --at 2026-03-01T09:30:00Z. "agents history" lists the events.`,
         );
-      await withPorts(context, given, (ports) =>
-        name === undefined || at === undefined
-          ? restoreBackup(ports, terminal, joins.time, { folder: first, json })
-          : putBack(ports, terminal, joins.time, {
-              className: first,
-              name,
-              at,
-              yes: given.yes === true,
-              json,
-            }),
+      if (name === undefined || at === undefined) {
+        const chain = await openBackup(resolve(terminal.cwd, first));
+        return withPorts(context, given, (ports) =>
+          restoreBackup(ports, terminal, joins.time, { chain, json }),
+        );
+      }
+      const yes = given.yes === true;
+      return withPorts(context, given, (ports) =>
+        putBack(ports, terminal, joins.time, { className: first, name, at, yes, json }),
       );
     });
 }

@@ -12,7 +12,7 @@ import {
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import * as option from "../options/options.ts";
+import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -23,12 +23,12 @@ export interface SchedulesOptions extends AgentAt {
 type Given = GivenTarget & Partial<SchedulesOptions>;
 
 export function addSchedules(program: Command, context: CommandContext): void {
-  const { terminal } = context;
+  const { joins, terminal } = context;
   addTargetOptions(program.command("schedules"), "<class>", "<name>")
     .description(
       "Lists an agent's schedules, the next one first, from a copy rebuilt from its journal. Only the agent's code changes them: see this.schedule, this.cancelSchedule and the table svc_agents_schedules.",
     )
-    .addOption(option.at())
+    .addOption(at(joins.time))
     .addHelpText(
       "after",
       `

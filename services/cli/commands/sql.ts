@@ -14,6 +14,7 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
+import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { CliError, EXIT_FAILED, failed } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
@@ -39,11 +40,11 @@ export class StatementTooLong extends CliError {}
 type Given = GivenTarget & Pick<SqlOptions, "at" | "seconds">;
 
 export function addSql(program: Command, context: CommandContext): void {
-  const { terminal } = context;
+  const { joins, terminal } = context;
   addTargetOptions(program.command("sql"), "<class>", "<name>")
     .description("Runs a query on a copy of an agent's database, rebuilt from its journal.")
     .argument("<query>", "one SQLite statement that reads")
-    .addOption(option.at())
+    .addOption(at(joins.time))
     .addOption(option.statementSeconds(SECONDS_DEFAULT))
     .addHelpText(
       "after",

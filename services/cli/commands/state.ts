@@ -7,7 +7,7 @@ import type { Command } from "commander";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import * as option from "../options/options.ts";
+import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -18,12 +18,12 @@ export interface StateOptions extends AgentAt {
 type Given = GivenTarget & Partial<StateOptions>;
 
 export function addState(program: Command, context: CommandContext): void {
-  const { terminal } = context;
+  const { joins, terminal } = context;
   addTargetOptions(program.command("state"), "<class>", "<name>")
     .description(
       "Prints an agent's state, rebuilt from its journal. Does not touch the running agent.",
     )
-    .addOption(option.at())
+    .addOption(at(joins.time))
     .addHelpText(
       "after",
       `

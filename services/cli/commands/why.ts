@@ -17,6 +17,7 @@ import { findAgent } from "../agents/findAgent.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
+import { parsed } from "../options/argumentParsers.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -41,6 +42,7 @@ export function addWhy(program: Command, context: CommandContext): void {
     .argument(
       "<path>",
       "state.pr.title, pr.title, items[3]; or a row by its primary key or rowid: events[42], events[42].title",
+      parsed(checkPath),
     )
     .addOption(option.count("--limit <count>", "only the last <count>"))
     .addHelpText(
@@ -84,31 +86,46 @@ export async function why(
     terminal.out(json ? JSON.stringify(write) : describe(write));
 }
 
+/** The fields and rows that a path can be. */
+interface Meant {
+  readonly field?: Field;
+  readonly row?: Extract<Field, { kind: "row" }>;
+}
+
+/** Throws `CliError`. */
+function meantBy(path: string): Meant {
+  const isRow = path.startsWith("table:");
+  const parts = readPath(isRow ? path.slice("table:".length) : path);
+  if (parts === undefined)
+    throw usage('Use a path, as in state.pr.title, items[3], events[42].title or state["odd.name"].'); // prettier-ignore
+  const [first, second, ...below] = parts;
+  const root = fieldName(first!);
+  if (root === "state" && !isRow)
+    return { field: { kind: "state", names: parts.slice(1).map(fieldName) } };
+  const key = second !== undefined && "inBrackets" in second ? second.inBrackets : undefined;
+  if (isRow && key === undefined)
+    throw usage("A row is identified by its key in brackets, as in table:events[42].");
+  return {
+    ...(!isRow && { field: { kind: "state", names: parts.map(fieldName) } }),
+    ...(key !== undefined && {
+      row: { kind: "row", table: root, key: bracketValues(key), names: below.map(fieldName) },
+    }),
+  };
+}
+
+function checkPath(path: string): string {
+  meantBy(path);
+  return path;
+}
+
 /** Throws `CliError`. */
 async function fieldOf(
   ports: ReadPorts,
   { className, name, path }: Pick<WhyOptions, "className" | "name" | "path">,
 ): Promise<Field> {
-  const isRow = path.startsWith("table:");
-  const parts = readPath(isRow ? path.slice("table:".length) : path);
-  if (parts === undefined)
-    throw usage(
-      `"${path}" is not a path. Examples: state.pr.title, items[3], events[42].title, state["odd.name"].`,
-    );
-  const [first, second, ...below] = parts;
-  const root = fieldName(first!);
-  const row: Field | undefined =
-    second !== undefined && "inBrackets" in second
-      ? { kind: "row", table: root, key: bracketValues(second.inBrackets), names: below.map(fieldName) } // prettier-ignore
-      : undefined;
-  if (isRow && row === undefined)
-    throw usage(
-      `"${path}" does not identify a row. Add its key in brackets, as in table:events[42].`,
-    );
-  if (isRow) return row!;
-  if (root === "state") return { kind: "state", names: parts.slice(1).map(fieldName) };
-  const field: Field = { kind: "state", names: parts.map(fieldName) };
-  if (row?.kind !== "row") return field;
+  const { field, row } = meantBy(path);
+  if (field === undefined || row === undefined) return (field ?? row)!;
+  const root = row.table;
   return withAgentAt(ports, { className, name, at: undefined }, (_id, { state, database }) => {
     const isField = typeof state === "object" && state !== null && Object.hasOwn(state, root);
     if (!tablesOf(database).has(root)) return field;

@@ -14,18 +14,23 @@ import {
   type RecordedRun,
   type RecordedStep,
 } from "../../../core/workflow/RecordedRun.ts";
-import { WorkflowTable, type WorkflowInfo } from "../../../core/workflow/WorkflowTable.ts";
+import {
+  readCursor,
+  WorkflowTable,
+  type WorkflowInfo,
+} from "../../../core/workflow/WorkflowTable.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findWorkflowClass } from "../agents/findWorkflowClass.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { parsed } from "../options/argumentParsers.ts";
 import * as option from "../options/options.ts";
+import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import { messageOf } from "../../../core/errors/thrown.ts";
 
 export interface WorkflowsOptions extends AgentAt {
   /** Number of steps or instances on a page. */
@@ -75,7 +80,7 @@ export function addWorkflows(program: Command, context: CommandContext): void {
     .description(
       "Shows the steps of a workflow instance (class and id of the workflow), or the instances that an agent has started. Reads a copy that is rebuilt from the journal, and wakes no agent.",
     )
-    .addOption(option.at())
+    .addOption(at(joins.time))
     .addOption(
       option.count(
         "--limit <count>",
@@ -88,7 +93,11 @@ export function addWorkflows(program: Command, context: CommandContext): void {
         "the page of steps that ends with this one (default: the last)",
       ),
     )
-    .addOption(new Option("--cursor <cursor>", "the next page of instances, as --json prints it"))
+    .addOption(
+      new Option("--cursor <cursor>", "the next page of instances, as --json prints it").argParser(
+        parsed(checkCursor),
+      ),
+    )
     .addHelpText(
       "after",
       `
@@ -129,7 +138,10 @@ export async function workflows(
     if (runOf(database) !== undefined) await readTurns(ports, id, seq, turns);
     const run = recordedRun(database, turns, { to, limit });
     const table = new WorkflowTable({ query: (sql, params) => database.query(sql, params), time });
-    const page = pageOf(table, limit, cursor);
+    const page = table.page({
+      limit,
+      ...(cursor !== undefined && { cursor: checkCursor(cursor) }),
+    });
     const found: Workflows = {
       seq,
       time: new Date(timeMs).toISOString(),
@@ -156,12 +168,14 @@ async function readTurns(ports: ReadPorts, id: AgentId, seq: Sequence, turns: St
     if (read._tag === "Event") turns.add(read.event.seq, decodeEvent(read.event.data).head);
 }
 
-function pageOf(table: WorkflowTable, limit: number, cursor: string | undefined) {
+/** Throws `CliError`. */
+function checkCursor(cursor: string): string {
   try {
-    return table.page({ limit, ...(cursor !== undefined && { cursor }) });
-  } catch (error) {
-    throw usage(messageOf(error));
+    readCursor(cursor);
+  } catch {
+    throw usage("Use the cursor that --json or the previous page printed.");
   }
+  return cursor;
 }
 
 async function withClasses(

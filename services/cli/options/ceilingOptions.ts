@@ -2,8 +2,9 @@
  * The command line's options for `core/turn/Ceilings`: how many things one agent may have, whatever
  * its class allows. Each option has the name of the class's option.
  */
-import { InvalidArgumentError, Option } from "commander";
+import { Option } from "commander";
 import { CEILINGS, type CeilingName, type CeilingOptions } from "../../../core/turn/Ceilings.ts";
+import { readWhole } from "./options.ts";
 
 const NAMES = Object.keys(CEILINGS) as CeilingName[];
 /** Far more than one agent can have. */
@@ -21,11 +22,7 @@ export const ceilings = (): ReadonlyArray<Option> =>
     const about = `an agent's maximum number of ${of}; a class can set a lower limit (default: ${most})`;
     return new Option(`--${words(name, "-")} <count>`, about)
       .env(`AGENTS_${words(name, "_").toUpperCase()}`)
-      .argParser((text: string) => {
-        const count = Number(text);
-        if (/^\d+$/.test(text) && count >= 1 && count <= MOST) return count;
-        throw new InvalidArgumentError(`It is a whole number from 1 to ${MOST}.`);
-      });
+      .argParser((text: string) => readWhole(text, 1, MOST));
   });
 
 export const ceilingsOf = (given: GivenCeilings): CeilingOptions =>

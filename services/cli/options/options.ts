@@ -42,9 +42,6 @@ export const data = (): Option =>
 
 export const json = (): Option => new Option("--json", "machine-readable output on stdout");
 
-export const at = (): Option =>
-  new Option("--at <point>", "as of this journal sequence, or of this time (ISO 8601)");
-
 /** An hour: longer questions are not interactive. */
 const STATEMENT_SECONDS_MAX = 3_600;
 

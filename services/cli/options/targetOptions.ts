@@ -6,6 +6,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { ReaderOptions, ReadPorts, Target } from "../../wiring/ReadPorts.ts";
+import { parsed, readClass, readName } from "./argumentParsers.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { findTarget } from "./findTarget.ts";
@@ -33,7 +34,10 @@ export const addTargetOptions = (
   addLoginOptions(
     agent
       .reduce(
-        (to, name) => to.argument(name, name.includes("class") ? CLASS_HELP : NAME_HELP),
+        (to, name) =>
+          name.includes("class")
+            ? to.argument(name, CLASS_HELP, parsed(readClass))
+            : to.argument(name, NAME_HELP, parsed(readName)),
         command,
       )
       .addOption(option.json())

@@ -29,6 +29,8 @@ import { state } from "../commands/state.ts";
 import { top } from "../commands/top.ts";
 import { why } from "../commands/why.ts";
 import { workflows } from "../commands/workflows.ts";
+import { readAgents, readEvent } from "../options/argumentParsers.ts";
+import { readPoint, readTime, type Point } from "../options/pointOptions.ts";
 import { CliError, EXIT_NOT_FOUND } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
@@ -61,17 +63,19 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       out: (line) => void found.push(JSON.parse(line)),
       err: () => undefined,
     };
-    try {
-      await run(capture);
-    } catch (error) {
-      throw refusalOf(error);
-    }
+    await refusing(() => run(capture));
     return found;
   };
   const first = async (run: (capture: Terminal) => Promise<void>): Promise<unknown> =>
     (await lines(run))[0];
   const entries = agentEntries(ports, time);
   const json = true;
+  const toTime = (text: string): number => readTime(text, time.nowMs());
+  const toPoint = (text: string): Point => readPoint(text, time.nowMs());
+  const asOf = <A extends { readonly at?: string | undefined }>(wanted: A) => ({
+    ...wanted,
+    at: read(wanted.at, toPoint),
+  });
   const hosts = async () => {
     const shards = new Map<string, number>();
     for (const { value } of await ports.leases.list("shard."))
@@ -107,9 +111,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       const stored =
         className === undefined
           ? undefined
-          : await existingClass(ports.journal, className).catch((error: unknown) => {
-              throw refusalOf(error);
-            });
+          : await refusing(() => existingClass(ports.journal, className));
       const part = text.toLowerCase();
       const isNew = after === undefined || fresh;
       const matching = (await (isNew ? entries.now() : entries.lately())).filter(
@@ -131,17 +133,18 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     },
     history: (wanted) =>
       lines((capture) => history(ports, capture, { ...wanted, wholeEvents: true, json })),
-    state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
-    schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
+    state: (wanted) => first((capture) => state(ports, capture, { ...asOf(wanted), json })),
+    schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...asOf(wanted), json })),
     connections: connectionsOf,
-    fibers: (wanted) => first((capture) => fibers(ports, capture, { ...wanted, json })),
-    workflows: (wanted) => first((capture) => workflows(ports, capture, time, { ...wanted, json })),
+    fibers: (wanted) => first((capture) => fibers(ports, capture, { ...asOf(wanted), json })),
+    workflows: (wanted) =>
+      first((capture) => workflows(ports, capture, time, { ...asOf(wanted), json })),
     query: async ({ sql: statement, at, after }) => {
       const answer =
         at === undefined
-          ? await askHost(ports, time, { sql: statement, after }).catch((error: unknown) => {
-              throw refusalOf(error);
-            })
+          ? await refusing(async () =>
+              askHost(ports, time, { sql: statement, after: read(after, readEvent) }),
+            )
           : undefined;
       if (answer !== undefined) return rowObjects(answer);
       const [rows] = await parts.own("query", [
@@ -155,9 +158,9 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       return rows;
     },
     sql: async ({ className, name, at, query: statement }) => {
-      const wanted = { className, name, at, query: statement, seconds: QUICK_SECONDS, json };
+      const wanted = { className, name, query: statement, seconds: QUICK_SECONDS, json };
       try {
-        return await first((capture) => sql(ports, capture, wanted));
+        return await first((capture) => sql(ports, capture, { ...wanted, at: read(at, toPoint) }));
       } catch (error) {
         if (!(error instanceof StatementTooLong)) throw error;
       }
@@ -166,13 +169,20 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       return rows;
     },
     why: (wanted) => lines((capture) => why(ports, capture, { ...wanted, json })),
-    diff: (wanted) => first((capture) => diff(ports, capture, { ...wanted, json })),
-    deliveries: async ({ limit, ...given }) => {
+    diff: ({ from, to, ...wanted }) =>
+      first((capture) =>
+        diff(ports, capture, { ...wanted, from: toPoint(from), to: read(to, toPoint), json }),
+      ),
+    deliveries: async ({ limit, agent, since, ...given }) => {
       const { status } = given;
       if (status !== undefined && !DELIVERY_STATUSES.includes(status))
         throw new ConsoleRefusal(400, `status=${String(status)}: use one of ${DELIVERY_STATUSES.join(", ")}`); // prettier-ignore
       const found = await lines((capture) =>
-        listDeliveries(ports, capture, { given, limit, json, nowMs: time.nowMs() }),
+        listDeliveries(ports, capture, {
+          given: { ...given, agent: read(agent, readAgents), since: read(since, toTime) },
+          limit,
+          json,
+        }),
       );
       return found.toReversed();
     },
@@ -196,12 +206,10 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     releaseOnFork: ({ className, name, module }) => onFork("release", module, [className, name]),
     release: (agent) => first((capture) => release(ports, capture, time, { ...agent, json })),
     top: () => first((capture) => top(ports, capture, { className: undefined, json, time })),
-    fork: (wanted) => first((capture) => fork(ports, capture, time, { ...wanted, json })),
+    fork: (wanted) => first((capture) => fork(ports, capture, time, { ...asOf(wanted), json })),
     rerun: async ({ className, name, module, from, to, last, failed }) => {
       checkModule(module);
-      const id = await findAgent(ports.journal, className, name).catch((error: unknown) => {
-        throw refusalOf(error);
-      });
+      const id = await refusing(() => findAgent(ports.journal, className, name));
       return parts.own("rerun", [
         "--json",
         ...(from === undefined ? [] : ["--from", String(from)]),
@@ -261,6 +269,18 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       };
     },
   };
+}
+
+/** The value of a parameter that may be absent. */
+const read = <A>(text: string | undefined, reader: (text: string) => A): A | undefined =>
+  text === undefined ? undefined : reader(text);
+
+async function refusing<A>(run: () => Promise<A>): Promise<A> {
+  try {
+    return await run();
+  } catch (error) {
+    throw refusalOf(error);
+  }
 }
 
 function refusalOf(error: unknown): unknown {

@@ -56,7 +56,7 @@ export async function openInstallation(
   const login = loginOf(given, terminal.cwd);
   const there = await joins.openReader({ natsUrl: given.from, login, namespace });
   try {
-    const { className, name } = await filterOf(there, given, joins.time.nowMs());
+    const { className, name } = await filterOf(there, given);
     const filter =
       className === undefined ? {} : { className, ...(name === undefined ? {} : { name }) };
     return {

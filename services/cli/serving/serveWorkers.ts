@@ -19,7 +19,7 @@ import { serveIsolation } from "../../workers/serveIsolation.ts";
 import { serveLeases } from "../../workers/serveLeases.ts";
 import type { WorkerProcess } from "../../workers/WorkerProcess.ts";
 import { WorkerFailed, Workers } from "../../workers/Workers.ts";
-import { CliError, EXIT_FAILED, EXIT_FORCED, failed } from "../terminal/CliError.ts";
+import { CliError, EXIT_FAILED, exitOnSignal, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import { listenAdmin } from "./serve.ts";
 import type { ServingOptions } from "./serveRole.ts";
@@ -55,7 +55,7 @@ export async function serveWorkers(
   let kill = (): void => undefined;
   const signals = stopSignals(joins.time, () => {
     kill();
-    process.exit(EXIT_FORCED);
+    process.exit(exitOnSignal("SIGINT"));
   });
   const scope = Effect.runSync(Scope.make());
   let isolated: IsolationWard | undefined;

@@ -2,6 +2,8 @@
  * The error that commands fail with, and its exit codes. The codes are part of the interface,
  * because scripts depend on them. `main` maps every other error to 1.
  */
+import { constants } from "node:os";
+
 /** Done. */
 export const EXIT_OK = 0;
 /** The command was understood and tried, and failed. */
@@ -12,10 +14,8 @@ export const EXIT_USAGE = 2;
 export const EXIT_NOT_FOUND = 3;
 /** A rerun had a different result. */
 export const EXIT_DIFFERS = 4;
-/**
- * A second Ctrl-C ended the process before it had stopped: 128 + SIGINT, the shells' convention.
- */
-export const EXIT_FORCED = 130;
+/** The shells' convention for a process that a signal ended: 128 and the signal's number. */
+export const exitOnSignal = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
 
 /** `message` says what happened, to what, and what to do next. People see nothing else. */
 export class CliError extends Error {

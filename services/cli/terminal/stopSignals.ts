@@ -3,13 +3,30 @@
  * stop; a second Ctrl-C ends the process at once.
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { EXIT_FORCED } from "./CliError.ts";
+import { CliError, exitOnSignal } from "./CliError.ts";
 
 /**
  * Two signals within this time count as one key press, because npm passes the terminal's Ctrl-C on
  * to a child that has already received it.
  */
 const ONE_PRESS_MS = 500;
+
+/** Runs a command that can't stop in order. At a signal, rejects with `message` and the exit code. */
+export async function endedBySignal<A>(
+  time: Pick<TimeShape, "monotonicMs">,
+  message: string,
+  run: () => Promise<A>,
+): Promise<A> {
+  const { stopped, release } = stopSignals(time);
+  const ended = stopped.then((signal): never => {
+    throw new CliError({ message, exitCode: exitOnSignal(signal) });
+  });
+  try {
+    return await Promise.race([ended, run()]);
+  } finally {
+    release();
+  }
+}
 
 export interface StopSignals {
   /** Resolves at the first signal. */
@@ -20,7 +37,7 @@ export interface StopSignals {
 
 export function stopSignals(
   time: Pick<TimeShape, "monotonicMs">,
-  force: () => void = () => process.exit(EXIT_FORCED),
+  force: () => void = () => process.exit(exitOnSignal("SIGINT")),
 ): StopSignals {
   let firstMs: number | undefined;
   let resolve: (signal: NodeJS.Signals) => void;
