@@ -73,17 +73,17 @@ export const onForkHelp = (yes: string): string => `
 --on-fork runs each input on a copy of its agent, in this process's memory and on a module's code,
 and shows its error, what it changed in state, rows and schedules, and what it would send. Nothing
 is stored or sent: any connection fails, and a step or this.fetch returns what it returned when the
-input first ran, or fails if that was not recorded. Other agents that it calls are new, empty ones.
+input first ran, or fails if that was not recorded. Other agents that it calls are new and empty.
 Inputs of one agent run one after another on one copy. Without --yes nothing else happens.
 ${yes}
 The exit code is 4 if any failed on its fork.`;
 
-export const INPUTS_GO_ON = `With it, the inputs whose turns ended without an error then go to the agents themselves.`;
+export const INPUTS_GO_ON = `With it, the inputs whose turns ended without an error then run on the agents themselves.`;
 
 /** `yes`: what the command does with `--yes` in the end. */
 export function addForkOptions(
   command: Command,
-  yes = "run those that did not fail on the agents",
+  yes = "run on the agents the inputs that did not fail",
 ): Command {
   return command
     .addOption(

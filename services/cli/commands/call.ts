@@ -46,7 +46,7 @@ export function addCall(program: Command, context: CommandContext): void {
         .default(CALL_TIMEOUT_SECONDS)
         .argParser((text: string) => option.readWhole(text, 1, DAY_SECONDS)),
     )
-    .option("--key <text>", "for a durable method: calls with the same key are one call")
+    .option("--key <text>", "for a durable method: calls with the same key run once")
     .addHelpText(
       "after",
       `

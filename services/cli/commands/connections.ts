@@ -38,16 +38,16 @@ export function addConnections(program: Command, context: CommandContext): void 
   const { terminal } = context;
   addTargetOptions(program.command("connections"), "<class>", "<name>")
     .description(
-      "Lists an agent's open WebSocket connections, without waking it. Asks its host, for which the broker's login must be operator.",
+      "Lists an agent's open WebSocket connections, without waking it. Asks the agent's host, which needs the broker login of operator (deploy/nats).",
     )
     .addOption(
       option.count(
         "--limit <count>",
-        `so many, at most ${LIMIT_DEFAULT} (default: ${LIMIT_DEFAULT})`,
+        `maximum number of connections, up to ${LIMIT_DEFAULT} (default: ${LIMIT_DEFAULT})`,
       ),
     )
     .addOption(
-      new Option("--skip <count>", "leave out so many before").argParser((text: string) =>
+      new Option("--skip <count>", "number of connections to skip").argParser((text: string) =>
         option.readWhole(text, 0, SKIP_MAX),
       ),
     )
@@ -57,9 +57,9 @@ export function addConnections(program: Command, context: CommandContext): void 
 --json prints one object:
   {agent, total, connections: [{id, sid, gateway, since?, tags, stateBytes, readonly, protocol,
     reads, traffic?: {framesIn, bytesIn, framesOut, bytesOut}}]}
-agent: inMemory, hibernated, isolated or quarantined. since: milliseconds since the epoch. traffic:
-what the gateway has passed on since the connection opened, without pings, in bytes before
-compression. In: from the client. It is absent if the gateway does not answer.
+agent is inMemory, hibernated, isolated or quarantined; since is in milliseconds since the epoch.
+traffic is what the gateway has passed on since the connection opened: frames without pings, and
+bytes before compression; in is from the client. It is absent if the gateway does not answer.
 
 Examples:
   agents connections repo-agent octocat~hello-world

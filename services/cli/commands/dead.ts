@@ -88,7 +88,7 @@ Examples:
     );
   const part = (name: string, summary: string, examples: string, ...agent: "[class]"[]): Command =>
     addTargetOptions(dead.command(name).summary(summary), ...agent)
-      .description(summary[0]!.toUpperCase() + summary.slice(1) + ".")
+      .description(thirdPerson(summary))
       .addHelpText("after", examples);
   const example = (text: string): string => `\nExample:\n  agents dead ${text}`;
   const numbers = "numbers, as shown by agents dead list";
@@ -126,6 +126,10 @@ Examples:
     });
   eachOf("drop", "remove a dead letter for good", deadDrop);
 }
+
+/** The description of a command: `list dead letters` becomes `Lists dead letters.` */
+const thirdPerson = (summary: string): string =>
+  `${summary.replace(/^(\w)(\w*)/, (_, first: string, rest: string) => `${first.toUpperCase()}${rest}s`)}.`;
 
 const REDRIVE_HELP = `${onForkHelp(INPUTS_GO_ON)}
 

@@ -68,9 +68,10 @@ export function addDeliveries(program: Command, context: CommandContext): void {
     .addOption(since(joins.time))
     .addOption(new Option("--follow", "keep printing new deliveries, until Ctrl-C"))
     .addOption(
-      new Option("--limit <count>", `only the last <count> (default: ${LIMIT_DEFAULT})`).argParser(
-        (text: string) => option.readWhole(text, 1, 1_000_000),
-      ),
+      new Option(
+        "--limit <count>",
+        `only the last <count> deliveries (default: ${LIMIT_DEFAULT})`,
+      ).argParser((text: string) => option.readWhole(text, 1, 1_000_000)),
     )
     .addHelpText(
       "after",

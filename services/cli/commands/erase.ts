@@ -81,7 +81,7 @@ export function addErase(program: Command, context: CommandContext): void {
     .option("--yes", "erase it; without it, nothing is removed")
     .option(
       "--while-away",
-      "erase even if a nats-server with copies is unreachable, or the archive has lost its parts",
+      "erase even if a nats-server with copies is unreachable, or the agent's parts of the archive are lost",
     )
     .option(
       "--receipt <file>",

@@ -31,12 +31,14 @@ export function addFibers(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("fibers"), "<class>", "<name>")
     .description(
-      "Lists an agent's fibers, the newest first: those of runFiber while they run, those of startFiber until they are deleted. Reads a copy rebuilt from the journal: nothing is woken.",
+      "Lists an agent's fibers, the newest first: those of runFiber while they run, those of startFiber until they are deleted. Reads a copy that is rebuilt from the journal, and wakes no agent.",
     )
     .addOption(at(joins.time))
-    .addOption(option.count("--limit <count>", `so many fibers (default: ${LIMIT_DEFAULT})`))
     .addOption(
-      new Option("--skip <count>", "leave out so many newer ones").argParser((text: string) =>
+      option.count("--limit <count>", `maximum number of fibers (default: ${LIMIT_DEFAULT})`),
+    )
+    .addOption(
+      new Option("--skip <count>", "number of newer fibers to skip").argParser((text: string) =>
         option.readWhole(text, 0, SKIP_MAX),
       ),
     )
@@ -46,7 +48,7 @@ export function addFibers(program: Command, context: CommandContext): void {
 --json prints one object: {total, fibers: [{id, name, status, owed, created, started?, settled?,
 idempotencyKey?, metadata?, stashed?, stashedChars?, error?, recoveries, failures, stepsDone,
 steps: [{name, isUndone}], undoing?}]}
-owed: it runs, or its recovery is not over. Steps are kept until a fiber is over.
+owed is true while the fiber runs or its recovery is not over. Steps are kept until then.
 
 Examples:
   agents fibers repo-agent octocat~hello-world

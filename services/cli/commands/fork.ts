@@ -47,15 +47,15 @@ export function addFork(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(program.command("fork"), "<class>", "<name>")
     .description(
-      "Creates an agent with a new name that is what the other agent was at that point: state, SQL, queue, schedules and history. The original is not changed. Schedules and queued items are copied too, so both agents run them.",
+      "Copies an agent, as it is or was at a point of its history, to a new name: state, SQL, queue, schedules and history. The original is not changed. Both agents run the schedules and queued items.",
     )
     .argument("<new name>", "name of the fork", parsed(readName))
     .addOption(atOption(joins.time))
     .addHelpText(
       "after",
       `
-Schedules that were due in the meantime run at once. If an agent has mail or webhooks to send, fork
-it where that does no harm (agents export, then agents import elsewhere).
+Schedules that were due in the meantime run at once, and unsent mail and webhooks are sent by both.
+Where that does harm, copy the agent to a test installation (agents export, then agents import).
 
 Examples:
   agents fork RepoAgent octocat~hello-world before-the-bug --at 1041

@@ -51,7 +51,10 @@ export function addList(program: Command, context: CommandContext): void {
     .description(
       "Lists the agents that exist, with their number of events, the time of the last one, and the host that runs them.",
     )
-    .option("--quarantined", "only quarantined agents, with the reason and the end")
+    .option(
+      "--quarantined",
+      "only quarantined agents, with the reason and when the quarantine ends",
+    )
     .addHelpText(
       "after",
       `

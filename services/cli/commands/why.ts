@@ -44,7 +44,7 @@ export function addWhy(program: Command, context: CommandContext): void {
       "state.pr.title, pr.title, items[3]; or a row by its primary key or rowid: events[42], events[42].title",
       parsed(checkPath),
     )
-    .addOption(option.count("--limit <count>", "only the last <count>"))
+    .addOption(option.count("--limit <count>", "only the last <count> writes"))
     .addHelpText(
       "after",
       `

@@ -90,19 +90,20 @@ export function addWorkflows(program: Command, context: CommandContext): void {
     .addOption(
       option.count(
         "--to <position>",
-        "the page of steps that ends with this one (default: the last)",
+        "position of the page's last step (default: the last of all)",
       ),
     )
     .addOption(
-      new Option("--cursor <cursor>", "the next page of instances, as --json prints it").argParser(
-        parsed(checkCursor),
-      ),
+      new Option(
+        "--cursor <cursor>",
+        "where the next page of instances begins, as printed with the previous one",
+      ).argParser(parsed(checkCursor)),
     )
     .addHelpText(
       "after",
       `
-Steps that were open at the same time have different indents. An instance is listed with the status
-that its agent was last told.
+Steps that were open at the same time have different indents. The status of an instance that an
+agent has started is the last one that it reported to the agent.
 
 --json prints one object: {seq, time, run?, started, startedTotal, cursor?}
   run: {workflow, status, started, generation, agent?, params?, output?, error?, undoing?, events,

@@ -43,7 +43,7 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
     )
     .addHelpText(
       "after",
-      `\nThe senders are ${senders.join(", ")}.\n\nExample:\n  npx turnkeep init my-agents --webhooks stripe`,
+      `\nSenders:\n${senders.map((sender) => `  ${sender}`).join("\n")}\n\nExample:\n  npx turnkeep init my-agents --webhooks stripe`,
     ) // prettier-ignore
     .action((folder: string, given: Given) => init(terminal, folder, given));
 }

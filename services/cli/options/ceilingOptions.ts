@@ -19,7 +19,7 @@ const words = (name: CeilingName, between: string): string =>
 export const ceilings = (): ReadonlyArray<Option> =>
   NAMES.map((name) => {
     const { of, most } = CEILINGS[name];
-    const about = `an agent's maximum number of ${of}; a class can set a lower limit (default: ${most})`;
+    const about = `maximum number of ${of} per agent; a class can set a lower limit (default: ${most})`;
     return new Option(`--${words(name, "-")} <count>`, about)
       .env(`AGENTS_${words(name, "_").toUpperCase()}`)
       .argParser((text: string) => readWhole(text, 1, MOST));

@@ -27,7 +27,7 @@ export const perEntity = (): Option =>
 export const framesPerSocket = (): Option =>
   new Option(
     "--frames-per-socket <count>",
-    "messages and pings per second on one socket, and four times as many from one address; above it, the socket is closed with 1013 (default: 5,000; 0: no limit)",
+    "maximum messages and pings per second on one socket, and four times as many from one address; above it, the socket is closed with code 1013 (default: 5,000; 0: no limit)",
   )
     .env("AGENTS_FRAMES_PER_SOCKET")
     .argParser((text: string) => readWhole(text, 0, 1_000_000));
@@ -35,7 +35,7 @@ export const framesPerSocket = (): Option =>
 export const bytesPerSocket = (): Option =>
   new Option(
     "--bytes-per-socket <count>",
-    "the same for bytes of messages (default: 8 MiB; 0: no limit)",
+    "maximum bytes of messages per second on one socket, and four times as many from one address; above it, as --frames-per-socket (default: 8 MiB; 0: no limit)",
   )
     .env("AGENTS_BYTES_PER_SOCKET")
     .argParser((text: string) => readWhole(text, 0, 1_000_000_000));

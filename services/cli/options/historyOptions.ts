@@ -16,7 +16,7 @@ export const history = (): Option =>
     .argParser(readHistory);
 
 export const archive = (about: string): Option =>
-  new Option("--archive <url>", `${about}: file:///var/lib/agents-archive or s3://my-bucket/agents`)
+  new Option("--archive <url>", `${about} (file:///var/lib/agents-archive, s3://my-bucket/agents)`)
     .env("AGENTS_ARCHIVE")
     .argParser((text: string) => {
       const fault = text === NO_ARCHIVE ? undefined : archiveFault(text);

@@ -121,13 +121,13 @@ export const tunnel = (): Option =>
 export const from = (): Option =>
   new Option(
     "--from <url>",
-    "NATS server or cluster of an installation to follow, which is only read: webhooks that its agents have processed run on local forks of them, and nothing is sent from this process",
+    "NATS server or cluster of an installation to follow: webhooks that its agents have processed run on local forks of them; the installation is only read, and nothing is sent from this process",
   ).env("AGENTS_FROM");
 
 export const allowedHosts = (): Option =>
   new Option(
     "--allowed-hosts <names>",
-    "additional values of Host to answer, besides loopback names and the public URL's; separate with commas",
+    "names to answer to in the Host header, besides loopback names and the public URL's; separate with commas",
   )
     .env("AGENTS_ALLOWED_HOSTS")
     .argParser((text: string) =>
@@ -280,7 +280,7 @@ export const noWorkers = (because: string): Option =>
 export const leaseTtl = (): Option =>
   new Option(
     "--lease-ttl <ms>",
-    "milliseconds after which a lost host's agents move to other hosts",
+    "milliseconds after which a lost host's agents move to other hosts (default of a new installation: 5000)",
   )
     .env("AGENTS_LEASE_TTL")
     .argParser((text: string) => readWhole(text, 500, 600_000));

@@ -70,7 +70,7 @@ export function addConsole(program: Command, context: CommandContext): void {
     .addOption(
       new Option(
         "--public-host <name>",
-        "the console's URL behind a proxy; requests with another Host are refused",
+        "the name in the console's URL behind a proxy; requests with another Host are refused",
       ).env("AGENTS_CONSOLE_PUBLIC_HOST"),
     )
     .addOption(
@@ -86,8 +86,8 @@ export function addConsole(program: Command, context: CommandContext): void {
 The API needs "Authorization: Bearer <token>". GET returns what the reading commands print with --json:
   GET  /api/overview, /api/hosts, /api/top
   GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&fresh&limit=
-                                   without fresh, those after an agent may be as of
-                                   half a minute ago
+                                   without fresh, a page after the first may be up to
+                                   30 seconds old
   GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows&limit=
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=

@@ -23,7 +23,7 @@ export function addRetention(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
-Its user at the broker is "retention" (deploy/nats). agents dev trims in its own process.
+It logs in to the broker as the user "retention" (deploy/nats). agents dev trims in its own process.
 
 Example:
   agents retention dist/server.js --nats nats://nats:4222 --history days=90`,
