@@ -74,7 +74,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
   const toPoint = (text: string): Point => readPoint(text, time.nowMs());
   const asOf = <A extends { readonly at?: string | undefined }>(wanted: A) => ({
     ...wanted,
-    at: read(wanted.at, toPoint),
+    at: given(wanted.at, toPoint),
   });
   const hosts = async () => {
     const shards = new Map<string, number>();
@@ -143,7 +143,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       const answer =
         at === undefined
           ? await refusing(async () =>
-              askHost(ports, time, { sql: statement, after: read(after, readEvent) }),
+              askHost(ports, time, { sql: statement, after: given(after, readEvent) }),
             )
           : undefined;
       if (answer !== undefined) return rowObjects(answer);
@@ -160,7 +160,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     sql: async ({ className, name, at, query: statement }) => {
       const wanted = { className, name, query: statement, seconds: QUICK_SECONDS, json };
       try {
-        return await first((capture) => sql(ports, capture, { ...wanted, at: read(at, toPoint) }));
+        return await first((capture) => sql(ports, capture, { ...wanted, at: given(at, toPoint) }));
       } catch (error) {
         if (!(error instanceof StatementTooLong)) throw error;
       }
@@ -171,15 +171,15 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     why: (wanted) => lines((capture) => why(ports, capture, { ...wanted, json })),
     diff: ({ from, to, ...wanted }) =>
       first((capture) =>
-        diff(ports, capture, { ...wanted, from: toPoint(from), to: read(to, toPoint), json }),
+        diff(ports, capture, { ...wanted, from: toPoint(from), to: given(to, toPoint), json }),
       ),
-    deliveries: async ({ limit, agent, since, ...given }) => {
-      const { status } = given;
+    deliveries: async ({ limit, agent, since, ...filter }) => {
+      const { status } = filter;
       if (status !== undefined && !DELIVERY_STATUSES.includes(status))
         throw new ConsoleRefusal(400, `status=${String(status)}: use one of ${DELIVERY_STATUSES.join(", ")}`); // prettier-ignore
       const found = await lines((capture) =>
         listDeliveries(ports, capture, {
-          given: { ...given, agent: read(agent, readAgents), since: read(since, toTime) },
+          given: { ...filter, agent: given(agent, readAgents), since: given(since, toTime) },
           limit,
           json,
         }),
@@ -272,7 +272,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
 }
 
 /** The value of a parameter that may be absent. */
-const read = <A>(text: string | undefined, reader: (text: string) => A): A | undefined =>
+const given = <A>(text: string | undefined, reader: (text: string) => A): A | undefined =>
   text === undefined ? undefined : reader(text);
 
 async function refusing<A>(run: () => Promise<A>): Promise<A> {
