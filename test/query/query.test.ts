@@ -358,7 +358,9 @@ test("as of an earlier time, the agents of that time are listed", async () => {
   );
   for (const other of ["--rebuild", "--local"])
     expect((await agents("query", ...sold, ...at, other)).err).toContain("leave out --local, --rebuild"); // prettier-ignore
-  expect((await agents("query", ...sold, "--at", "42")).err).toContain("or how long ago (15m, 2h, 7d)");
+  expect((await agents("query", ...sold, "--at", "42")).err).toContain(
+    "or how long ago (15m, 2h, 7d)",
+  );
 });
 
 test("a query waits for the requested event", async () => {
