@@ -122,7 +122,10 @@ Examples:
     );
 }
 
-/** Throws `CliError` for SQL that is wrong, writes, or takes too long, and for options that exclude each other. */
+/**
+ * Throws `CliError` for SQL that is wrong, writes, or takes too long, and for options that exclude
+ * each other.
+ */
 export async function query(
   open: OpenPorts,
   joins: Pick<Joins, "openDatabases" | "time">,

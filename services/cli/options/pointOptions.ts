@@ -1,7 +1,7 @@
 /**
  * Options whose value is a time or a point of an agent's history, and the readers of such values. A
- * whole number is a journal sequence. Anything else is a time (ISO 8601), in the form that `history`
- * and `state` print, or how long ago (`15m`, `2h`, `7d`).
+ * whole number is a journal sequence. Anything else is a time (ISO 8601), in the form that
+ * `history` and `state` print, or how long ago (`15m`, `2h`, `7d`).
  */
 import { Option } from "commander";
 import type { TimeShape } from "../../../core/time/Time.ts";

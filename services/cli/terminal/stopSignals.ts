@@ -11,7 +11,7 @@ import { CliError, exitOnSignal } from "./CliError.ts";
  */
 const ONE_PRESS_MS = 500;
 
-/** Runs a command that can't stop in order. At a signal, rejects with `message` and the exit code. */
+/** Runs a command that can't stop in order. Rejects with `CliError` at the first signal. */
 export async function endedBySignal<A>(
   time: Pick<TimeShape, "monotonicMs">,
   message: string,

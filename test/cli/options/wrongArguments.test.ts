@@ -3,7 +3,7 @@
  * row for each kind of value and each pair of options that exclude each other.
  */
 import { expect, test } from "vitest";
-import { CliFixture } from "./fixture.ts";
+import { CliFixture } from "../fixture.ts";
 
 const NATS = ["--nats", "nats://one:4222"];
 const POINT = "Use a journal sequence (42), a time";
