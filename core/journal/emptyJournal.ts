@@ -13,6 +13,7 @@ import type { AgentImage } from "./AgentImage.ts";
 import type { AppendResult, StoredEvent } from "./Journal.ts";
 import { applyEvent } from "./applyEvent.ts";
 import { claimOf } from "./claimOf.ts";
+import type { Commit } from "./encodeCommit.ts";
 
 /** The part of `CommitterHost` that this takes. */
 export interface JournalOwner {
@@ -20,7 +21,8 @@ export interface JournalOwner {
   readonly time: TimeShape;
   readonly host: string;
   readonly epoch: Epoch;
-  readonly append: (data: Uint8Array, expectedSeq: Sequence) => Promise<AppendResult>;
+  /** `commit`: its head, its state and its bytes; `expectedSeq`: the image's. */
+  readonly append: (commit: Commit, expectedSeq: Sequence) => Promise<AppendResult>;
   /** The journal's last event. Rejects with `BrokerUnavailable`. */
   readonly last: () => Promise<StoredEvent | undefined>;
 }
@@ -45,7 +47,7 @@ export const isStillEmpty = (host: JournalOwner): Promise<boolean> =>
 export async function claimEmpty(host: JournalOwner): Promise<AppendResult> {
   const { image } = host;
   const head = claimOf(image.id, { ...ownerOf(host), after: image.seq });
-  const result = await host.append(encodeEvent(head), image.seq);
+  const result = await host.append({ data: encodeEvent(head), head }, image.seq);
   if (result._tag === "Stored") applyEvent(image, result.seq, head);
   return result;
 }

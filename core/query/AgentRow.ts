@@ -1,6 +1,6 @@
 /**
  * One agent as the view has it (`View`): a projection of its journal that is small enough to keep
- * for all agents. `afterEvent` is the one function that applies an event to it; what trimmed events
+ * for all agents. `afterChange` is the one function that applies events to it; what trimmed events
  * would say is read from the rebuilt agent, by `rowOf`. Pure.
  */
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
@@ -8,6 +8,7 @@ import type { Rebuilt } from "../journal/rebuildAgent.ts";
 import { applyState } from "../journal/stateChange.ts";
 import { ScheduleTable, toSchedule } from "../schedule/ScheduleTable.ts";
 import type { Schedule } from "../schedule/Schedule.ts";
+import { changeOf, lastSeq, type RowChange } from "./RowChange.ts";
 
 export interface AgentRow {
   /** Sequence of the last event in it; 0: none. */
@@ -44,21 +45,29 @@ export const NO_ROW: AgentRow = {
 
 /** Throws `CorruptFrame` for a change of a state that is not the row's. */
 export function afterEvent(before: AgentRow, seq: number, head: JournalHead): AgentRow {
-  const isEnd = head.kind === "destroyed";
-  let { state } = isEnd ? NO_ROW : before;
+  const start = head.kind === "destroyed" ? NO_ROW.state : before.state;
+  let state: RowChange["state"];
   for (const turn of head.turns)
-    if (turn.state !== undefined) state = applyState(state, turn.state);
-  const pages = head.pages ?? (isEnd ? 0 : before.pages);
+    if (turn.state !== undefined)
+      state = { text: applyState(state === undefined ? start : state.text, turn.state) };
+  return afterChange(before, changeOf(seq, head, state));
+}
+
+/** The row may have the first events of the change already. */
+export function afterChange(row: AgentRow, change: RowChange): AgentRow {
+  const before = change.isNewLife ? NO_ROW : row;
+  const { state } = change.state === undefined ? before : { state: change.state.text };
+  const pages = change.pages ?? before.pages;
   return {
-    seq,
-    timeMs: head.time,
+    seq: lastSeq(change),
+    timeMs: change.timeMs,
     state,
     pages,
-    ...afterTurns(isEnd ? NO_ROW : before, head),
-    schedules: schedulesAfter(isEnd ? NO_ROW.schedules : before.schedules, head.schedules),
+    ...afterTurns(before, change),
+    schedules: schedulesAfter(before.schedules, change.schedules),
     fault: undefined,
     // An event that replaces an end contains what the agent has afterwards (`eventOfBase`).
-    ended: isEnd && state === undefined && pages === 0,
+    ended: change.isEnd && state === undefined && pages === 0,
   };
 }
 
@@ -70,22 +79,22 @@ export const hidesSchedules = ({ schedules }: JournalHead): boolean =>
   schedules !== undefined && schedules.put === undefined && schedules.del === undefined;
 
 /**
- * The row of a rebuilt agent. `before`: its row until now. `event`: the one that it was rebuilt
- * for, whose errors count.
+ * The row of a rebuilt agent. `before`: its row until now. `change`: the one that it was rebuilt
+ * for, whose errors count; undefined: it was rebuilt for none.
  */
 export function rowOf(
   { image, database }: Rebuilt,
   before: AgentRow,
-  event: Pick<JournalHead, "turns"> & { readonly seq: number },
+  change: RowChange | undefined,
 ): AgentRow {
-  const { errors, error } = afterTurns(before, event);
+  const { errors, error } = change === undefined ? before : afterTurns(before, change);
   return {
     seq: image.seq,
     timeMs: image.timeMs,
     state: image.state,
     pages: image.pages,
     errors,
-    error: image.seq === event.seq ? error : undefined,
+    error: change === undefined || image.seq === lastSeq(change) ? error : undefined,
     schedules: new Map(new ScheduleTable(database).all().map((row) => [row.id, toSchedule(row)])),
     fault: undefined,
     ended: image.seq === image.life && image.state === undefined && image.pages === 0,
@@ -93,25 +102,22 @@ export function rowOf(
 }
 
 function afterTurns(
-  before: Pick<AgentRow, "errors" | "error">,
-  { turns }: Pick<JournalHead, "turns">,
+  before: Pick<AgentRow, "seq" | "errors" | "error">,
+  { failed, turn }: Pick<RowChange, "failed" | "turn">,
 ): Pick<AgentRow, "errors" | "error"> {
-  const failed = turns.filter(({ error }) => error !== undefined).length;
-  const last = turns.at(-1);
   return {
-    errors: before.errors + failed,
-    error: last === undefined ? before.error : last.error,
+    errors: before.errors + failed.filter((seq) => seq > before.seq).length,
+    error: turn === undefined ? before.error : turn.error,
   };
 }
 
 function schedulesAfter(
   before: AgentRow["schedules"],
-  change: JournalHead["schedules"],
+  change: RowChange["schedules"],
 ): AgentRow["schedules"] {
   if (change === undefined) return before;
   const after = new Map(before);
-  for (const id of change.del ?? []) after.delete(id);
-  for (const schedule of (change.put ?? []) as ReadonlyArray<Schedule>)
-    after.set(schedule.id, schedule);
+  for (const id of change.del) after.delete(id);
+  for (const [id, schedule] of change.put) after.set(id, schedule);
   return after;
 }

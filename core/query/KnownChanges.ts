@@ -1,17 +1,19 @@
 /**
- * The journals' streams for a view whose host has stored most of what is new (`OwnEvents`): those
- * events are read from memory, and the broker is asked for the others.
+ * The journals' streams for a view whose host has stored most of what is new (`OwnEvents`): what
+ * those events change is known, and the broker is asked for the others.
  *
- * 1. Each event of a range is returned once, in stored order, wherever it comes from.
+ * 1. Each event of a range is in what is returned, once: as itself, or in the known change of its
+ *    agent, which has the place of its first event. Events of one agent are in stored order.
  * 2. An event of the host stands for the stored one: an ack says that it was stored at its
  *    sequence, and events never change. One that was trimmed or erased since is followed by what
  *    tells so, as one that is trimmed after it was read.
  * 3. Events of streams that were removed since are forgotten: other events have their sequences.
  */
-import type { AgentClass, AgentId, AgentName } from "../../schemas/Address.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
 import type { ChangeSources } from "../changes/changes.ts";
-import { OWN_BYTES_MAX, type TakenEvents } from "./OwnEvents.ts";
+import { bytesOf, OWN_BYTES_MAX, type OwnChange } from "./OwnEvents.ts";
+import { lastSeq, type RowChange } from "./RowChange.ts";
 
 /**
  * A request for missing events costs the broker about what so many events cost. With more gaps, as
@@ -26,32 +28,43 @@ interface Range {
   readonly toSeq: number;
 }
 
-export class KnownChanges implements Pick<ChangeSources, "streams" | "between"> {
+/** A known change. */
+export interface KnownEntry {
+  readonly id: AgentId;
+  /**
+   * Sequence of its first event; of a change that begins before the range, that of the last event
+   * before the range. Everything up to here has been returned.
+   */
+  readonly seq: number;
+  readonly change: RowChange;
+}
+
+export class KnownChanges implements Pick<ChangeSources, "streams"> {
   private readonly stored: Pick<ChangeSources, "streams" | "between" | "groupOf">;
+  private readonly eventsPerGap: number;
   /** By stream group. */
-  private known = new Map<number, BackupEntry[]>();
+  private known = new Map<number, KnownEntry[]>();
   private bytes = 0;
   private created = "";
 
-  constructor(stored: Pick<ChangeSources, "streams" | "between" | "groupOf">) {
+  constructor(
+    stored: Pick<ChangeSources, "streams" | "between" | "groupOf">,
+    eventsPerGap = EVENTS_PER_GAP,
+  ) {
     this.stored = stored;
+    this.eventsPerGap = eventsPerGap;
   }
 
-  /** `taken`: later events of an agent come later. */
-  add({ agents, seqs, storedMs, ends, bytes }: TakenEvents): void {
+  add(changes: ReadonlyArray<OwnChange>): void {
     if (this.bytes > BYTES_MAX) this.forget();
-    let start = 0;
-    for (const [n, end] of ends.entries()) {
-      const id = idOf(agents[n]!);
-      const data = bytes.subarray(start, end);
+    for (const { id, change } of changes) {
       const group = this.stored.groupOf(id);
+      const entry = { id, seq: change.seqs[0]!, change };
       const entries = this.known.get(group);
-      const entry = { id, seq: seqs[n]!, storedMs: storedMs[n]!, data };
       if (entries === undefined) this.known.set(group, [entry]);
       else entries.push(entry);
-      start = end;
+      this.bytes += bytesOf(change);
     }
-    this.bytes += start;
   }
 
   /** As `ChangeSources.streams` (3). */
@@ -63,11 +76,18 @@ export class KnownChanges implements Pick<ChangeSources, "streams" | "between"> 
     return streams;
   }
 
-  /** As `ChangeSources.between` (1). */
-  async *between(group: number, range: Range): AsyncGenerator<BackupEntry, void, void> {
+  /** The events of one stream group with `fromSeq <= seq <= toSeq` (1). */
+  async *between(
+    group: number,
+    range: Range,
+  ): AsyncGenerator<BackupEntry | KnownEntry, void, void> {
+    const { fromSeq, toSeq } = range;
     const known = this.take(group, range);
-    const gaps = gapsOf(known, range);
-    if (gaps.length * EVENTS_PER_GAP > known.length)
+    const seqs = known
+      .flatMap(({ change }) => change.seqs.filter((seq) => seq >= fromSeq && seq <= toSeq))
+      .toSorted((a, b) => a - b);
+    const gaps = gapsOf(seqs, range);
+    if (gaps.length * this.eventsPerGap > seqs.length)
       return yield* this.stored.between(group, range);
     let next = 0;
     for (const gap of gaps) {
@@ -77,15 +97,22 @@ export class KnownChanges implements Pick<ChangeSources, "streams" | "between"> 
     while (next < known.length) yield known[next++]!;
   }
 
-  /** The known events of a range, in stored order. Those before it are forgotten, too. */
-  private take(group: number, { fromSeq, toSeq }: Range): ReadonlyArray<BackupEntry> {
+  /**
+   * The known changes with events in a range, in the order of their first ones. They are forgotten,
+   * with those before them; only a change with events after the range is kept, too.
+   */
+  private take(group: number, { fromSeq, toSeq }: Range): ReadonlyArray<KnownEntry> {
     const entries = this.known.get(group) ?? [];
-    const later = entries.filter(({ seq }) => seq > toSeq);
-    this.known.set(group, later);
+    this.known.set(
+      group,
+      entries.filter(({ change }) => lastSeq(change) > toSeq),
+    );
     this.bytes = 0;
-    for (const each of this.known.values()) for (const { data } of each) this.bytes += data.length;
+    for (const each of this.known.values())
+      for (const { change } of each) this.bytes += bytesOf(change);
     return entries
-      .filter(({ seq }) => seq >= fromSeq && seq <= toSeq)
+      .filter(({ seq, change }) => lastSeq(change) >= fromSeq && seq <= toSeq)
+      .map((entry) => ({ ...entry, seq: Math.max(entry.seq, fromSeq - 1) }))
       .toSorted((a, b) => a.seq - b.seq);
   }
 
@@ -95,20 +122,14 @@ export class KnownChanges implements Pick<ChangeSources, "streams" | "between"> 
   }
 }
 
-/** The parts of a range that none of its known events is in. */
-function gapsOf(known: ReadonlyArray<BackupEntry>, { fromSeq, toSeq }: Range): Range[] {
+/** The parts of a range that none of the sequences is in. They ascend. */
+function gapsOf(seqs: ReadonlyArray<number>, { fromSeq, toSeq }: Range): Range[] {
   const gaps: Range[] = [];
   let next = fromSeq;
-  for (const { seq } of known) {
+  for (const seq of seqs) {
     if (seq > next) gaps.push({ fromSeq: next, toSeq: seq - 1 });
     next = seq + 1;
   }
   if (next <= toSeq) gaps.push({ fromSeq: next, toSeq });
   return gaps;
-}
-
-/** The inverse of `addressKey`: a class has no slash. */
-function idOf(key: string): AgentId {
-  const at = key.indexOf("/");
-  return { class: key.slice(0, at) as AgentClass, name: key.slice(at + 1) as AgentName };
 }

@@ -15,6 +15,8 @@
  *    for one of an operator at most, and never for one that runs on a copy.
  */
 import type { AgentsAnswer, AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+import type { WrittenEvent } from "./OwnEvents.ts";
 import { QUESTION_ROWS_MAX, QUESTION_SECONDS_MAX } from "./askHosts.ts";
 import { askView, plainValue, QueryRefused, StatementStopped, tooLarge } from "./askView.ts";
 import type { View } from "./View.ts";
@@ -27,6 +29,8 @@ export interface QueriesShape {
   readonly answer: (question: AgentsQuestion) => Promise<AnswerBytes>;
   /** Rule 2. */
   readonly erased: () => Promise<void>;
+  /** Called with each event that the host has stored. Absent: the view reads from the broker. */
+  readonly stored?: (id: AgentId, seq: number, event: WrittenEvent) => void;
 }
 
 /**

@@ -33,6 +33,8 @@ import {
 } from "../database/Databases.ts";
 import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
 import type { AgentRow } from "./AgentRow.ts";
+import type { KnownEntry } from "./KnownChanges.ts";
+import { lastSeq } from "./RowChange.ts";
 import { headOf, keptFrom, rowAfter, rowAt, type RowSources } from "./nextRow.ts";
 import { ViewTables } from "./ViewTables.ts";
 
@@ -74,7 +76,13 @@ export class ViewNotSaved extends Data.TaggedError("ViewNotSaved")<{
 }> {}
 
 export interface ViewSources {
-  readonly changes: Pick<ChangeSources, "streams" | "between">;
+  readonly changes: Pick<ChangeSources, "streams"> & {
+    /** As `KnownChanges.between`. Known changes are only for a view of now. */
+    readonly between: (
+      group: number,
+      range: { readonly fromSeq: number; readonly toSeq: number },
+    ) => AsyncIterable<BackupEntry | KnownEntry>;
+  };
   /** What agents are rebuilt from. `databases`: temporary ones. */
   readonly agents: RowSources;
   /** Called now and then, with numbers of events. */
@@ -264,8 +272,9 @@ export class View {
   }
 
   /** Rule 2. A promise only where the broker is asked. */
-  private take(entry: BackupEntry, sources: RowSources): Promise<void> | undefined {
-    const { id, seq } = entry;
+  private take(entry: BackupEntry | KnownEntry, sources: RowSources): Promise<void> | undefined {
+    const { id } = entry;
+    const seq = "change" in entry ? lastSeq(entry.change) : entry.seq;
     const key = addressKey(id);
     if (this.past.has(key)) return undefined;
     const row = this.rows.get(key)?.row ?? this.ends.get(key) ?? this.tables.get(id);
@@ -281,13 +290,13 @@ export class View {
 
   /** The row with an event; undefined: the event changes nothing, because it is too late (8). */
   private next(
-    entry: BackupEntry,
+    entry: BackupEntry | KnownEntry,
     row: AgentRow,
     sources: RowSources,
   ): AgentRow | undefined | Promise<AgentRow> {
     const { id } = entry;
     const { atTimeMs } = this;
-    if (atTimeMs === Infinity) return rowAfter(entry, row, sources);
+    if (atTimeMs === Infinity || "change" in entry) return rowAfter(entry, row, sources);
     const head = headOf(entry);
     if ((head?.time ?? entry.storedMs) <= atTimeMs) return rowAfter(entry, row, sources, atTimeMs);
     this.past.add(addressKey(id));

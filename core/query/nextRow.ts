@@ -9,31 +9,38 @@ import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { baseFor } from "../journal/baseFor.ts";
 import { HistoryTrimmed } from "../journal/HistoryTrimmed.ts";
 import { rebuildAgent, type Rebuilt, type RebuildSources } from "../journal/rebuildAgent.ts";
-import { afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts";
+import { afterChange, afterEvent, hidesSchedules, rowOf, type AgentRow } from "./AgentRow.ts";
+import type { KnownEntry } from "./KnownChanges.ts";
+import { changeOf, lastSeq, type RowChange } from "./RowChange.ts";
 
 /** What agents are rebuilt from. `databases`: temporary ones. */
 export type RowSources = Required<Pick<RebuildSources, "journal" | "snapshots" | "databases">>;
 
 /**
- * The row after an event: by the event, at once, or of the rebuilt agent, as a promise (2, 6). This
- * rejects with `BrokerUnavailable`, and for an earlier time with `HistoryTrimmed`.
+ * The row after an event, or after the known change of several: by it, at once, or of the rebuilt
+ * agent, as a promise (2, 6). This rejects with `BrokerUnavailable`, and for an earlier time with
+ * `HistoryTrimmed`.
  */
 export function rowAfter(
-  { id, seq, data }: BackupEntry,
+  entry: BackupEntry | KnownEntry,
   row: AgentRow,
   sources: RowSources,
   atTimeMs?: number,
 ): AgentRow | Promise<AgentRow> {
-  let turns: JournalHead["turns"];
-  try {
-    const { head } = decodeEvent(data);
-    const follows = (head.after ?? 0) <= row.seq && !hidesSchedules(head);
-    if (follows) return afterEvent(row, seq, head);
-    turns = head.turns;
-  } catch (error) {
-    return faulty(row, error);
-  }
-  const rebuilding = rebuild(id, { seq, turns }, row, { ...sources, atTimeMs });
+  let change: RowChange;
+  if ("change" in entry) {
+    ({ change } = entry);
+    if (change.after <= row.seq) return afterChange(row, change);
+  } else
+    try {
+      const { head } = decodeEvent(entry.data);
+      const follows = (head.after ?? 0) <= row.seq && !hidesSchedules(head);
+      if (follows) return afterEvent(row, entry.seq, head);
+      change = changeOf(entry.seq, head, undefined);
+    } catch (error) {
+      return faulty(row, error);
+    }
+  const rebuilding = rebuild(entry.id, change, row, { ...sources, atTimeMs });
   return rebuilding.catch((error: unknown) => faulty(row, error));
 }
 
@@ -71,31 +78,29 @@ export async function rowAt(
 ): Promise<AgentRow> {
   try {
     const rebuilt = await rebuildAgent(id, { ...sources, atTimeMs });
-    const { seq } = rebuilt.image;
-    return closing(rebuilt, () => rowOf(rebuilt, row, { seq, turns: [] }));
+    return closing(rebuilt, () => rowOf(rebuilt, row, undefined));
   } catch (error) {
     return faulty(row, error);
   }
 }
 
 /**
- * The agent after the event. If the event is trimmed meanwhile, the agent as it is now, or at
+ * The agent after the change. If its last event is trimmed meanwhile, the agent as it is now, or at
  * `atTimeMs`; the events between are skipped (2).
  */
 async function rebuild(
   id: AgentId,
-  event: Pick<JournalHead, "turns"> & { readonly seq: number },
+  change: RowChange,
   row: AgentRow,
   { atTimeMs, ...sources }: RowSources & { readonly atTimeMs: number | undefined },
 ): Promise<AgentRow> {
   const latest = atTimeMs === undefined ? {} : { atTimeMs };
-  const rebuilt = await rebuildAgent(id, { ...sources, atSeq: event.seq }).catch(
-    (error: unknown) => {
-      if (error instanceof HistoryTrimmed) return rebuildAgent(id, { ...sources, ...latest });
-      throw error;
-    },
-  );
-  return closing(rebuilt, () => rowOf(rebuilt, row, event));
+  const atSeq = lastSeq(change);
+  const rebuilt = await rebuildAgent(id, { ...sources, atSeq }).catch((error: unknown) => {
+    if (error instanceof HistoryTrimmed) return rebuildAgent(id, { ...sources, ...latest });
+    throw error;
+  });
+  return closing(rebuilt, () => rowOf(rebuilt, row, change));
 }
 
 function closing<A>({ database }: Rebuilt, use: () => A): A {

@@ -237,7 +237,7 @@ export class Committer {
     if (image.seq === 0 && !turn.durable) return this.abandon();
     const last = newBatch();
     this.inFlight = last;
-    const { data, head } = encodeDestroyed({
+    const commit = encodeDestroyed({
       image,
       host: this.host.host,
       epoch: this.host.epoch,
@@ -245,10 +245,10 @@ export class Committer {
       eventId: time.id(),
       turn,
     });
-    const result = await this.host.append(data, image.seq);
+    const result = await this.host.append(commit, image.seq);
     if (!this.failed && result._tag !== "Stored") this.fail(result._tag, result);
     if (this.failed || result._tag !== "Stored") throw new AgentDiscarded();
-    applyEvent(image, result.seq, head);
+    applyEvent(image, result.seq, commit.head);
     this.inFlight = undefined;
     for (const output of last.outputs) output(image.seq);
     this.abandon();

@@ -114,7 +114,7 @@ async function append(
       queue: triggers?.queue,
       part,
     });
-    const result = await host.append(commit.data, image.seq);
+    const result = await host.append(commit, image.seq);
     if (isOver()) return undefined;
     if (result._tag !== "Stored") return { outcome: result._tag, error: result };
     if (frozen !== undefined) database.committed();

@@ -10,6 +10,7 @@
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
 import { storeInput } from "../../core/inbox/storeInput.ts";
+import type { Commit } from "../../core/journal/encodeCommit.ts";
 import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
 import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
@@ -204,12 +205,14 @@ export class AgentPorts
     return this.ownership.epoch;
   }
 
-  append(data: Uint8Array, expectedSeq: Sequence): Promise<AppendResult> {
-    const { journal, metrics } = this.services;
+  append(commit: Commit, expectedSeq: Sequence): Promise<AppendResult> {
+    const { journal, metrics, queries } = this.services;
+    const { id } = this.image;
     const { signal } = this.ownership;
-    return journal.append(this.image.id, data, { expectedSeq, signal }).then((result) => {
-      // Counted here, because the committer may have been abandoned by now.
-      if (result._tag === "Conflict") metrics.ofClass(this.image.id.class).refusedAppend();
+    return journal.append(id, commit.data, { expectedSeq, signal }).then((result) => {
+      // Here, because the committer may have been abandoned by now.
+      if (result._tag === "Stored") queries?.stored?.(id, result.seq, commit);
+      if (result._tag === "Conflict") metrics.ofClass(id.class).refusedAppend();
       return result;
     });
   }

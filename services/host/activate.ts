@@ -113,7 +113,10 @@ export async function rebuildAndClaim(
     if (!isOurs) {
       const head = claimOf(id, { host, epoch, time, after: image.seq });
       result = await append(encodeEvent(head));
-      if (result._tag === "Stored") applyEvent(image, result.seq, head);
+      if (result._tag === "Stored") {
+        applyEvent(image, result.seq, head);
+        services.queries?.stored?.(id, result.seq, { head });
+      }
     }
     const { parts } = image;
     if (parts !== undefined && (result === undefined || result._tag === "Stored")) {

@@ -37,7 +37,6 @@ import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
 import { genericObservability } from "../observability/index.ts";
 import { Endings } from "../watchdog/Endings.ts";
 import { gatewayBounds } from "./joinGateway.ts";
-import { watchedJournal } from "./joinQueries.ts";
 import { preflight } from "./joinNats.ts";
 import { mailOfEnv, serveMail } from "./joinMail.ts";
 import { serveRetention } from "./joinRetention.ts";
@@ -75,8 +74,7 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
     const queries = own === undefined ? undefined : yield* serveQueries(settings, broker, own);
     const otel = yield* startTracing(settings);
     const stalls: StallSink = { tell: () => undefined };
-    const built = yield* Layer.build(portsLayer(settings, { natsUrl: broker.url, folder, stalls }));
-    const ports = watchedJournal(built, queries);
+    const ports = yield* Layer.build(portsLayer(settings, { natsUrl: broker.url, folder, stalls }));
     const context =
       settings.leases === undefined
         ? ports

@@ -7,13 +7,11 @@
  * 2. An erasure is brought into the view of a thread that runs; otherwise the view is removed.
  * 3. A thread that ends by itself (a statement took all its memory) fails what it was asked. The
  *    next question starts another.
- * 4. With each question the thread receives the events that the host has stored since the last one
- *    (`OwnEvents`). They are kept only while a thread runs.
+ * 4. With each question the thread receives what the events that the host has stored since the last
+ *    one change (`OwnEvents`). That is kept only while a thread runs.
  */
 import { rmSync } from "node:fs";
 import type { Worker } from "node:worker_threads";
-import * as Context from "effect/Context";
-import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { OwnEvents } from "../../core/query/OwnEvents.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
@@ -27,8 +25,6 @@ const IDLE_MS = 60_000;
 const CLOSE_MS_MAX = 2_000;
 
 export interface JoinedQueries extends QueriesShape {
-  /** Rule 4: the journal through which the host stores its events. */
-  readonly watched: (journal: JournalShape) => JournalShape;
   readonly stop: () => Promise<void>;
 }
 
@@ -46,10 +42,7 @@ interface Running {
 type Wanted =
   Pick<Extract<ToThread, { question: unknown }>, "question"> | { readonly erased: true };
 
-export function joinQueries(
-  data: QueryThreadData,
-  time: Pick<TimeShape, "after" | "nowMs">,
-): JoinedQueries {
+export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after">): JoinedQueries {
   let running: Running | undefined;
   const own = new OwnEvents();
   let count = 0;
@@ -94,9 +87,7 @@ export function joinQueries(
     try {
       const said = await new Promise<FromThread>((resolve, reject) => {
         thread.asked.set(id, { resolve, reject });
-        const taken = own.take();
-        const message: ToThread = { id, ...wanted, own: taken };
-        thread.worker.postMessage(message, [taken.bytes.buffer]);
+        thread.worker.postMessage({ id, ...wanted, own: own.take() } satisfies ToThread);
       });
       if (said.failed !== undefined) throw errorOf(said.failed);
       return said;
@@ -109,18 +100,9 @@ export function joinQueries(
   };
 
   return {
-    watched: (journal) => ({
-      ...journal,
-      append: (id, event, options) => {
-        const appended = journal.append(id, event, options);
-        if (running === undefined) return appended; // no promise more while nobody asks
-        return appended.then((result) => {
-          if (result._tag === "Stored" && running !== undefined)
-            own.add(id, { seq: result.seq, storedMs: time.nowMs() }, event);
-          return result;
-        });
-      },
-    }),
+    stored: (id, seq, event) => {
+      if (running !== undefined) own.add(id, seq, event);
+    },
     answer: async (question) => (await ask({ question })).answer!,
     erased: async () => {
       if (running === undefined) return removeView();
@@ -132,12 +114,3 @@ export function joinQueries(
     },
   };
 }
-
-/** The ports of a host whose appends `queries` watches (4). */
-export const watchedJournal = <R>(
-  ports: Context.Context<R | Journal>,
-  queries: JoinedQueries | undefined,
-): Context.Context<R | Journal> =>
-  queries === undefined
-    ? ports
-    : Context.add(ports, Journal, queries.watched(Context.get(ports, Journal)));

@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { KnownChanges } from "../../core/query/KnownChanges.ts";
-import type { TakenEvents } from "../../core/query/OwnEvents.ts";
+import type { OwnChange } from "../../core/query/OwnEvents.ts";
 import { Queries, type AnswerBytes } from "../../core/query/Queries.ts";
 import { View } from "../../core/query/View.ts";
 import type { AgentsQuestion } from "../../schemas/AgentsQuestion.ts";
@@ -23,11 +23,15 @@ export interface QueryThreadData {
   readonly folder: string;
 }
 
-/** `own`: what the host has stored since its last message. */
+/** `own`: of the events that the host has stored since its last message. */
 export type ToThread =
-  | { readonly id: number; readonly own: TakenEvents; readonly question: AgentsQuestion }
+  | {
+      readonly id: number;
+      readonly own: ReadonlyArray<OwnChange>;
+      readonly question: AgentsQuestion;
+    }
   /** An agent was erased. */
-  | { readonly id: number; readonly own: TakenEvents; readonly erased: true }
+  | { readonly id: number; readonly own: ReadonlyArray<OwnChange>; readonly erased: true }
   | { readonly close: true };
 
 export interface FromThread {

@@ -61,6 +61,11 @@ export class Fleet {
     return this.broker.journal.end;
   }
 
+  /** The JSON text of a live agent's state. */
+  stateOf(id: AgentId): string | undefined {
+    return this.live.get(addressKey(id))?.state;
+  }
+
   /**
    * `stopAfter`: the reader is killed after so many events. `meanwhile` happens when the first has
    * been read from the broker, and those behind it.
