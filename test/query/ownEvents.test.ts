@@ -9,7 +9,7 @@ import { KnownChanges } from "../../core/query/KnownChanges.ts";
 import { OwnEvents, type OwnChange } from "../../core/query/OwnEvents.ts";
 import { View, VIEW_LIMITS, type ViewSources } from "../../core/query/View.ts";
 import { agentId } from "../../schemas/Address.ts";
-import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { Fleet, Killed, type Change } from "./Fleet.ts";
@@ -50,9 +50,8 @@ function pass(id: (typeof AGENTS)[number]): void {
   const event = fleet.broker.journal.last(id)!;
   const { head } = decodeEvent(event.data);
   const isChanged = head.turns.some(({ state }) => state !== undefined);
-  const turns = head.turns.map(({ state: _, ...turn }) => turn);
-  const written = { head: { ...head, turns } satisfies JournalHead };
-  own.add(id, event.seq, isChanged ? { ...written, state: { text: fleet.stateOf(id) } } : written);
+  const state = isChanged ? { state: { text: fleet.stateOf(id) } } : {};
+  own.add(id, event.seq, { head, ...state });
 }
 
 /** Writes an event, which the host has stored or another one has. */
