@@ -52,7 +52,7 @@ async function ask(
   time.after(CENSUS_TIMEOUT_MS, () => {
     if (census.signal.aborted) return;
     ask(services, census, gateway, retries - 1).catch((error: unknown) =>
-      log.warn("a gateway's sockets could not be asked for", { gateway, error: String(error) }),
+      log.warn("a gateway's sockets could not be listed", { gateway, error: String(error) }),
     );
   });
 }

@@ -170,7 +170,7 @@ const firstStart = (
       }
       const taken = port;
       port = yield* Effect.promise(pickPort);
-      if (taken === kept) log.warn("another program has this folder's port", { taken, port });
+      if (taken === kept) log.warn("another program uses this folder's port", { taken, port });
     }
     if (options.port === undefined && port !== kept)
       writeFileSync(portFile, `${port}\n`, { mode: 0o600 });

@@ -66,7 +66,7 @@ export function serveLeases(
         const needNotAsk = report.held || joined.made === undefined || !isReplaced();
         silentBeats = needNotAsk ? 0 : silentBeats + 1;
         if (silentBeats !== SILENT_BEATS_MAX) return;
-        log.error("a worker is ended: it asks for no lease although its thread is free, so its code may have replaced something that the process needs", { worker: number }); // prettier-ignore
+        log.error("a worker is ended: it renews no lease although its thread is free; its code may have replaced a global that the process needs", { worker: number }); // prettier-ignore
         process.kill();
       });
       process.onMessage((message) => {

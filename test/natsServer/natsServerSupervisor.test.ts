@@ -237,7 +237,7 @@ describe("ports and binaries that do not work", () => {
     const stranger = await occupy(first.server.port);
     const second = await open();
     expect(second.server.port).not.toBe(first.server.port);
-    expect(second.said).toContain("another program has this folder's port");
+    expect(second.said).toContain("another program uses this folder's port");
     await second.close();
     stranger.free();
     expect((await open()).server.port).toBe(second.server.port);

@@ -49,7 +49,7 @@ export async function addTraffic(
   await Promise.all(
     Array.from(sids, ([gateway, of]) =>
       ask(gateway, of).catch((error: unknown) =>
-        log.debug("a gateway could not be asked what it counted", { gateway, error: `${error}` }),
+        log.debug("a gateway's counters could not be read", { gateway, error: `${error}` }),
       ),
     ),
   );
