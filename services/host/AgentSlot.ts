@@ -292,7 +292,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
         agent.discard();
         throw new AgentDiscarded();
       }
-      this.sockets.clear();
+      this.sockets.started(agent);
       services.metrics.ofClass(this.id.class).activation(replayed.events);
       const endedHost = services.isolation?.endedHost;
       const isExplained = endedHost !== undefined && replayed.host === endedHost;

@@ -47,7 +47,7 @@ export class CommitRig {
   isStillOurs: true | Promise<boolean> = true;
   /** Envelopes by inbox sequence. */
   private readonly stored = new Map<number, Uint8Array>();
-  private slot!: AgentSlot;
+  slot!: AgentSlot;
   private lost!: AbortController;
   private services!: HostServices;
   private readonly agentClass: AgentClassType;

@@ -52,9 +52,16 @@ export class SlotSockets {
     for (const [key, info] of sockets.records(how)) this.hibernated.set(key, info);
   }
 
-  /** The agent that starts has all of them. They stay here until `clear`: the start may fail. */
+  /** The agent that starts has all of them. They stay here until `started`: it may fail. */
   resumeOn({ sockets }: ActiveAgent): void {
     for (const info of this.hibernated.values()) sockets.resume(info);
+  }
+
+  /** The agent has started. It also has those that were added since `resumeOn`. */
+  started({ sockets, keeping, discarded }: ActiveAgent): void {
+    if (!discarded)
+      for (const [key, info] of this.hibernated) if (!sockets.has(key)) keeping.meet(info);
+    this.hibernated.clear();
   }
 
   /** Forgets the hibernated ones. */
