@@ -374,7 +374,7 @@ test("a query waits for the requested event", async () => {
   const waiting = [rows, local].map((from) => from(sold, "--after", `Shop/waited@${end + 1}`));
   await call("Shop", "waited", "sell", 1);
   expect(await Promise.all(waiting)).toEqual([[{ sold: 2 }], [{ sold: 2 }]]);
-  expect((await agents("query", sold, "--after", "waited")).err).toContain("--after RepoAgent/acme~site@42"); // prettier-ignore
+  expect((await agents("query", sold, "--after", "waited")).err).toContain("as in RepoAgent/acme~site@42"); // prettier-ignore
 });
 
 test("a restored installation has the same rows, from its own view", async () => {
