@@ -41,6 +41,8 @@ export class TimeSlices {
   private inPass = false;
   /** How many pieces of work began at once in this pass. */
   private begun = 0;
+  /** Whether `beginWaiting` runs. */
+  private isBeginning = false;
 
   /** `sliceMs`: default 10. */
   constructor(time: TimeShape, sliceMs = SLICE_MS) {
@@ -104,6 +106,8 @@ export class TimeSlices {
 
   /** Begins as much of the waiting work as the slice has time for. */
   private async beginWaiting(): Promise<void> {
+    if (this.isBeginning) return; // it continues in the new slice
+    this.isBeginning = true;
     const { waiting } = this;
     let next = 0;
     while (next < waiting.length && this.hasTime()) {
@@ -111,6 +115,7 @@ export class TimeSlices {
       await promisesSettled();
     }
     waiting.splice(0, next);
+    this.isBeginning = false;
   }
 }
 

@@ -108,6 +108,20 @@ test("eight tasks that begin with promises begin at once; for the rest, what the
   expect(await eachPass(clock, () => done, 20)).toEqual([8, 10, 12, 14, 16, 18, 20]);
 });
 
+test("a pass that begins while waiting work begins runs nothing twice, and leaves nothing out", async () => {
+  const clock = standingClock();
+  const slices = new TimeSlices(clock.time);
+  const ran: number[] = [];
+  const all = Array.from({ length: 40 }, (_, n) => n);
+  for (const n of all) slices.run(() => ran.push(n));
+  for (let n = 0; n < 5; n++) {
+    const passed = clock.pass();
+    await new Promise(process.nextTick);
+    await passed;
+  }
+  expect(ran).toEqual(all);
+});
+
 test("a task longer than a slice is alone in it, and later ones queue behind those that wait", async () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
