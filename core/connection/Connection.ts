@@ -22,8 +22,7 @@ export interface ConnectionOutlet {
 
 /** Tags of one connection, its id included, and the length of one (`protocol.md` §0, limits). */
 const TAGS_MAX = 10;
-/** Of a tag, and so of a connection's id, which is its first tag. */
-export const TAG_LENGTH_MAX = 256;
+const TAG_LENGTH_MAX = 256;
 
 /** Close codes that a frame can't carry: they describe a close without one (RFC 6455 §7.4.1). */
 const CODES_UNSENDABLE = new Set([1004, 1005, 1006, 1015]);

@@ -11,9 +11,7 @@
 import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
 import { closedSocket, type PendingSocket } from "../../core/socket/PendingSocket.ts";
 import { CLOSE_FAILED, CLOSE_LAGGING, CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
-import type { HttpResponse, SocketHandlers } from "../../core/http/HttpServer.ts";
-import { textResponse } from "../../core/http/responseHead.ts";
-import { TAG_LENGTH_MAX } from "../../core/connection/Connection.ts";
+import type { SocketHandlers } from "../../core/http/HttpServer.ts";
 import type { Connected, UpgradeCall } from "../../core/namespace/stubTarget.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
@@ -38,7 +36,6 @@ export async function connectSocket(
   const wait = entityLimit?.take(addressKey(id)) ?? 0;
   if (wait > 0) return refused(tooMany(wait));
   const pk = new URL(url).searchParams.get("_pk");
-  if (pk !== null && pk.length > TAG_LENGTH_MAX) return refused(ID_TOO_LONG);
   const info: SocketInfo = {
     gateway: config.gatewayId,
     sid: time.id(),
@@ -125,12 +122,7 @@ const TOO_LATE = closedSocket({
   reason: `Not accepted within ${PENDING_MS_MAX / 1_000} seconds`,
 });
 
-const ID_TOO_LONG = textResponse(
-  400,
-  `The connection's id (_pk) has more than ${TAG_LENGTH_MAX} characters\n`,
-);
-
-const refused = ({ status, headers, body }: HttpResponse): Connected => ({
+const refused = ({ status, headers, body }: ReturnType<typeof tooMany>): Connected => ({
   reply: { kind: "response", status, headers },
   body: typeof body === "string" ? new TextEncoder().encode(body) : body,
 });

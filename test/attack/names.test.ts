@@ -4,7 +4,6 @@
  * servers and by SMTP.
  */
 import { createHmac } from "node:crypto";
-import { get, type IncomingMessage } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   Agent,
@@ -168,27 +167,6 @@ describe.each(adapters.map(({ name }) => name))("over HTTP, on %s", (http) => {
     }); // prettier-ignore
     await socket.close();
     expect(await journals()).toEqual(before);
-  });
-
-  test("a connection id over the limit is the caller's mistake: 400, and no agent is asked", async () => {
-    reached.length = 0;
-    const at = (length: number) => `${system.url}/agents/case/x?_pk=${"k".repeat(length)}`;
-    const headers = {
-      connection: "Upgrade",
-      upgrade: "websocket",
-      "sec-websocket-version": "13",
-      "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-    };
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-      const request = get(at(257), { headers }, resolve);
-      request.on("error", reject).on("upgrade", () => reject(new Error("it was upgraded")));
-    });
-    answer.destroy();
-    expect([answer.statusCode, reached]).toEqual([400, []]);
-    const socket = await TestSocket.open(at(256));
-    await socket.first(1);
-    await socket.close();
-    expect(reached).toEqual(["socket x"]);
   });
 
   test("a name that the module takes from a query can't be a path: 400", async () => {
