@@ -45,7 +45,7 @@ describe("a worker whose watchdog reports that it is running", () => {
     expect(worker.killed).toBe(false);
     await beats(1);
     expect(worker.killed).toBe(true);
-    expect(log.lines.map(({ message }) => message).join()).toContain("asks for no lease");
+    expect(log.lines.map(({ message }) => message).join()).toContain("renews no lease");
   });
 
   it("survives a freeze of its control process: beats that arrive at once count once", async () => {
