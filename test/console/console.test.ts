@@ -157,7 +157,7 @@ describe("the console's API", () => {
     ]);
     expect(await wrong(`${DESK}/state?at=yesterday`)).toEqual([
       400,
-      expect.stringContaining("--at yesterday"),
+      expect.stringContaining("at=yesterday: Use a journal sequence"),
     ]);
     expect(await wrong(`${DESK}/sql?query=DELETE+FROM+notes`)).toEqual([
       400,

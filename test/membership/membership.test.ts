@@ -8,7 +8,8 @@ import { measureDrain } from "./drain.ts";
 import type { PartResult } from "./Part.ts";
 import { measureRolling } from "./rolling.ts";
 
-const PART_TIMEOUT_MS = 120_000;
+/** Usual are 40 s. */
+const PART_TIMEOUT_MS = 280_000;
 
 const quiet = (): void => undefined;
 

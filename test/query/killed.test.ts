@@ -15,13 +15,15 @@ const ASKERS = 2;
 /** An answer of so many rows is past the payload limit: it goes by the blob store. */
 const ROWS = 1_500;
 const MAX_PAYLOAD = 64 * 1024;
+/** A busy machine stalls its hosts for a second or two. */
+const LEASE_TTL_MS = 5_000;
 const numbers = (most: number): string =>
   `WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r WHERE n < ${most})`;
 const SQL = `${numbers(ROWS)} SELECT n, (SELECT sum(state->>'sold') FROM Shop) AS sold, hex(zeroblob(40)) AS pad FROM r`;
 
 let installation: Installation;
 beforeAll(async () => {
-  installation = await Installation.start({ shards: 1, module: MODULE, leaseTtlMs: 1_000, maxPayload: MAX_PAYLOAD }); // prettier-ignore
+  installation = await Installation.start({ shards: 1, module: MODULE, leaseTtlMs: LEASE_TTL_MS, maxPayload: MAX_PAYLOAD }); // prettier-ignore
 });
 afterAll(() => installation?.kill());
 

@@ -12,7 +12,7 @@ import { pollUntil } from "../kit/poll.ts";
 
 const MODULE = fileURLToPath(new URL("./holdingModule.ts", import.meta.url));
 /** Some deaths and take-overs, on a busy machine. */
-export const TIMEOUT_MS = 120_000;
+export const TIMEOUT_MS = 240_000;
 /** One for each shard. */
 const NEIGHBOURS = 8;
 /** From one webhook of a neighbour to its next. */

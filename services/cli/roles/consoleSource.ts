@@ -74,7 +74,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
   const toPoint = (text: string): Point => readPoint(text, time.nowMs());
   const asOf = <A extends { readonly at?: string | undefined }>(wanted: A) => ({
     ...wanted,
-    at: given(wanted.at, toPoint),
+    at: given("at", wanted.at, toPoint),
   });
   const hosts = async () => {
     const shards = new Map<string, number>();
@@ -143,7 +143,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
       const answer =
         at === undefined
           ? await refusing(async () =>
-              askHost(ports, time, { sql: statement, after: given(after, readEvent) }),
+              askHost(ports, time, { sql: statement, after: given("after", after, readEvent) }),
             )
           : undefined;
       if (answer !== undefined) return rowObjects(answer);
@@ -160,7 +160,9 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     sql: async ({ className, name, at, query: statement }) => {
       const wanted = { className, name, query: statement, seconds: QUICK_SECONDS, json };
       try {
-        return await first((capture) => sql(ports, capture, { ...wanted, at: given(at, toPoint) }));
+        return await first((capture) =>
+          sql(ports, capture, { ...wanted, at: given("at", at, toPoint) }),
+        );
       } catch (error) {
         if (!(error instanceof StatementTooLong)) throw error;
       }
@@ -171,7 +173,12 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
     why: (wanted) => lines((capture) => why(ports, capture, { ...wanted, json })),
     diff: ({ from, to, ...wanted }) =>
       first((capture) =>
-        diff(ports, capture, { ...wanted, from: toPoint(from), to: given(to, toPoint), json }),
+        diff(ports, capture, {
+          ...wanted,
+          from: valueOf("from", from, toPoint),
+          to: given("to", to, toPoint),
+          json,
+        }),
       ),
     deliveries: async ({ limit, agent, since, ...filter }) => {
       const { status } = filter;
@@ -179,7 +186,11 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
         throw new ConsoleRefusal(400, `status=${String(status)}: use one of ${DELIVERY_STATUSES.join(", ")}`); // prettier-ignore
       const found = await lines((capture) =>
         listDeliveries(ports, capture, {
-          given: { ...filter, agent: given(agent, readAgents), since: given(since, toTime) },
+          given: {
+            ...filter,
+            agent: given("agent", agent, readAgents),
+            since: given("since", since, toTime),
+          },
           limit,
           json,
         }),
@@ -271,9 +282,22 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
   };
 }
 
+/** The value of a parameter. Throws `ConsoleRefusal`, which names the parameter. */
+function valueOf<A>(name: string, text: string, reader: (text: string) => A): A {
+  try {
+    return reader(text);
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    throw new ConsoleRefusal(400, `${name}=${text}: ${error.message}`);
+  }
+}
+
 /** The value of a parameter that may be absent. */
-const given = <A>(text: string | undefined, reader: (text: string) => A): A | undefined =>
-  text === undefined ? undefined : reader(text);
+const given = <A>(
+  name: string,
+  text: string | undefined,
+  reader: (text: string) => A,
+): A | undefined => (text === undefined ? undefined : valueOf(name, text, reader));
 
 async function refusing<A>(run: () => Promise<A>): Promise<A> {
   try {
