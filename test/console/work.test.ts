@@ -113,7 +113,7 @@ describe("a workflow in the console", () => {
     const { code, out } = await installation.agents("workflows", "TripWorkflow", "trip-2", "--json", "--at", String(run!.steps[0]!.began!.seq - 1)); // prettier-ignore
     expect([code, (JSON.parse(out) as Workflows).run?.steps]).toEqual([0, []]);
     const wrong = await installation.agents("workflows", "TripAgent", "bob", "--cursor", "x");
-    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("Invalid pagination cursor")]); // prettier-ignore
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("Use the cursor that")]); // prettier-ignore
   });
 
   it("has a link whatever the name of its binding, and says where no instance is stored", async () => {

@@ -72,7 +72,7 @@ export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "what a run had reserved that a later one did not repeat outlives its input",
-    caughtBy: 19,
+    caughtBy: 37,
     breaks: ["I22"],
     install: () =>
       patch(
