@@ -13,6 +13,7 @@ import { MailLane } from "../../../core/outgoing/MailLane.ts";
 import { OutgoingLane } from "../../../core/outgoing/OutgoingLane.ts";
 import { CacheFile } from "../../../services/sqlite/CacheFile.ts";
 import { PageImage } from "../../../services/sqlite/PageImage.ts";
+import { KnownSchedules } from "../../../core/schedule/KnownSchedules.ts";
 import { Scheduler } from "../../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../../core/turn/Turn.ts";
 import { ScheduleTable } from "../../../core/schedule/ScheduleTable.ts";
@@ -187,7 +188,9 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
             },
         ),
         patch(
-          Scheduler.prototype as unknown as { readRow: (id: string) => ReturnType<typeof plain> },
+          KnownSchedules.prototype as unknown as {
+            readRow: (id: string) => ReturnType<typeof plain>;
+          },
           "readRow",
           () =>
             function (this: { table: ScheduleTable }, id) {
