@@ -120,7 +120,7 @@ test("releasing a shard with unanswered calls does not wait for them", async () 
   const shard = new Shard(services, number, lease, time.monotonicMs() + TTL_MS);
   await shard.start(() => []);
   // A call that never ends.
-  (shard as unknown as { answering: number }).answering = 1;
+  (shard as unknown as { openCalls: { size: number } }).openCalls.size = 1;
   const handedOver = shard.handOver(new TimeSlices(time));
   await time.advance(TTL_MS);
   await handedOver;
