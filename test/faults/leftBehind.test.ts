@@ -102,8 +102,11 @@ beforeAll(async () => {
     ofEach(OBJECTS, (n) => ask("till", n, "PUT")),
     ofEach(OBJECTS, (n) => ask("tally", n, "PUT")),
   ]);
-  await sleep(500);
-  const tills = await ofEach(OBJECTS, (n) => ask<Written>("till", n));
+  const tills = await pollUntil("each object has run an alarm", async () => {
+    const value = await ofEach(OBJECTS, (n) => ask<Written>("till", n));
+    const counts = value.map(({ rows }) => rows.length);
+    return Math.min(...counts) > 0 ? { done: true, value } : { done: false, saw: counts };
+  });
   alarmsBefore = tills.map(({ rows }) => rows.length);
   // One of them comes again, and half of them meet a host that is about to die.
   await ofEach(OBJECTS, (n) => publish(n, [...numbers(WEBHOOKS), 0]));
