@@ -1,7 +1,7 @@
 /**
  * Writes `dist/types/<entry>.d.ts`: the declarations of each entry of package.json, gathered from
  * what tsc wrote, with the few types of effect that they reach. A user's compiler therefore reads
- * twenty files and needs neither effect nor `skipLibCheck`.
+ * some forty files and needs neither effect nor `skipLibCheck`.
  */
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
