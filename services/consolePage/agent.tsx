@@ -90,7 +90,7 @@ const TimelineTab = ({ agent, news }: Part) => {
   return (
     <>
       <form className="row" role="search" onSubmit={(event) => event.preventDefault()}>
-        <Choice label="Began by" value={kind} values={KINDS} onChange={setKind} />
+        <Choice label="Cause" value={kind} values={KINDS} onChange={setKind} />
         <Field
           label="Contains"
           value={text}
@@ -103,7 +103,7 @@ const TimelineTab = ({ agent, news }: Part) => {
             checked={failed}
             onChange={({ target }) => setFailed(target.checked)}
           />{" "}
-          failed only
+          Failed only
         </label>
       </form>
       <Timeline agent={agent} news={news} filter={{ kind, text: useRested(text), failed }} />
@@ -136,7 +136,7 @@ const WhyTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
           placeholder="state.pr.title, events[42].title"
           onChange={setText}
         />
-        <button>Who wrote it?</button>
+        <button>Show writes</button>
       </form>
       {path !== "" && (
         <Answer of={found}>
@@ -169,7 +169,9 @@ const WhyTab = ({ agent, place, news }: Part & { readonly place: Place }) => {
                 }))}
               />
               {list.length === WRITES_MAX && (
-                <p className="quiet">The newest {WRITES_MAX}: agents why has all.</p>
+                <p className="quiet">
+                  Only the newest {WRITES_MAX} are shown; agents why prints all.
+                </p>
               )}
             </>
           )}
@@ -204,7 +206,7 @@ const DiffTab = ({ agent, place }: { readonly agent: AgentName; readonly place: 
           {(diff) => (
             <>
               <p>
-                From {diff.from.seq} to {diff.to.seq}
+                From turn {diff.from.seq} to turn {diff.to.seq}
               </p>
               <h2>State</h2>
               <Differences agent={agent} label="Differences of the state" list={diff.state} />

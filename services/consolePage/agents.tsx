@@ -83,7 +83,7 @@ const AgentTable = ({ list }: { readonly list: ReadonlyArray<Listed> }) => {
   return (
     <Table
       label="Agents"
-      columns={["Agent", "Events", "Last", "Host"]}
+      columns={["Agent", "Events", "Last event", "Host"]}
       none="No agents."
       rows={list.map((agent) => ({ key: `${agent.class}/${agent.name}`, cells: cellsOf(agent) }))}
     />

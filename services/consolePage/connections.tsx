@@ -10,7 +10,7 @@ const PAGE = 100;
 const PLACES = {
   inMemory: "in memory",
   hibernated: "hibernated",
-  isolated: "in a process of its own, which may have more connections",
+  isolated: "isolated in its own process, which may have more connections",
   quarantined: "quarantined",
 } as const;
 
@@ -32,7 +32,7 @@ export const ConnectionsTab = (props: { readonly agent: AgentName; readonly plac
       {({ agent, total, connections }) => (
         <>
           <p>
-            {total} open, the agent is {PLACES[agent]}
+            {total} open; the agent is {PLACES[agent]}.
           </p>
           <Table
             label="Connections"

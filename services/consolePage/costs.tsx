@@ -28,7 +28,7 @@ export const Costs = () => {
             <Table
               label="Cost by class"
               columns={["Class", ...COLUMNS]}
-              none="No agent has had a turn since its host started."
+              none="No agent has run a turn since the hosts started."
               rows={byClass(classes).map((cost) => ({
                 key: cost.class,
                 cells: [cost.class, ...numbersOf(cost)],

@@ -26,7 +26,7 @@ export const DeadLetters = () => {
           const each = async (what: "redrive" | "drop"): Promise<string> => {
             for (const id of ids) await act(`dead/${id}/${what}`);
             setChosen(new Set());
-            return `${ids.length} ${what === "drop" ? "dropped" : "run again"}.`;
+            return `${ids.length} ${what === "drop" ? "dropped" : "redriven"}.`;
           };
           return (
             <>
@@ -35,20 +35,20 @@ export const DeadLetters = () => {
                   <button
                     onClick={() => setChosen(new Set(all ? [] : letters.map(({ id }) => id)))}
                   >
-                    {all ? "Choose none" : `Choose all ${letters.length}`}
+                    {all ? "Select none" : `Select all ${letters.length}`}
                   </button>
                   <Act
                     label="Redrive"
                     disabled={ids.length === 0}
                     onDone={found.again}
-                    question={`Run ${ids.length} inputs again, each with all its attempts?`}
+                    question={`Redrive ${ids.length} dead letters? Each input runs again with all its attempts.`}
                     act={() => each("redrive")}
                   />
                   <Act
                     label="Drop"
                     disabled={ids.length === 0}
                     onDone={found.again}
-                    question={`Drop ${ids.length} dead letters for good?`}
+                    question={`Drop ${ids.length} dead letters? They can't be restored.`}
                     act={() => each("drop")}
                   />
                 </div>
@@ -64,7 +64,9 @@ export const DeadLetters = () => {
               )}
               <LetterTable letters={letters} chosen={chosen} choose={setChosen} />
               {letters.length >= PAGE && (
-                <p className="quiet">The oldest {PAGE}: the next are shown when these are gone.</p>
+                <p className="quiet">
+                  Only the oldest {PAGE} are shown. Redrive or drop some to see the next.
+                </p>
               )}
             </>
           );
@@ -81,14 +83,14 @@ const LetterTable = (props: {
 }) => (
   <Table
     label="Dead letters"
-    columns={["Chosen", "Number", "Since", "Agent", "Input", "Error"]}
+    columns={["Selected", "Number", "Since", "Agent", "Input", "Error"]}
     none="No dead letters."
     rows={props.letters.map((letter) => ({
       key: letter.id,
       cells: [
         <input
           type="checkbox"
-          aria-label={`Choose dead letter ${letter.id}`}
+          aria-label={`Select dead letter ${letter.id}`}
           checked={props.chosen.has(letter.id)}
           onChange={({ target }) => {
             const next = new Set(props.chosen);
@@ -133,16 +135,16 @@ export const LetterView = ({ id }: { readonly id: string }) => {
               {letter.unreadable === undefined && (
                 <Act
                   label="Redrive"
-                  question={`Run dead letter ${id} again, with all its attempts?`}
+                  question={`Redrive dead letter ${id}? Its input runs again with all its attempts.`}
                   act={async () => {
                     await ask(`dead/${number}/redrive`, { method: "POST" });
-                    return "In the inbox again.";
+                    return "Stored in the inbox again.";
                   }}
                 />
               )}
               <Act
                 label="Drop"
-                question={`Drop dead letter ${id} for good?`}
+                question={`Drop dead letter ${id}? It can't be restored.`}
                 act={async () => {
                   await ask(`dead/${number}/drop`, { method: "POST" });
                   return "Dropped.";

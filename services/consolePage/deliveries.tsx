@@ -77,7 +77,11 @@ export const Deliveries = ({ place }: { readonly place: Place }) => {
             {list.length >= limit && limit < 500 && (
               <button onClick={() => set({ limit: 500 })}>More</button>
             )}
-            {list.length >= 500 && <p className="quiet">The newest 500: a filter shows others.</p>}
+            {list.length >= 500 && (
+              <p className="quiet">
+                Only the newest 500 are shown. Use the filters to find others.
+              </p>
+            )}
           </>
         )}
       </Answer>
@@ -137,7 +141,7 @@ const OneDelivery = ({
   const agent = agentOf(record);
   const facts: ReadonlyArray<readonly [string, unknown]> = [
     ["provider", record.provider], ["type", record.type], ["from", record.from], ["bytes", record.bytes],
-    ["answer", record.http], ["milliseconds", record.ms?.toFixed(1)], ["attempt", record.attempt], ["attempts", record.attempts],
+    ["answer", record.http], ["milliseconds", record.ms?.toFixed(1)], ["attempt", record.attempt], ["maximum attempts", record.attempts],
     ["reason", record.why], ["error", record.error], ["redelivery of", record.of], ["trace", record.trace],
   ]; // prettier-ignore
   return (
@@ -156,7 +160,7 @@ const OneDelivery = ({
         )}
         {agent !== undefined && record.seq !== undefined && (
           <>
-            , <Link to={turnPath(agent, record.seq)}>turn {record.seq}: what it caused</Link>
+            , <Link to={turnPath(agent, record.seq)}>turn {record.seq} and its effects</Link>
           </>
         )}
         {agent !== undefined && record.duplicateOf !== undefined && (
@@ -180,23 +184,27 @@ const OneDelivery = ({
       </dl>
       {record.input === undefined ? (
         <p className="quiet">
-          The request itself is not kept: it was refused, or its journal was trimmed.
+          The request is not stored: it was refused, or its event was trimmed.
         </p>
       ) : (
         <Request input={record.input} />
       )}
       {record.input !== undefined && (
         <div className="row">
-          <Field label="To another agent of the class, e.g. a fork" value={to} onChange={setTo} />
+          <Field
+            label="Another agent of the class, such as a fork (optional)"
+            value={to}
+            onChange={setTo}
+          />
           <Act
             label="Redeliver"
-            question={`Send ${record.id} again, to ${to === "" ? "its agent" : to}? It takes effect again.`}
+            question={`Redeliver ${record.id} to ${to === "" ? "its agent" : to}? Its effects are applied again.`}
             onDone={onDone}
             act={async () => {
               const sent = await act<ReadonlyArray<{ readonly id: string }>>(
                 withQuery(`deliveries/${encodeURIComponent(record.id)}/redeliver`, { to }),
               );
-              return `Delivered again as ${sent.map(({ id }) => id).join(", ")}.`;
+              return `Redelivered as ${sent.map(({ id }) => id).join(", ")}.`;
             }}
           />
         </div>
@@ -216,7 +224,7 @@ const OneDelivery = ({
 
 export const Request = ({ input }: { readonly input: Input }) => (
   <>
-    <h3>The request as it came</h3>
+    <h3>Original request</h3>
     {input.url !== undefined && (
       <p>
         <code>
@@ -227,7 +235,7 @@ export const Request = ({ input }: { readonly input: Input }) => (
     <Table
       label="Headers"
       columns={["Header", "Value"]}
-      none="No headers are kept."
+      none="No headers are stored."
       rows={Object.entries(input.headers ?? {}).map(([name, value]) => ({
         key: name,
         cells: [name, value],

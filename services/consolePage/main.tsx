@@ -60,7 +60,7 @@ const Opened = () => {
           document.querySelector("main")?.focus();
         }}
       >
-        To the content
+        Skip to content
       </a>
       <header>
         <nav aria-label="Views">
@@ -87,8 +87,8 @@ const Enter = () => {
     <main>
       <h1>Agents</h1>
       <p>
-        The console wants its token: open the URL that <code>agents console</code> or{" "}
-        <code>agents dev</code> printed, or enter it.
+        The console needs its token. Open the URL that <code>agents console</code> or{" "}
+        <code>agents dev</code> printed, or enter the token.
       </p>
       <form
         className="row"

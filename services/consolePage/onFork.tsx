@@ -42,18 +42,18 @@ export const OnFork = (props: {
     if (all !== undefined) await all();
     else for (const { id } of good) await props.one?.(id);
     setFound(all === undefined ? fails : undefined);
-    setSaid(all === undefined ? `${many(good.length)} in the inbox again.` : "Released.");
+    setSaid(all === undefined ? `${many(good.length)} stored in the inbox again.` : "Released.");
     props.onDone?.();
     return "";
   };
   const mayGo = all === undefined ? good.length > 0 : ran !== undefined && fails.length === 0;
-  const what = props.count === undefined ? "what waits" : many(props.count);
+  const what = props.count === undefined ? "the waiting inputs" : many(props.count);
   return (
     <section aria-label="On a fork first">
       <h3>On a fork first</h3>
       <p className="quiet">
-        On a copy of the agent as it is now, in memory and on the code as it is now. Nothing is
-        stored or sent; steps have the results of then, and other calls fail.
+        Runs on a copy of the agent as it is now, in memory and on the current code. Nothing is
+        stored or sent. Steps return their recorded results, and other calls fail.
       </p>
       {overview.value !== undefined && modules.length === 0 && <NoModule />}
       <div className="row">

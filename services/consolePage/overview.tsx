@@ -60,7 +60,7 @@ export const Overview = () => {
               <Table
                 label="Agents by class"
                 columns={["Class", "Agents"]}
-                none="No agents yet: an agent is created by its first input."
+                none="No agents. An agent is created by its first input."
                 rows={classes.map(({ class: name, agents }) => ({
                   key: name,
                   cells: [<Link to={withQuery("agents", { class: name })}>{name}</Link>, agents],
@@ -70,7 +70,7 @@ export const Overview = () => {
               <Table
                 label="Hosts"
                 columns={["Host", "Shards"]}
-                none="No host is running: start agents dev or agents host."
+                none="No host is running. Start agents dev or agents host."
                 rows={hosts.map(({ host, shards: many }) => ({ key: host, cells: [host, many] }))}
               />
             </>
@@ -115,18 +115,18 @@ const Hour = ({ list }: { readonly list: ReadonlyArray<Delivery> }) => {
   const at = (part: number): string =>
     took.length === 0 ? "–" : `${took[Math.floor((took.length - 1) * part)]!.toFixed(1)} ms`;
   const bad = list.filter(isBad).length;
-  if (list.length === 0) return <p className="quiet">None.</p>;
+  if (list.length === 0) return <p className="quiet">No deliveries in the last hour.</p>;
   return (
     <>
       <p>
-        {list.length >= SHOWN ? `The last ${SHOWN}` : list.length} deliveries, {bad} of them
-        refused, failed or dead. Half were answered within {at(0.5)}, 95 % within {at(0.95)}.
+        {list.length >= SHOWN ? `The last ${SHOWN}` : list.length} deliveries, {bad} of them refused
+        or failed. Time to the answer: p50 {at(0.5)}, p95 {at(0.95)}.
       </p>
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         role="img"
-        aria-label="Deliveries a minute"
+        aria-label="Deliveries per minute"
         className="plot"
       >
         {bars.map((bar, n) => {

@@ -125,7 +125,7 @@ export const Differences = (props: {
   <Table
     label={props.label}
     columns={["What", "Before", "After"]}
-    none="Nothing."
+    none="No differences."
     rows={props.list.map(({ path, before, after }) => ({
       key: path,
       cells: [

@@ -148,7 +148,7 @@ export const SchedulesTab = ({ agent, place, news }: Part & { readonly place: Pl
           <Table
             label="Schedules"
             columns={["Next run", "Callback", "Rule", "Payload"]}
-            none="Nothing is scheduled."
+            none="No schedules."
             rows={list.map((row) => ({
               key: String(row["id"]),
               cells: [
@@ -171,7 +171,7 @@ export const SchedulesTab = ({ agent, place, news }: Part & { readonly place: Pl
         {...{ agent, place, news }}
         table="svc_agents_queue"
         query="SELECT * FROM svc_agents_queue"
-        none="Nothing waits."
+        none="The queue is empty."
       />
     </>
   );
@@ -231,7 +231,7 @@ const TableIfThere = ({
             <Rows rows={list.slice(0, SHOWN_MAX)} />
             {list.length > SHOWN_MAX && (
               <p className="quiet">
-                The first {SHOWN_MAX}: Tables has all of {table}.
+                Only the first {SHOWN_MAX} are shown; Tables has all rows of {table}.
               </p>
             )}
           </>

@@ -1,6 +1,6 @@
 /**
- * Quarantined agents: why, until when, how to release them, and a run of what waits for one on a
- * fork first.
+ * Quarantined agents: the reason for each, its release, and a run of its waiting inputs on a fork
+ * first.
  */
 import { useState } from "react";
 import { act, agentPath } from "./api.ts";
@@ -24,7 +24,7 @@ export const Quarantine = ({ version }: { readonly version: number }) => {
             <h2>Quarantined agents</h2>
             <Table
               label="Quarantined agents"
-              columns={["Agent", "Why", "Act"]}
+              columns={["Agent", "Reason", "Actions"]}
               rows={list.map((agent) => ({
                 key: `${agent.class}/${agent.name}`,
                 cells: [

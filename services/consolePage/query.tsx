@@ -58,7 +58,7 @@ export const QueryForm = (props: {
           }}
         />
         <button>Run</button>{" "}
-        <span className="quiet">Ctrl-Enter runs it. Only statements that read.</span>
+        <span className="quiet">Ctrl-Enter runs the query. It may only read.</span>
       </form>
     </>
   );
@@ -102,7 +102,8 @@ export const Rows = ({ rows: all }: { readonly rows: ReadonlyArray<Row> }) => {
       />
       {rows.length < all.length && (
         <p className="quiet">
-          The first {rows.length} of {all.length} rows: agents query and agents sql print all.
+          Only the first {rows.length} of {all.length} rows are shown; agents query and agents sql
+          print all.
         </p>
       )}
     </>
@@ -122,8 +123,9 @@ export const Query = ({ place }: { readonly place: Place }) => {
     <>
       <Heading text="Query" />
       <p className="quiet">
-        Each class is a table, and <code>agents</code> is all of them: name, state, schedules, seq,
-        time, errors, error, fault, due, size. Fields: <code>state-&gt;&gt;'plan'</code>.
+        Each class is a table; <code>agents</code> contains all of them. Columns: name, state,
+        schedules, seq, time, errors, error, fault, due, size. A field of the state:{" "}
+        <code>state-&gt;&gt;'plan'</code>.
       </p>
       {classes.error !== undefined && <Problem text={classes.error} />}
       <QueryForm

@@ -37,8 +37,8 @@ export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?
     <section aria-label="Re-run">
       <h3>Re-run</h3>
       <p className="quiet">
-        {seq === undefined ? "The last 100 webhooks, each" : "The webhooks of this turn,"} on the
-        agent as it was then and on the code as it is now. Nothing is stored or sent.
+        Runs {seq === undefined ? "each of the last 100 webhooks" : "the webhooks of this turn"}{" "}
+        again, on the agent as it was then and on the current code. Nothing is stored or sent.
       </p>
       {overview.value !== undefined && modules.length === 0 && <NoModule />}
       <div className="row">
@@ -49,7 +49,7 @@ export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?
             </button>
             {seq === undefined && (
               <button disabled={busy} onClick={() => void run(module, true)}>
-                Only what failed
+                Run only failed webhooks
               </button>
             )}
           </span>
@@ -68,7 +68,7 @@ export const Rerun = ({ agent, seq }: { readonly agent: AgentName; readonly seq?
 
 export const NoModule = () => (
   <p className="quiet">
-    The console was started without a module: agents console --rerun src/server.ts.
+    No module to run. Start the console with one: agents console --rerun src/server.ts.
   </p>
 );
 

@@ -173,7 +173,7 @@ const turnCells = (agent: AgentName, line: Line): TableRow["cells"] => {
       ""
     ) : (
       <span className="bad">
-        {dead ? "dead: " : ""}
+        {dead ? "dead letter: " : ""}
         {error}
       </span>
     ),

@@ -26,9 +26,9 @@ export const TurnView = ({ agent, seq }: { readonly agent: AgentName; readonly s
       <Answer of={diff}>
         {({ state, rows }) => (
           <>
-            <h3>What it changed in the state</h3>
+            <h3>Changes of the state</h3>
             <Differences agent={agent} label="Changes of the state" list={state} />
-            <h3>What it changed in rows</h3>
+            <h3>Changes of rows</h3>
             <Differences agent={agent} label="Changes of rows" list={rows} />
           </>
         )}
@@ -47,7 +47,7 @@ const OneTurn = ({ line }: { readonly line: Line }) => {
       <p>
         <strong>{[cause.kind, cause.provider, cause.type].filter(Boolean).join(" ")}</strong>,{" "}
         <Time at={time} />
-        {took !== undefined && took >= 0 && <>, stored {took} ms after it came</>}
+        {took !== undefined && took >= 0 && <>, stored {took} ms after it arrived</>}
         {cause.attempt !== undefined && <>, attempt {cause.attempt}</>}
         {cause.delivery !== undefined && (
           <>
@@ -100,7 +100,7 @@ const ForkHere = ({ agent, seq }: { readonly agent: AgentName; readonly seq: num
         <Act
           label="Fork from here"
           disabled={to === ""}
-          question={`Create ${agent.class}/${to} as this agent was after turn ${seq}? Its schedules run there, too.`}
+          question={`Create ${agent.class}/${to} as this agent was after turn ${seq}? The fork also runs its schedules and queue.`}
           act={async () => {
             await act(withQuery(`${agentPath(agent)}/fork`, { at: seq, to }));
             go(agentPath({ class: agent.class, name: to }));

@@ -70,7 +70,7 @@ const Run = ({ agent, run }: { readonly agent: AgentName; readonly run: Recorded
         <Fact name="Started" value={<Time at={run.started} />} />
         {run.agent !== undefined && (
           <Fact
-            name="By"
+            name="Started by"
             value={<AgentLink agent={{ class: run.agent[0], name: run.agent[1] }} />}
           />
         )}
@@ -83,7 +83,7 @@ const Run = ({ agent, run }: { readonly agent: AgentName; readonly run: Recorded
         {run.output !== undefined && <Fact name="Output" value={<code>{run.output}</code>} />}
         {events.length > 0 && (
           <Fact
-            name="Events that no step has taken"
+            name="Events that no step has received"
             value={events.map(({ type, count }) => `${type} (${count})`).join(", ")}
           />
         )}
@@ -243,7 +243,7 @@ const Started = ({ list }: { readonly list: Workflows["started"] }) => (
   <Table
     label="Started workflows"
     columns={["Workflow", "Last reported status", "Started", "Changed", "Metadata", "Error"]}
-    none="It has started no workflow."
+    none="This agent has started no workflows."
     rows={list.map((one) => ({
       key: one.workflowId,
       cells: [

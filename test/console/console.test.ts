@@ -368,7 +368,7 @@ describe("the console's page", () => {
     await call("in a drawer", "write", "again", "nobody");
     for (const _ of [1, 2]) await call("in a drawer", "enqueue");
     await page.getByRole("link", { name: "Dead letters" }).click();
-    await page.getByRole("button", { name: "Choose all 2" }).click();
+    await page.getByRole("button", { name: "Select all 2" }).click();
     await call("in a drawer", "write", "now", "the boss");
     await page.getByRole("button", { name: "Redrive" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Redrive" }).click();
@@ -383,7 +383,7 @@ describe("the console's page", () => {
     await call("in a drawer", "enqueue");
     await call("on a shelf", "enqueue");
     const { page, broken } = await open("dead");
-    await page.getByRole("button", { name: "Choose all 2" }).click();
+    await page.getByRole("button", { name: "Select all 2" }).click();
     await call("in a drawer", "write", "now", "the boss");
     await page.getByRole("button", { name: /^Run on a fork/ }).click();
     await page
@@ -402,7 +402,7 @@ describe("the console's page", () => {
       .getByRole("dialog")
       .getByRole("button", { name: /^Redrive the 1/ })
       .click();
-    await section.getByText("1 input in the inbox again.").waitFor();
+    await section.getByText("1 input stored in the inbox again.").waitFor();
     const left = await get<{ id: number; name: string }[]>("/api/dead");
     expect(left.map(({ name }) => name)).toEqual(["on a shelf"]);
     const views = ["dead", `dead/${left[0]!.id}`];

@@ -107,7 +107,7 @@ it("the console finds which webhook changed a field, and what a corrected handle
   await writes.nth(2).getByRole("cell").nth(3).getByRole("link").click();
   // The delivery that did it is a refund.
   await page.getByText('"action": "refund"').waitFor();
-  await page.getByRole("link", { name: /what it caused/ }).click();
+  await page.getByRole("link", { name: /and its effects/ }).click();
   await page.getByRole("link", { name: "state.total" }).waitFor();
 
   writeFileSync(file, moduleText("-1"));

@@ -128,7 +128,7 @@ describe("a workflow in the console", () => {
     const { page, broken } = await open("agents/TripAgent/carl/workflows");
     const started = page.getByRole("region", { name: "Started workflows" });
     await started.getByRole("link", { name: "SMSNOTICE notice-1" }).click();
-    await page.getByText("By", { exact: true }).waitFor();
+    await page.getByText("Started by", { exact: true }).waitFor();
     expect(page.url()).toBe(`${served.url}/#/agents/SMSNotice/notice-1/workflows`);
 
     const erased = await installation.agents("erase", "SMSNotice", "notice-1", "--yes");
@@ -219,7 +219,7 @@ describe("connections in the console", () => {
       const { agent, total } = await listed();
       expect([agent, total]).toEqual(["hibernated", 2]);
     }
-    await page.getByText("2 open, the agent is hibernated").waitFor();
+    await page.getByText("2 open; the agent is hibernated").waitFor();
     await second.close();
     await row("laptop").waitFor({ state: "detached" });
     await first.close();
