@@ -30,7 +30,7 @@ const LONG = [
   "test/watchdog/{holds,ends}.test.ts",
   "test/retention/{realTrim,kills}.test.ts",
   "test/system/followChanges.test.ts",
-  "test/console/{console,hostile,path,quarantined,work}.test.ts",
+  "test/console/{access,api,hostile,pages,path,quarantined,work}.test.ts",
   "test/query/killed.test.ts",
 ];
 /** Of the long ones, those that are alone. */
