@@ -28,10 +28,12 @@ export function makeNatsDeliveryLog(
 ): DeliveryLogShape {
   const { subjects, publisher, connection } = nats;
   const by = time.id();
-  const buffer = new RecordBuffer(time, async (kind, records) => {
-    const data = encodeRecords({ by, records });
-    return (await publisher.publish(subjects.delivery(kind), data))._tag === "Stored";
-  });
+  // Not `async`: the records are released once they are encoded.
+  const buffer = new RecordBuffer(time, (kind, records) =>
+    publisher
+      .publish(subjects.delivery(kind), encodeRecords({ by, records }))
+      .then(({ _tag }) => _tag === "Stored"),
+  );
   return {
     record: (record) => buffer.record(record),
     flush: () => buffer.flush(),
