@@ -41,7 +41,7 @@ export class RecordBuffer {
   /** Records that are being stored. */
   private storing = 0;
   /** Settles when all batches so far are stored or dropped. */
-  private stored: Promise<unknown> = Promise.resolve();
+  private stored: Promise<void> = Promise.resolve();
   private cancelFlush: (() => void) | undefined;
   private refusedTokens = REFUSED_BURST;
   private refilledMs: number;
@@ -113,7 +113,7 @@ export class RecordBuffer {
       if (!isStored) this.droppedCount += length;
       this.storing -= length;
     });
-    this.stored = Promise.all([this.stored, stored]);
+    this.stored = Promise.all([this.stored, stored]).then(() => undefined);
   }
 
   private takeToken(): boolean {
