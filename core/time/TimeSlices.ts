@@ -8,6 +8,8 @@
  * 1. Work that arrives alone begins at once. Once a slice is used up, the rest waits for the event
  *    loop's next pass, and everything else runs first.
  * 2. Work begins in the order of its arrival.
+ * 3. While passes are short although more work arrives than may begin at once, more of it may: each
+ *    piece that waits costs two promises. After a long pass it is the least again.
  *
  * A process has two for its agents: `slicesOf` for those that wake, `turnSlicesOf` for turns.
  * `Host` has one of its own for hibernation and hand-over, so that these do not wait behind a crowd
@@ -30,7 +32,9 @@ const TURNS_MS = 100;
  * Work that begins in one callback has not run yet when the next begins, so its time is not known.
  * Eight times 20 ms is below the 200 ms from which the watchdog logs a hold.
  */
-const AT_ONCE_MAX = 8;
+const AT_ONCE_MIN = 8;
+/** As many webhooks as usually arrive in one pass; a burst of long turns among them holds once. */
+const AT_ONCE_MAX = 32;
 
 export class TimeSlices {
   private readonly time: TimeShape;
@@ -39,8 +43,9 @@ export class TimeSlices {
   private endMs = 0;
   /** Whether the event loop is still in the pass in which the slice began. */
   private inPass = false;
-  /** How many pieces of work began at once in this pass. */
+  /** How many pieces of work wanted to begin at once in this pass, and how many may (rule 3). */
   private begun = 0;
+  private atOnce = AT_ONCE_MIN;
   /** Whether `beginWaiting` runs. */
   private isBeginning = false;
 
@@ -72,7 +77,7 @@ export class TimeSlices {
   }
 
   private mayBegin(): boolean {
-    return this.hasSlice() && this.begun++ < AT_ONCE_MAX;
+    return this.hasSlice() && this.begun++ < this.atOnce;
   }
 
   /** Whether nothing waits and the slice has time left. Begins one in a new pass. */
@@ -93,10 +98,19 @@ export class TimeSlices {
     this.endMs = this.time.monotonicMs() + this.sliceMs;
     this.time.after(0, () => {
       this.inPass = false;
+      this.adapt();
       if (this.waiting.length === 0) return;
       this.beginSlice();
       void this.beginWaiting();
     });
+  }
+
+  /** Rule 3, at the end of a pass. */
+  private adapt(): void {
+    const isLong = this.endMs - this.time.monotonicMs() < this.sliceMs / 2;
+    if (isLong) this.atOnce = AT_ONCE_MIN;
+    else if (this.begun > this.atOnce) this.atOnce = Math.min(AT_ONCE_MAX, this.atOnce * 2);
+    else if (this.begun <= this.atOnce / 2) this.atOnce = Math.max(AT_ONCE_MIN, this.atOnce / 2);
   }
 
   private wait(f: () => void): void {

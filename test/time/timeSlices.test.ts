@@ -208,3 +208,28 @@ test("several long tasks share a slice, step by step", async () => {
   expect(await eachPass(clock, () => ran.length, 8)).toEqual([5, 8]);
   expect(ran.join("")).toBe("abababab");
 });
+
+test("more begin at once while passes stay short, and eight again after a long one", async () => {
+  const clock = standingClock();
+  const slices = new TimeSlices(clock.time, 100);
+  /** How many of a burst begin at once. Each costs `ms`, those that wait too. */
+  const burst = async (ms: number): Promise<number> => {
+    const turns = Array.from({ length: 50 }, () => slices.turn());
+    await Promise.all([Promise.all(turns), settled()]);
+    clock.spend(ms * turns.length);
+    await clock.pass();
+    return turns.filter((turn) => turn === undefined).length;
+  };
+  expect([await burst(0.2), await burst(0.2), await burst(0.2), await burst(0.2)]).toEqual([
+    8, 16, 32, 32,
+  ]);
+  // Known once it is over.
+  expect([await burst(20), await burst(0.2)]).toEqual([32, 8]);
+  await burst(0.2);
+  // Nearly nothing arrives for two passes.
+  for (let pass = 0; pass < 2; pass += 1) {
+    expect(slices.turn()).toBeUndefined();
+    await clock.pass();
+  }
+  expect(await burst(0.2)).toBe(8);
+});
