@@ -7,7 +7,7 @@ import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { kindOf, RECORD_KINDS, type RecordKind } from "./DeliveryLog.ts";
 
-/** A reader waits no longer than this, and a busy gateway sends a few batches a second. */
+/** A reader waits no longer than this. A busy gateway fills its batches sooner (`BATCH_BYTES`). */
 const FLUSH_MS = 250;
 /**
  * Some fifty records. Half of what a connection to the broker gathers before it writes
