@@ -11,6 +11,25 @@ const ALONE = [
 ];
 /** `npm run attack`: what an outsider tries, over real sockets and processes. */
 const ATTACK = ["test/attack/**/*.test.ts"];
+/**
+ * `npm run test:processes`: real processes that start, serve, die and fill up. They would be half
+ * of the suite's time, with 10 seconds or more each.
+ */
+const PROCESSES = [
+  "test/cli/{devFrom,erase,fork,init,rerun,serving,workers}.test.ts",
+  "test/deploy/{metrics,permissions}.test.ts",
+  "test/email/killed.test.ts",
+  "test/host/{burst,fullMemory,idleAgents}.test.ts",
+  "test/http/slow.test.ts",
+  "test/{mcp,mcpAgent}/hostDeath.test.ts",
+  "test/natsServer/{natsServerFinder,natsServerSupervisor}.test.ts",
+  "test/otel/traces.test.ts",
+  "test/page/tabs.test.ts",
+  "test/query/{brokerReads,query,slow}.test.ts",
+  "test/retention/archive.test.ts",
+  "test/runtime/unhandledErrors.test.ts",
+  "test/subAgent/processes.test.ts",
+];
 /** `npm run test:long`: real processes, clusters, whole calendars; half a minute each or more. */
 const LONG = [
   "test/cluster/*.test.ts",
@@ -36,8 +55,12 @@ const LONG = [
 /** Of the long ones, those that are alone. */
 const LONG_ALONE = ["test/sim/{bites,crashPoints}.test.ts"];
 
-/** Each of these takes minutes: begun last, they would run while the other workers have no more. */
-const SLOWEST = /test\/(watchdog\/(holds|ends)|step\/kills|sim\/crashPoints)\.test\.ts$/;
+/**
+ * The longest of each tier. Begun last, as short files are in a fresh clone, each would run for a
+ * minute or more while the other workers have no more.
+ */
+const SLOWEST =
+  /test\/(watchdog\/(holds|ends)|step\/kills|sim\/crashPoints|http\/conformance|conformance\/nats|page\/tabs|host\/fullMemory)\.test\.ts$/;
 
 class AloneThenSlowestFirst extends BaseSequencer {
   /** A file that is alone would end the process that the others share, so those come after it. */
@@ -94,9 +117,10 @@ export default defineConfig({
       together(
         "together",
         ["test/**/*.test.ts", "examples/**/*.test.ts"],
-        [...ALONE, ...LONG, ...LONG_ALONE, ...ATTACK],
+        [...ALONE, ...PROCESSES, ...LONG, ...LONG_ALONE, ...ATTACK],
       ),
       alone("long alone", LONG_ALONE),
+      together("processes", PROCESSES),
       together("long", LONG),
       together("attack", ATTACK),
     ],

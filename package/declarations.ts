@@ -3,10 +3,11 @@
  * what tsc wrote, with the few types of effect that they reach. A user's compiler therefore reads
  * some forty files and needs neither effect nor `skipLibCheck`.
  */
-import { readFileSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { rolldown } from "rolldown";
 import { dts } from "rolldown-plugin-dts";
+import { packageEntries } from "./bundle.ts";
 
 /** What the declarations import and a user's install has. */
 const EXTERNAL = [/^node:/, /^@modelcontextprotocol\//, "react", "zod"];
@@ -14,17 +15,10 @@ const EXTERNAL = [/^node:/, /^@modelcontextprotocol\//, "react", "zod"];
 const EFFECT = /\/node_modules\/effect\/dist\/(.+)\.d\.ts$/;
 
 export async function writeDeclarations(root: string): Promise<void> {
-  const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-    readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
-  };
-  const input: Record<string, string> = {};
-  for (const entry of Object.values(exports)) {
-    if (typeof entry === "string") continue;
-    const name = /^\.\/dist\/services\/(\w+)\/index\.js$/.exec(entry.default)?.[1];
-    if (name === undefined)
-      throw new Error(`package.json: ${entry.default} is not services/<name>/index.js`);
-    input[name] = join(root, `dist/services/${name}/index.d.ts`);
-  }
+  const compiled = join(root, "dist/.declarations/services");
+  const input = Object.fromEntries(
+    packageEntries(root).map((name) => [name, join(compiled, `${name}/index.d.ts`)]),
+  );
   const target = join(root, "dist/types");
   rmSync(target, { recursive: true, force: true });
   const bundle = await rolldown({

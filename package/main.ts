@@ -1,15 +1,15 @@
 /**
- * What `npm run build` does after tsc: removes what tsc wrote for sources that are gone, gathers
- * the declarations (`declarations`), copies what the package brings along (`vendor`), and bundles
- * what commands that only read need (`reading`) and the console's page (`page`). All but the first
- * are left as they are while their inputs are what they were.
+ * What `npm run build` does after tsc has written the declarations of all sources: gathers those of
+ * the entries (`declarations`), copies what the package brings along (`vendor`), and bundles what
+ * runs (`bundle`) and the console's page (`page`). Declarations and copies are left as they are
+ * while their inputs are what they were.
  */
-import { chmodSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bundle } from "./bundle.ts";
 import { writeDeclarations } from "./declarations.ts";
 import { bundlePage } from "./page.ts";
-import { bundleReading } from "./reading.ts";
 import { vendor } from "./vendor.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -17,36 +17,22 @@ const STAMP = join(ROOT, "dist/.packaged");
 
 const changedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 
-/** Files in `dist`, relative to it. */
-const compiled = ["schemas", "core", "services"].flatMap((layer) =>
-  readdirSync(join(ROOT, "dist", layer), { recursive: true, encoding: "utf8" })
-    .map((path) => join(layer, path))
-    .filter((path) => /\.(?:js|js\.map|d\.ts)$/.test(path)),
-);
-const gone = compiled.filter(
-  (path) => !existsSync(join(ROOT, path.replace(/\.(?:js|js\.map|d\.ts)$/, ".ts"))),
-);
-for (const path of gone) rmSync(join(ROOT, "dist", path));
-
 const inputs = [
   "package.json",
   "package-lock.json",
   "package/vendor.ts",
   "package/declarations.ts",
-  ...compiled.filter((path) => path.endsWith("ts")).map((path) => join("dist", path)),
+  ...readdirSync(join(ROOT, "dist/.declarations"), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".d.ts"))
+    .map((path) => join("dist/.declarations", path)),
 ];
 const stampMs = changedMs(STAMP);
-if (
-  stampMs === 0 ||
-  gone.length > 0 ||
-  inputs.some((path) => changedMs(join(ROOT, path)) > stampMs)
-) {
-  // Both resolve imports of what dist has: they have to find the packages themselves.
+if (inputs.some((path) => changedMs(join(ROOT, path)) > stampMs)) {
   rmSync(join(ROOT, "dist/node_modules"), { recursive: true, force: true });
   await writeDeclarations(ROOT);
-  await vendor(ROOT);
+  vendor(ROOT);
   writeFileSync(STAMP, "");
 }
-await bundleReading(ROOT);
+await bundle(ROOT);
 await bundlePage(ROOT);
 chmodSync(join(ROOT, "dist/services/cli/main.js"), 0o755);

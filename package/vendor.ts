@@ -1,18 +1,18 @@
 /**
- * Copies into `dist/node_modules` the files of those packages that turnkeep ships inside itself:
- * only the files that its code reaches, with each package's manifest and licence. A user's install
- * then has neither what they would bring along (effect: 61 MB, of which 3.5 are reached) nor their
- * install scripts, and never another version of what the engine depends on by its internals.
+ * Copies into `dist/node_modules` the manifest and licence of each package that turnkeep ships
+ * inside itself, and those files that run from there; the code of the others is in `dist/chunks`
+ * (`bundle`). A user's install then has neither what they would bring along (effect: 61 MB, of
+ * which 3.5 are reached) nor their install scripts, and never another version of what the engine
+ * depends on by its internals.
  *
  * `VENDORED` is the list and says why each is on it.
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
-import { build } from "esbuild";
 
-export interface Vendored {
+interface Vendored {
   readonly why: string;
-  /** Files that no import names. Folders are copied whole. Relative to the package. */
+  /** Files that are copied. Folders are copied whole. Relative to the package. */
   readonly files?: ReadonlyArray<string>;
 }
 
@@ -20,7 +20,7 @@ export const VENDORED: Readonly<Record<string, Vendored>> = {
   effect: { why: "its types, maps and sources are 57 MB that nothing reads at run time" },
   "@sqlite.org/sqlite-wasm": {
     why: "the page VFS uses internals of exactly this build; its node.mjs finds the binary by URL",
-    files: ["dist/sqlite3.wasm"],
+    files: ["dist/node.mjs", "dist/sqlite3.wasm"],
   },
   "@nats-io/nats-core": { why: "the reply inbox uses internals of exactly this version" },
   "@nats-io/transport-node": { why: "it belongs to nats-core's version" },
@@ -34,13 +34,10 @@ export const VENDORED: Readonly<Record<string, Vendored>> = {
   },
 };
 
-const NAME = /^.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//;
-
-/** `root` has `node_modules`, and `dist` with what tsc wrote, only. Returns the number of files. */
-export async function vendor(root: string): Promise<number> {
-  const dist = join(root, "dist");
-  const target = join(dist, "node_modules");
-  const files = new Set(await reached(root, dist));
+/** `root` has `node_modules`. Returns the number of files. */
+export function vendor(root: string): number {
+  const target = join(root, "dist/node_modules");
+  const files = new Set<string>();
   for (const [name, { files: more = [] }] of Object.entries(VENDORED)) {
     const folder = join(root, "node_modules", name);
     const legal = readdirSync(folder).filter((file) =>
@@ -55,42 +52,6 @@ export async function vendor(root: string): Promise<number> {
     copyFileSync(file, to);
   }
   return files.size;
-}
-
-/** The vendored packages' files that the code in `dist` imports, directly or through others. */
-async function reached(root: string, dist: string): Promise<ReadonlyArray<string>> {
-  const entries = readdirSync(dist, { recursive: true, encoding: "utf8" }).filter(
-    (path) => path.endsWith(".js") && !/^(?:node_modules|reading|console)\b/.test(path),
-  );
-  const { metafile } = await build({
-    entryPoints: entries.map((path) => join(dist, path)),
-    absWorkingDir: root,
-    outdir: "never",
-    write: false,
-    metafile: true,
-    bundle: true,
-    treeShaking: false,
-    splitting: true, // each file is read once, not once for each entry
-    platform: "node",
-    format: "esm",
-    logLevel: "error",
-    plugins: [
-      {
-        name: "only the vendored packages",
-        setup: ({ onResolve }) =>
-          onResolve({ filter: /^[^./]/ }, ({ path, kind }) => {
-            const name = /^(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? path;
-            // tsx and esbuild are copied as they are: they load files by computed names.
-            const whole = VENDORED[name]?.files?.some((file) => !file.endsWith(".wasm")) ?? false;
-            const own = kind === "entry-point" || (VENDORED[name] !== undefined && !whole);
-            return own ? undefined : { path, external: true };
-          }),
-      },
-    ],
-  });
-  return Object.keys(metafile.inputs)
-    .map((path) => join(root, path))
-    .filter((path) => VENDORED[NAME.exec(path)?.[1] ?? ""] !== undefined);
 }
 
 function filesOf(path: string): ReadonlyArray<string> {

@@ -52,7 +52,7 @@ export interface PageView {
  * A delta that is completely checked (`decodePageDelta`). A class, since an object of spreads and
  * closures costs 2 µs.
  */
-export class PageDelta {
+class PageDelta {
   private readonly bytes: Uint8Array;
   /** Offset of its first page. */
   private readonly bodyAt: number;
@@ -88,7 +88,7 @@ export class PageDelta {
   }
 }
 
-export type WriteRange = (page: number, offset: number, from: number, length: number) => void;
+type WriteRange = (page: number, offset: number, from: number, length: number) => void;
 
 /** Encodes one delta after another: `begin`, `add` for each page in ascending order, `finish`. */
 export class PageDeltaWriter {

@@ -7,6 +7,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import type { Repository } from "./tidy/citations.ts";
+import { STARTED } from "../package/bundle.ts";
 import { RULES, type Rule } from "./tidy/rules.ts";
 import { sourceFile, type SourceFile } from "./tidy/SourceFile.ts";
 
@@ -24,14 +25,15 @@ function tracked(): ReadonlyArray<string> {
     .filter((path) => path !== "" && existsSync(ROOT + path));
 }
 
-/** The sources of what package.json exports and starts. */
+/** The sources of what package.json exports, and of what starts by its path. */
 function entryPoints(): ReadonlySet<string> {
   const manifest = read("package.json");
   const sources = [...manifest.matchAll(/"\.\/((?:dist\/)?services\/[^"]+\.(?:ts|js))"/g)].map(
     (match) => match[1]!.replace(/^dist\//, "").replace(/\.js$/, ".ts"),
   );
   // `package/page` bundles the console's page.
-  return new Set([...sources, "services/consolePage/main.tsx"]);
+  const page = "services/consolePage/main.tsx";
+  return new Set([...sources, ...STARTED.map((path) => `${path}.ts`), page]);
 }
 
 const show = (

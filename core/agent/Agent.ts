@@ -221,6 +221,10 @@ export class Agent<
    * `CommitTooLarge`.
    */
   sql<Row = SqlRow>(strings: TemplateStringsArray, ...values: SqlParameter[]): Row[] {
+    if (!Array.isArray(strings))
+      throw new TypeError(
+        "sql is the tag of a template: this.sql`SELECT * FROM things WHERE id = ${id}`",
+      );
     const query = strings.join("?");
     try {
       const { columns, rows } = this.#runtime.query(query, values.map(toSqlValue), true);
@@ -372,14 +376,14 @@ export class Agent<
 
   /**
    * Calls a method at a fixed interval in seconds, counted from the end of each run: more than 0,
-   * at most 2,592,000 (30 days). Resolves to the schedule. Rejects with `RangeError` for another
-   * interval, and for an unknown method.
+   * at most 2,592,000 (30 days). `_idempotent` is the reference's name of `idempotent`. Resolves to
+   * the schedule. Rejects with `RangeError` for another interval, and for an unknown method.
    */
   scheduleEvery<T = unknown>(
     intervalSeconds: number,
     callback: keyof this & string,
     payload?: T,
-    options: ScheduleSettings = {},
+    options: ScheduleSettings & { readonly _idempotent?: boolean } = {},
   ): Promise<Schedule<T>> {
     return this.#ask(
       ({ schedules }) =>
@@ -431,15 +435,16 @@ export class Agent<
   /**
    * Calls a method as soon as possible after this turn: durable, first in first out, one at a time.
    * `options` are retry options, or `{ retry?, id? }`; `id` is random unless given. Resolves to the
-   * item's id without waiting for the callback. Rejects for an unknown method and for a payload
-   * that is not JSON.
+   * item's id without waiting for the callback. Rejects for an unknown method, an unknown option
+   * and a payload that is not JSON.
    */
   queue<T = unknown>(
     callback: keyof this & string,
     payload?: T,
     options: RetryOptions | QueueOptions = {},
   ): Promise<string> {
-    return this.#ask(() => this.#runtime.queue.push(callback, payload, readQueueOptions(options)));
+    const read = () => readQueueOptions(`queue("${callback}", …)`, options);
+    return this.#ask(() => this.#runtime.queue.push(callback, payload, read()));
   }
 
   /** Removes a queue item. Resolves to whether it existed, waiting or running. */

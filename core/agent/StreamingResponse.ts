@@ -6,7 +6,7 @@
 import type { RpcReply } from "../connection/protocol.ts";
 
 /** Carries the frames to the caller. */
-export interface StreamOutlet {
+interface StreamOutlet {
   readonly reply: (reply: RpcReply) => void;
   /** Whether the caller's connection is still open. */
   readonly isOpen: () => boolean;

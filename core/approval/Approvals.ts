@@ -192,19 +192,10 @@ export class Approvals {
   link(which: string, options: ApprovalLinkOptions): string {
     const { id: agent, time, parts } = this.agent;
     const { id, expiresAt } = this.find(which);
-    const { env, installation, outgoing } = parts;
-    const { hmacSha256 } = outgoing;
-    const nowMs = time.nowMs();
-    return makeApprovalLink({
-      agent,
-      id,
-      expiresAt,
-      nowMs,
-      options,
-      env,
-      installation,
-      hmacSha256,
-    });
+    const { env, installation } = parts;
+    const { hmacSha256 } = parts.outgoing;
+    const given = { options, env, installation, hmacSha256 };
+    return makeApprovalLink({ agent, id, expiresAt, nowMs: time.nowMs(), ...given });
   }
 
   /** Calls `listener` in the turn of each decision, until the returned function is called. */

@@ -75,7 +75,7 @@ export function makeApprovalLink({
 }): string {
   checkOptions("approvalLink(name, …)", options, OPTIONS);
   const { origin, for: by, timeout } = options;
-  checkBy(by);
+  checkBy(by, "for of an approval's link");
   if (!URL.canParse(origin) || !/^https?:$/.test(new URL(origin).protocol))
     throw new TypeError(
       `origin of an approval's link must be the gateways' origin, as in "https://agents.example.com", not ${JSON.stringify(origin)}`,

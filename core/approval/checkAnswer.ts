@@ -51,14 +51,18 @@ export function checkAnswer(decision: GivenAnswer): Answer {
   return { approved, by: by ?? null, reason, metadata };
 }
 
-/** Throws `TypeError`: who decides is one line of text. */
-export function checkBy(by: string): void {
+/** Throws `TypeError`: who decides is one line of text. `what`: the option that says it. */
+export function checkBy(by: string, what = "by"): void {
   if (typeof by === "string" && by !== "" && by.length <= BY_CHARS_MAX && !CONTROL.test(by)) return;
-  throw new TypeError(`who decides must be one line of 1 to ${BY_CHARS_MAX} characters`);
+  throw new TypeError(
+    `${what} must say who decides in one line of 1 to ${BY_CHARS_MAX} characters`,
+  );
 }
 
 /** Throws `TypeError` or `RangeError`. */
 export function checkQuestion(name: string, question: ApprovalQuestion): void {
+  if (typeof name !== "string" || name === "")
+    throw new TypeError("approval(name, …): the name must be text of at least one character");
   checkOptions(`approval "${name}"`, question, QUESTION);
   const { prompt, notify } = question;
   if (notify !== undefined && typeof notify !== "function")

@@ -21,10 +21,12 @@
  * 7. A call that too many agents wait for, each for the next, is refused (`callDepth`).
  */
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
-import { isProcess } from "../../schemas/TargetCall.ts";
+import { isProcess } from "../../schemas/bus/TargetCall.ts";
 import type { BlobsShape } from "../journal/Blobs.ts";
 import type { BusReply, BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
@@ -34,6 +36,7 @@ import type { Abortable } from "../lazyFetch/AbortSource.ts";
 import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
 import { AgentUnreachable, CallLost } from "./AgentUnreachable.ts";
+import { AnswerBudget } from "./AnswerBudget.ts";
 import { encodeCall, wholeBody, type EncodedCall } from "./callBodies.ts";
 import { deepened } from "./callDepth.ts";
 import { ShardOwners } from "./ShardOwners.ts";
@@ -44,7 +47,7 @@ export interface CallResult {
   readonly body: Uint8Array;
 }
 
-export type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Promise<CallAnswer>;
+type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Promise<CallAnswer>;
 
 export interface Caller {
   readonly isLost: boolean;
@@ -65,6 +68,8 @@ export interface CallOptions {
    * the signal of its turn aborts.
    */
   readonly abort?: Abortable | undefined;
+  /** The stream of a `pull` is quiet (`AnswerBudget`). Default: false. */
+  readonly quiet?: boolean;
   /**
    * Called before each repetition; an error that it throws ends the call. For callers that may
    * leave: an answer that is on its way is still awaited.
@@ -109,6 +114,7 @@ export class CallClient {
   /** Rule 4. */
   private readonly servers = new Map<ShardId, ServeInput>();
   private readonly owners = new ShardOwners();
+  private readonly answers = new AnswerBudget();
   private closed = false;
 
   constructor(parts: CallClient["parts"]) {
@@ -134,11 +140,13 @@ export class CallClient {
    * with what `beforeRepeat` throws; with `CallTooDeep` where agents call each other without end.
    */
   call(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
-    const { abort } = options;
-    if (abort === undefined) return this.toTheEnd(id, call, options);
-    return cancellable(this.parts, id, { call, abort }, (named) =>
-      this.toTheEnd(id, named, options),
-    );
+    const { abort, quiet = false } = options;
+    return this.answers.share(call, quiet, (bounded) => {
+      if (abort === undefined) return this.toTheEnd(id, bounded, options);
+      return cancellable(this.parts, id, { call: bounded, abort }, (named) =>
+        this.toTheEnd(id, named, options),
+      );
+    });
   }
 
   private async toTheEnd(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
@@ -244,7 +252,7 @@ export class CallClient {
     const endMs = time.monotonicMs() + deadlineMs;
     const caller = this.parts.caller?.();
     const lostMax = repeatable && caller?.suspects.any !== true ? LOST_MAX : 1;
-    const isOver = (): boolean => tries.lost.size >= lostMax || tries.losses >= LOSSES_MAX;
+    const isOver = (): boolean => tries.hasLost(lostMax, LOSSES_MAX);
     const pause = async (ms: number): Promise<void> => {
       await sleep(time, ms);
       if (caller?.isLost === true) throw unreachable(what, "the agent that called it has left this host"); // prettier-ignore
@@ -266,7 +274,7 @@ export class CallClient {
           continue;
         }
         returnEndMs = undefined;
-        for (const host of tries.lost) if (this.owners.isAlive(host)) tries.lost.delete(host);
+        tries.forget((host) => this.owners.isAlive(host));
         if (isOver()) throw lost(what, HOST_LOST);
       }
       const leftMs = endMs - nowMs;
@@ -284,14 +292,12 @@ export class CallClient {
         const { head, body } = decodeMessage<CallReply>(reply.data);
         if (head.kind !== "notHere")
           return { reply: head, body: await wholeBody(this.parts.blobs, head, body) };
-        if (head.ended === true) tries.endedProcess();
-        if (head.late !== true) tries.notBegun();
-        else if (!repeatable) throw lost(what, "its host has just changed");
-      } else if (reply._tag === "TimedOut" && !repeatable)
-        throw lost(
-          what,
-          this.owners.lossesOf(shard) === losses ? "its host did not answer" : HOST_LOST,
-        );
+        tries.refused(head);
+        if (head.late === true && !repeatable) throw lost(what, "its host has just changed");
+      } else if (reply._tag === "TimedOut" && !repeatable) {
+        const isLost = this.owners.lossesOf(shard) !== losses;
+        throw lost(what, isLost ? HOST_LOST : "its host did not answer");
+      }
       await pause(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())));
     }
   }

@@ -6,9 +6,11 @@
  * A try without an answer stays open: its host may be lost long after the caller has stopped
  * waiting.
  */
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+
 export class CallTries {
   /** Ids of hosts that were lost while they had it, without those that came back. */
-  readonly lost = new Set<string>();
+  private readonly lost = new Set<string>();
   /** How often a host was lost, including those that came back. */
   losses = 0;
   /** Losses of its shard when it was sent. Undefined: no host has it unanswered. */
@@ -23,6 +25,16 @@ export class CallTries {
   /** It may have ended a host. */
   get isSuspect(): boolean {
     return this.losses > 0;
+  }
+
+  /** Whether so many hosts were lost, or hosts so often. */
+  hasLost(hosts: number, losses: number): boolean {
+    return this.lost.size >= hosts || this.losses >= losses;
+  }
+
+  /** Those that live do not count as lost any more. */
+  forget(isAlive: (host: string) => boolean): void {
+    for (const host of this.lost) if (isAlive(host)) this.lost.delete(host);
   }
 
   /** `losses`: owners that its shard has lost so far; `host`: the last of them. */
@@ -44,11 +56,11 @@ export class CallTries {
     this.sentAfter = this.before;
   }
 
-  /**
-   * Its host lives, but the process in which the agent ran alone has ended. A return of the host
-   * does not undo this loss.
-   */
-  endedProcess(): void {
+  /** Its host has answered `notHere`. */
+  refused({ late, ended }: Pick<CallReply & { kind: "notHere" }, "late" | "ended">): void {
+    if (late !== true) this.notBegun();
+    if (ended !== true) return;
+    // The process in which the agent ran alone. A return of its host does not undo this loss.
     this.losses++;
     this.lost.add(`process ${this.losses}`);
   }

@@ -5,7 +5,9 @@
  * of the call's turn (`core/turn/Turn`), and stops nothing else.
  */
 import { shardOf, type AgentId } from "../../schemas/Address.ts";
-import { encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { encodeMessage } from "../../schemas/bus/message.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { BusShape } from "../bus/Bus.ts";
 import { SparseMap } from "../collections/sparse.ts";
@@ -17,7 +19,7 @@ import type { CallAnswer } from "./CallAnswer.ts";
 const CANCEL_MS = 5_000;
 
 /** What cancels need of the client that makes the calls. */
-export interface CancelPorts {
+interface CancelPorts {
   readonly bus: Pick<BusShape, "request">;
   readonly time: Pick<TimeShape, "id">;
   readonly subjects: Subjects;

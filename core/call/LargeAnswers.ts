@@ -3,7 +3,7 @@
  * that it has read (`CallClient`). What is still there after some minutes is removed here: its
  * caller is gone, or has a login that only reads.
  */
-import { ANSWER_BLOBS } from "../../schemas/Call.ts";
+import { ANSWER_BLOBS } from "../../schemas/bus/CallReply.ts";
 import type { BlobsShape } from "../journal/Blobs.ts";
 import type { TimeShape } from "../time/Time.ts";
 

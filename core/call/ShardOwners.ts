@@ -14,7 +14,7 @@ const SHARD_KEY = "shard.";
 const HOST_KEY = "host.";
 
 /** How many owners a shard has lost while this process watched, and the last of them. */
-export interface Losses {
+interface Losses {
   readonly count: number;
   readonly host: string;
 }

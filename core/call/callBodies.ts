@@ -2,13 +2,9 @@
  * Bodies of calls and answers past the bus's limit, which go by the blob store. `CallClient`
  * encodes calls and reads answers with it; `LargeAnswers` is the host's side.
  */
-import {
-  ANSWER_BLOBS,
-  CALL_BLOBS,
-  encodeMessage,
-  type Call,
-  type CallReply,
-} from "../../schemas/Call.ts";
+import { CALL_BLOBS, type Call } from "../../schemas/bus/Call.ts";
+import { ANSWER_BLOBS, type CallReply } from "../../schemas/bus/CallReply.ts";
+import { encodeMessage } from "../../schemas/bus/message.ts";
 import type { BusShape } from "../bus/Bus.ts";
 import type { BlobsShape } from "../journal/Blobs.ts";
 import type { TimeShape } from "../time/Time.ts";

@@ -5,13 +5,13 @@
  */
 import * as Data from "effect/Data";
 import type { AgentId } from "../../schemas/Address.ts";
-import type { Call } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
 
 /** Useful chains have a few agents; a longer one is two agents that call each other. */
 export const CALL_DEPTH_MAX = 32;
 
 /** The call was not made: 32 agents wait for it, each for the next. */
-export class CallTooDeep extends Data.TaggedError("CallTooDeep")<{ readonly message: string }> {}
+class CallTooDeep extends Data.TaggedError("CallTooDeep")<{ readonly message: string }> {}
 
 /** Throws `CallTooDeep`. `depth`: undefined or 0 where no agent's code calls. */
 export function deepened(id: AgentId, call: Call, depth = 0): Call {

@@ -3,7 +3,7 @@
  * not an error. The stack is not, because it would reveal the other side's code and name files that
  * do not exist here.
  */
-import type { CallReply, RemoteCause, RemoteError } from "../../schemas/Call.ts";
+import type { CallReply, RemoteCause, RemoteError } from "../../schemas/bus/CallReply.ts";
 import { assertWireValue } from "./wireValue.ts";
 import { messageOf, nameOf } from "../errors/thrown.ts";
 

@@ -1,7 +1,7 @@
 /** For objects whose optional fields are absent, not undefined, and are not made on a hot path. */
 
 type Optional<A> = { [K in keyof A]: undefined extends A[K] ? K : never }[keyof A];
-export type Defined<A> = Omit<A, Optional<A>> & {
+type Defined<A> = Omit<A, Optional<A>> & {
   [K in Optional<A>]?: Exclude<A[K], undefined>;
 };
 

@@ -6,7 +6,7 @@
  *
  * Sends and closes pass the output gate: they leave after the writes made before them are stored.
  */
-import type { SocketAttachment, SocketInfo } from "../../schemas/Call.ts";
+import type { SocketAttachment, SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
@@ -22,7 +22,7 @@ export interface ConnectionOutlet {
 
 /** Tags of one connection, its id included, and the length of one (`protocol.md` §0, limits). */
 const TAGS_MAX = 10;
-const TAG_LENGTH_MAX = 256;
+export const TAG_LENGTH_MAX = 256;
 
 /** Close codes that a frame can't carry: they describe a close without one (RFC 6455 §7.4.1). */
 const CODES_UNSENDABLE = new Set([1004, 1005, 1006, 1015]);
@@ -129,35 +129,24 @@ export class Connection<TState = unknown> {
   }
 
   /** For the runtime: flags and addressing. Not part of the agent's API. */
-  static internals(connection: Connection): ConnectionInternals {
+  static internals(connection: Connection): Internals {
     return connection.#internals;
   }
 }
 
-export interface ConnectionInternals {
-  readonly info: SocketInfo;
-  readonly: boolean;
-  protocol: boolean;
-  /** The agent's life that it belongs to (`AgentImage.life`). */
-  readonly life: number;
-  /** Number of the client's next message (`Call`). Undefined: only the gateway knows. */
-  next: number | undefined;
-  /** Keys of the durable streams that its client reads, by the client's ids. */
-  readonly reads: SparseMap<string, string>;
-  closed(): void;
-  attachment(): SocketAttachment;
-}
-
 /** One plain object per connection, since an agent can have ten thousand. */
-class Internals implements ConnectionInternals {
+class Internals {
   readonly info: SocketInfo;
   readonly outlet: ConnectionOutlet;
+  /** The agent's life that it belongs to (`AgentImage.life`). */
   readonly life: number;
   readonly: boolean;
   protocol: boolean;
   state: unknown;
+  /** Number of the client's next message (`Call`). Undefined: only the gateway knows. */
   next: number | undefined;
   readyState: number = Connection.OPEN;
+  /** Keys of the durable streams that its client reads, by the client's ids. */
   readonly reads = new SparseMap<string, string>();
   private readonly tags: ReadonlyArray<string>;
 

@@ -2,8 +2,8 @@
  * A page of an agent's open sockets as operators see them, for `agents connections` and the
  * console. Pure; fed by a host's `Slots`, without waking the agent.
  */
-import type { SocketInfo } from "../../schemas/Call.ts";
-import type { ConnectionsReply, ListedConnection } from "../../schemas/SocketLists.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import type { ConnectionsReply, ListedConnection } from "../../schemas/bus/SocketLists.ts";
 
 /** The most of a reply, which stays below the broker's payload limit: a connection has few tags. */
 const CONNECTIONS_MAX = 100;

@@ -5,7 +5,8 @@
  */
 import { camelCaseToKebabCase, type AgentId } from "../../schemas/Address.ts";
 import { ownName } from "../../schemas/AgentPath.ts";
-import { writtenJson } from "../journal/jsonText.ts";
+import { isDeeperThan, writtenJson } from "../journal/jsonText.ts";
+import { LEVELS_MAX } from "../journal/walkJson.ts";
 
 export const identityFrame = (id: AgentId, stateFollows: boolean): string =>
   JSON.stringify({
@@ -109,13 +110,24 @@ export type ClientFrame =
     }
   /** It missed kept broadcasts after that place. */
   | { readonly _tag: "Missed"; readonly since: string }
+  /** A state or a call past `FRAME_LEVELS_MAX`. */
+  | { readonly _tag: "TooDeep" }
   | { readonly _tag: "Message" };
+
+/**
+ * Twice what can be stored, so that a value which is a little too deep gets the error that says so.
+ * `JSON.parse` takes half a second for a MiB of nothing but levels.
+ */
+export const FRAME_LEVELS_MAX = 2 * LEVELS_MAX;
+const STATE_OR_CALL = /"type"\s*:\s*"(?:cf_agent_state|rpc)"/;
 
 const MESSAGE: ClientFrame = { _tag: "Message" };
 
 export function parseClientFrame(text: string): ClientFrame {
   // Only an object can be a protocol frame, so most other messages need not be parsed.
   if (!text.includes('"type"')) return MESSAGE;
+  if (isDeeperThan(FRAME_LEVELS_MAX, text))
+    return STATE_OR_CALL.test(text) ? { _tag: "TooDeep" } : MESSAGE;
   let frame: unknown;
   try {
     frame = JSON.parse(text);

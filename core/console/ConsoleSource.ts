@@ -5,6 +5,7 @@
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 import type { DeliveryFilter } from "../delivery/deliveryHistory.ts";
 import type { HistoryFilter } from "../history/historyFilter.ts";
+import type { Omitted } from "../journal/historyLines.ts";
 
 export interface AgentOf {
   readonly className: string;
@@ -69,6 +70,7 @@ export interface ConsoleSource {
       readonly fromSeq: number | undefined;
       readonly toSeq: number | undefined;
       readonly rows: boolean;
+      readonly omit: ReadonlyArray<Omitted>;
       readonly filter: HistoryFilter;
     },
   ) => Promise<unknown>;

@@ -102,7 +102,7 @@ export function toSqlValue(value: SqlParameter): SqlValue | boolean {
 }
 
 /** The agent whose database it is (`AgentWork`). */
-export interface StorageRuntime {
+interface StorageRuntime {
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited?: boolean): SqlResult;
   transaction<A>(f: () => A): A;
   /** Resolves when everything written so far is stored. */

@@ -26,10 +26,7 @@ const REFUSED_PER_SECOND = 20;
 const REFUSED_BURST = 200;
 
 /** Resolves to whether the batch is stored. Never rejects. */
-export type StoreBatch = (
-  kind: RecordKind,
-  records: ReadonlyArray<DeliveryRecord>,
-) => Promise<boolean>;
+type StoreBatch = (kind: RecordKind, records: ReadonlyArray<DeliveryRecord>) => Promise<boolean>;
 
 type Clock = Pick<TimeShape, "monotonicMs" | "after">;
 

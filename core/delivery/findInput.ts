@@ -9,7 +9,7 @@ import { decodeEvent, type Cause, type JournalHead } from "../../schemas/Journal
 import type { JournalShape } from "../journal/Journal.ts";
 import { envelopeOf } from "../history/pastWebhooks.ts";
 
-export interface FoundInput {
+interface FoundInput {
   readonly id: AgentId;
   /** Sequence of the event that contains the whole input. */
   readonly seq: Sequence;

@@ -8,7 +8,7 @@ import type { ObjectSocket } from "../socket/ObjectSocket.ts";
 import type { ObjectState } from "./ObjectState.ts";
 
 /** Static mark, by which `readModule` recognises the classes of every copy of the package. */
-export const OBJECT_MARK: unique symbol = Symbol.for("agents.DurableObject") as never;
+const OBJECT_MARK: unique symbol = Symbol.for("agents.DurableObject") as never;
 
 /** `Env` is the type of the bindings. */
 export abstract class DurableObject<Env = Record<string, unknown>> {
@@ -25,7 +25,7 @@ export abstract class DurableObject<Env = Record<string, unknown>> {
 }
 
 /** The argument of an alarm's handler. */
-export interface AlarmInfo {
+interface AlarmInfo {
   /** Whether an earlier attempt failed. */
   readonly isRetry: boolean;
   /** Number of failed attempts. */

@@ -47,7 +47,7 @@ const HANDLERS: ReadonlySet<string> = new Set<keyof ObjectHandlers>([
 const { mode, listeners } = ObjectSocket.internals;
 
 /** The result of an upgrade request: the accepted socket, or the refusing answer. */
-export type Upgraded = { readonly socket: ObjectSocket } | { readonly response: Response };
+type Upgraded = { readonly socket: ObjectSocket } | { readonly response: Response };
 
 export abstract class ObjectActor extends Agent {
   abstract readonly objectClass: ObjectClass;

@@ -3,21 +3,23 @@
  * all but two things: ids are `ObjectId`s, and arguments and results may be all that the structured
  * clone algorithm copies.
  */
-import { topLevelId } from "../../schemas/AgentPath.ts";
 import { toBase64Url } from "../../schemas/base64.ts";
 import { AgentNamespace, type StubOptions } from "../namespace/AgentNamespace.ts";
 import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import type { AgentInstanceId } from "../namespace/instanceId.ts";
-import { ObjectId, parseObjectId, uniqueObjectId } from "./objectId.ts";
+import { namedObjectId, ObjectId, parseObjectId, uniqueObjectId } from "./objectId.ts";
 
 /** Random bytes of an id without a name: as many as a UUID has. */
 const UNIQUE_BYTES = 16;
 
 export class ObjectNamespace<A = unknown> extends AgentNamespace<A> {
-  /** The id of the object with this name. Throws `InvalidAddress` as an agent's binding does. */
+  /**
+   * The id of the object with this name. Throws `InvalidAddress` as an agent's binding does, but a
+   * name may begin with `/`.
+   */
   override idFromName(name: string): AgentInstanceId {
-    return shown(new ObjectId(topLevelId(this.className, name)));
+    return shown(namedObjectId(this.className, name));
   }
 
   /** The id of a new object without a name. */

@@ -17,7 +17,7 @@ import { ObjectStorage, type ObjectAlarms } from "./ObjectStorage.ts";
 const BLOCK_MS_MAX = 30_000;
 
 /** What the state is made of. */
-export interface ObjectStateParts {
+interface ObjectStateParts {
   readonly id: ObjectId;
   readonly runtime: AgentRuntime;
   readonly events: EventOrder;

@@ -21,7 +21,7 @@ const KEPT =
   "name NOT LIKE 'svc\\_agents\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
 
 /** The storage in a transaction, which can be undone. */
-export interface ObjectTransaction extends Pick<ObjectStorage, "get" | "put" | "delete" | "list"> {
+interface ObjectTransaction extends Pick<ObjectStorage, "get" | "put" | "delete" | "list"> {
   /** Undoes the transaction: nothing of it is stored when its function returns. */
   rollback(): void;
 }

@@ -3,10 +3,14 @@
  * that name in hexadecimal with a checksum of class and name, so that it can be read back
  * (`idFromString`) without a list of ids anywhere: 64 digits for names of up to 27 bytes, more for
  * longer ones.
+ *
+ * An agent's name can't begin with `/` (`AgentPath`), but an object's can, as the path of a URL
+ * does. The address of such an object has a `~` before its name: `/a` is stored as `~/a`, and `~/a`
+ * as `~~/a`.
  */
 import { toHex } from "../../schemas/toHex.ts";
 import type { AgentId } from "../../schemas/Address.ts";
-import { ownName, topLevelId } from "../../schemas/AgentPath.ts";
+import { isSubAgentName, ownName, topLevelId } from "../../schemas/AgentPath.ts";
 import { crc32 } from "../../schemas/crc32.ts";
 
 /** Bytes of an id without its checksum, where the name is short: 64 digits in all. */
@@ -30,7 +34,8 @@ export class ObjectId {
   /** The name it was made from; undefined for one of `newUniqueId`. */
   get name(): string | undefined {
     const name = ownName(this.#id);
-    return name.startsWith(UNIQUE) ? undefined : name;
+    if (name.startsWith(UNIQUE)) return undefined;
+    return STORED_PATH.test(name) && !isSubAgentName(this.#id.name) ? name.slice(1) : name;
   }
 
   /** Hexadecimal digits that `idFromString` reads. */
@@ -55,6 +60,13 @@ export class ObjectId {
 }
 
 const checksum = (id: AgentId): number => crc32(encoder.encode(`${id.class}/${id.name}`));
+
+const PATH = /^~*\//;
+const STORED_PATH = /^~+\//;
+
+/** The id of an object with this name. Throws `InvalidAddress` for a name that is none. */
+export const namedObjectId = (className: string, name: string): ObjectId =>
+  new ObjectId(topLevelId(className, PATH.test(name) ? `~${name}` : name));
 
 /** An id of no name. `random` is unique. */
 export const uniqueObjectId = (className: string, random: string): ObjectId =>

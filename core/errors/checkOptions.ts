@@ -1,6 +1,6 @@
 /**
- * Checks the options object of a method of `Agent`: a misspelt option would otherwise be none, and
- * what it was to change would stay as it is. Pure.
+ * Checks the options object of a call: a misspelt option would otherwise be none, and what it was
+ * to change would stay as it is. Pure.
  */
 
 /**
@@ -8,14 +8,19 @@
  * call it is.
  */
 export function checkOptions(what: string, options: unknown, known: ReadonlySet<string>): void {
-  const names = [...known].join(", ");
+  const fault = optionsFault(options, known);
+  if (fault !== undefined) throw new TypeError(`${what}: ${fault}`);
+}
+
+/** The fault that `checkOptions` throws, without the call's name; undefined when there is none. */
+export function optionsFault(options: unknown, known: ReadonlySet<string>): string | undefined {
+  const names = (): string => [...known].join(", ");
   if (typeof options !== "object" || options === null)
-    throw new TypeError(
-      `${what}: the options must be an object with ${names}, not ${kindOf(options)}`,
-    );
-  for (const option of Object.keys(options))
-    if (!known.has(option))
-      throw new TypeError(`${what}: unknown option "${option}"; the options are ${names}`);
+    return `the options must be an object with ${names()}, not ${kindOf(options)}`;
+  const unknown = Object.keys(options).find((option) => !known.has(option));
+  return unknown === undefined
+    ? undefined
+    : `unknown option "${unknown}"; the options are ${names()}`;
 }
 
 const kindOf = (value: unknown): string =>

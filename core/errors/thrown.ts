@@ -50,8 +50,30 @@ export function withoutCutEdges(text: string, chars: number): string {
 export const messageOf = (thrown: unknown): string =>
   read(() => (thrown instanceof Error ? thrown.message : thrown));
 
-/** For a log: the stack of an error; of what has none the message. */
-export const stackOf = (thrown: unknown): string =>
+/** Causes of a cause that `stackOf` shows: a chain may lead back to its beginning. */
+const CAUSES_MAX = 4;
+
+/**
+ * For a log: the stack of an error, of what has none the message, and those of its causes. Node's
+ * `fetch` says in the cause alone why it failed.
+ */
+export function stackOf(thrown: unknown): string {
+  const texts = [ownStackOf(thrown)];
+  let cause = causeOf(thrown);
+  for (; cause !== undefined && texts.length <= CAUSES_MAX; cause = causeOf(cause))
+    texts.push(ownStackOf(cause));
+  return bounded(texts.join("\n  caused by: "));
+}
+
+const ownStackOf = (thrown: unknown): string =>
   read(() => (thrown instanceof Error ? (thrown.stack ?? thrown.message) : thrown));
+
+function causeOf(thrown: unknown): unknown {
+  try {
+    return thrown instanceof Error ? thrown.cause : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 export const nameOf = (thrown: Error): string => read(() => thrown.name);

@@ -13,7 +13,7 @@ const ALARM_MS_MIN = 100;
 /** Keeps the factor finite. The default interval reaches `ALARM_MS_MAX` after 4 doublings. */
 const DOUBLINGS_MAX = 10;
 
-export interface AlarmRuntime extends Pick<AgentWork, "log" | "time"> {
+interface AlarmRuntime extends Pick<AgentWork, "log" | "time"> {
   readonly scheduler: SchedulesOfAgent;
 }
 

@@ -1,6 +1,7 @@
 /**
  * The fiber methods of `Agent` (`protocol.md` §5): reads their calls. `Fibers` runs fibers.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type {
   DeleteFibersOptions,
@@ -14,6 +15,12 @@ import type {
 import type { Fibers } from "./Fibers.ts";
 import { hasEnded, toInspection, type FiberRow } from "./FiberTable.ts";
 
+const OPTIONS = {
+  start: new Set(["fiberId", "idempotencyKey", "metadata", "waitForCompletion"]),
+  list: new Set(["status", "name", "limit"]),
+  delete: new Set(["status", "settledBefore", "limit"]),
+};
+
 /** Its public methods are those of `Agent`, which documents them. */
 export class FiberApi {
   readonly #fibers: Fibers;
@@ -25,7 +32,8 @@ export class FiberApi {
   }
 
   async run<A>(name: string, f: FiberFunction<A>): Promise<A> {
-    return this.#fibers.run(assertName(name), f);
+    assertCall("runFiber", name, f);
+    return this.#fibers.run(name, f);
   }
 
   async start(
@@ -33,12 +41,14 @@ export class FiberApi {
     f: FiberFunction<unknown>,
     options: StartFiberOptions,
   ): Promise<StartFiberResult> {
+    assertCall("startFiber", name, f);
+    checkOptions(`startFiber("${name}", …)`, options, OPTIONS.start);
     const { fiberId, idempotencyKey, metadata, waitForCompletion = false } = options;
     const fibers = this.#fibers;
     const before = this.#begunBefore(fiberId, idempotencyKey);
     const id = before?.id ?? fiberId ?? this.#time.id();
     if (before === undefined) {
-      fibers.add({ id, name: assertName(name), kept: true, key: idempotencyKey, metadata });
+      fibers.add({ id, name, kept: true, key: idempotencyKey, metadata });
       fibers.begin(id, name, f);
     }
     if (waitForCompletion && !hasEnded(before?.status ?? "pending")) await fibers.ended(id);
@@ -54,6 +64,7 @@ export class FiberApi {
     return inspectionOf(this.#fibers.table.getByKey(idempotencyKey));
   }
   list(options: ListFibersOptions): FiberInspection[] {
+    checkOptions("listFibers", options, OPTIONS.list);
     return this.#fibers.table.list(options).map(toInspection);
   }
 
@@ -69,6 +80,7 @@ export class FiberApi {
     return this.#fibers.resolve(fiberId, result);
   }
   delete(options: DeleteFibersOptions): number {
+    checkOptions("deleteFibers", options, OPTIONS.delete);
     return this.#fibers.table.delete(options);
   }
   stash(data: unknown): void {
@@ -96,9 +108,11 @@ export class FiberApi {
   }
 }
 
-function assertName(name: unknown): string {
-  if (typeof name === "string" && name !== "") return name;
-  throw new TypeError("A fiber needs a name: runFiber(name, async (context) => …)");
+function assertCall(method: "runFiber" | "startFiber", name: unknown, f: unknown): void {
+  if (typeof name !== "string" || name === "")
+    throw new TypeError(`A fiber needs a name: ${method}(name, async (context) => …)`);
+  if (typeof f !== "function")
+    throw new TypeError(`${method}("${name}", f): the second argument must be a function`);
 }
 
 const inspectionOf = (row: FiberRow | undefined): FiberInspection | null =>

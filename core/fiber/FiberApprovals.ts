@@ -27,7 +27,7 @@ const NAME_CHARS_MAX = 256; // as of a workflow's step
 /** A loop that asks would fill the table, and somebody's mailbox. */
 const WAITING_MAX = 100;
 
-export type FiberApprovalsAgent = Pick<
+type FiberApprovalsAgent = Pick<
   AgentWork,
   "time" | "currentCause" | "abandoned" | "leaving" | "flush" | "afterCommit"
 >;

@@ -35,7 +35,7 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
 /** The key of the row of rule 2. The keys of steps are not empty. */
 const WORK = "";
 
-export interface FiberStepsAgent extends Pick<AgentWork, "id" | "query" | "flush" | "time"> {
+interface FiberStepsAgent extends Pick<AgentWork, "id" | "query" | "flush" | "time"> {
   /** Runs `f` as part of a turn, and of none of its steps. */
   inTurn<A>(turn: Turn, f: () => A): A;
   readonly keeping: { readonly streams: { storeSoon(): void } };

@@ -60,7 +60,7 @@ interface Running {
 }
 
 /** What the agent's class decides. */
-export interface FiberOwner {
+interface FiberOwner {
   readonly options: FiberOptions;
   readonly kept: ReadonlyArray<KeptOfFibers>;
   readonly steps: {
@@ -77,7 +77,7 @@ export interface FiberOwner {
 }
 
 /** The agent that fibers run on. */
-export interface FiberRuntime extends AgentWork {
+interface FiberRuntime extends AgentWork {
   readonly scheduler: SchedulesOfAgent;
 }
 
@@ -294,14 +294,9 @@ export class Fibers {
     const { id, kept } = row;
     const runtime = this.#runtime;
     const startedMs = runtime.time.nowMs();
-    const common = {
-      fiberId: id,
-      fiberName: row.name,
-      managed: kept,
-      recoveryReason: "interrupted",
-    };
+    const told = { fiberId: id, fiberName: row.name, managed: kept, recoveryReason: "interrupted" };
     const emit = (type: string, more: object = {}, sinceMs = startedMs): void =>
-      runtime.emit(type, { ...common, ...more, elapsedMs: runtime.time.nowMs() - sinceMs });
+      runtime.emit(type, { ...told, ...more, elapsedMs: runtime.time.nowMs() - sinceMs });
     if (row.recoveries === 0 && row.failures === 0) {
       emit("fiber:recovery:detected", {}, row.createdMs);
       emit("fiber:run:interrupted", {}, row.createdMs);
@@ -315,11 +310,7 @@ export class Fibers {
     const release = runtime.keepAlive();
     emit("fiber:recovery:attempt");
     try {
-      const cause = {
-        kind: "background",
-        type: `${RECOVERY_TYPE}${row.name}`,
-        id,
-      } as const;
+      const cause = { kind: "background", type: `${RECOVERY_TYPE}${row.name}`, id } as const;
       const result = await runtime.inBackground(
         async () => this.#owner.onRecovered(contextOf(row)),
         cause,

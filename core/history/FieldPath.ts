@@ -8,7 +8,7 @@
  */
 
 /** One part of a path. `inBrackets`: what the brackets hold, as written. */
-export type PathPart = { readonly name: string } | { readonly inBrackets: string };
+type PathPart = { readonly name: string } | { readonly inBrackets: string };
 
 const PLAIN = /^[\p{L}\p{N}_$-]+$/u;
 

@@ -4,6 +4,7 @@
  * console.
  */
 import { withIndex, withName } from "./FieldPath.ts";
+import { counted } from "../../schemas/counted.ts";
 import { countRows, rowsByPath, tablesOf, type ReadableDatabase, type Row } from "./tableRows.ts";
 
 /** `before` is absent for additions, `after` for removals. */
@@ -31,7 +32,7 @@ export function* stateDifferences(
 }
 
 /** The rows of an agent's tables at one moment, to be compared with those of another. */
-export interface TableRows {
+interface TableRows {
   /** The definition. */
   readonly sql: string;
   readonly count: number;
@@ -63,7 +64,7 @@ const EMPTY: TableRows = { sql: "", count: 0, rows: new Map() };
 function* rowDifferences(table: string, was: TableRows, is: TableRows): Generator<Difference> {
   if (was.rows === undefined || is.rows === undefined) {
     if (was.count !== is.count)
-      yield differenceOf(withName("", table), `${was.count} rows`, `${is.count} rows`);
+      yield differenceOf(withName("", table), counted(was.count, "row"), counted(is.count, "row"));
     return;
   }
   for (const [path, before] of was.rows) {
@@ -93,16 +94,14 @@ const differenceOf = (path: string, before: unknown, after: unknown): Difference
 /** Characters of a value in a line. */
 const VALUE_MAX = 240;
 
-/** For people. `valueMax`: characters of a value. */
-export const differenceLine = (
-  { path, before, after }: Difference,
-  valueMax: number = VALUE_MAX,
-): string => `${path}: ${shown(before, valueMax)} -> ${shown(after, valueMax)}`;
+/** For people. */
+export const differenceLine = ({ path, before, after }: Difference): string =>
+  `${path}: ${shown(before)} -> ${shown(after)}`;
 
-function shown(value: unknown, max: number): string {
+function shown(value: unknown): string {
   if (value === undefined) return "unset";
   const text = JSON.stringify(value);
-  return text.length <= max ? text : `${text.slice(0, max)}…`;
+  return text.length <= VALUE_MAX ? text : `${text.slice(0, VALUE_MAX)}…`;
 }
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>

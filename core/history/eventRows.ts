@@ -4,7 +4,7 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
-import { readTables, tableDifferences, type Difference } from "./agentDifferences.ts";
+import { readTables, tableDifferences, type Difference, type Tables } from "./agentDifferences.ts";
 import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
 
 /** Rows of one table past which only their number is compared. */
@@ -19,15 +19,19 @@ export async function* eventRows(
   if (seqs.length === 0) return;
   const wanted = new Set(seqs);
   const { image, database } = await rebuildAgent(id, { ...sources, atSeq: seqs[0]! - 1 });
+  /** The rows as of now; undefined: not read since the last change. */
+  let tables: Tables | undefined;
   try {
     const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: seqs.at(-1) as Sequence };
     for await (const { seq, data } of sources.journal.read(id, range)) {
       const event = decodeEvent(data);
       const changes = event.delta.length > 0 || event.head.kind === "destroyed";
-      const before = changes && wanted.has(seq) ? readTables(database, ROWS_MAX) : undefined;
+      const isShown = changes && wanted.has(seq);
+      const before = isShown ? (tables ?? readTables(database, ROWS_MAX)) : undefined;
       replayEvent(image, database, seq, event);
-      if (before === undefined) continue;
-      const rows = [...tableDifferences(before, readTables(database, ROWS_MAX))];
+      if (changes) tables = isShown ? readTables(database, ROWS_MAX) : undefined;
+      if (before === undefined || tables === undefined) continue;
+      const rows = [...tableDifferences(before, tables)];
       if (rows.length > 0) yield { seq, rows };
     }
   } finally {

@@ -8,12 +8,13 @@
  *    of them that ran SQL which wrote.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { decodeEvent, type Cause, type JournalEvent } from "../../schemas/JournalEvent.ts";
+import type { Cause, JournalEvent } from "../../schemas/JournalEvent.ts";
 import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
 import { readFromBase } from "../journal/Beginnings.ts";
 import { valueAt } from "./FieldPath.ts";
 import type { JournalShape } from "../journal/Journal.ts";
 import type { SnapshotsShape } from "../journal/Snapshots.ts";
+import { briefCause } from "../journal/historyLines.ts";
 import { applyState } from "../journal/stateChange.ts";
 import { rowAt } from "./tableRows.ts";
 import { WholeCauses } from "./WholeCauses.ts";
@@ -41,11 +42,11 @@ export interface FieldWrite {
 }
 
 /** `kind` is also `claimed` and `destroyed`, and `trimmed` for what the base begins with. */
-export type WriteCause = Omit<Cause, "kind" | "headers" | "body" | "bodyBase64"> & {
+type WriteCause = Omit<Cause, "kind" | "headers" | "body" | "bodyBase64"> & {
   readonly kind: string;
 };
 
-export interface FieldSources {
+interface FieldSources {
   readonly journal: Pick<JournalShape, "read" | "first">;
   readonly snapshots: Pick<SnapshotsShape, "bases">;
   readonly databases: Pick<DatabasesShape, "open">;
@@ -68,8 +69,8 @@ export async function* fieldHistory(
         yield* told(head.seq, head.time, follow.restart(state, image));
         continue;
       }
-      const { seq, data } = read.event;
-      const event = decodeEvent(data);
+      const { seq } = read.event;
+      const event = read.decode();
       yield* told(seq, event.head.time, follow.apply(event, causes.of(event.head)));
     }
   } finally {
@@ -144,15 +145,10 @@ function* told(
     yield {
       seq,
       time: new Date(timeMs).toISOString(),
-      causes: causes.map(brief),
+      causes: causes.map(briefCause),
       ...(before === undefined ? {} : { before }),
       ...(after === undefined ? {} : { after }),
     };
-}
-
-function brief(cause: Partial<Cause> | { readonly kind: string }): WriteCause {
-  const { headers: _h, body: _b, bodyBase64: _64, ...rest } = cause as Cause;
-  return rest;
 }
 
 const same = (one: unknown, other: unknown): boolean =>

@@ -3,7 +3,7 @@
  * For `agents history` and the console.
  */
 import { requestOf } from "../../schemas/DeliveryRecord.ts";
-import type { Cause } from "../../schemas/JournalEvent.ts";
+import type { Cause, JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { HistoryLine } from "../journal/historyLines.ts";
 
 /** Criteria. Absent: any. */
@@ -23,33 +23,37 @@ export interface HistoryFilter {
   readonly text?: string | undefined;
 }
 
-/** `cause`: with all that is known of it (`WholeCauses`). */
+/**
+ * Whether a turn matches all but the text. `turn`: undefined for an event without turns. `cause`:
+ * with all that is known of it (`WholeCauses`).
+ */
 export function matchesTurn(
-  line: HistoryLine,
-  cause: Partial<Cause>,
-  filter: HistoryFilter,
+  head: JournalHead,
+  turn: TurnRecord | undefined,
+  cause: Partial<Cause> | undefined,
+  filter: Omit<HistoryFilter, "text">,
 ): boolean {
-  const { kind, route, delivery, failed, sinceMs = -Infinity, untilMs = Infinity, text } = filter;
-  const timeMs = Date.parse(line.time);
+  const { kind, route, delivery, failed, sinceMs = -Infinity, untilMs = Infinity } = filter;
   return (
-    (kind === undefined || line.cause.kind === kind) &&
-    (route === undefined || cause.route === route) &&
-    (delivery === undefined || isOf(delivery, cause.delivery)) &&
-    (failed !== true || line.error !== undefined || line.dead === true) &&
-    timeMs >= sinceMs &&
-    timeMs <= untilMs &&
-    (text === undefined || contains({ ...line, cause: { ...line.cause, ...cause } }, text))
+    (kind === undefined || (turn?.cause.kind ?? head.kind) === kind) &&
+    (route === undefined || cause?.route === route) &&
+    (delivery === undefined || isOf(delivery, cause?.delivery)) &&
+    (failed !== true || turn?.error !== undefined || turn?.dead === true) &&
+    head.time >= sinceMs &&
+    head.time <= untilMs
   );
 }
 
 const isOf = (wanted: string, delivery: string | undefined): boolean =>
   delivery !== undefined && (delivery === wanted || requestOf(delivery) === wanted);
 
-function contains(line: HistoryLine, text: string): boolean {
+/** `cause`: as for `matchesTurn`. */
+export function containsText(line: HistoryLine, cause: Partial<Cause>, text: string): boolean {
   const wanted = text.toLowerCase();
+  const whole = { ...line, cause: { ...line.cause, ...cause } };
   // Searched as they are, too, because JSON escapes some of their characters.
-  const { error = "", sql = [], cause } = line;
-  return [JSON.stringify(line), cause.body ?? "", error, ...sql].some((one) =>
+  const { error = "", sql = [] } = line;
+  return [JSON.stringify(whole), whole.cause.body ?? "", error, ...sql].some((one) =>
     one.toLowerCase().includes(wanted),
   );
 }

@@ -14,7 +14,7 @@ const FIRST_BYTES = 16 * 1024;
 const NONE = new Uint8Array(0);
 
 /** The total that a server's buffers share. */
-export interface SharedTotal {
+interface SharedTotal {
   readonly total: PeerBytes;
   /** Called once if the buffer has to make room for others. Nothing more is to be added. */
   readonly refuse: () => void;

@@ -106,7 +106,11 @@ export class GuardedHandlers {
     }
   }
 
-  report(during: HandlerFailure["during"], { method, target }: Where, error: unknown): void {
+  private report(
+    during: HandlerFailure["during"],
+    { method, target }: Where,
+    error: unknown,
+  ): void {
     try {
       this.handlers.onFailure({ during, method, path: pathOf(target), error });
     } catch {

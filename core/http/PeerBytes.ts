@@ -1,8 +1,9 @@
 /**
  * Bounds the bytes that a server keeps of peers, of all peers together. A server has three totals:
  * for what its sockets and for what its HTTP answers have not sent to peers that do not read, and
- * for the bodies of requests. Past a total, the peers with the most bytes are cut off, and peers
- * with few keep theirs. Both adapters of `HttpServer` report to it.
+ * for the bodies of requests; a gateway has a fourth, for clients' messages that wait. Past a
+ * total, the peers with the most bytes are cut off, and peers with few keep theirs. Both adapters
+ * of `HttpServer` report to it, and `ClientMessages`.
  *
  * A socket's bytes grow because its peer is slow. An answer is large from its start, so its size
  * says nothing about its peer: one that took something within `graceMs` is not cut off.
@@ -11,19 +12,19 @@
  * upper bound, and is recounted before a peer is cut off.
  */
 
-/** A socket, an answer or a body as this bound sees it. */
+/** A socket, an answer, a body or a client's waiting messages as this bound sees it. */
 export interface Peer {
-  /** How many bytes are kept now: of a socket those that are unsent, else those of the body. */
+  /** How many bytes are kept now: of a socket or an answer those that are unsent. */
   readonly keptBytes: number;
   /**
    * Frees the bytes at once. Ends the connection of a socket, without a close frame, and of an
-   * answer. Refuses the request of a body.
+   * answer. Refuses the request of a body, and closes the socket of messages.
    */
   cut(): void;
 }
 
 /** How long a peer may take nothing before it can be cut off, by a clock that never goes back. */
-export interface Grace {
+interface Grace {
   readonly graceMs: number;
   readonly nowMs: () => number;
 }

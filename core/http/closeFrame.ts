@@ -7,6 +7,7 @@
 export const CLOSE_STOPPING = 1001;
 export const CLOSE_NO_CODE = 1005;
 export const CLOSE_VANISHED = 1006;
+export const CLOSE_UNREADABLE = 1007;
 export const CLOSE_TOO_BIG = 1009;
 export const CLOSE_FAILED = 1011;
 export const CLOSE_LAGGING = 1013;

@@ -16,6 +16,8 @@ export interface Ahead {
 
 export interface PendingBody {
   readonly reader: Reader;
+  /** What was read and not returned. Absent: nothing. */
+  readonly held?: Uint8Array | undefined;
   /** A read that was started and has not settled. */
   readonly next: ReturnType<Reader["read"]> | undefined;
 }
@@ -26,26 +28,36 @@ export interface PendingBody {
 const JOBS_MAX = 50;
 
 /**
- * Rejects with the stream's error if the stream fails at once. Stops near `bytesMax`, without
- * cutting a piece.
+ * Returns at most `bytesMax` bytes. Rejects with the stream's error if the stream fails at once.
  */
-export async function readAhead({ reader, next }: PendingBody, bytesMax: number): Promise<Ahead> {
+export async function readAhead(body: PendingBody, bytesMax: number): Promise<Ahead> {
+  const { reader } = body;
+  let { next, held } = body;
   const pieces: Uint8Array[] = [];
-  let size = 0;
-  for (let read = next; size < bytesMax; read = undefined) {
-    read ??= reader.read();
-    const settled = await atOnce(read);
-    if (settled === undefined) return { bytes: joined(pieces), rest: { reader, next: read } };
-    if (settled.done) return { bytes: joined(pieces), rest: undefined };
-    // A stream of the user's code may yield anything.
-    if (!((settled.value as unknown) instanceof Uint8Array))
-      throw new TypeError(
-        `the stream of a Response's body returned a ${typeof settled.value}; enqueue Uint8Array (new TextEncoder().encode(text))`,
-      );
-    pieces.push(settled.value);
-    size += settled.value.length;
+  let left = bytesMax;
+  while (left > 0) {
+    if (held === undefined) {
+      next ??= reader.read();
+      const settled = await atOnce(next);
+      if (settled === undefined) return { bytes: joined(pieces), rest: { reader, next } };
+      if (settled.done) return { bytes: joined(pieces), rest: undefined };
+      next = undefined;
+      held = checkPiece(settled.value);
+    }
+    const piece: Uint8Array = held.subarray(0, left);
+    pieces.push(piece);
+    left -= piece.length;
+    held = piece.length < held.length ? held.subarray(piece.length) : undefined;
   }
-  return { bytes: joined(pieces), rest: { reader, next: undefined } };
+  return { bytes: joined(pieces), rest: { reader, next, held } };
+}
+
+/** Returns what it is given. A stream of the user's code may yield anything. */
+function checkPiece(piece: unknown): Uint8Array {
+  if (piece instanceof Uint8Array) return piece;
+  throw new TypeError(
+    `the stream of a Response's body returned a ${typeof piece}; enqueue Uint8Array (new TextEncoder().encode(text))`,
+  );
 }
 
 /** The promise's value if it settles within `JOBS_MAX` promise jobs, else undefined. */

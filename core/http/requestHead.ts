@@ -18,7 +18,7 @@ export interface RequestHead {
 }
 
 /** A `Malformed` request is refused with 400 and this text. */
-export type BodyFraming =
+type BodyFraming =
   | { readonly _tag: "None" }
   | { readonly _tag: "Length"; readonly bytes: number }
   | { readonly _tag: "Chunked" }

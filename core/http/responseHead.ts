@@ -121,7 +121,7 @@ export const headerEncoding = (name: string, value: string): "ascii" | "latin1" 
   throw new TypeError(`The value of header ${name} contains a character that is not allowed`);
 };
 
-export type HeaderOwner = "handler" | "server" | "connection";
+type HeaderOwner = "handler" | "server" | "connection";
 
 /**
  * The server sets framing, connection and date. A handler's values for them are dropped, except

@@ -5,7 +5,7 @@
  * (a polyfill's, or handmade) can have anything. Refusing it here blames the code that returned it,
  * rather than the code that would send it later.
  */
-import type { HeaderPairs } from "../../schemas/Call.ts";
+import type { HeaderPairs } from "../../schemas/bus/message.ts";
 import { LazyResponse } from "../lazyFetch/LazyResponse.ts";
 import { readAhead, type PendingBody } from "./readAhead.ts";
 import { headerEncoding } from "./responseHead.ts";

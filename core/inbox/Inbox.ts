@@ -54,7 +54,7 @@ export class ConsumerTaken extends Data.TaggedError("ConsumerTaken")<{ readonly 
   }
 }
 
-export interface ConsumeOptions {
+interface ConsumeOptions {
   /** Epoch of the shard's lease (rule 3). Without one it is earlier than every other. */
   readonly epoch?: Epoch;
   /**

@@ -14,7 +14,7 @@
  * `AgentSlot` makes it, `Mailbox` runs it, `Committer` stores it.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import type { CallReply } from "../../schemas/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { encodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { UnstoredInput } from "../turn/Turn.ts";
@@ -30,7 +30,7 @@ const NOT_STORED = 0 as Sequence;
 
 export class DirectInput implements AgentInput, UnstoredInput {
   readonly id: AgentId;
-  readonly envelope: InboxEnvelope;
+  private readonly envelope: InboxEnvelope;
   /** Its sequence in the inbox; 0 while it is not stored there. */
   seq = NOT_STORED;
   readonly deliveries = 1;

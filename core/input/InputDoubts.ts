@@ -25,7 +25,7 @@ import type { Turn } from "../turn/Turn.ts";
 /** A host's death is detected, and its shard claimed, within a few seconds. */
 const SUSPECT_AGE_MS = 3_000;
 
-export interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
+interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
   readonly suspects: Pick<Suspects, "announceInput">;
 }
 

@@ -28,10 +28,9 @@ import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import type { Suspects } from "./Suspects.ts";
 import type { Unbegun } from "./Unbegun.ts";
 
-export interface RunAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
+export interface RunAgent extends AgentTurns, EnvelopeAgent {
   readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
   readonly suspects: Suspects;
-  readonly lanes: EnvelopeAgent["lanes"];
   readonly destroyed: boolean;
   /** Discarded but not destroyed: the next owner repeats what ran here. */
   readonly isLost: boolean;

@@ -6,7 +6,7 @@
  * The messages travel as JSON, so bytes are in base64.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
-import type { SocketInfo } from "../../schemas/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 
 export type IsolatedAsk =
   /** A stored input. The answer is `acked` or `nacked`. */

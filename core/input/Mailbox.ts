@@ -41,7 +41,7 @@ const HELD_MAX = 64;
 const REREAD_MS = 1000;
 
 /** The agent whose inputs these are. */
-export interface MailboxAgent extends RunAgent {
+interface MailboxAgent extends RunAgent {
   readonly lanes: RunAgent["lanes"] & {
     offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void;
   };
@@ -264,15 +264,17 @@ export class Mailbox {
   private refuse(input: AgentInput, head: InboxHead, owner: string): void {
     const reason = conflictReason(head.entity!, owner);
     this.host.onEntityConflict();
-    const answered = (): void => input.answer(head.reply, REFUSED);
     if (input.direct === undefined)
-      return void this.deadLetter(input, reason).then(answered, () => input.nak(REREAD_MS));
+      return void this.deadLetter(input, reason).then(
+        () => input.answer(head.reply, REFUSED),
+        () => input.nak(REREAD_MS),
+      );
     this.agent.log.warn("a webhook was refused", {
       key: head.key,
       delivery: head.delivery,
       reason,
     });
-    answered();
+    input.answer(head.reply, REFUSED, { refused: "its agent belongs to another entity" });
   }
 
   private async deadLetter(input: AgentInput, reason: string): Promise<void> {

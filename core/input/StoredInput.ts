@@ -3,7 +3,7 @@
  * to the subject that its envelope names. Made by `Mailbox` for each delivery.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import type { InputAnswer } from "../../schemas/Call.ts";
+import type { InputAnswer } from "../../schemas/bus/CallReply.ts";
 import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";

@@ -17,7 +17,7 @@ export interface Begun {
 }
 
 /** Steps that are done, by key: JSON text of their results, undefined for `undefined`. */
-export type DoneSteps = Map<string, string | undefined>;
+type DoneSteps = Map<string, string | undefined>;
 
 /**
  * The key of the record that the undoing of a turn has begun (`core/step/undoSteps`). No step has

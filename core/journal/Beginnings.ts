@@ -9,16 +9,17 @@
  * 3. The journal may be trimmed again before the base of a gap is read, and only the last bases are
  *    kept. In that case there is a base for the journal's new beginning.
  */
-import type { AgentId } from "../../schemas/Address.ts";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { baseFor, type Base } from "./baseFor.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
 import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { SnapshotsShape } from "./Snapshots.ts";
 
 export type Read =
-  | { readonly _tag: "Event"; readonly event: StoredEvent }
+  /** `decode` throws `CorruptFrame` or `UnknownVersion`. */
+  | { readonly _tag: "Event"; readonly event: StoredEvent; readonly decode: () => JournalEvent }
   /** `restarts`: events before it were read, which the base covers too. */
   | { readonly _tag: "Base"; readonly base: Base; readonly restarts: boolean };
 
@@ -28,19 +29,24 @@ interface Sources {
 }
 
 /**
- * One agent's journal, up to `toSeq`. Rejects as `Journal.read`, with `CorruptFrame` where no base
- * of what was trimmed can be read, and with `HistoryTrimmed` where the only one is past `toSeq`.
+ * One agent's journal, or the part of it with these sequences, both included. Rejects as
+ * `Journal.read`, with `CorruptFrame` where no base of what was trimmed can be read, and with
+ * `HistoryTrimmed` where the only one is past `toSeq`.
  */
 export async function* readFromBase(
   id: AgentId,
   sources: Sources,
-  toSeq: StoredEvent["seq"] | undefined = undefined,
+  { fromSeq = 1, toSeq }: { readonly fromSeq?: number; readonly toSeq?: number | undefined } = {},
 ): AsyncGenerator<Read, void, void> {
-  let seq = 0;
-  const range = { fromSeq: 1 as StoredEvent["seq"], ...(toSeq === undefined ? {} : { toSeq }) };
+  let seq = fromSeq - 1;
+  const range = {
+    fromSeq: fromSeq as Sequence,
+    ...(toSeq !== undefined && { toSeq: toSeq as Sequence }),
+  };
   for await (const event of sources.journal.read(id, range)) {
     if (event.seq <= seq) continue; // rule 2
-    const after = afterOf(event);
+    const decode = decodedOnce(event);
+    const after = afterOf(event, decode);
     if (after > seq) {
       const base = await findBase(id, after, sources);
       if (base === undefined)
@@ -48,14 +54,20 @@ export async function* readFromBase(
           message: `event ${event.seq} follows event ${after}, which was trimmed, and no base for it can be read`,
         });
       if (base.head.seq > (toSeq ?? Infinity))
-        throw new HistoryTrimmed({ id, seq: event.seq, after, timeMs: decodeEvent(event.data).head.time }); // prettier-ignore
-      yield { _tag: "Base", base, restarts: seq > 0 };
+        throw new HistoryTrimmed({ id, seq: event.seq, after, timeMs: decode().head.time });
+      yield { _tag: "Base", base, restarts: seq >= fromSeq };
       seq = base.head.seq;
       if (event.seq <= seq) continue;
     }
     seq = event.seq;
-    yield { _tag: "Event", event };
+    yield { _tag: "Event", event, decode };
   }
+}
+
+/** Decodes at the first call only: this file and its reader both need the content. */
+function decodedOnce({ data }: StoredEvent): () => JournalEvent {
+  let decoded: JournalEvent | undefined;
+  return () => (decoded ??= decodeEvent(data));
 }
 
 /**
@@ -84,9 +96,12 @@ export async function findBase(
  * 0 for the first event, for one that does not name its predecessor, and for one that can't be
  * read.
  */
-export function afterOf({ data }: Pick<StoredEvent, "data">): number {
+export function afterOf(
+  { data }: Pick<StoredEvent, "data">,
+  decode = () => decodeEvent(data),
+): number {
   try {
-    return decodeEvent(data).head.after ?? 0;
+    return decode().head.after ?? 0;
   } catch (error) {
     if (error instanceof CorruptFrame || error instanceof UnknownVersion) return 0;
     throw error;

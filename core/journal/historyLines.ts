@@ -4,7 +4,7 @@
  * Pure; for `agents history`, `agents tail` and tests of agents.
  */
 import { defined } from "../collections/defined.ts";
-import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
+import type { Cause, JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import { applyState } from "./stateChange.ts";
 
 /** `cause.kind` is also `claimed` (a host took the agent over) and `destroyed`. */
@@ -13,7 +13,10 @@ export interface HistoryLine {
   /** ISO 8601, when the host wrote the event. */
   readonly time: string;
   readonly cause: Omit<TurnRecord["cause"], "kind"> & { readonly kind: string };
-  /** The state after the turn, where the turn changed it; null also when it was unset. */
+  /**
+   * The state after the turn, where the turn changed it; null also when it was unset. True where
+   * states are omitted.
+   */
   readonly state?: unknown;
   readonly sql?: ReadonlyArray<string>;
   readonly schedules?: JournalHead["schedules"];
@@ -40,19 +43,41 @@ export interface Told {
   readonly state: string | undefined;
 }
 
+/** Which of an event's turns have a line, and what the lines leave out. */
+interface WantedLines {
+  /** `turn`: undefined for an event without turns. Default: all. */
+  readonly isWanted?: (turn: TurnRecord | undefined, index: number) => boolean;
+  /**
+   * `state`: values of the state, so that the state before the event is not needed. `input`:
+   * headers and bodies.
+   */
+  readonly omit?: ReadonlyArray<Omitted>;
+}
+
+export const OMITTED = ["state", "input"] as const;
+export type Omitted = (typeof OMITTED)[number];
+
 /**
  * `before`: the JSON text of the state before the event. Throws `CorruptFrame` if the event does
  * not fit it.
  */
-export function historyLines(seq: number, head: JournalHead, before: string | undefined): Told {
-  let state = head.kind === "destroyed" ? undefined : before;
+export function historyLines(
+  seq: number,
+  head: JournalHead,
+  before: string | undefined,
+  { isWanted, omit = [] }: WantedLines = {},
+): Told {
+  const omitsState = omit.includes("state");
+  let state = head.kind === "destroyed" || omitsState ? undefined : before;
   // An event without turns (a claim) is one line.
   const turns: ReadonlyArray<TurnRecord | undefined> =
     head.turns.length === 0 ? [undefined] : head.turns;
-  const lines = turns.map((turn, index) => {
-    if (turn?.state !== undefined) state = applyState(state, turn.state);
-    return lineOf(seq, head, { turn, state, isLast: index === turns.length - 1 });
-  });
+  const lines: HistoryLine[] = [];
+  for (const [index, turn] of turns.entries()) {
+    if (turn?.state !== undefined && !omitsState) state = applyState(state, turn.state);
+    if (isWanted?.(turn, index) === false) continue;
+    lines.push(lineOf(seq, head, { turn, state, isLast: index === turns.length - 1, omit }));
+  }
   return { lines, state };
 }
 
@@ -69,7 +94,13 @@ function lineOf(
     turn,
     state,
     isLast,
-  }: { turn: TurnRecord | undefined; state: string | undefined; isLast: boolean },
+    omit,
+  }: {
+    turn: TurnRecord | undefined;
+    state: string | undefined;
+    isLast: boolean;
+    omit: ReadonlyArray<Omitted>;
+  },
 ): HistoryLine {
   // Fields of the event itself, not of one turn, are in the line of its last turn.
   const { schedules, queue } = isLast ? head : {};
@@ -78,12 +109,26 @@ function lineOf(
   return {
     seq,
     time: new Date(head.time).toISOString(),
-    cause: cause ?? { kind: head.kind },
-    ...(change !== undefined && {
-      state: state === undefined ? null : (JSON.parse(state) as unknown),
-    }),
+    cause:
+      cause === undefined
+        ? { kind: head.kind }
+        : omit.includes("input")
+          ? briefCause(cause)
+          : cause,
+    ...(change !== undefined && { state: omit.includes("state") || valueOf(state) }),
     ...defined({ sql, schedules, queue, done, begun, dead, error, steps, again, undone, restored }),
     host: head.host,
     epoch: head.epoch,
   };
+}
+
+const valueOf = (state: string | undefined): unknown =>
+  state === undefined ? null : JSON.parse(state);
+
+/** A cause without headers and body. */
+export function briefCause<C extends Partial<Cause> | { readonly kind: string }>(
+  cause: C,
+): Omit<C, "headers" | "body" | "bodyBase64"> {
+  const { headers: _h, body: _b, bodyBase64: _64, ...rest } = cause as C & Partial<Cause>;
+  return rest;
 }

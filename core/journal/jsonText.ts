@@ -20,7 +20,7 @@ const CLOSE_OBJECT = 0x7d;
  */
 export function jsonText(value: unknown, what: string): string | undefined {
   const text = writtenJson(value, what);
-  if (text !== undefined && isTooDeep(text)) throw tooDeep(what);
+  if (text !== undefined && isDeeperThan(LEVELS_MAX, text)) throw tooDeep(what);
   return text;
 }
 
@@ -46,24 +46,28 @@ export function writtenJson(value: unknown, what: string): string | undefined {
   }
 }
 
-/** Most texts are too short for it. */
-function isTooDeep(text: string): boolean {
-  if (text.length <= 2 * LEVELS_MAX) return false;
+/**
+ * Whether a JSON text has more levels. Linear, and most texts are too short for it. The text may be
+ * no JSON.
+ */
+export function isDeeperThan(levels: number, text: string): boolean {
+  if (text.length <= 2 * levels) return false;
   let level = 0;
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
     if (unit === QUOTE) at = endOfString(text, at);
     else if (unit === OPEN_LIST || unit === OPEN_OBJECT) {
-      if (++level > LEVELS_MAX) return true;
+      if (++level > levels) return true;
     } else if (unit === CLOSE_LIST || unit === CLOSE_OBJECT) level--;
   }
   return false;
 }
 
-/** The index of the closing quote of the string that begins at `start`. */
+/** Index of the quote that ends the string which begins at `start`, else of the text's end. */
 function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start + 1);
   for (; ; end = text.indexOf('"', end + 1)) {
+    if (end < 0) return text.length;
     let escapes = 0;
     while (text.charCodeAt(end - 1 - escapes) === BACKSLASH) escapes++;
     if (escapes % 2 === 0) return end;

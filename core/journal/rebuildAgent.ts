@@ -45,7 +45,7 @@ export interface RebuildSources {
   readonly trustsCache?: boolean;
 }
 
-export interface Replayed {
+interface Replayed {
   readonly events: number;
   readonly bytes: number;
   /** The host that wrote the last one. Absent without any. */
@@ -100,22 +100,43 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
     }
     image.eventsSince += replayed.events;
     image.bytesSince += replayed.bytes;
-    return {
-      image,
-      database,
-      replayed,
-      seq: image.seq,
-      time: image.timeMs,
-      hasState: image.state !== undefined,
-      state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
-      unproven,
-    };
+    return rebuilt(image, database, replayed, unproven);
   } catch (error) {
     database.close();
     // Closing has removed a damaged local image: the second try uses snapshot and journal.
     if (error instanceof LocalImageCorrupt) return rebuildAgent(id, sources);
     throw error;
   }
+}
+
+const rebuilt = (
+  image: AgentImage,
+  database: AgentDatabase,
+  replayed: Replayed,
+  unproven: boolean,
+): Rebuilt => ({
+  image,
+  database,
+  replayed,
+  seq: image.seq,
+  time: image.timeMs,
+  hasState: image.state !== undefined,
+  state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
+  unproven,
+});
+
+/**
+ * The agent at `atSeq`, from an earlier point: replays the events between in its image and
+ * database. Undefined if some of them were trimmed; both are then useless. Rejects as
+ * `rebuildAgent`.
+ */
+export async function advanceAgent(
+  { image, database }: Pick<Rebuilt, "image" | "database">,
+  sources: Pick<RebuildSources, "journal">,
+  atSeq: number,
+): Promise<Rebuilt | undefined> {
+  const replayed = await replayTail(image, database, { ...sources, atSeq, last: undefined });
+  return "after" in replayed ? undefined : rebuilt(image, database, replayed, false);
 }
 
 function decodeCore(
@@ -201,7 +222,14 @@ async function restoreBase(
 async function replayTail(
   image: AgentImage,
   database: AgentDatabase,
-  { journal, atSeq, atTimeMs, last }: RebuildSources & { readonly last: StoredEvent | undefined },
+  {
+    journal,
+    atSeq,
+    atTimeMs,
+    last,
+  }: Pick<RebuildSources, "journal" | "atSeq" | "atTimeMs"> & {
+    readonly last: StoredEvent | undefined;
+  },
 ): Promise<Replayed | Gap> {
   if (last !== undefined && isNext(image, last)) {
     const event = decodeEvent(last.data);

@@ -14,7 +14,7 @@
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import { decodeEvent, encodeEvent, type TurnRecord } from "../../schemas/JournalEvent.ts";
 
-export interface NewPlace {
+interface NewPlace {
   readonly id: AgentId;
   /**
    * Not above the epoch of any later owner, nor below the journal's last one: 0 in an empty

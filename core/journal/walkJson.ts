@@ -11,7 +11,7 @@ import { messageOf } from "../errors/thrown.ts";
 /** SQLite's JSON functions, which `agents query` reads states with, take 1,000. */
 export const LEVELS_MAX = 500;
 
-export interface WalkOptions {
+interface WalkOptions {
   /** Names the value in errors. */
   readonly what: string;
   /** Objects that JSON would turn into `{}`: refused. Default: none, and neither is code. */

@@ -4,7 +4,7 @@
  * reading that back takes longer than all the rest of a small answer. Must equal the platform's in
  * everything that can be seen (by test); whatever is unusual is made by the platform's class.
  */
-import type { HeaderPairs } from "../../schemas/Call.ts";
+import type { HeaderPairs } from "../../schemas/bus/message.ts";
 import { LazyBody } from "./LazyBody.ts";
 import { standIn } from "./standIn.ts";
 

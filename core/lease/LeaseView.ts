@@ -8,7 +8,7 @@ import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "./Leases.ts";
 
 /** The latest report of a key: its holder, or undefined when it has none. */
-export type Watched = Pick<LeaseChange, "value" | "revision">;
+type Watched = Pick<LeaseChange, "value" | "revision">;
 
 const SHARD_PREFIX = "shard.";
 
@@ -43,7 +43,7 @@ export class LeaseView {
   }
 }
 
-export interface ShardFacts {
+interface ShardFacts {
   /** The process that asks. Undefined: one that holds no shards. */
   readonly self: string | undefined;
   /** The shard's lease that `self` has claimed and not lost since, by its own renewals. */

@@ -6,7 +6,7 @@
 import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 
-export interface OutageOptions {
+interface OutageOptions {
   readonly host: string;
   readonly log: LogShape;
   readonly time: Pick<TimeShape, "monotonicMs">;

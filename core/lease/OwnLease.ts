@@ -11,7 +11,7 @@
 import type { LogShape } from "../telemetry/Log.ts";
 import type { Lease, LeasesShape } from "./Leases.ts";
 
-export interface OwnLeaseOptions {
+interface OwnLeaseOptions {
   readonly leases: Pick<LeasesShape, "claim" | "renew" | "release">;
   readonly log: Pick<LogShape, "warn">;
   readonly key: string;

@@ -43,7 +43,7 @@ export interface AgentEmail {
   readonly _secureRouted?: boolean;
 }
 
-export interface EmailActions {
+interface EmailActions {
   readonly reject: (reason: string) => void;
   readonly forward: (recipient: string, headers: Headers | undefined) => Promise<void>;
   readonly reply: (message: RawEmail) => Promise<void>;

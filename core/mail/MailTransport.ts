@@ -14,7 +14,7 @@ export interface MailAddress {
   readonly name?: string;
 }
 
-export interface MailPart {
+interface MailPart {
   /** e.g. `text/plain`. */
   readonly contentType: string;
   readonly content: string;

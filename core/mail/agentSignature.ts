@@ -18,7 +18,7 @@ const SKEW_SECONDS_MAX = 5 * 60;
 /** Why the headers of a signed reply are not accepted. */
 export type InvalidSignature = "missing_headers" | "expired" | "invalid" | "malformed_timestamp";
 
-export type SignatureCheck =
+type SignatureCheck =
   | { readonly _tag: "Valid"; readonly agentName: string; readonly agentId: string }
   | { readonly _tag: "Invalid"; readonly reason: InvalidSignature };
 

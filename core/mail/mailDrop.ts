@@ -28,7 +28,7 @@ export type MailDrop = (id: AgentId, mail: MailInput) => Promise<void>;
 /** Senders wait minutes for the answer to DATA; a broker needs seconds to elect a leader. */
 const STORE_DEADLINE_MS_DEFAULT = 10_000;
 
-export interface MailDropPorts {
+interface MailDropPorts {
   readonly inbox: Pick<InboxShape, "publish">;
   readonly time: TimeShape;
   readonly deadlineMs?: number;

@@ -8,7 +8,7 @@ import type { ElicitRequest, ElicitResult } from "./McpClients.ts";
 /** Questions of one server at a time. */
 const ELICITATIONS_MAX = 8;
 
-export type ElicitationHandler = (
+type ElicitationHandler = (
   request: ElicitRequest,
   serverId: string,
   signal?: AbortSignal,

@@ -41,13 +41,13 @@ import { settlesWithin } from "../time/settlesWithin.ts";
 const SERVERS_MAX = 64;
 
 /** Calls `listener` at each event, until `dispose`. */
-export type McpEvent<A> = (listener: (event: A) => void) => { readonly dispose: () => void };
-export interface McpObservabilityEvent {
+type McpEvent<A> = (listener: (event: A) => void) => { readonly dispose: () => void };
+interface McpObservabilityEvent {
   readonly type: string;
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-export interface ManagerParts {
+interface ManagerParts {
   readonly runtime: AgentWork;
   readonly storage: AgentStorage;
   readonly clients: McpClientsShape;
@@ -389,7 +389,7 @@ export class MCPClientManager extends McpOffers {
   }
 }
 
-export interface CallToolParams {
+interface CallToolParams {
   readonly name: string;
   readonly arguments?: Readonly<Record<string, unknown>>;
 }

@@ -109,8 +109,13 @@ export class McpServer {
     return (this.attempt = attempt);
   }
 
-  /** Connects, and learns what it offers. Never rejects. */
-  async establish(): Promise<McpConnectionResult> {
+  /** Connects, and learns what it offers. The agent stays in memory meanwhile. Never rejects. */
+  establish(): Promise<McpConnectionResult> {
+    const release = this.host.runtime.keepAlive();
+    return this.connectAndDiscover().finally(release);
+  }
+
+  private async connectAndDiscover(): Promise<McpConnectionResult> {
     const result = await this.connect();
     if (result.state !== "connected") return result;
     const found = await this.discover(DISCOVER_TIMEOUT_MS);

@@ -66,9 +66,9 @@ export interface OAuthProvider {
   discoveryState(): Promise<Json | undefined>;
 }
 
-export type CredentialScope = "all" | "client" | "tokens" | "verifier" | "discovery";
+type CredentialScope = "all" | "client" | "tokens" | "verifier" | "discovery";
 
-export type StateCheck =
+type StateCheck =
   | { readonly valid: true; readonly serverId: string }
   | { readonly valid: false; readonly error: string };
 

@@ -7,7 +7,7 @@ import type { McpTool, McpToolResult } from "./McpClients.ts";
 /** The mark by which the `ai` package distinguishes a JSON schema from a schema library's. */
 const SCHEMA = Symbol.for("vercel.ai.schema");
 
-export interface AiTool {
+interface AiTool {
   readonly description?: string;
   readonly title?: string;
   /** A schema of the `ai` package; typed as loosely as it takes it. */

@@ -3,7 +3,7 @@
  * clone algorithm copies, `Headers`, and `RpcTarget`s by reference. Instances of other classes,
  * stubs and functions are refused with their path, since they would arrive as something else.
  */
-import type { TargetReference } from "../../schemas/TargetCall.ts";
+import type { TargetReference } from "../../schemas/bus/TargetCall.ts";
 import { decodeStructured, encodeStructured } from "../../schemas/StructuredText.ts";
 import { isRpcTarget, referenceOf, type RpcTarget } from "../rpcTarget/RpcTarget.ts";
 import { stubTarget } from "./stubTarget.ts";

@@ -3,6 +3,7 @@
  * A host answers from a view of the journals (`core/query/askHosts`); no agent is activated.
  */
 import { assertWireValue } from "../call/wireValue.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
 import { askHosts, QUESTION_SECONDS_DEFAULT, QUESTION_SECONDS_MAX } from "../query/askHosts.ts";
 import { rowObjects } from "../query/askView.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
@@ -16,6 +17,8 @@ export interface QueryOptions {
   /** Seconds that the statement may run, at most 60. Default 10. */
   readonly seconds?: number;
 }
+
+const OPTIONS = new Set(["values", "seconds"]);
 
 /**
  * Runs one SELECT of SQLite over all agents of the installation and resolves to its rows, as
@@ -33,7 +36,7 @@ export interface QueryOptions {
 export async function query<Row = Record<string, string | number | null>>(
   namespace: AgentNamespace,
   sql: string,
-  { values = [], seconds = QUESTION_SECONDS_DEFAULT }: QueryOptions = {},
+  options: QueryOptions = {},
 ): Promise<Row[]> {
   if (!(namespace instanceof AgentNamespace))
     throw new TypeError(
@@ -41,6 +44,9 @@ export async function query<Row = Record<string, string | number | null>>(
     );
   if (typeof sql !== "string")
     throw new TypeError("query: the second argument must be SQL, as a string");
+  checkOptions("query", options, OPTIONS);
+  const { values = [], seconds = QUESTION_SECONDS_DEFAULT } = options;
+  if (!Array.isArray(values)) throw new TypeError("query: values must be an array");
   if (!(seconds > 0 && seconds <= QUESTION_SECONDS_MAX))
     throw new RangeError(`query: seconds is ${seconds}; it must be more than 0 and at most ${QUESTION_SECONDS_MAX}`); // prettier-ignore
   values.forEach((value, n) => {

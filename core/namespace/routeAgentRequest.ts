@@ -4,6 +4,7 @@
  * which the gateway connects to the client when the module returns the response.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
+import { nearest } from "../errors/nearest.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
 import { isUpgrade } from "../socket/upgradeRequest.ts";
 
@@ -29,6 +30,11 @@ export interface RouteOptions {
   /** Called before any other request. */
   readonly onBeforeRequest?: RouteHook;
 }
+
+const OPTIONS: ReadonlySet<string> = new Set<keyof RouteOptions>([
+  "prefix", "cors", "props", "locationHint", "jurisdiction", "routingRetry", "onBeforeConnect",
+  "onBeforeRequest",
+]); // prettier-ignore
 
 /** May return a Response to answer in the agent's place, or a Request to use instead. */
 export type RouteHook = (
@@ -60,7 +66,7 @@ const CORS: Readonly<Record<string, string>> = {
   "access-control-max-age": "86400",
 };
 
-export interface AgentRoute {
+interface AgentRoute {
   readonly namespace: AgentNamespace;
   /** The name of the binding. */
   readonly className: string;
@@ -71,13 +77,14 @@ export interface AgentRoute {
 /**
  * Resolves to the response of the agent that the URL names, to 400 for an unknown agent class, and
  * to null if the path has another prefix or too few segments. Rejects with `AgentUnreachable` and
- * `InvalidAddress`.
+ * `InvalidAddress`, and with `TypeError` for a misspelt option.
  */
 export async function routeAgentRequest(
   request: Request,
   env: unknown,
   options: RouteOptions = {},
 ): Promise<Response | null> {
+  refuseMisspelt(options);
   const match = matchAgentPath(new URL(request.url).pathname, env, options.prefix);
   if (match === undefined) return null;
   if (match === "unknown") return new Response("Invalid request", { status: 400 });
@@ -99,6 +106,17 @@ export async function routeAgentRequest(
   // streamed.
   if (cors !== undefined) setHeaders(response.headers, cors);
   return response;
+}
+
+/** A misspelt hook would check nobody. Other options are of later releases of the reference. */
+function refuseMisspelt(options: RouteOptions): void {
+  for (const option of Object.keys(options)) {
+    const meant = OPTIONS.has(option) ? undefined : nearest(option, OPTIONS);
+    if (meant !== undefined)
+      throw new TypeError(
+        `routeAgentRequest: unknown option "${option}". Did you mean "${meant}"?`,
+      );
+  }
 }
 
 /** The route of a path; undefined if it has too few segments or another prefix. */

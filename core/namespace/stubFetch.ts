@@ -4,7 +4,9 @@
  * pulled as it is read. `makeStub` calls it.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
-import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { HeaderPairs } from "../../schemas/bus/message.ts";
+import { isQuiet } from "../call/AnswerBudget.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
 import { CallTries } from "../call/CallTries.ts";
 import { decodeError } from "../call/remoteError.ts";
@@ -165,11 +167,12 @@ export function pulled(
   id: AgentId,
   stream: string,
 ): UnderlyingDefaultSource<Uint8Array> {
+  let quiet = false;
   const ask = (more: { readonly cancel?: true }): ReturnType<CallClient["call"]> =>
     client.call(
       id,
       { kind: "pull", stream, ...more },
-      { deadlineMs: STUB_DEADLINE_MS, repeatable: false },
+      { deadlineMs: STUB_DEADLINE_MS, repeatable: false, quiet },
     );
   return {
     async pull(controller) {
@@ -177,6 +180,7 @@ export function pulled(
         const { reply, body } = await ask({});
         if (reply.kind !== "piece" || (reply.end !== undefined && reply.end !== "whole"))
           throw new Error(`The body of ${id.class}/${id.name}'s response broke off`);
+        quiet = isQuiet(body.length);
         if (body.length > 0) controller.enqueue(body);
         if (reply.end === "whole") return controller.close();
         if (body.length > 0) return;

@@ -3,8 +3,8 @@
  * user reads back.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { HeaderPairs } from "../../schemas/Call.ts";
-import type { TargetReference } from "../../schemas/TargetCall.ts";
+import type { HeaderPairs } from "../../schemas/bus/message.ts";
+import type { TargetReference } from "../../schemas/bus/TargetCall.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
 import type { PendingSocket, SocketHolder } from "../socket/PendingSocket.ts";
 import type { Abortable } from "../lazyFetch/AbortSource.ts";
@@ -14,7 +14,7 @@ import type { RpcTarget } from "../rpcTarget/RpcTarget.ts";
 export const STUB_DEADLINE_MS = 60_000;
 
 /** The turn whose code makes a call. */
-export interface CallingTurn {
+interface CallingTurn {
   /** Lends a target of its agent until the holder drops it. Throws `RangeError` past the limit. */
   lend(target: RpcTarget): TargetReference;
   /** Runs `f` when the turn ends, or never if it has already ended. */

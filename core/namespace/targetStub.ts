@@ -5,8 +5,9 @@
  * arguments.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
-import type { Call, CallReply } from "../../schemas/Call.ts";
-import type { TargetReference } from "../../schemas/TargetCall.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { TargetReference } from "../../schemas/bus/TargetCall.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { decodeObjectValue, encodeObjectValue } from "./objectValues.ts";
 import { isRemoteMethod, refuseJson } from "./remoteNames.ts";

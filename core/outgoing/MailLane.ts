@@ -51,17 +51,12 @@ export class MailLane extends QueueLane {
     this.#transport = parts.mail;
   }
 
-  /** Throws `EmailRefused` where no relay is set. */
-  assertReady(): void {
-    if (!this.#transport.configured) throw new EmailRefused({ message: NO_RELAY });
-  }
-
   /**
    * The Message-ID. Throws `EmailRefused` where no relay is set, and for retry options out of
    * range.
    */
   send(draft: MailDraft, retry: RetryOptions = {}): string {
-    this.assertReady();
+    if (!this.#transport.configured) throw new EmailRefused({ message: NO_RELAY });
     const id = this.#newId();
     const mail = stamped(draft, id, this.#agent.time.nowMs());
     // Not under the Message-ID, which may be the caller's: a second one must not replace the first.

@@ -7,6 +7,7 @@
  * 2. `Idempotency-Key` is the same for every attempt, and for the same call of a turn that runs
  *    again.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
 import { writtenJson } from "../journal/jsonText.ts";
 import { toBase64 } from "../../schemas/base64.ts";
 import { toHex } from "../../schemas/toHex.ts";
@@ -28,6 +29,8 @@ export interface SendWebhookOptions {
   /** Send to private and loopback addresses too. Default: the class's `allowPrivateHosts`. */
   readonly allowPrivate?: boolean;
 }
+
+const OPTIONS = new Set(["secret", "headers", "retry", "standardWebhooks", "allowPrivate"]);
 
 export interface OutgoingWebhook {
   readonly id: string;
@@ -61,7 +64,7 @@ export class OutgoingWebhookRefused extends Data.TaggedError("OutgoingWebhookRef
 const OWN_HEADERS =
   /^(?:content-length|content-type|host|connection|transfer-encoding|upgrade|idempotency-key|x-signature|webhook-(?:id|timestamp|signature))$/;
 
-export interface WebhookCall {
+interface WebhookCall {
   readonly id: string;
   readonly url: string | URL;
   readonly body: unknown;
@@ -77,6 +80,7 @@ export interface WebhookCall {
  */
 export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): OutgoingWebhook {
   const { id, options, env, allowPrivate } = call;
+  checkOptions("sendWebhook", options, OPTIONS);
   const url = parseUrl(call.url);
   const refusal = allowPrivate ? undefined : outgoing.refusal(url);
   if (refusal !== undefined) throw new OutgoingWebhookRefused({ message: refusal });

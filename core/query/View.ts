@@ -40,7 +40,7 @@ import { ViewTables } from "./ViewTables.ts";
 
 /** Changes with the tables. */
 const VERSION = 1;
-export interface ViewLimits {
+interface ViewLimits {
   /** Events between two transactions: a busy agent's row is written once for all of them. */
   readonly batchEvents: number;
   /** Rows in memory, in bytes. Past it they are written, and read again when they change. */

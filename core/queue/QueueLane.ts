@@ -81,8 +81,13 @@ export const QUEUE: Lane = {
   keys: "queue",
   payload: "queue: the payload",
   events: "queue",
-  callback: (agent, name) =>
-    methodOf(agent.agent, name, () => new Error(`this.${name} is not a function`)),
+  callback: (agent, name) => {
+    if (typeof name !== "string")
+      throw new TypeError(
+        `queue: the method must be its name, and not of type ${typeof name}: queue("answer", …)`,
+      );
+    return methodOf(agent.agent, name, () => new Error(`this.${name} is not a function`));
+  },
   mayRetry: () => true,
   ceiling: "queueMax",
 };

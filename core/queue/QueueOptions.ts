@@ -1,5 +1,7 @@
 /** The options of `queue()`, in either of their forms. */
-import type { RetryOptions } from "../retry/RetryOptions.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
+import { checkRetry } from "../retry/retryPolicy.ts";
+import { RETRY_DEFAULT, type RetryOptions } from "../retry/RetryOptions.ts";
 
 /** Options of `queue`. */
 export interface QueueOptions {
@@ -9,11 +11,18 @@ export interface QueueOptions {
   readonly id?: string;
 }
 
-/** Keys that tell an options object of `queue` from retry options given in its place. */
-const RETRY_KEYS = ["maxAttempts", "baseDelayMs", "maxDelayMs"];
+const OPTIONS: ReadonlySet<string> = new Set<keyof QueueOptions>(["retry", "id"]);
+/** Keys that tell retry options, given in place of queue options, from these. */
+const RETRY_KEYS = Object.keys(RETRY_DEFAULT);
 
-/** Retry options given in place of queue options become their `retry`. */
-export const readQueueOptions = (options: RetryOptions | QueueOptions): QueueOptions =>
-  RETRY_KEYS.some((key) => key in options)
-    ? { retry: options as RetryOptions }
-    : (options as QueueOptions);
+/**
+ * Retry options given in place of queue options become their `retry`. `call` is what a `TypeError`
+ * for an unknown option names.
+ */
+export function readQueueOptions(call: string, given: RetryOptions | QueueOptions): QueueOptions {
+  const isRetry = Object(given) === given && RETRY_KEYS.some((key) => key in given);
+  const options = isRetry ? { retry: given as RetryOptions } : (given as QueueOptions);
+  checkOptions(call, options, OPTIONS);
+  checkRetry(`${call}: retry`, options.retry);
+  return options;
+}

@@ -21,7 +21,7 @@ const GROWTH_MAX = REDACTED.length / VALUE_LENGTH_MIN;
 /** Leaves of hidden fields, as they stand in texts (`ESCAPES`). Each is looked for in each text. */
 const VALUES_MAX = 500;
 
-export interface Hidden {
+interface Hidden {
   /** The same bytes where nothing is hidden. */
   readonly body: Uint8Array;
   /** The texts that were hidden, the longest first. */

@@ -39,6 +39,9 @@ const PARAMETER_ENDS = /(?:token|secret|password|passwd|signature|apikey|accessk
 
 const REDACTED = "REDACTED";
 
+/** User and password of a URL, after its scheme. */
+const USER = /^([a-z][a-z0-9+.-]*:\/\/)[^/?#]*@/i;
+
 export class Redaction {
   private readonly headers: ReadonlySet<string>;
   private readonly parameters: ReadonlySet<string>;
@@ -62,10 +65,11 @@ export class Redaction {
   }
 
   /**
-   * The URL, or request target, with the values of hidden parameters replaced; all else to the
-   * letter.
+   * The URL, or request target, with user and password and the values of hidden parameters
+   * replaced; all else to the letter.
    */
-  url(url: string): string {
+  url(given: string): string {
+    const url = given.includes("@") ? given.replace(USER, `$1${REDACTED}@`) : given;
     const start = url.indexOf("?") + 1;
     if (start === 0) return url;
     const hash = url.indexOf("#", start);

@@ -23,7 +23,7 @@ import { keepSent } from "./keepSent.ts";
 import { rowChanges, type RowChanges } from "../journal/RowChanges.ts";
 import { diffState } from "../journal/stateChange.ts";
 
-export interface Restoring {
+interface Restoring {
   readonly head: JournalHead;
   /** The event's frame. */
   readonly data: Uint8Array;
@@ -31,7 +31,7 @@ export interface Restoring {
   readonly first: ScheduleRow | undefined;
 }
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly image: AgentImage;
   /** The agent's, as committed. It is read by SQL. */
   readonly database: AgentDatabase;

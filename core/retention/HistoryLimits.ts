@@ -75,7 +75,7 @@ export function exceeds(limits: HistoryLimits, size: JournalSize, nowMs: number)
 }
 
 /** Where an event stands in its journal. */
-export interface EventPlace {
+interface EventPlace {
   readonly storedMs: number;
   /** Events before it, and their bytes. */
   readonly eventsBefore: number;

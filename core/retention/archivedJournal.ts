@@ -15,7 +15,7 @@ import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
 import type { SnapshotsShape } from "../journal/Snapshots.ts";
 import type { ArchiveShape } from "./Archive.ts";
 
-export interface ArchivedSources {
+interface ArchivedSources {
   readonly journal: JournalShape;
   readonly snapshots: Pick<SnapshotsShape, "bases">;
   readonly archive: Pick<ArchiveShape, "read" | "begin">;

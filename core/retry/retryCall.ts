@@ -1,7 +1,7 @@
 /** `this.retry()`: calls a function until it succeeds or its attempts are spent. In memory only. */
 import type { TimeShape } from "../time/Time.ts";
 import type { RetryOptions } from "./RetryOptions.ts";
-import { backoffMs, resolveRetry } from "./retryPolicy.ts";
+import { backoffMs, checkRetry, resolveRetry } from "./retryPolicy.ts";
 import { sleep } from "../time/sleep.ts";
 
 /** Options of `retry`. */
@@ -15,9 +15,11 @@ export interface RetryCallOptions extends RetryOptions {
 /** `classRetry`: the class's own options, under those of the call. */
 export async function retryCall<T>(
   f: (attempt: number) => Promise<T>,
-  { shouldRetry, ...given }: RetryCallOptions,
+  options: RetryCallOptions,
   { time, classRetry }: { readonly time: TimeShape; readonly classRetry: RetryOptions | undefined },
 ): Promise<T> {
+  checkRetry("retry(f, …)", options);
+  const { shouldRetry, ...given } = options;
   const policy = resolveRetry(classRetry, given);
   for (let attempt = 1; ; attempt++) {
     try {

@@ -3,6 +3,7 @@
  * After failed attempt n the wait is `floor(random · min(base · 2^n, max))`: full jitter.
  */
 import type { LogShape } from "../telemetry/Log.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
 import { RETRY_DEFAULT, type RetryOptions } from "./RetryOptions.ts";
 
 /** As of a workflow's step: an undo that kills its host each time is given up. */
@@ -12,6 +13,17 @@ export interface ResolvedRetry {
   readonly maxAttempts: number;
   readonly baseDelayMs: number;
   readonly maxDelayMs: number;
+}
+
+/** `shouldRetry` is for `retry()`; `interface.md` §2.3 has it in every policy. */
+export const RETRY_OPTIONS: ReadonlySet<string> = new Set([
+  ...Object.keys(RETRY_DEFAULT),
+  "shouldRetry",
+]);
+
+/** Throws `TypeError` for an option that no policy has. `what` says whose policy it is. */
+export function checkRetry(what: string, retry: RetryOptions | undefined): void {
+  if (retry !== undefined) checkOptions(what, retry, RETRY_OPTIONS);
 }
 
 /** Per-call options over the class's over the defaults. Throws `Error` with the specified texts. */

@@ -10,7 +10,7 @@
  * Part of `Keeping`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { TargetReference } from "../../schemas/TargetCall.ts";
+import type { TargetReference } from "../../schemas/bus/TargetCall.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { RpcTarget } from "./RpcTarget.ts";

@@ -3,7 +3,7 @@
  * calls run where the object is. `LentTargets` is what its agent knows of it,
  * `core/namespace/targetStub` what its holder has.
  */
-import type { TargetReference } from "../../schemas/TargetCall.ts";
+import type { TargetReference } from "../../schemas/bus/TargetCall.ts";
 
 /** On the prototype: instances of the class of any copy of the package are recognised. */
 const TARGET_MARK: unique symbol = Symbol.for("agents.RpcTarget") as never;

@@ -6,7 +6,7 @@
  * gateway. A client therefore receives frames in the order of the agent's commits.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { SocketInfo } from "../../schemas/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import {
   Connection,
   type ConnectionMessage,
@@ -18,7 +18,7 @@ import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
-export interface CastOptions {
+interface CastOptions {
   /** Ids of connections that do not receive it. */
   readonly except: ReadonlyArray<string>;
   readonly text: boolean;
@@ -33,7 +33,7 @@ export interface CastOptions {
 const encoder = new TextEncoder();
 
 /** Close code and reason of a destroyed agent's sockets (`protocol.md` §2.5). */
-export interface Farewell {
+interface Farewell {
   readonly code: number;
   readonly reason: string;
 }
@@ -52,7 +52,7 @@ export function closeAll(
 /**
  * The agent that has the sockets. Its committer is made after them, so it is looked up when needed.
  */
-export interface SocketsOwner {
+interface SocketsOwner {
   readonly id: AgentId;
   /** Names the agent's current life. A socket of an earlier life is closed when it is found. */
   readonly image: Pick<AgentImage, "life" | "seq" | "state">;
@@ -197,7 +197,7 @@ export class AgentSockets implements ConnectionOutlet {
     this.tellAttachment(connection, { begin: true });
   }
 
-  sendBytes(connection: Connection, bytes: Uint8Array, text: boolean): void {
+  private sendBytes(connection: Connection, bytes: Uint8Array, text: boolean): void {
     const { gateway, sid } = Connection.internals(connection).info;
     this.gated(() => this.outlet.toGateway(gateway, { op: "send", sid, text }, bytes));
   }
@@ -261,7 +261,7 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /** Does not wait for the output gate: the caller has. */
-  castNow(bytes: Uint8Array, how: CastOptions): void {
+  private castNow(bytes: Uint8Array, how: CastOptions): void {
     const gateways = new Set<string>();
     for (const connection of this.byKey.values())
       gateways.add(Connection.internals(connection).info.gateway);

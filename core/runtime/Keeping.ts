@@ -7,7 +7,7 @@
  *
  * Part of `ActiveAgent`.
  */
-import type { SocketInfo } from "../../schemas/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import type { Connection } from "../connection/Connection.ts";
 import { SparseSet } from "../collections/sparse.ts";
 import { Budgets, type BudgetAgent } from "../budget/Budgets.ts";
@@ -20,7 +20,7 @@ import { LentTargets, type LendingAgent } from "../rpcTarget/LentTargets.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /** The agent that these parts belong to. */
-export type KeepingAgent = StreamsAgent &
+type KeepingAgent = StreamsAgent &
   ReadersAgent &
   BodiesAgent &
   KeptAgent &

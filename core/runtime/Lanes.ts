@@ -29,12 +29,12 @@ import { Scheduler, type SchedulerPorts } from "../schedule/Scheduler.ts";
 import { SIGNAL_KEYS, SignalLane, type SignalLaneParts } from "../workflow/SignalLane.ts";
 import { mergeTriggers, type CommitTriggers } from "../turn/CommitTriggers.ts";
 
-export interface LanesAgent extends Omit<OutgoingAgent, "options">, Omit<ScheduleAgent, "options"> {
+interface LanesAgent extends Omit<OutgoingAgent, "options">, Omit<ScheduleAgent, "options"> {
   readonly options: OutgoingAgent["options"] & ScheduleAgent["options"];
   readonly apis: { readonly fibers: { recoverFirst(): Promise<void> } };
 }
 
-export interface LanesParts extends MailLaneParts, OutgoingLaneParts, SignalLaneParts {
+interface LanesParts extends MailLaneParts, OutgoingLaneParts, SignalLaneParts {
   readonly jobs: SchedulerPorts;
 }
 

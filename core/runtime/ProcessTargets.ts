@@ -11,9 +11,11 @@ import { encodeObjectValue } from "../namespace/objectValues.ts";
 import type { CallClientSource } from "../namespace/stubTarget.ts";
 import { decodedFor } from "../namespace/targetStub.ts";
 import type { TimeShape } from "../time/Time.ts";
-import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
-import { processAddress, type TargetReference } from "../../schemas/TargetCall.ts";
+import { processAddress, type TargetReference } from "../../schemas/bus/TargetCall.ts";
 import { LentTargets } from "../rpcTarget/LentTargets.ts";
 import type { RpcTarget } from "../rpcTarget/RpcTarget.ts";
 

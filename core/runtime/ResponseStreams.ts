@@ -15,7 +15,7 @@ import { SparseMap } from "../collections/sparse.ts";
 import { messageOf } from "../errors/thrown.ts";
 
 /** Maximum bytes of one piece, well below the broker's payload limit. */
-export const PIECE_BYTES_MAX = 256 * 1024;
+const PIECE_BYTES_MAX = 256 * 1024;
 /**
  * A pull is answered with an empty piece after this time. The caller's own deadline is longer, and
  * the caller pulls again.
@@ -23,6 +23,9 @@ export const PIECE_BYTES_MAX = 256 * 1024;
 const PULL_WAIT_MS = 15_000;
 /** A caller that does not pull for this long has left without notice. */
 const ABANDONED_MS = 60_000;
+
+/** The bytes of one piece, of which the caller may take fewer. */
+export const pieceBytes = (taken = PIECE_BYTES_MAX): number => Math.min(taken, PIECE_BYTES_MAX);
 
 interface Open {
   readonly turn: Turn;
@@ -62,22 +65,20 @@ export class ResponseStreams {
     return id;
   }
 
-  /** The next piece of the stream; undefined for an unknown stream. */
-  async pull(id: string): Promise<Piece | undefined> {
+  /** The next piece of the stream, of at most so many bytes; undefined for an unknown stream. */
+  async pull(id: string, bytesMax?: number): Promise<Piece | undefined> {
     const stream = this.open.get(id);
     if (stream === undefined) return undefined;
     stream.abandoned();
     const { turn } = stream;
     try {
       // Runs in the turn that answered, so that the stream's code has that turn's context.
-      const next = this.agent.inTurn(turn, () => stream.body.next ?? stream.body.reader.read());
-      stream.body = { reader: stream.body.reader, next };
-      if (!(await this.settles(next))) {
+      if (!(await this.agent.inTurn(turn, () => this.isReady(stream)))) {
         this.watch(id, stream);
         return { bytes: new Uint8Array(0) };
       }
       const { bytes, rest } = await this.agent.inTurn(turn, () =>
-        readAhead(stream.body, PIECE_BYTES_MAX),
+        readAhead(stream.body, pieceBytes(bytesMax)),
       );
       // Cancelled meanwhile: this is not the body's end.
       if (this.open.get(id) !== stream) return undefined;
@@ -112,7 +113,11 @@ export class ResponseStreams {
     for (const id of this.open.keys()) this.cancel(id, "the agent is leaving its host");
   }
 
-  private settles(next: Promise<unknown>): Promise<boolean> {
+  /** Waits for the next bytes, the end or an error; false after `PULL_WAIT_MS`. */
+  private isReady(stream: Open): boolean | Promise<boolean> {
+    if (stream.body.held !== undefined) return true;
+    const { reader, next = reader.read() } = stream.body;
+    stream.body = { reader, next };
     return new Promise((resolve) => {
       const cancel = this.agent.time.after(PULL_WAIT_MS, () => resolve(false));
       const settled = (): void => {

@@ -2,7 +2,7 @@
  * Runs a caller's HTTP request as a turn of the agent: for the agent itself (`handleCall`), and for
  * the hook before its sub-agents (`subAgentCalls`).
  */
-import type { Call } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
 import { JournalRateExceeded, SqlError } from "../errors/errors.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { beginResponse, type ResponseBegun, type ResponseParts } from "../http/takeResponse.ts";
@@ -10,7 +10,7 @@ import { causeOfRequest } from "../journal/causeOf.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import { INTERNAL_ERROR } from "../input/fixedAnswers.ts";
-import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
+import { pieceBytes } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 
@@ -21,7 +21,7 @@ export interface AskedRequest {
   readonly abort?: AbortSource | undefined;
 }
 
-export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
+type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
 /**
  * Answers with what `f` returns: an answer, or a response, which may continue as a stream. Answers
@@ -40,7 +40,7 @@ export async function answerRequest(
   try {
     const made = await agent.run(turn, async () => {
       const given = await f(request);
-      return isAnswer(given) ? given : beginResponse(given, agent.id.class, PIECE_BYTES_MAX);
+      return isAnswer(given) ? given : beginResponse(given, agent.id.class, pieceBytes(call.piece));
     });
     return isAnswer(made) ? made : respond(agent, turn, made);
   } catch (error) {

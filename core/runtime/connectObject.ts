@@ -3,7 +3,7 @@
  * the socket or answers something else, which the gateway sends. Part of `handleCall`, which runs
  * the connect sequence of the protocol for other agents.
  */
-import type { SocketInfo } from "../../schemas/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { Connection } from "../connection/Connection.ts";
 import type { ObjectActor } from "../durableObject/ObjectActor.ts";

@@ -18,7 +18,7 @@ import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /** The agent whose life ends. */
-export interface DestroyedAgent extends Pick<AgentTurns, "id" | "image" | "committer" | "emit"> {
+interface DestroyedAgent extends Pick<AgentTurns, "id" | "image" | "committer" | "emit"> {
   /** Set when its `destroyed` event is stored. */
   destroyed: boolean;
   readonly lanes: { destroy(): void };

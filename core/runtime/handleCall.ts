@@ -12,10 +12,12 @@
  *    pipelines them: after a missing one, none is taken. A message that was taken before is
  *    acknowledged again, when its writes are stored, and does not run again.
  */
-import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
+import type { AgentCall, Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { changeFromClient } from "../agent/changeState.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import { checkTags, Connection } from "../connection/Connection.ts";
+import { messageBytesOf } from "../connection/MessageBytes.ts";
 import {
   AgentAborted,
   AgentDiscarded,
@@ -25,6 +27,7 @@ import {
 } from "../errors/errors.ts";
 import type { AbortSource } from "../lazyFetch/AbortSource.ts";
 import {
+  FRAME_LEVELS_MAX,
   identityFrame,
   parseClientFrame,
   stateErrorFrame,
@@ -32,7 +35,7 @@ import {
   type ClientFrame,
 } from "../connection/protocol.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
-import { CLOSE_VANISHED } from "../http/closeFrame.ts";
+import { CLOSE_LAGGING, CLOSE_UNREADABLE, CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { answerRequest } from "./answerRequest.ts";
@@ -166,9 +169,21 @@ function takeMessage(
     if (number < next) return { kind: "taken", next: number + 1 };
     internals.next = number + 1;
   }
-  void receive(agent, connection, call.text, body);
+  begin(agent, connection, call.text, body);
   return { kind: "taken", ...(number === undefined ? {} : { next: number + 1 }) };
 }
+
+/** A message past the bound is dropped, and closes its socket. */
+function begin(agent: ActiveAgent, connection: Connection, text: boolean, body: Uint8Array): void {
+  const release = messageBytesOf(agent.time).take(connection, body.length);
+  if (release === undefined) return connection.close(CLOSE_LAGGING, TOO_MANY_MESSAGES);
+  const { atLeave } = agent.keeping;
+  const end = (): void => void (atLeave.delete(end) && release());
+  atLeave.add(end);
+  void receive(agent, connection, text, body).finally(end);
+}
+
+const TOO_MANY_MESSAGES = "Too many messages are being handled";
 
 function currentState({ image: { seq, timeMs, state } }: ActiveAgent): CallReply {
   const stored = state === undefined ? {} : { state: JSON.parse(state) as unknown };
@@ -180,7 +195,7 @@ async function pull(agent: ActiveAgent, call: Call & { kind: "pull" }): Promise<
     agent.keeping.bodies.cancel(call.stream);
     return { reply: { kind: "taken" } };
   }
-  const piece = await agent.keeping.bodies.pull(call.stream);
+  const piece = await agent.keeping.bodies.pull(call.stream, call.piece);
   if (piece === undefined) return { reply: { kind: "piece", end: "gone" } };
   const { bytes, end } = piece;
   return { reply: { kind: "piece", ...(end === undefined ? {} : { end }) }, body: bytes };
@@ -274,6 +289,8 @@ async function receive(
   const isPlain = typeof message !== "string" || agent.agent instanceof ObjectActor;
   const frame = isPlain ? ({ _tag: "Message" } as const) : parseClientFrame(message);
   if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);
+  if (frame._tag === "TooDeep")
+    return connection.close(CLOSE_UNREADABLE, `Nested more than ${FRAME_LEVELS_MAX} levels deep`);
   const kind = frame._tag === "Rpc" ? "rpc" : "message";
   const cause = {
     kind,
@@ -283,7 +300,7 @@ async function receive(
   } as const;
   const turn = agent.newTurn(cause, { connection });
   if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);
-  if (frame._tag === "Missed") return agent.keeping.kept.sendMissed(connection, frame.since);
+  if (frame._tag === "Missed") return agent.keeping.kept.ask(connection, frame.since);
   if (frame._tag === "Stream") return readStream(agent, turn, connection, frame);
   try {
     await agent.run(turn, () =>

@@ -3,7 +3,8 @@
  * `fetch` or another agent (any public method of the subclass). Error texts are those of
  * `protocol.md` §2.4.
  */
-import type { Call, CallReply } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { Agent } from "../agent/Agent.ts";
 import type { PublicOfBase } from "../namespace/AgentStub.ts";
 import { callableMetadata } from "../agent/callable.ts";
@@ -22,7 +23,7 @@ import type { CallAnswer } from "../call/CallAnswer.ts";
 import type { DurableCall } from "../call/durableCall.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { respond } from "./answerRequest.ts";
-import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
+import { pieceBytes } from "./ResponseStreams.ts";
 import { resultReply, structuredArguments } from "./targetCalls.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { messageOf } from "../errors/thrown.ts";
@@ -164,7 +165,8 @@ export async function runRequestRpc(
     const what = `the result of ${call.to}`;
     const made = await agent.run(turn, async () => {
       const value = await method.call(agent.agent, request);
-      return value instanceof Response ? beginResponse(value, what, PIECE_BYTES_MAX) : { value };
+      if (!(value instanceof Response)) return { value };
+      return beginResponse(value, what, pieceBytes(call.piece));
     });
     if ("rest" in made) return respond(agent, turn, made);
     const structured = agent.agent instanceof ObjectActor;

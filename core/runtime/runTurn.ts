@@ -13,7 +13,7 @@ import type { Keeping } from "./Keeping.ts";
 import { throwUnhandled, type FailingAgent } from "./unhandledError.ts";
 
 /** The agent whose code runs. */
-export interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time"> {
+interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time"> {
   readonly agent: Agent<unknown>;
   readonly keeping: Pick<Keeping, "ended">;
   readonly parts: LimitedAgent & { readonly turnLimits: TurnLimits; readonly meter: Meter };

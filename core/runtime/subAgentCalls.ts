@@ -4,7 +4,9 @@
  * `core/subAgent/SubAgents` has the rest.
  */
 import { InvalidAddress } from "../../schemas/Address.ts";
-import type { Call, CallReply, HeaderPairs } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { HeaderPairs } from "../../schemas/bus/message.ts";
 import { encodeError } from "../call/remoteError.ts";
 import { ObjectActor } from "../durableObject/ObjectActor.ts";
 import {

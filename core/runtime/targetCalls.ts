@@ -2,7 +2,8 @@
  * Calls that refer to `RpcTarget`s, at the agent that owns or receives them: the arguments and
  * results of methods, and calls of a target itself. Part of `handleCall`.
  */
-import type { Call, CallReply } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { methodOfTarget } from "../agent/methods.ts";
 import { encodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";

@@ -11,7 +11,7 @@ import type { Execution } from "../workflow/Execution.ts";
 import type { RunRecord } from "../workflow/RunTable.ts";
 import type { Steps } from "../workflow/Steps.ts";
 
-export interface WorkflowContextParts {
+interface WorkflowContextParts {
   /** The instance's id. */
   readonly name: string;
   readonly run: RunRecord;

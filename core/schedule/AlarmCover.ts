@@ -25,9 +25,9 @@ import { covers, earliest, keyOf, planAlarms } from "./planAlarms.ts";
 const TRY_AGAIN_MS = 30_000;
 
 /** The agent whose schedules it covers. */
-export type CoverAgent = Pick<AgentTurns, "time" | "log" | "waitUntil">;
+type CoverAgent = Pick<AgentTurns, "time" | "log" | "waitUntil">;
 
-export interface CoverOptions {
+interface CoverOptions {
   readonly timers: BrokerTimers;
   /** Rows as of the last commit that began, by id. */
   readonly rows: SparseMap<string, ScheduleRow>;

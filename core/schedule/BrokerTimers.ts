@@ -18,7 +18,7 @@ import type { TimersShape } from "./Timers.ts";
 /** Pause before a broker that is unreachable is asked again. */
 const REARM_MS = 250;
 
-export type TimersAgent = Pick<AgentTurns, "id" | "time" | "sleep">;
+type TimersAgent = Pick<AgentTurns, "id" | "time" | "sleep">;
 
 export class BrokerTimers {
   private readonly agent: TimersAgent;

@@ -12,7 +12,7 @@ import type { ScheduleAgent } from "./runSchedule.ts";
 import { SCHEDULE_TABLE, type ScheduleRow, type ScheduleTable } from "./ScheduleTable.ts";
 
 /** What a commit finds changed. */
-export interface ScheduleChanges {
+interface ScheduleChanges {
   /** Rows whose due time is new. */
   readonly put: ReadonlyArray<ScheduleRow>;
   /** Rows as they were before their due time changed, or they were deleted. */

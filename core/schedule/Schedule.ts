@@ -2,6 +2,8 @@
  * Schedules as users see them, and the conversion of both call shapes (`interface.md` §4.4,
  * `protocol.md` table at the top and §6.3) to one. Pure.
  */
+import { checkOptions } from "../errors/checkOptions.ts";
+import { checkRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
 /** `scheduled`: at a time. `delayed`: once, after a delay. `cron`, `interval`: again and again. */
@@ -81,6 +83,12 @@ export interface ScheduleCall {
   readonly shape: "interface" | "reference";
 }
 
+const SETTINGS: ReadonlySet<string> = new Set<keyof ScheduleSettings>([
+  "payload", "retry", "idempotent", "timezone", "misfire",
+]); // prettier-ignore
+const WHEN = ["time", "delayInSeconds", "cron", "intervalSeconds"] as const;
+const ALL_OPTIONS: ReadonlySet<string> = new Set([...WHEN, ...SETTINGS]);
+
 /** 30 days (`protocol.md` §0, limits). */
 export const INTERVAL_SECONDS_MAX = 2_592_000;
 
@@ -89,25 +97,21 @@ export function readScheduleCall(args: ReadonlyArray<unknown>): ScheduleCall {
   const [first, second, third, fourth] = args;
   if (typeof first === "string" && typeof second === "object" && second !== null) {
     const options = second as ScheduleOptions;
-    checkMisfire(options.misfire);
+    checkSettings(`schedule("${first}", …)`, options, ALL_OPTIONS);
     return { callback: first, when: readOptions(options), settings: options, shape: "interface" };
   }
   if (typeof second !== "string")
     throw new TypeError(
       "schedule(callback, { time | delayInSeconds | cron | intervalSeconds }) or schedule(when, callback, payload): the callback must be the name of a method",
     );
-  checkMisfire((fourth as ScheduleSettings | undefined)?.misfire);
-  const settings = {
-    ...(fourth as ScheduleSettings | undefined),
-    ...(third === undefined ? {} : { payload: third }),
-  };
+  const given = (fourth ?? {}) as ScheduleSettings;
+  checkSettings(`schedule(…, "${second}")`, given);
+  const settings = { ...given, ...(third === undefined ? {} : { payload: third }) };
   return { callback: second, when: readWhen(first), settings, shape: "reference" };
 }
 
 function readOptions(options: ScheduleOptions): When {
-  const given = (["time", "delayInSeconds", "cron", "intervalSeconds"] as const).filter(
-    (name) => options[name] !== undefined,
-  );
+  const given = WHEN.filter((name) => options[name] !== undefined);
   if (given.length !== 1)
     throw new TypeError(
       `schedule: give exactly one of time, delayInSeconds, cron and intervalSeconds; got ${given.length === 0 ? "none" : given.join(" and ")}`,
@@ -139,7 +143,11 @@ function readWhen(when: unknown): When {
   throw new TypeError("schedule: `when` must be a Date, a number of seconds or a cron expression");
 }
 
-function checkMisfire(misfire: unknown): void {
+/** Throws `TypeError` for an unknown option, and `RangeError` for a `misfire` that is none. */
+export function checkSettings(call: string, given: ScheduleSettings, known = SETTINGS): void {
+  checkOptions(call, given, known);
+  checkRetry(`${call}: retry`, given.retry);
+  const { misfire } = given;
   if (misfire === undefined || (MISFIRES as ReadonlyArray<unknown>).includes(misfire)) return;
   throw new RangeError(`misfire must be one of ${MISFIRES.join(", ")}, not ${String(misfire)}`);
 }

@@ -6,6 +6,7 @@ import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { NaturalSchedule } from "./naturalSchedule.ts";
 import { callOfNatural } from "./naturalSchedule.ts";
 import {
+  checkSettings,
   readInterval,
   readScheduleCall,
   type Schedule,
@@ -45,10 +46,15 @@ export class ScheduleApi {
     intervalSeconds: number,
     callback: string,
     payload: unknown,
-    options: ScheduleSettings,
+    { _idempotent: idempotent, ...options }: ScheduleSettings & { readonly _idempotent?: boolean },
   ): Schedule {
     const when = readInterval(intervalSeconds);
-    const settings = { ...options, ...(payload === undefined ? {} : { payload }) };
+    checkSettings(`scheduleEvery(…, "${callback}")`, options);
+    const settings = {
+      ...(idempotent === undefined ? {} : { idempotent }),
+      ...options,
+      ...(payload === undefined ? {} : { payload }),
+    };
     const call = { callback, when, settings, shape: "reference" as const };
     return toSchedule(this.#toWrite.add(call));
   }

@@ -174,7 +174,7 @@ export class ScheduleTable {
     );
   }
 
-  count(): number {
+  private count(): number {
     if (!this.exists) return 0;
     return Number(this.database.query(`SELECT count(*) FROM ${SCHEDULE_TABLE}`, []).rows[0]![0]);
   }

@@ -21,9 +21,21 @@ export function callOfNatural(
   settings: ScheduleSettings,
 ): ScheduleCall | undefined {
   if (when.type === "no-schedule") return undefined;
-  const time = when.type === "scheduled" ? { time: toDate(when.date) } : when;
-  return readScheduleCall([callback, { payload: description, ...settings, ...time }]);
+  return readScheduleCall([callback, { payload: description, ...settings, ...timeOf(when) }]);
 }
+
+const timeOf = (
+  when: Exclude<NaturalSchedule["when"], { readonly type: "no-schedule" }>,
+): object => {
+  switch (when.type) {
+    case "scheduled":
+      return { time: toDate(when.date) };
+    case "delayed":
+      return { delayInSeconds: when.delayInSeconds };
+    case "cron":
+      return { cron: when.cron };
+  }
+};
 
 /** A date and time without a zone: the prompt asks for UTC, and a host's own zone means nothing. */
 const ZONELESS = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?$/;

@@ -13,7 +13,7 @@
 import { DUE_MS_MAX, dueOf } from "./dueTimes.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
 
-export interface AlarmFacts {
+interface AlarmFacts {
   readonly put: ReadonlyArray<ScheduleRow>;
   /** Rows, as they were, whose due time is over. */
   readonly gone: ReadonlyArray<ScheduleRow>;
@@ -25,7 +25,7 @@ export interface AlarmFacts {
   readonly nowMs: number;
 }
 
-export interface AlarmPlan {
+interface AlarmPlan {
   /** Arm a timer for this row before the change is stored. Undefined: all rows are covered. */
   readonly arm: ScheduleRow | undefined;
   /** Cancel the timers of these due times after the change is stored. */

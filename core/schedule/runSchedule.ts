@@ -37,7 +37,7 @@ export interface ScheduleAgent extends QueueAgent {
   };
 }
 
-export interface ScheduleRun {
+interface ScheduleRun {
   readonly row: ScheduleRow;
   readonly dueMs: number;
   readonly key: string;

@@ -19,17 +19,17 @@ import { StubLink, type SocketLink } from "./StubLink.ts";
 const ATTACHMENT_BYTES_MAX = 16_384;
 
 /** `live`: its events go to listeners, and it ends with the object's time in memory. */
-export type SocketMode = "hibernating" | "live";
+type SocketMode = "hibernating" | "live";
 
 /** What is kept with the socket while its object is not in memory. */
-export interface KeptSocket {
+interface KeptSocket {
   readonly mode: SocketMode;
   /** Structured text. Absent: none. */
   readonly attachment?: string;
 }
 
 /** What a stub's `fetch` has connected; `holder`: of the code that accepts it. */
-export interface RemoteEnd {
+interface RemoteEnd {
   readonly pending: PendingSocket;
   readonly holder: () => SocketHolder;
 }

@@ -28,7 +28,7 @@ import { resolveStepOptions } from "./stepOptions.ts";
 /** Rule 2. */
 const FAILURES_MIN = 400;
 
-export interface FetchAgent extends Pick<AgentTurns, "turn"> {
+interface FetchAgent extends Pick<AgentTurns, "turn"> {
   readonly options: { readonly retry?: RetryOptions; readonly record?: boolean };
   /** The step whose function runs. */
   readonly currentStep: StepScope | undefined;

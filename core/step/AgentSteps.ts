@@ -62,7 +62,7 @@ export interface StepsOfFibers {
 type UndoFunction = (result: unknown, step: Step) => unknown;
 
 /** What a step does, with its options resolved. */
-export interface StepWork extends Attempted {
+interface StepWork extends Attempted {
   readonly name: string;
   readonly undo?: UndoFunction;
   /** Present if the step is a `fetch`. */

@@ -7,10 +7,10 @@ import type { DoneStep } from "../journal/encodeCommit.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { TurnSteps } from "../turn/TurnSteps.ts";
-import { stepKey } from "./stepKey.ts";
+import { nameOfStep, stepKey } from "./stepKey.ts";
 import type { KeptStep, StepStore } from "./StepStore.ts";
 
-export interface InputStepsAgent extends Pick<AgentTurns, "id" | "image" | "committer"> {
+export interface InputStepsAgent extends Pick<AgentTurns, "id" | "image" | "committer" | "log"> {
   readonly keeping: { readonly streams: { storeSoon(): void } };
 }
 
@@ -70,10 +70,22 @@ export class InputSteps implements StepStore {
     // A turn that was given up may have failed for good, and then waits for its steps, to undo
     // them.
     const { rest } = this.turn;
-    if (rest.ended) return false;
+    if (rest.ended) {
+      this.reportLate(step, rest);
+      return false;
+    }
     this.agent.keeping.streams.storeSoon();
     await storeStep(this.agent, rest, step);
     return true;
+  }
+
+  /** The next attempt of an input that failed joins the step; one that is done has none. */
+  private reportLate({ key }: DoneStep, { cause, outcome }: Turn): void {
+    if (outcome === undefined || outcome.dead || outcome.done.length === 0) return;
+    this.agent.log.warn(
+      "a step ended after its turn, and its result was not stored: await this.step and this.fetch",
+      { step: nameOfStep(key), turn: cause.kind, id: cause.id, type: cause.type },
+    );
   }
 }
 

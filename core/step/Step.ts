@@ -29,7 +29,7 @@ export interface StepOptions<Result = unknown> extends AttemptOptions {
 }
 
 /** How a step is tried. */
-export interface AttemptOptions {
+interface AttemptOptions {
   /**
    * Overrides the class's `static options.retry`. Attempts in all, the first included: 3 by
    * default.

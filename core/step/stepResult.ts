@@ -3,7 +3,7 @@
  * turns, steps of workflows and durable calls alike. Pure.
  */
 import { assertWireValue } from "../call/wireValue.ts";
-import { messageOf } from "../errors/thrown.ts";
+import { messageOf, nameOf } from "../errors/thrown.ts";
 
 /**
  * UTF-16 units of JSON. The limit of a state, too: a result is kept in memory until its turn ends.
@@ -11,7 +11,7 @@ import { messageOf } from "../errors/thrown.ts";
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;
 
 /** The value can't be stored. Another attempt would not help. */
-export class NotStorable extends TypeError {
+class NotStorable extends TypeError {
   override readonly name = "TypeError";
 }
 
@@ -44,8 +44,12 @@ export function resultText(
 export const isFinalForAll = (error: unknown): boolean =>
   error instanceof NotStorable || (error instanceof Error && isNonRetryable(error));
 
-/** By name along the prototypes, since a user's module may have a class of that name of its own. */
+/**
+ * By its name, which an error of another agent has kept, or by one along its prototypes, since a
+ * user's module may have a class of that name of its own.
+ */
 function isNonRetryable(error: Error): boolean {
+  if (nameOf(error) === "NonRetryableError") return true;
   for (let at: object | null = error; at !== null; at = Object.getPrototypeOf(at) as object | null)
     if ((at.constructor as { readonly name?: string } | undefined)?.name === "NonRetryableError")
       return true;

@@ -21,7 +21,7 @@ import { copySubAgents } from "../subAgent/SubAgentTable.ts";
 import { restoredRows } from "./restoredRows.ts";
 import { diffState } from "../journal/stateChange.ts";
 
-export interface Undoing {
+interface Undoing {
   readonly head: JournalHead;
   readonly delta: Uint8Array;
   /** The event's frame. */

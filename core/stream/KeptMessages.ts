@@ -11,6 +11,8 @@
  *    so no message is lost in between. One that arrives twice has the same number.
  * 4. At most `MESSAGES_MAX` and `SIZE_MAX` are kept; the oldest are dropped first, and a client
  *    that missed those is notified.
+ * 5. A client that asks again before it is answered is answered once, in a slice (`readSlicesOf`):
+ *    a frame of a few bytes can ask for all of them.
  *
  * Part of `Keeping`.
  */
@@ -20,6 +22,7 @@ import { keptFrame, type KeptFrame } from "../connection/protocol.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { readSlicesOf } from "../time/TimeSlices.ts";
 import { cursorText, parseCursor } from "./Cursor.ts";
 import type { ExpiryAlarm } from "./ExpiryAlarm.ts";
 
@@ -40,7 +43,10 @@ const SIZE_MAX = 1024 * 1024;
 const MESSAGE_SIZE_MAX = 64 * 1024;
 
 /** The agent that keeps messages. */
-export interface KeptAgent extends Pick<AgentTurns, "committer" | "database" | "image" | "time"> {
+export interface KeptAgent extends Pick<
+  AgentTurns,
+  "committer" | "database" | "discarded" | "image" | "time"
+> {
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
   readonly sockets: {
     /** Does not wait for the output gate. */
@@ -57,6 +63,8 @@ export interface KeptAgent extends Pick<AgentTurns, "committer" | "database" | "
 export class KeptMessages {
   private readonly agent: KeptAgent;
   private readonly alarm: ExpiryAlarm;
+  /** The places of clients that have asked and wait for a slice (rule 5). */
+  private readonly asking = new Map<Connection, string>();
   /** The last assigned number, and the last whose commit is stored. */
   private last: number;
   private stored: number;
@@ -112,9 +120,21 @@ export class KeptMessages {
     });
   }
 
+  /** A client has noticed a gap: as `sendMissed` (rule 5). */
+  ask(connection: Connection, since: string): void {
+    const waits = this.asking.has(connection);
+    this.asking.set(connection, since);
+    if (waits) return;
+    readSlicesOf(this.agent.time).run(() => {
+      const asked = this.asking.get(connection) ?? since;
+      this.asking.delete(connection);
+      if (!this.agent.discarded) this.sendMissed(connection, asked);
+    });
+  }
+
   /**
-   * A client has connected, or noticed a gap: sends what follows its place, and then the newest
-   * place. `since`: from its URL or frame; empty for a client that was never here.
+   * Sends a client that has connected what follows its place, and then the newest place. `since`:
+   * from its URL or frame; empty for a client that was never here.
    */
   sendMissed(connection: Connection, since: string): void {
     this.agent.committer.afterCommit(() => {

@@ -8,12 +8,16 @@
  *    whose frames may be lost, asks for the place (`AgentSockets`).
  * 3. A socket reads `READS_MAX` streams at once. One that reads too slowly is closed by its
  *    gateway.
+ * 4. What is stored already is sent a piece at a time, in slices (`readSlicesOf`): a frame of a few
+ *    bytes can ask for a whole stream, again and again. A later request with the same id replaces
+ *    the earlier one.
  *
  * Part of `Keeping`; asked by `handleCall` and `handleRpc`.
  */
 import { Connection } from "../connection/Connection.ts";
 import { rpcFrame, streamFrame, type StreamFrame } from "../connection/protocol.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { readSlicesOf } from "../time/TimeSlices.ts";
 import { cursorText, parseCursor, START, type Cursor } from "./Cursor.ts";
 import type { Look } from "./Look.ts";
 import type { Streams } from "./Streams.ts";
@@ -24,9 +28,11 @@ const READS_MAX = 16;
  * How long to wait for a stream that does not exist yet: its writer may be the queue's next item.
  */
 const ABSENT_MS_MAX = 10_000;
+/** Characters of a client's name for a read. Names are kept with the socket; keys have as many. */
+const NAME_LENGTH_MAX = 256;
 
 /** A reader of a stream. */
-export interface StreamRead {
+interface StreamRead {
   readonly connection: Connection;
   /** The client's name for it, or the id of the call that it answers. */
   readonly id: string;
@@ -42,6 +48,9 @@ export interface StreamRead {
 
 interface Reader extends StreamRead {
   at: Cursor;
+  /** Its next piece waits for a slice (rule 4). */
+  waits: boolean;
+  stopped: boolean;
   stop: () => void;
 }
 
@@ -66,6 +75,8 @@ export class StreamReaders {
   /** Begins to read, or continues from the client's place. */
   add(read: StreamRead): void {
     const { connection, id, key, since = "" } = read;
+    if (id.length > NAME_LENGTH_MAX || key.length > NAME_LENGTH_MAX)
+      return this.refuse(read, `The id and the key of a read have at most ${NAME_LENGTH_MAX} characters`); // prettier-ignore
     const at = since === "" ? START : parseCursor(since);
     if (at === undefined) return this.refuse(read, `Invalid place in the stream: ${since}`);
     const own = this.readers.get(connection) ?? new Map<string, Reader>();
@@ -73,11 +84,14 @@ export class StreamReaders {
       return this.refuse(read, `A socket reads at most ${READS_MAX} streams at once`);
     own.get(id)?.stop();
     this.readers.set(connection, own);
-    const reader: Reader = { ...read, at, stop: () => undefined };
+    const reader: Reader = { ...read, at, waits: false, stopped: false, stop: () => undefined };
     own.set(id, reader);
-    const unwatch = this.streams.watch(key, () => this.pump(reader));
+    const unwatch = this.streams.watch(key, () => {
+      if (!reader.waits) this.pump(reader);
+    });
     const cancel = this.agent.time.after(ABSENT_MS_MAX, () => this.giveUpAbsent(reader));
     reader.stop = () => {
+      reader.stopped = true;
       unwatch();
       cancel();
       own.delete(id);
@@ -87,7 +101,7 @@ export class StreamReaders {
       reads.set(id, key);
       this.agent.sockets.attach(connection);
     }
-    this.pump(reader);
+    this.pumpInSlice(reader);
   }
 
   /** The client has stopped reading. */
@@ -102,22 +116,29 @@ export class StreamReaders {
     this.readers.delete(connection);
   }
 
+  /** Rule 4. */
+  private pumpInSlice(reader: Reader): void {
+    reader.waits = true;
+    readSlicesOf(this.agent.time).run(() => {
+      reader.waits = false;
+      if (!reader.stopped) this.pump(reader);
+    });
+  }
+
   private pump(reader: Reader): void {
     const { connection, key } = reader;
     if (this.agent.discarded || connection.readyState !== Connection.OPEN)
       return this.drop(connection);
-    for (;;) {
-      const look = this.streams.look(key, reader.at);
-      if (look._tag === "Absent") {
-        // It was there, and is not any more.
-        if (reader.at.id !== undefined) this.fail(reader, "The stream was removed");
-        return;
-      }
-      reader.at = { id: look.id, sequence: look.sequence };
-      this.send(reader, look);
-      if (look.over !== undefined) return this.over(reader);
-      if (look.caughtUp) return;
+    const look = this.streams.look(key, reader.at);
+    if (look._tag === "Absent") {
+      // It was there, and is not any more.
+      if (reader.at.id !== undefined) this.fail(reader, "The stream was removed");
+      return;
     }
+    reader.at = { id: look.id, sequence: look.sequence };
+    this.send(reader, look);
+    if (look.over !== undefined) this.over(reader);
+    else if (!look.caughtUp) this.pumpInSlice(reader);
   }
 
   private send(reader: Reader, look: Look & { _tag: "Found" }): void {

@@ -10,7 +10,7 @@ import { copyTable } from "../database/copyTable.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 
-export type StreamStatus = "open" | "ended" | "failed";
+type StreamStatus = "open" | "ended" | "failed";
 
 export interface StreamRow {
   readonly key: string;
@@ -32,7 +32,7 @@ export interface StreamRow {
 }
 
 /** Chunks that were stored together. */
-export interface ChunkRow {
+interface ChunkRow {
   /** Number of the last of them. */
   readonly last: number;
   readonly chunks: ReadonlyArray<unknown>;
@@ -60,11 +60,13 @@ const CHUNKS_DDL = `CREATE TABLE IF NOT EXISTS ${CHUNKS} (
 ) WITHOUT ROWID`;
 const COLUMNS =
   "key, id, status, sequence, size, result, error_message, created_at, updated_at, keep_ms";
+/** About a quarter of a MiB. */
+const ROWS_AT_ONCE = 16;
 /** The history's entry for a commit that stored chunks. */
 export const INSERT_CHUNKS = `INSERT INTO ${CHUNKS} (stream, last, chunks) VALUES (?, ?, ?)`;
 
 /** The agent's database. The next commit takes these writes. */
-export interface StreamDatabase {
+interface StreamDatabase {
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
 }
 
@@ -76,7 +78,7 @@ export class StreamTable {
   }
 
   /** Users may drop the tables; then there are no streams. */
-  get exists(): boolean {
+  private get exists(): boolean {
     return tableExists(this.database, STREAMS) && tableExists(this.database, CHUNKS);
   }
 
@@ -101,12 +103,12 @@ export class StreamTable {
     this.database.query(INSERT_CHUNKS, [id, last, `[${chunks.join(",")}]`]);
   }
 
-  /** The rows that hold chunks after this number, in order. */
-  after(id: string, sequence: number, rowsMax: number): ReadonlyArray<ChunkRow> {
+  /** The next rows that hold chunks after this number, in order. */
+  after(id: string, sequence: number): ReadonlyArray<ChunkRow> {
     if (!this.exists) return [];
     const { rows } = this.database.query(
       `SELECT last, chunks FROM ${CHUNKS} WHERE stream = ? AND last > ? ORDER BY last LIMIT ?`,
-      [id, sequence, rowsMax],
+      [id, sequence, ROWS_AT_ONCE],
     );
     return rows.map(([last, chunks]) => ({
       last: Number(last),

@@ -35,8 +35,6 @@ const GATHER_SIZE = 16 * 1024;
 export const CHUNK_SIZE_MAX = 64 * 1024;
 /** Streams of one agent at most. Those that ended first are removed first. */
 const STREAMS_MAX = 1000;
-/** Rows that a reader takes at a time: about a quarter of a MiB. */
-const LOOK_ROWS = 16;
 /** Streams that stay in memory without a writer or reader. */
 const IDLE_MAX = 64;
 
@@ -72,7 +70,7 @@ interface Live {
 }
 
 export class Streams {
-  readonly table: StreamTable;
+  private readonly table: StreamTable;
   private readonly agent: StreamsAgent;
   private readonly alarm: ExpiryAlarm;
   private readonly live = new Map<string, Live>();
@@ -104,7 +102,7 @@ export class Streams {
     const found: unknown[] = [];
     let at = after;
     for (;;) {
-      const rows = this.table.after(row.id, at, LOOK_ROWS);
+      const rows = this.table.after(row.id, at);
       if (rows.length === 0) break;
       for (const each of rows) {
         found.push(...each.chunks.slice(Math.max(0, each.chunks.length - (each.last - at))));
@@ -192,7 +190,7 @@ export class Streams {
     const after = restarted ? 0 : Math.min(from.sequence, stored.sequence);
     const chunks: unknown[] = [];
     let at = after;
-    for (const row of after < stored.sequence ? this.table.after(id, after, LOOK_ROWS) : []) {
+    for (const row of after < stored.sequence ? this.table.after(id, after) : []) {
       // It is written, and its commit is in flight.
       if (row.last > stored.sequence) break;
       chunks.push(...row.chunks.slice(row.chunks.length - (row.last - at)));

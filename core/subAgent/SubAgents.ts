@@ -15,7 +15,7 @@
  */
 import { camelCaseToKebabCase, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
 import { agentPath, idOfPath, type AgentPathStep } from "../../schemas/AgentPath.ts";
-import type { Call } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
 import { AgentNamespace } from "../namespace/AgentNamespace.ts";
 import { makeStub } from "../namespace/makeStub.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
@@ -67,7 +67,7 @@ export interface DynamicAgents {
   list(agentClass?: SubAgentClass | string): SubAgentInfo[];
 }
 
-export type SubAgentRuntime = Pick<AgentWork, "id" | "log" | "query" | "time">;
+type SubAgentRuntime = Pick<AgentWork, "id" | "log" | "query" | "time">;
 
 export class SubAgents implements DynamicAgents {
   /** Root first, the agent itself last. */

@@ -39,7 +39,7 @@ export interface HostedClassMetrics extends ClassMetrics {
  * The labels of a webhook request's metrics: `route` is the declared path, and `class` is the
  * first target's of a route with several.
  */
-export type MeasuredRoute = Pick<WebhookRoute, "path" | "agent"> & {
+type MeasuredRoute = Pick<WebhookRoute, "path" | "agent"> & {
   readonly verifier: Pick<WebhookRoute["verifier"], "provider">;
 };
 

@@ -4,7 +4,6 @@
  * `services/admin/PrometheusMetrics` keeps and prints them; `noMetrics` drops them. `AgentMetrics`
  * names the ones that the system has.
  */
-import * as Context from "effect/Context";
 
 /**
  * Label names and values; a different set of values is a different series. Few values each: a
@@ -40,10 +39,6 @@ export interface MetricsShape {
     labels?: MetricLabels,
   ) => (value: number) => void;
 }
-
-export class Metrics extends Context.Service<Metrics, MetricsShape>()(
-  "agents/core/metrics/Metrics",
-) {}
 
 const ignore = (): void => {};
 

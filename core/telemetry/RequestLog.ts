@@ -33,6 +33,8 @@ export interface RequestLine {
   readonly nextInMs?: number | undefined;
   /** Why it was refused or failed. */
   readonly why?: string | undefined;
+  /** The URL that a refused signature was checked for, without its query. */
+  readonly url?: string | undefined;
   readonly delivery?: string | undefined;
   /** Trace id. */
   readonly trace?: string | undefined;
@@ -114,6 +116,7 @@ function textOf(line: RequestLine): string {
       ...(line.duplicateOf === undefined ? [] : [`duplicate of seq ${line.duplicateOf}`]),
       ...(run === "" ? [] : [attempts === undefined ? run : `${run} of ${attempts}`]),
       ...(line.why === undefined ? [] : [line.why]),
+      ...(line.url === undefined ? [] : [`signed URL ${line.url}`]),
       ...(nextInMs === undefined ? [] : [`next try in ${duration(nextInMs)}`]),
       ...(line.delivery === undefined ? [] : [`delivery ${line.delivery}`]),
       ...(line.trace === undefined ? [] : [`trace ${line.trace}`]),

@@ -9,7 +9,7 @@
 import * as Context from "effect/Context";
 
 export type SpanKind = "server" | "client" | "producer" | "consumer" | "internal";
-export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
+type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
 export interface Span {
   /** What the span's children are given. */
@@ -21,7 +21,7 @@ export interface Span {
   readonly run: <A>(f: () => A) => A;
 }
 
-export interface SpanOptions {
+interface SpanOptions {
   readonly kind: SpanKind;
   /** A `traceparent`. Absent, or one that can't be read: the span begins a trace. */
   readonly parent?: string | undefined;

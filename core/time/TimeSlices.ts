@@ -11,7 +11,8 @@
  * 3. While passes are short although more work arrives than may begin at once, more of it may: each
  *    piece that waits costs two promises. After a long pass it is the least again.
  *
- * A process has two for its agents: `slicesOf` for those that wake, `turnSlicesOf` for turns.
+ * A process has three for its agents: `slicesOf` for those that wake, `turnSlicesOf` for turns, and
+ * `readSlicesOf` for what clients ask to be sent again.
  * `Host` has one of its own for hibernation and hand-over, so that these do not wait behind a crowd
  * of agents that wake.
  */
@@ -143,3 +144,5 @@ const promisesSettled = (): Promise<void> => new Promise((resolve) => process.ne
 export const slicesOf = perClock((time) => new TimeSlices(time));
 /** The slices in which turns begin, shared by all agents of a clock. */
 export const turnSlicesOf = perClock((time) => new TimeSlices(time, TURNS_MS));
+/** The slices in which clients are sent what they missed, shared by all agents of a clock. */
+export const readSlicesOf = perClock((time) => new TimeSlices(time));

@@ -3,7 +3,7 @@
  * `LiveState` and `AgentSockets` call it, always behind the output gate.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { GatewayMessage } from "../../schemas/Call.ts";
+import type { GatewayMessage } from "../../schemas/bus/GatewayMessage.ts";
 
 /** Called only after the output gate (`Committer`, 2). */
 export interface AgentOutlet {

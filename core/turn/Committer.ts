@@ -168,14 +168,7 @@ export class Committer {
 
   /** Resolves when everything written so far is stored. Rejects with `AgentDiscarded`. */
   stored(): Promise<void> {
-    if (this.failed) return Promise.reject(new AgentDiscarded());
-    return new Promise<void>((resolve, reject) => {
-      this.rejects.add(reject);
-      this.afterCommit(() => {
-        this.rejects.delete(reject);
-        resolve();
-      });
-    });
+    return this.whenRun((output) => this.afterCommit(output));
   }
 
   /** Commits all writes so far, this turn's too. Resolves and rejects as `stored`. */
@@ -210,15 +203,10 @@ export class Committer {
    * with `AgentDiscarded`.
    */
   storeSteps(turn: Turn): Promise<void> {
-    if (this.failed) return Promise.reject(new AgentDiscarded());
-    return new Promise((resolve, reject) => {
+    return this.whenRun((output) => {
       this.results ??= newBatch();
       this.results.turns.add(turn);
-      this.rejects.add(reject);
-      this.results.outputs.push(() => {
-        this.rejects.delete(reject);
-        resolve();
-      });
+      this.results.outputs.push(output);
       this.flushSoon();
     });
   }
@@ -265,6 +253,18 @@ export class Committer {
     this.released = [];
     for (const reject of this.rejects) reject(new AgentDiscarded());
     this.rejects.clear();
+  }
+
+  /** Resolves when the output runs that `add` receives. Rejects with `AgentDiscarded` (rule 4). */
+  private whenRun(add: (output: Output) => void): Promise<void> {
+    if (this.failed) return Promise.reject(new AgentDiscarded());
+    return new Promise((resolve, reject) => {
+      this.rejects.add(reject);
+      add(() => {
+        this.rejects.delete(reject);
+        resolve();
+      });
+    });
   }
 
   /** Writes made without an await between them form one commit. */

@@ -18,10 +18,7 @@ export interface StateWrite {
   readonly changed: () => unknown;
 }
 
-export interface StateOwner extends Pick<
-  AgentTurns,
-  "id" | "image" | "committer" | "turn" | "emit"
-> {
+interface StateOwner extends Pick<AgentTurns, "id" | "image" | "committer" | "turn" | "emit"> {
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
   readonly sockets: {
     /** Sends a committed state to every socket of the protocol but `except`. */

@@ -17,7 +17,7 @@ export interface StepUndo {
 }
 
 /** A step within which others are begun. */
-export interface OuterStep {
+interface OuterStep {
   readonly id: string;
   readonly begun: StepCounts;
 }

@@ -41,7 +41,8 @@ const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(
  */
 export function parsePathPattern(pattern: string): ReadonlyArray<PathSegment> {
   const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${pattern}"): ${why}` });
-  if (!pattern.startsWith("/")) throw wrong(`a path starts with "/"`);
+  if (typeof pattern !== "string" || !pattern.startsWith("/"))
+    throw wrong(`a path starts with "/"`);
   if (/[?#]/.test(pattern)) throw wrong("a path has no query and no fragment");
   const seen = new Set<string>();
   return split(pattern).map((segment): PathSegment => {
@@ -70,7 +71,7 @@ export class RouteTable {
   private readonly literal = new Map<string, RouteMatch>();
 
   /** Throws `InvalidWebhook` when two routes have the same shape. */
-  constructor(readonly routes: ReadonlyArray<WebhookRoute>) {
+  constructor(routes: ReadonlyArray<WebhookRoute>) {
     for (const route of routes) {
       const segments = parsePathPattern(route.path);
       let node = this.root;

@@ -99,6 +99,9 @@ export type Verdict =
   /** 503: a provider's certificate can't be fetched now. `message` is for the log. */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
+/** The verdict that the operator has to mend. */
+export type Misconfigured = Extract<Verdict, { readonly _tag: "Misconfigured" }>;
+
 /** The faults of an environment. Both lists are empty when it has none. */
 export interface SecretsCheck {
   /** Lists of variables of which at least one must be set, and none is. */
@@ -120,6 +123,11 @@ export interface Verifier {
    * `trust`.
    */
   readonly signs: ReadonlyArray<"body" | "url" | "headers">;
+  /**
+   * The URL whose signature is verified when a request with this URL arrives. Absent: the provider
+   * signs no URL.
+   */
+  readonly signedUrl?: (request: Pick<WebhookRequest, "url" | "env">) => string | Misconfigured;
   /**
    * Methods besides POST that the provider's handshake uses (`GET` for Meta's `hub.challenge`);
    * absent: none. A request by such a method can end in `Handshake` or `Rejected` only:

@@ -38,7 +38,7 @@ import type { StepContext } from "./WorkflowStep.ts";
 /** Promise jobs in which `run` may begin its next step, before it counts as waiting. */
 const HOPS = 32;
 
-export interface ExecutionHost extends WaitsHost, AttemptsHost {
+interface ExecutionHost extends WaitsHost, AttemptsHost {
   /** Called when work begins while no drive runs. */
   readonly ensureDriven: () => void;
   readonly onCodeChanged: (error: WorkflowCodeChanged) => void;

@@ -28,8 +28,7 @@ export interface StoredAt {
 }
 
 /** `stopped`: the run has ended without it. `retrying`: it waits for its next attempt. */
-export type StepState =
-  "running" | "retrying" | "sleeping" | "waiting" | "done" | "failed" | "stopped";
+type StepState = "running" | "retrying" | "sleeping" | "waiting" | "done" | "failed" | "stopped";
 
 /** What a step and its undo have in common. */
 interface Effort {
@@ -97,7 +96,7 @@ export interface RecordedRun {
   readonly later?: number;
 }
 
-export interface RunPage {
+interface RunPage {
   /** Position of the last step; undefined: the last one. */
   readonly to: number | undefined;
   readonly limit: number;

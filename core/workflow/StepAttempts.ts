@@ -37,7 +37,7 @@ export interface AttemptsHost extends Pick<WaitsHost, "isPaused" | "runtime" | "
 }
 
 /** The run whose steps are attempted. */
-export interface AttemptsOwner {
+interface AttemptsOwner {
   readonly waits: Pick<StepWaits, "add" | "unpaused">;
   isAbandoned(): boolean;
   /** A step has ended in this life, and its end is stored (rule 2). */

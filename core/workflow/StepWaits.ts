@@ -23,7 +23,7 @@ export interface WaitsHost {
 }
 
 /** The run whose steps wait. */
-export interface WaitsOwner {
+interface WaitsOwner {
   isAbandoned(): boolean;
   /** Called when a wait begins. */
   look(): void;

@@ -30,7 +30,7 @@ export type Report =
       readonly value?: unknown;
     };
 
-export interface StepsHost {
+interface StepsHost {
   readonly nowMs: () => number;
   /** Durable with the current commit. The record's key makes it apply once. */
   readonly report: (record: StepRecord, report: Report) => void;

@@ -1,6 +1,6 @@
 /**
- * The command line joined with the adapters, which `main` runs in this process. It is a separate
- * file because `package/reading` bundles it for commands that run no module.
+ * The command line joined with the adapters. `main` imports it once it has started the first
+ * worker.
  */
 import { commandJoins, explain, type CommandJoins } from "../wiring/joinCommands.ts";
 import type { Joins } from "../wiring/Joins.ts";
@@ -10,7 +10,7 @@ import { runProgram } from "./program.ts";
 import { CliError, EXIT_FAILED } from "./terminal/CliError.ts";
 import { processTerminal } from "./terminal/Terminal.ts";
 
-export interface CommandLine {
+interface CommandLine {
   readonly joins: CommandJoins;
   /** Runs a command, reports its errors, and sets the process's exit code. Never rejects. */
   readonly run: (args: ReadonlyArray<string>) => Promise<void>;

@@ -3,13 +3,9 @@
  * `agents`: joins the command line with the adapters and runs it. A command that runs agents starts
  * its first worker before it imports anything else, so that the two import in parallel. A worker is
  * this program again, which receives its command line over its channel (`workerLink`).
- *
- * A command that runs no module is loaded from the bundle that `package/reading` builds, because
- * such commands would spend most of their time reading files.
  */
-import { existsSync } from "node:fs";
 import { forkWorker, WORKER } from "../workers/forkWorker.ts";
-import { packageManifest } from "./init/packageManifest.ts";
+import { packageManifest } from "../ownPackage/packageManifest.ts";
 
 const args = process.argv.slice(2);
 const script = process.argv[1]!;
@@ -25,16 +21,7 @@ let early = startsWorkers() ? forkWorker(script) : undefined;
 const link =
   args[0] === WORKER ? (await import("../workers/workerLink.ts")).workerLink() : undefined;
 
-/** As in `package/reading`: commands whose process runs a module, or that are not bundled. */
-const NOT_BUNDLED = new Set(["init", "dev", "gateway", "host", "mail", "retention", "rerun", "console", "completion", WORKER]); // prettier-ignore
-const bundle = new URL("../../reading/commandLine.js", import.meta.url);
-const isBundled =
-  !NOT_BUNDLED.has(args[0] === "help" ? (args[1] ?? "") : (args[0] ?? "")) &&
-  // A fork runs a module's code.
-  !args.includes("--on-fork");
-const { commandLine } = (
-  isBundled && existsSync(bundle) ? await import(bundle.href) : await import("./commandLine.ts")
-) as typeof import("./commandLine.ts");
+const { commandLine } = await import("./commandLine.ts");
 
 /**
  * Time for output that is still being written when a command has ended: its last lines, a server's

@@ -82,7 +82,7 @@ const outlives = ({ read, again }: PendingCall): boolean =>
   read !== undefined || again !== undefined;
 
 /** The socket of a client. */
-export interface CallSocket {
+interface CallSocket {
   readonly readyState: number;
   readonly OPEN: number;
   /** Buffers what can't be sent yet. */

@@ -24,7 +24,7 @@ export interface AgentAddress {
 }
 
 /** The address under PartySocket's names. */
-export interface PartyAddress {
+interface PartyAddress {
   readonly host: string;
   readonly prefix: string;
   readonly party: string;

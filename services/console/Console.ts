@@ -32,7 +32,7 @@ import { page } from "./page.ts";
 const BODY_BYTES_MAX = 1024;
 const NONCE_BYTES = 16;
 
-export interface ConsoleParts {
+interface ConsoleParts {
   readonly token: string;
   /** The address on which the console listens. */
   readonly hostname: string;

@@ -17,7 +17,7 @@ const WINDOW_MS = 60_000;
 /** Some 2 MB. Past it the oldest addresses are forgotten. */
 const ADDRESSES_MAX = 10_000;
 
-export type TokenVerdict = "right" | "absent" | "wrong" | "tooMany";
+type TokenVerdict = "right" | "absent" | "wrong" | "tooMany";
 
 interface Failures {
   count: number;

@@ -8,6 +8,7 @@ import {
   type ConsoleSource,
   type PointOf,
 } from "../../core/console/ConsoleSource.ts";
+import { OMITTED, type Omitted } from "../../core/journal/historyLines.ts";
 import type { DeliveryStatus } from "../../schemas/DeliveryRecord.ts";
 
 /** Rows of a list; a page asks for further ones with `after`. */
@@ -23,7 +24,7 @@ const FIBERS_MAX = 100;
 /** Each re-run takes some tens of milliseconds. */
 const RERUN_LAST_DEFAULT = 20;
 
-export interface ApiRequest {
+interface ApiRequest {
   readonly method: "GET" | "POST";
   readonly run: () => Promise<unknown>;
 }
@@ -110,6 +111,7 @@ function agentRequestOf(
           fromSeq: count(query, "from"),
           toSeq: count(query, "to"),
           rows: query.has("rows"),
+          omit: omitted(given("omit")),
           filter: {
             kind: given("kind"),
             route: given("route"),
@@ -178,6 +180,14 @@ function agentRequestOf(
 
 const get = (run: () => Promise<unknown>): ApiRequest => ({ method: "GET", run });
 const post = (run: () => Promise<unknown>): ApiRequest => ({ method: "POST", run });
+
+/** Values of `omit`, separated by commas. */
+function omitted(text: string | undefined): ReadonlyArray<Omitted> {
+  const asked = text?.split(",") ?? [];
+  const known = OMITTED.filter((one) => asked.includes(one));
+  if (known.length === asked.length) return known;
+  throw new ConsoleRefusal(400, `omit=${text}: use ${OMITTED.join(",")}, or one of them`);
+}
 
 /** Undefined if the parameter is absent. */
 function count(

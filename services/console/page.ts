@@ -4,12 +4,7 @@
  * no data. Everything that comes from agents is set as text, never as markup.
  */
 import { existsSync, readFileSync } from "node:fs";
-
-/**
- * The bundle is beside the code in `dist`; for code that runs from the sources, it is in `dist`,
- * too.
- */
-const FOLDERS = ["../../console/", "../../dist/console/"];
+import { builtFile } from "../ownPackage/ownFile.ts";
 
 interface PageFiles {
   readonly script: string;
@@ -21,10 +16,9 @@ let files: PageFiles | undefined;
 /** Throws if the page was not built. */
 function pageFiles(): PageFiles {
   if (files !== undefined) return files;
-  const folder = FOLDERS.map((path) => new URL(path, import.meta.url)).find((url) =>
-    existsSync(new URL("page.js", url)),
-  );
-  if (folder === undefined) throw new Error("the console's page is missing: npm run build");
+  const folder = builtFile("console/");
+  if (!existsSync(new URL("page.js", folder)))
+    throw new Error("the console's page is missing: npm run build");
   const read = (name: string): string => readFileSync(new URL(name, folder), "utf8");
   files = { script: read("page.js"), style: read("page.css") };
   return files;

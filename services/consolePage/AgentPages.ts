@@ -20,7 +20,7 @@ const REST_FACTOR = 9;
 /** The least time between two requests for news: a busy installation has news all the time. */
 const AGAIN_MS = 1_000;
 
-export interface AgentPagesParts {
+interface AgentPagesParts {
   /** As typed; empty: all. */
   readonly filter: { readonly class: string; readonly text: string };
   /** Resolves to the first `PAGE` agents after one. `fresh`: their state as of now. */

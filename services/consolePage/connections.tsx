@@ -1,8 +1,9 @@
 /** An agent's open sockets, as its host knows them now, page by page. */
 import { agentPath, withQuery, type AgentName } from "./api.ts";
+import { counted } from "../../schemas/counted.ts";
 import { useAsk, useNewsCount, type Place } from "./hooks.ts";
 import { Answer, Link, Table, Time } from "./parts.tsx";
-import type { ConnectionsReply } from "../../schemas/SocketLists.ts";
+import type { ConnectionsReply } from "../../schemas/bus/SocketLists.ts";
 
 /** Fills some screens. */
 const PAGE = 100;
@@ -15,9 +16,7 @@ const PLACES = {
 } as const;
 
 const framesText = (frames: number | undefined, bytes: number | undefined): string =>
-  frames === undefined
-    ? "unknown"
-    : `${frames} ${frames === 1 ? "frame" : "frames"}, ${bytes} bytes`;
+  frames === undefined ? "unknown" : `${counted(frames, "frame")}, ${bytes} bytes`;
 
 export const ConnectionsTab = (props: { readonly agent: AgentName; readonly place: Place }) => {
   const skip = Number(props.place.query.get("skip") ?? 0) || 0;

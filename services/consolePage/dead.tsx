@@ -3,6 +3,7 @@
  * or drop one or several.
  */
 import { useState } from "react";
+import { counted } from "../../schemas/counted.ts";
 import { act, ask } from "./api.ts";
 import { useAsk, useNewsCount } from "./hooks.ts";
 import { OnFork } from "./onFork.tsx";
@@ -41,14 +42,14 @@ export const DeadLetters = () => {
                     label="Redrive"
                     disabled={ids.length === 0}
                     onDone={found.again}
-                    question={`Redrive ${ids.length} dead letters? Each input runs again with all its attempts.`}
+                    question={`Redrive ${counted(ids.length, "dead letter")}? Each input runs again with all its attempts.`}
                     act={() => each("redrive")}
                   />
                   <Act
                     label="Drop"
                     disabled={ids.length === 0}
                     onDone={found.again}
-                    question={`Drop ${ids.length} dead letters? They can't be restored.`}
+                    question={`Drop ${counted(ids.length, "dead letter")}? They can't be restored.`}
                     act={() => each("drop")}
                   />
                 </div>

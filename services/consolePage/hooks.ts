@@ -61,18 +61,40 @@ export interface Asked<A> {
 const REST_FACTOR = 9;
 
 /**
+ * Delays the requests that news cause: after a slow answer the next one is made later, so that open
+ * pages keep the console busy for a tenth of the time at most. Other requests do not wait.
+ */
+export class Rest {
+  private last: { readonly path?: string; readonly version: number } = { version: 0 };
+  private untilMs = 0;
+
+  /** The request for `path` was answered. */
+  answered(path: string, version: number, startMs: number): void {
+    const endMs = performance.now();
+    this.last = { path, version };
+    this.untilMs = endMs + REST_FACTOR * (endMs - startMs);
+  }
+
+  /** The wait before the next request. Zero for another path, and if a person asks again. */
+  waitMs(path: string, version: number): number {
+    const isNews = this.last.path === path && this.last.version !== version;
+    return isNews ? Math.max(0, this.untilMs - performance.now()) : 0;
+  }
+}
+
+/**
  * The answer to the request for `path`; undefined requests nothing. The request is repeated when
- * `version` changes, and the last answer stays until the next one arrives. A slow request is
- * repeated later, so that open pages keep the console busy for a tenth of the time at most.
+ * `version` changes, after a `Rest`, and the last answer stays until the next one arrives. News do
+ * not abort a request: where they come more often than answers, none would ever arrive.
  */
 export function useAsk<A>(path: string | undefined, version: number = 0): Asked<A> {
   const [answer, setAnswer] = useState<{ path?: string; value?: A; error?: string }>({});
   const [turn, setTurn] = useState(0);
   const [busy, setBusy] = useState(false);
-  const rested = useRef<{ path?: string; version: number; untilMs: number }>({
-    version: 0,
-    untilMs: 0,
-  });
+  /** The version that was requested last. */
+  const [asked, setAsked] = useState(version);
+  if (!busy && asked !== version) setAsked(version);
+  const [rest] = useState(() => new Rest());
   useEffect(() => {
     if (path === undefined) return undefined;
     const ended = new AbortController();
@@ -88,21 +110,16 @@ export function useAsk<A>(path: string | undefined, version: number = 0): Asked<
         )
         .finally(() => {
           if (ended.signal.aborted) return;
-          const endMs = performance.now();
-          rested.current = { path, version, untilMs: endMs + REST_FACTOR * (endMs - startMs) };
+          rest.answered(path, asked, startMs);
           setBusy(false);
         });
     };
-    const { current } = rested;
-    // Only news waits: another path, and a person's request, do not.
-    const isNews = current.path === path && current.version !== version;
-    const waitMs = isNews ? Math.max(0, current.untilMs - performance.now()) : 0;
-    const timer = setTimeout(begin, waitMs);
+    const timer = setTimeout(begin, rest.waitMs(path, asked));
     return () => {
       clearTimeout(timer);
       ended.abort();
     };
-  }, [path, version, turn]);
+  }, [path, asked, turn]);
   const mine = answer.path === path ? answer : {};
   return {
     value: mine.value,

@@ -4,6 +4,7 @@
  * then be sent to the agents themselves.
  */
 import { useState } from "react";
+import { counted } from "../../schemas/counted.ts";
 import { act, withQuery } from "./api.ts";
 import { useAsk } from "./hooks.ts";
 import { Act, AgentLink, Status } from "./parts.tsx";
@@ -30,7 +31,7 @@ export const OnFork = (props: {
   const modules = overview.value?.modules ?? [];
   const good = found.filter(({ outcome }) => outcome === "done");
   const fails = found.filter(({ outcome }) => outcome === "fails");
-  const many = (count: number): string => `${count} ${count === 1 ? "input" : "inputs"}`;
+  const many = (count: number): string => counted(count, "input");
   const run = async (module: string): Promise<string> => {
     setFound(undefined);
     setSaid("");

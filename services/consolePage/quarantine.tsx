@@ -1,12 +1,12 @@
 /**
- * Quarantined agents: the reason for each, its release, and a run of its waiting inputs on a fork
- * first.
+ * Quarantined agents: until when and why, the release of each, and a run of its waiting inputs on
+ * a fork first.
  */
 import { useState } from "react";
 import { act, agentPath } from "./api.ts";
 import { useAsk } from "./hooks.ts";
 import { OnFork } from "./onFork.tsx";
-import { Act, AgentLink, Answer, Table } from "./parts.tsx";
+import { Act, AgentLink, Answer, Table, Time } from "./parts.tsx";
 import type { quarantineLine } from "../cli/agents/listQuarantined.ts";
 
 type Quarantined = ReturnType<typeof quarantineLine>;
@@ -24,11 +24,12 @@ export const Quarantine = ({ version }: { readonly version: number }) => {
             <h2>Quarantined agents</h2>
             <Table
               label="Quarantined agents"
-              columns={["Agent", "Reason", "Actions"]}
+              columns={["Agent", "Until", "Reason", "Actions"]}
               rows={list.map((agent) => ({
                 key: `${agent.class}/${agent.name}`,
                 cells: [
                   <AgentLink agent={agent} />,
+                  <Time at={agent.until} />,
                   agent.reason,
                   <div className="row">
                     <Act

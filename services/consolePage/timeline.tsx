@@ -5,7 +5,7 @@
  */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { agentPath, ask, withQuery, type AgentName } from "./api.ts";
-import { messageOf, useNextPage } from "./hooks.ts";
+import { messageOf, Rest, useNextPage } from "./hooks.ts";
 import { Link, Problem, Table, Time, turnPath, type TableRow } from "./parts.tsx";
 import type { HistoryLine as Line } from "../../core/journal/historyLines.ts";
 
@@ -38,7 +38,8 @@ export const Timeline = (props: {
   const [isPast, setIsPast] = useState(false);
   const [error, setError] = useState<string>();
   const path = `${agentPath(agent)}/history`;
-  const question = withQuery(path, { ...filter, limit: PAGE });
+  const wanted = { ...filter, omit: "state,input" };
+  const question = withQuery(path, { ...wanted, limit: PAGE });
   const shown = useRef<{ readonly question: string; readonly lines: ReadonlyArray<Line> }>(
     undefined,
   );
@@ -47,31 +48,40 @@ export const Timeline = (props: {
     setLines(next);
   };
   useEffect(() => setIsPast(false), [question]);
+  const [rest] = useState(() => new Rest());
   useEffect(() => {
     if (isPast) return undefined;
     const ended = new AbortController();
-    const { current } = shown;
-    const last = current?.question === question ? current.lines.at(-1)?.seq : undefined;
-    const asked =
-      last === undefined
-        ? question
-        : withQuery(path, { ...filter, from: last + 1, limit: NEWS_MAX });
-    ask<ReadonlyArray<Line>>(asked, { signal: ended.signal }).then(
-      (found) => {
-        // An older page may have arrived meanwhile and replaced the newest turns.
-        const now = last === undefined ? [] : (shown.current?.lines ?? []);
-        if (ended.signal.aborted || now.at(-1)?.seq !== last) return;
-        setError(undefined);
-        if (last === undefined) setIsAll(found.length < PAGE);
-        const known = [...now, ...found];
-        if (known.length > SHOWN_MAX) setIsAll(false);
-        show(newestOf(known));
-      },
-      (wrong: unknown) => {
-        if (!ended.signal.aborted) setError(messageOf(wrong));
-      },
-    );
-    return () => ended.abort();
+    const begin = (): void => {
+      const { current } = shown;
+      const last = current?.question === question ? current.lines.at(-1)?.seq : undefined;
+      const asked =
+        last === undefined
+          ? question
+          : withQuery(path, { ...wanted, from: last + 1, limit: NEWS_MAX });
+      const startMs = performance.now();
+      ask<ReadonlyArray<Line>>(asked, { signal: ended.signal }).then(
+        (found) => {
+          rest.answered(question, news, startMs);
+          // An older page may have arrived meanwhile and replaced the newest turns.
+          const now = last === undefined ? [] : (shown.current?.lines ?? []);
+          if (ended.signal.aborted || now.at(-1)?.seq !== last) return;
+          setError(undefined);
+          if (last === undefined) setIsAll(found.length < PAGE);
+          const known = [...now, ...found];
+          if (known.length > SHOWN_MAX) setIsAll(false);
+          show(newestOf(known));
+        },
+        (wrong: unknown) => {
+          if (!ended.signal.aborted) setError(messageOf(wrong));
+        },
+      );
+    };
+    const timer = setTimeout(begin, rest.waitMs(question, news));
+    return () => {
+      clearTimeout(timer);
+      ended.abort();
+    };
   }, [question, news, isPast]);
   const older = useNextPage<ReadonlyArray<Line>>(question, (found) => {
     if (shown.current?.question !== question) return;
@@ -104,7 +114,7 @@ export const Timeline = (props: {
       {first !== undefined && !isAll && (
         <button
           onClick={() =>
-            void older.next(withQuery(path, { ...filter, to: first - 1, limit: PAGE }))
+            void older.next(withQuery(path, { ...wanted, to: first - 1, limit: PAGE }))
           }
         >
           Older

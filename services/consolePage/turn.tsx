@@ -10,7 +10,7 @@ import type { AgentDiff } from "../cli/commands/diff.ts";
 
 export const TurnView = ({ agent, seq }: { readonly agent: AgentName; readonly seq: number }) => {
   const lines = useAsk<ReadonlyArray<Line>>(
-    withQuery(`${agentPath(agent)}/history`, { from: seq, to: seq }),
+    withQuery(`${agentPath(agent)}/history`, { from: seq, to: seq, omit: "state" }),
   );
   const diff = useAsk<AgentDiff>(withQuery(`${agentPath(agent)}/diff`, { from: seq - 1, to: seq }));
   return (

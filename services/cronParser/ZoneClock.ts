@@ -6,7 +6,7 @@
 import { InvalidCron } from "../../core/schedule/Cron.ts";
 
 /** A time during which the clock runs evenly. `toMs` is not in it. */
-export interface Stretch {
+interface Stretch {
   readonly fromMs: number;
   readonly toMs: number;
   readonly offsetMs: number;

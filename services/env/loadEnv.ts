@@ -21,7 +21,7 @@ export interface LoadedEnv {
 }
 
 /** A file exists but can't be read. `message` says which file and why. */
-export class EnvFileUnreadable extends Data.TaggedError("EnvFileUnreadable")<{
+class EnvFileUnreadable extends Data.TaggedError("EnvFileUnreadable")<{
   readonly file: string;
   readonly message: string;
 }> {}

@@ -60,7 +60,7 @@ export interface AccessModule {
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;
 }
 
-export interface AccessOptions {
+interface AccessOptions {
   readonly config: AccessConfig;
   readonly module: () => AccessModule;
   readonly log: LogShape;

@@ -12,7 +12,8 @@
  *    has taken it says so and does not run it again. Only if no answer came before its host was
  *    lost, or left in order, does the next owner run messages again, `IN_FLIGHT_MAX` at most.
  * 4. **Bounds.** At most `IN_FLIGHT_MAX` messages and about `IN_FLIGHT_BYTES_MAX` are in flight;
- *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here.
+ *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here. The waiting messages of all
+ *    sockets share a total: past it, the sockets with the most are closed and theirs are dropped.
  * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only
  *    (`CallClient`, rule 6), and not if its client has gone. If the next host is lost too, the
  *    socket is closed. Messages behind one given up are dropped; the agent gets the close.
@@ -22,8 +23,11 @@
 import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
+import type { Peer, PeerBytes } from "../../core/http/PeerBytes.ts";
 import type { AgentId } from "../../schemas/Address.ts";
-import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { ANSWER_TIMEOUT_MS, askHost } from "./askHost.ts";
 
 /** Enough to keep a round trip of a few milliseconds busy. */
@@ -58,6 +62,8 @@ export interface ClientSocket {
 export interface SocketOwner<S extends ClientSocket> {
   readonly calls: CallClient;
   readonly gatewayId: string;
+  /** Rule 4: the bytes of all sockets' waiting messages. */
+  readonly waiting: PeerBytes;
   readonly has: (socket: S) => boolean;
   /** Everything that a host needs in order to add the socket. */
   readonly infoOf: (socket: S) => SocketInfo;
@@ -65,6 +71,8 @@ export interface SocketOwner<S extends ClientSocket> {
   readonly onCloseDelivered: (socket: S) => void;
   /** The agent cannot be reached, or rule 6 applies. */
   readonly onUnreachable: (socket: S, error: unknown) => void;
+  /** Rule 4: closes the socket, whose agent then receives the close. */
+  readonly onTooMany: (socket: S) => void;
   /** Rule 5: closes the socket, whose close the agent then receives like any other. */
   readonly onPoisonMessage: (socket: S, error: CallLost) => void;
 }
@@ -79,7 +87,7 @@ interface Message {
 /** Rule 5: the client of a message that may have ended its host has gone. */
 class ClientGone extends Error {}
 
-export class ClientMessages<S extends ClientSocket> {
+export class ClientMessages<S extends ClientSocket> implements Peer {
   private readonly socket: S;
   private readonly owner: SocketOwner<S>;
   /** Messages to be sent, or to be sent again, oldest first. */
@@ -97,7 +105,7 @@ export class ClientMessages<S extends ClientSocket> {
   private pipelining = false;
   /** `sendOneByOne` runs. */
   private sendingAlone = false;
-  /** Rule 5: a message was given up. Later ones are dropped. */
+  /** Rules 4 and 5: a message was given up. Later ones are dropped. */
   private gaveUp = false;
 
   constructor(socket: S, owner: SocketOwner<S>) {
@@ -118,7 +126,19 @@ export class ClientMessages<S extends ClientSocket> {
     this.queuedBytes += data.length;
     this.queued.push({ number: ++this.lastNumber, data, text, tries: new CallTries() });
     this.pump();
+    this.owner.waiting.report(this);
     return true;
+  }
+
+  get keptBytes(): number {
+    return this.queuedBytes;
+  }
+
+  /** Rule 4: the total is reached. */
+  cut(): void {
+    this.gaveUp = true;
+    this.dropQueued();
+    this.owner.onTooMany(this.socket);
   }
 
   /** Sends what may be sent. Called whenever something has changed. */

@@ -3,7 +3,7 @@
  * arrive in parts. A host sends the parts of a message without a pause and the broker keeps their
  * order, so a message is complete when its last part arrives. Used by `SocketTable`.
  */
-import type { GatewayMessage } from "../../schemas/Call.ts";
+import type { GatewayMessage } from "../../schemas/bus/GatewayMessage.ts";
 import { joinBytes } from "../../schemas/joinBytes.ts";
 
 /** The most incomplete messages. Each host sends one at a time, and a dead host leaves one. */

@@ -133,7 +133,7 @@ export class Gateway {
       const refusal = this.services.access.refuseHost(request);
       if (refusal !== undefined) return { _tag: "Refuse", response: refusal };
       const decision = await decideUpgrade(this.services, request, aborted);
-      return this.lines.onUpgrade(request, decision);
+      return this.lines.onUpgrade(request, decision, aborted);
     },
     onFailure: ({ error, ...where }) =>
       this.services.log.error("a request could not be handled", {
@@ -171,8 +171,8 @@ export class Gateway {
     if (isApprovalLink(exchange.request)) {
       const response = await answerApproval(this.services, exchange);
       const isHead = exchange.request.method === "HEAD";
-      exchange.respond(isHead ? { ...response, body: "" } : response);
-      return answered(response.status);
+      answered(response.status, exchange.aborted);
+      return exchange.respond(isHead ? { ...response, body: "" } : response);
     }
     const span = this.services.tracing && beginSpan(this.services.tracing, exchange.request);
     let request: Request;
@@ -193,11 +193,12 @@ export class Gateway {
     // For the agent that the module passes the request to.
     if (span !== undefined) request.headers.set("traceparent", span.traceparent);
     const response = await answerRequest(this.services, request);
-    span?.set({ "http.response.status_code": response.status });
-    span?.end(response.status >= 500 ? `status ${response.status}` : undefined);
+    const { aborted } = exchange;
+    if (!aborted.fired) span?.set({ "http.response.status_code": response.status });
+    span?.end(response.status >= 500 && !aborted.fired ? `status ${response.status}` : undefined);
+    answered(response.status, aborted);
     if (response.rest === undefined) exchange.respond(response);
     else exchange.stream(response, response.rest);
-    answered(response.status);
   }
 
   private changed(change: LeaseChange): void {

@@ -18,7 +18,7 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import { ACCEPTED, UNAVAILABLE } from "../../core/webhook/answers.ts";
 import type { TopLevelId } from "../../schemas/AgentPath.ts";
-import type { CallReply, InputAnswer } from "../../schemas/Call.ts";
+import type { CallReply, InputAnswer } from "../../schemas/bus/CallReply.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import type { DeliveryEnd } from "./deliveryRecord.ts";
@@ -34,7 +34,7 @@ const PATIENCE_MS = 1_000;
 /** Rule 2. Both answers are sent within the same milliseconds, unless a connection breaks. */
 const OWN_ANSWER_MS = 1_000;
 
-export interface PendingWebhookOptions {
+interface PendingWebhookOptions {
   readonly services: Pick<GatewayServices, "inbox" | "calls" | "blobs" | "log">;
   readonly timeouts: TimeoutQueue;
   /** Ends attempts to store the input. Fires `deadlineMs` from now, or shortly after. */
@@ -172,7 +172,8 @@ export class PendingWebhook {
 const STORED: DeliveryEnd = { status: "stored" };
 const notStored = (why: string): DeliveryEnd => ({ status: "unavailable", why });
 
-function endOf({ seq, duplicateOf, dead, reported }: Answer): DeliveryEnd {
+function endOf({ seq, duplicateOf, dead, refused, reported }: Answer): DeliveryEnd {
+  if (refused !== undefined) return { status: "refused", why: refused };
   if (duplicateOf !== undefined) return { status: "duplicate", duplicateOf };
   return { status: dead === true ? "dead" : "answered", seq, reported };
 }

@@ -3,11 +3,15 @@
  * its lines are wanted.
  */
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
+import type { Abortable } from "../../core/lazyFetch/AbortSource.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
 import { severityOf, type RequestLog } from "../../core/telemetry/RequestLog.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
 type Head = Pick<HttpRequest, "method" | "target">;
+
+/** In place of a status. */
+const CALLER_LEFT = "caller left";
 
 export class RequestLines {
   private readonly requests: RequestLog | undefined;
@@ -34,19 +38,35 @@ export class RequestLines {
     }));
   }
 
-  /** Measures from now to the call of the returned function. */
-  begin(request: Head): (status: number) => void {
+  /**
+   * Measures from now to the call of the returned function. A caller that has left receives no
+   * answer, which is no failure of the system.
+   */
+  begin(request: Head): (status: number, caller: Pick<Abortable, "fired">) => void {
     const startMs = this.time.monotonicMs();
-    return (status) => this.onAnswer(request, status, undefined, this.time.monotonicMs() - startMs);
+    return (status, caller) => {
+      const ms = this.time.monotonicMs() - startMs;
+      if (!caller.fired) return this.onAnswer(request, status, undefined, ms);
+      const what = `${request.method} ${pathOf(request.target)}`;
+      this.requests?.write("info", () => ({ what, status: CALLER_LEFT, ms }));
+    };
   }
 
   /**
    * Adds a line when the socket opens and one when it closes. Returns the decision otherwise
-   * unchanged.
+   * unchanged. A caller that has left is treated as by `begin`.
    */
-  onUpgrade({ target }: Head, decision: UpgradeDecision): UpgradeDecision {
+  onUpgrade(
+    { target }: Head,
+    decision: UpgradeDecision,
+    caller: Pick<AbortSignal, "aborted">,
+  ): UpgradeDecision {
     const { requests, time } = this;
     const what = `socket ${pathOf(target)}`;
+    if (caller.aborted) {
+      requests?.write("info", () => ({ what, status: CALLER_LEFT }));
+      return decision;
+    }
     if (decision._tag === "Refuse") {
       const { status } = decision.response;
       const severity = status >= 500 ? "error" : "info";

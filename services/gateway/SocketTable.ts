@@ -14,6 +14,7 @@
  * 4. The socket of a client that exceeds its rate (`SocketRates`) is closed with 1013. After 1008
  *    it would not reconnect, although another client at its address may have caused the excess.
  */
+import { PeerBytes } from "../../core/http/PeerBytes.ts";
 import { CLOSE_LAGGING, TOO_SLOW } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { sinceOf } from "../../core/stream/KeptMessages.ts";
@@ -25,18 +26,18 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { RateLimit } from "./RateLimit.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
-import {
-  decodeMessage,
-  type GatewayMessage,
-  type SocketAttachment,
-  type SocketInfo,
-} from "../../schemas/Call.ts";
+import type {
+  GatewayMessage,
+  SocketAttachment,
+  SocketInfo,
+} from "../../schemas/bus/GatewayMessage.ts";
+import { decodeMessage } from "../../schemas/bus/message.ts";
 import type {
   CensusReply,
   CensusRequest,
   TrafficReply,
   TrafficRequest,
-} from "../../schemas/SocketLists.ts";
+} from "../../schemas/bus/SocketLists.ts";
 import { askHost } from "./askHost.ts";
 import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
 import { FrameReassembler } from "./FrameReassembler.ts";
@@ -47,6 +48,12 @@ import { SocketRates } from "./SocketRates.ts";
 const RESUMES_AT_ONCE = 32;
 /** Sockets in one census reply: well under any payload limit. */
 const CENSUS_PAGE = 200;
+
+/**
+ * Bytes of clients' messages that wait for their agents, of all sockets: as many as of requests'
+ * bodies (`runGateway`).
+ */
+const WAITING_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Overhead of a buffered frame in addition to its bytes. */
 const EARLY_FRAME_BYTES = 200;
@@ -98,6 +105,7 @@ export class SocketTable {
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
   private readonly reassembler = new FrameReassembler();
+  private readonly waiting = new PeerBytes(WAITING_BYTES_MAX);
   private readonly rates: SocketRates;
   private readonly owner: SocketOwner<Entry>;
   /** Counts calls of `resumeAll`. */
@@ -109,10 +117,12 @@ export class SocketTable {
     this.owner = {
       calls: services.calls,
       gatewayId: services.config.gatewayId,
+      waiting: this.waiting,
       has: (entry) => this.entries.get(entry.info.sid) === entry,
       infoOf,
       onCloseDelivered: (entry) => this.remove(entry),
       onUnreachable: (entry, error) => this.onUnreachable(entry, error),
+      onTooMany: closeWithTooMany,
       onPoisonMessage: (entry, error) => this.onPoisonMessage(entry, error),
     };
   }
@@ -148,6 +158,7 @@ export class SocketTable {
 
   remove(entry: Entry): void {
     this.entries.delete(entry.info.sid);
+    if (entry.messages !== undefined) this.waiting.forget(entry.messages);
     const key = addressKey(entry.id);
     const of = this.byAgent.get(key);
     of?.delete(entry);
@@ -323,8 +334,7 @@ export class SocketTable {
   private enqueue(entry: Entry, data: Uint8Array, text: boolean): void {
     entry.framesIn++;
     entry.bytesIn += data.length;
-    if (!this.messagesOf(entry).push(data, text))
-      entry.socket?.close(1013, "Too many messages are waiting for the agent");
+    if (!this.messagesOf(entry).push(data, text)) closeWithTooMany(entry);
   }
 
   private messagesOf(entry: Entry): ClientMessages<Entry> {
@@ -345,6 +355,9 @@ export class SocketTable {
     this.remove(entry);
   }
 }
+
+const closeWithTooMany = ({ socket }: Entry): void =>
+  socket?.close(CLOSE_LAGGING, "Too many messages are waiting for the agent");
 
 /** Whether the socket has a place in the kept broadcasts. */
 const isCounting = (url: string): boolean => sinceOf(url) !== undefined;

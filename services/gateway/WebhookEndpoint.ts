@@ -24,6 +24,7 @@ import {
   methodNotAllowed,
   UNAVAILABLE,
 } from "../../core/webhook/answers.ts";
+import { REDACTION } from "../../core/redaction/Redaction.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import {
   allowsMethod,
@@ -32,7 +33,8 @@ import {
   type Verdict,
 } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey } from "../../schemas/Address.ts";
-import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
+import type { InputAnswer } from "../../schemas/bus/CallReply.ts";
+import { decodeMessage } from "../../schemas/bus/message.ts";
 import { deliveryIds } from "../../schemas/DeliveryRecord.ts";
 import { DeadlineSignals } from "./DeadlineSignals.ts";
 import type { DeliveryEnd } from "./deliveryRecord.ts";
@@ -109,10 +111,7 @@ export class WebhookEndpoint {
         delivery: webhook.id,
         error: stackOf(error),
       });
-      webhook.respond(FAILED, {
-        status: "unavailable",
-        why: "it could not be handled",
-      });
+      webhook.respond(FAILED, { status: "unavailable", why: "it could not be handled" });
     }
   }
 
@@ -137,7 +136,7 @@ export class WebhookEndpoint {
     const { route, request } = webhook;
     const verdict = this.verdictOf(webhook);
     if (verdict._tag !== "Verified")
-      return webhook.answer(answerOfVerdict(verdict), endOfVerdict(verdict));
+      return webhook.answer(answerOfVerdict(verdict), endOfVerdict(verdict, webhook));
     if (request.method !== "POST") return this.refuseMethod(webhook);
     if (verdict.items !== undefined)
       return void this.storeEvents(webhook, verdict.items, verdict.replayId);
@@ -278,13 +277,28 @@ const OVER_RATE = refused("its agent exceeds its rate");
 const TOO_BUSY = refused("the gateway is busy");
 const NO_ROOM: DeliveryEnd = { status: "unavailable", why: "there is no room for its body" };
 
+/** A request's target may have 16 KiB, and anyone can send one. */
+const URL_LOGGED_MAX = 500;
+
+/** Log lines contain no query. Only whether there is one is shown, because it is signed too. */
+const loggedUrl = (url: string): string =>
+  REDACTION.url(url.replace(/\?.*$/s, "?…")).slice(0, URL_LOGGED_MAX);
+
 /** The end of a request that is not verified. The reasons are fixed texts without secrets. */
-function endOfVerdict(verdict: Exclude<Verdict, Verified>): DeliveryEnd {
+function endOfVerdict(
+  verdict: Exclude<Verdict, Verified>,
+  { route, request }: Pick<IncomingWebhook, "route" | "request">,
+): DeliveryEnd {
   switch (verdict._tag) {
     case "Handshake":
       return { status: "handshake" };
-    case "Rejected":
-      return refused(verdict.reason);
+    case "Rejected": {
+      const url = route.verifier.signedUrl?.(request);
+      return {
+        ...refused(verdict.reason),
+        ...(typeof url === "string" && { url: loggedUrl(url) }),
+      };
+    }
     case "Misconfigured":
       return { status: "unavailable", why: `its route is misconfigured: ${verdict.message}` };
     case "Unavailable":

@@ -9,7 +9,8 @@ import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts"
 import type { CallClient, CallOptions } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { AgentId } from "../../schemas/Address.ts";
-import type { Call, CallReply } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
 
 /** A live host answers within milliseconds, unless its agent starts or its store is slow. */
 export const ANSWER_TIMEOUT_MS = 4_000;

@@ -9,12 +9,14 @@
  *    it.
  */
 import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
+import { TAG_LENGTH_MAX } from "../../core/connection/Connection.ts";
 import { closedSocket, type PendingSocket } from "../../core/socket/PendingSocket.ts";
 import { CLOSE_FAILED, CLOSE_LAGGING, CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
 import type { SocketHandlers } from "../../core/http/HttpServer.ts";
 import type { Connected, UpgradeCall } from "../../core/namespace/stubTarget.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import type { SocketInfo } from "../../schemas/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { textResponse } from "../../core/http/responseHead.ts";
 import { tooMany } from "./RateLimit.ts";
 import type { Entry, SocketServices, SocketTable } from "./SocketTable.ts";
 
@@ -36,6 +38,7 @@ export async function connectSocket(
   const wait = entityLimit?.take(addressKey(id)) ?? 0;
   if (wait > 0) return refused(tooMany(wait));
   const pk = new URL(url).searchParams.get("_pk");
+  if (pk !== null && pk.length > TAG_LENGTH_MAX) return refused(ID_TOO_LONG);
   const info: SocketInfo = {
     gateway: config.gatewayId,
     sid: time.id(),
@@ -121,6 +124,9 @@ const TOO_LATE = closedSocket({
   code: CLOSE_LAGGING,
   reason: `Not accepted within ${PENDING_MS_MAX / 1_000} seconds`,
 });
+
+/** The id is a tag, too. The agent's code is not asked about one that can't be. */
+const ID_TOO_LONG = textResponse(400, `_pk has at most ${TAG_LENGTH_MAX} characters`);
 
 const refused = ({ status, headers, body }: ReturnType<typeof tooMany>): Connected => ({
   reply: { kind: "response", status, headers },

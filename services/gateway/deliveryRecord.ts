@@ -16,6 +16,8 @@ export interface DeliveryEnd {
   readonly seq?: number | undefined;
   readonly duplicateOf?: number | undefined;
   readonly parts?: number | undefined;
+  /** The URL that a refused signature was checked for, without query. For the log line only. */
+  readonly url?: string | undefined;
   /** Whether the host has written the log line. */
   readonly reported?: boolean | undefined;
 }
@@ -75,9 +77,9 @@ export function deliveryRecord(
 export function reportDelivery(
   { requests, deliveries }: Pick<GatewayServices, "requests" | "deliveries">,
   record: DeliveryRecord,
-  { reported = false }: DeliveryEnd,
+  { reported = false, url }: DeliveryEnd,
 ): void {
   deliveries?.record(record);
   if (reported) return;
-  requests?.write(severityOfDelivery(record), () => requestLineOf(record));
+  requests?.write(severityOfDelivery(record), () => ({ ...requestLineOf(record), url }));
 }

@@ -8,7 +8,7 @@ import { emptyRecord } from "../../core/http/requestHead.ts";
 import { beginResponse } from "../../core/http/takeResponse.ts";
 import type { Redaction } from "../../core/redaction/Redaction.ts";
 import { makeRequest } from "../../core/input/runWebhook.ts";
-import type { HeaderPairs } from "../../schemas/Call.ts";
+import type { HeaderPairs } from "../../schemas/bus/message.ts";
 
 /** Prefixes of headers that only gateways and hosts set (`protocol.md`, table at the top). */
 const INTERNAL_PREFIXES = ["x-agents-", "x-cf-agents-"];
@@ -23,8 +23,11 @@ const HOP_BY_HOP = new Set([
   "transfer-encoding",
 ]);
 
-/** A body that is available at once is sent whole, with its length, whatever its size. */
-const WHOLE_BYTES_MAX = Number.POSITIVE_INFINITY;
+/**
+ * A body that is available at once is sent whole, with its length. Reading a stream that always has
+ * more has to end.
+ */
+const WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Names the source of a response in errors. */
 const MODULE_FETCH = "The module's fetch";
@@ -89,13 +92,13 @@ export async function toHttpResponse(response: Response): Promise<GatewayAnswer>
   const { status, body, rest } = begun;
   const answer = { status, headers: messageHeaders(begun.headers), body };
   if (rest === undefined) return answer;
-  const { reader } = rest;
-  // `beginResponse` has started the first read.
-  let { next } = rest;
+  const { reader, held, next } = rest;
+  // What `beginResponse` has read, or begun to read, comes first.
+  let first = held === undefined ? next : Promise.resolve({ done: false, value: held } as const);
   const read = (): ReturnType<BodyReader["read"]> => {
-    const first = next;
-    next = undefined;
-    return first ?? reader.read();
+    const result = first ?? reader.read();
+    first = undefined;
+    return result;
   };
   return { ...answer, rest: { read, cancel: (reason) => reader.cancel(reason) } };
 }

@@ -22,7 +22,7 @@ export const HOST_LOST =
   "The agent's host was lost, or did not answer, while it had this request. It may have been carried out.";
 
 /** The result of routing an upgrade. */
-export type Routed =
+type Routed =
   /** A plain HTTP answer instead of the 101. */
   | { readonly _tag: "Answer"; readonly answer: GatewayAnswer }
   /** The 101, for this socket. */

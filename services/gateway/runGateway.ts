@@ -31,7 +31,7 @@ export const HTTP_BOUNDS_DEFAULT = {
 } as const;
 
 /** Access settings of the command line (`docs/guides/access.md`). */
-export interface GatewayAccess {
+interface GatewayAccess {
   /**
    * Whether hosts and origins are checked on any address and for every class, as in `agents dev`.
    * Default false.

@@ -7,7 +7,8 @@
  *    the events that were stored are recognized by their ids.
  * 2. Events of one agent are stored in the batch's order.
  * 3. An event that names no agent is skipped and logged, because refusing the batch would lose the
- *    other events on every repetition. If no event names an agent, the batch is refused.
+ *    other events on every repetition. If no event names an agent, the batch is refused. An event
+ *    counts once for each target that accepts it.
  * 4. An event that no target accepts is left out. If none is left, nothing is stored.
  * 5. Each event takes a token of its agent. If an agent has none left, the whole batch is refused
  *    before anything is stored, because an answer for a part would lose the rest.
@@ -52,7 +53,7 @@ export interface Batch {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-export interface BatchPorts {
+interface BatchPorts {
   readonly inbox: Pick<InboxShape, "publish">;
   readonly log: LogShape;
   /** Creates the key of an event that has no id. */
@@ -76,18 +77,17 @@ interface AgentEvents {
 export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<PlainAnswer> {
   const { agents, refusals } = eventsByAgent(batch, ports.id);
   const [first] = refusals;
-  if (first !== undefined) {
-    ports.log.warn("events of a webhook's batch name no agent and were skipped", {
+  if (agents.length === 0 && first !== undefined) return first; // rule 3
+  if (agents.length === 0 && batch.items.length > 0) return FILTERED; // rule 4
+  const counts = agents.map(({ key, envelopes }) => [key, envelopes.length] as const);
+  if (first !== undefined)
+    ports.log.warn("events of a webhook name no agent and were skipped", {
       route: batch.route.path,
       delivery: batch.delivery,
       events: refusals.length,
-      of: batch.items.length,
+      of: counts.reduce((sum, [, events]) => sum + events, refusals.length),
       why: first.body,
     });
-    if (agents.length === 0) return first; // rule 3
-  }
-  if (agents.length === 0 && batch.items.length > 0) return FILTERED; // rule 4
-  const counts = agents.map(({ key, envelopes }) => [key, envelopes.length] as const);
   const waitSeconds = ports.limit?.takeAll(counts) ?? 0; // rule 5
   if (waitSeconds > 0) return tooManyEvents(waitSeconds);
   const queue = agents.values();

@@ -45,7 +45,7 @@ const invalid = (body: string): PlainAnswer => ({
   body,
 });
 
-export interface InputParts {
+interface InputParts {
   readonly route: Pick<WebhookRoute, "path" | "verifier" | "redaction" | "redactedFields">;
   readonly request: WebhookRequest;
   /** The headers to store, without credentials (`headerRecord`). */

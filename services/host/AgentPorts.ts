@@ -8,7 +8,8 @@
  * stays in memory.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
-import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
+import type { InputAnswer } from "../../schemas/bus/CallReply.ts";
+import type { GatewayMessage } from "../../schemas/bus/GatewayMessage.ts";
 import { storeInput } from "../../core/inbox/storeInput.ts";
 import type { Commit } from "../../core/journal/encodeCommit.ts";
 import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";

@@ -11,7 +11,8 @@
  * Owned by `Shard`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { AgentCall, SlotCall, SocketInfo } from "../../schemas/Call.ts";
+import type { AgentCall, SlotCall } from "../../schemas/bus/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";

@@ -70,7 +70,7 @@ export interface HostConfig {
 }
 
 /** The part of a module that a host uses. */
-export interface HostModule {
+interface HostModule {
   readonly agents: ReadonlyMap<string, AgentClassType>;
   readonly env: unknown;
   /** Tells this code from other code of the module. Absent: not known. */

@@ -12,13 +12,10 @@
  *    for them again, and the next process receives them.
  * 5. A direct input is left to its gateway, which stores it.
  */
-import {
-  decodeMessage,
-  encodeMessage,
-  type SlotCall,
-  type SocketInfo,
-} from "../../schemas/Call.ts";
-import type { CallReply } from "../../schemas/Call.ts";
+import type { SlotCall } from "../../schemas/bus/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import {
   addressKey,
   shardOf,

@@ -8,7 +8,8 @@
  * Owned by `AgentSlot`, which takes the agent out of memory.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { AgentCall, SlotCall, SocketInfo } from "../../schemas/Call.ts";
+import type { AgentCall, SlotCall } from "../../schemas/bus/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";

@@ -8,7 +8,8 @@
  * 2. Calls are answered at once: 503 with `retry-after`, or the error `AgentQuarantined`.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import type { SlotCall, SocketInfo } from "../../schemas/Call.ts";
+import type { SlotCall } from "../../schemas/bus/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import type { QuarantineMark } from "../../schemas/QuarantineMark.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";

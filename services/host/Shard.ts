@@ -18,14 +18,10 @@
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import {
-  CALL_BLOBS,
-  decodeMessage,
-  encodeMessage,
-  type Call,
-  type CallReply,
-  type SocketInfo,
-} from "../../schemas/Call.ts";
+import { CALL_BLOBS, type Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import { CallEndedProcess, CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import { encodeError, HIDDEN_ERROR, resultTooLarge } from "../../core/call/remoteError.ts";

@@ -9,7 +9,7 @@
  */
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
-import type { ConnectionsReply } from "../../schemas/SocketLists.ts";
+import type { ConnectionsReply } from "../../schemas/bus/SocketLists.ts";
 import { listConnections } from "../../core/connection/listConnections.ts";
 import { settlesWithin } from "../../core/time/settlesWithin.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
@@ -24,7 +24,7 @@ import { QuarantinedSlot } from "./QuarantinedSlot.ts";
 /** A turn that takes longer counts as long. */
 const BRIEF_MS = 250;
 
-export interface SlotsOptions extends Ownership {
+interface SlotsOptions extends Ownership {
   readonly shard: ShardId;
   /** Whether the lease is certainly held. */
   readonly isHeld: () => boolean;

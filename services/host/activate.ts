@@ -25,7 +25,7 @@ import { claimOf } from "../../core/journal/claimOf.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { rebuildAgent, replayEvent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
-import { undoParts } from "../../core/step/undoParts.ts";
+import { undoParts, type UndoOptions } from "../../core/step/undoParts.ts";
 import { AgentPorts, type AgentSupervisor, type Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
@@ -35,7 +35,7 @@ import type { MakeRoom } from "./makeRoom.ts";
  */
 const CLAIM_ATTEMPTS_MAX = 5;
 
-export interface ActivateOptions {
+interface ActivateOptions {
   readonly ownership: Ownership;
   readonly supervisor: AgentSupervisor;
   readonly agentClass: AgentClassType;
@@ -48,7 +48,7 @@ export interface ActivateOptions {
   readonly makeRoom?: MakeRoom | undefined;
 }
 
-export interface Activated {
+interface Activated {
   readonly agent: ActiveAgent;
   readonly ports: AgentPorts;
   readonly replayed: Rebuilt["replayed"];
@@ -106,43 +106,18 @@ export async function rebuildAndClaim(
       throw new AgentDiscarded();
     }
     const isOurs = image.seq === 0 || image.epoch === epoch;
-    const host = config.hostId;
-    const append = (data: Uint8Array): Promise<AppendResult> =>
-      journal.append(id, data, { expectedSeq: image.seq, signal });
+    const append: Append = (data) => journal.append(id, data, { expectedSeq: image.seq, signal });
     let result: AppendResult | undefined;
     if (!isOurs) {
-      const head = claimOf(id, { host, epoch, time, after: image.seq });
+      const head = claimOf(id, { host: config.hostId, epoch, time, after: image.seq });
       result = await append(encodeEvent(head));
       if (result._tag === "Stored") {
         applyEvent(image, result.seq, head);
         services.queries?.stored?.(id, result.seq, { head });
       }
     }
-    const { parts } = image;
-    if (parts !== undefined && (result === undefined || result._tag === "Stored")) {
-      // Rule 4.
-      const undoing = await undoParts({
-        image, database, parts, sources, host, epoch, time,
-      }).catch((error: unknown) => {
-        if (error instanceof HistoryTrimmed) return undefined;
-        database.close();
-        throw error;
-      }); // prettier-ignore
-      const inputs = [...parts.turns.keys()];
-      if (undoing === undefined) {
-        services.log.warn(
-          "writes of an interrupted turn can't be undone, because their events are trimmed",
-          {
-            ...id,
-            inputs,
-          },
-        );
-        image.parts = undefined;
-      } else if ((result = await append(undoing.data))._tag === "Stored") {
-        replayEvent(image, database, result.seq, undoing);
-        services.log.info("writes of an interrupted turn were undone", { ...id, inputs });
-      }
-    }
+    if (result === undefined || result._tag === "Stored")
+      result = (await undoTurns(services, rebuilt, { sources, epoch, append })) ?? result;
     if (result === undefined || result._tag === "Stored") return { rebuilt, claimed: !isOurs };
     if (unproven && result._tag === "Conflict") {
       // The cache is older than the journal and correct up to its last event: nothing was written
@@ -156,4 +131,37 @@ export async function rebuildAndClaim(
     if (result._tag === "Conflict") services.metrics.ofClass(id.class).refusedAppend();
     if (result._tag === "Unknown" || attempt === CLAIM_ATTEMPTS_MAX) throw new AgentDiscarded();
   }
+}
+
+type Append = (data: Uint8Array) => Promise<AppendResult>;
+
+/** Rule 4. Undefined: nothing was appended, because nothing can be undone. */
+async function undoTurns(
+  { config, time, log }: HostServices,
+  { image, database }: Rebuilt,
+  { append, ...owner }: { readonly append: Append } & Pick<UndoOptions, "sources" | "epoch">,
+): Promise<AppendResult | undefined> {
+  const { id, parts } = image;
+  if (parts === undefined) return undefined;
+  const options = { image, database, parts, ...owner, host: config.hostId, time };
+  const undoing = await undoParts(options).catch((error: unknown) => {
+    if (error instanceof HistoryTrimmed) return undefined;
+    database.close();
+    throw error;
+  });
+  const told = { ...id, inputs: [...parts.turns.keys()] };
+  if (undoing === undefined) {
+    log.warn(
+      "writes of an interrupted turn can't be undone, because their events are trimmed",
+      told,
+    );
+    image.parts = undefined;
+    return undefined;
+  }
+  const result = await append(undoing.data);
+  if (result._tag === "Stored") {
+    replayEvent(image, database, result.seq, undoing);
+    log.info("writes of an interrupted turn were undone", told);
+  }
+  return result;
 }

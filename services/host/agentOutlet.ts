@@ -2,7 +2,8 @@
  * Sends the outputs of agents from the host: frames to gateways, committed states to subscribers.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import { encodeMessage, type GatewayMessage } from "../../schemas/Call.ts";
+import type { GatewayMessage } from "../../schemas/bus/GatewayMessage.ts";
+import { encodeMessage } from "../../schemas/bus/message.ts";
 import type { AgentOutlet } from "../../core/turn/AgentOutlet.ts";
 import type { HostServices } from "./HostServices.ts";
 

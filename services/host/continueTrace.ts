@@ -3,7 +3,7 @@
  * names. In a process that is not traced it only runs it.
  */
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
-import type { AgentCall } from "../../schemas/Call.ts";
+import type { AgentCall } from "../../schemas/bus/Call.ts";
 
 export function continueTrace<A>(
   { continuing }: Pick<AmbientShape, "continuing">,

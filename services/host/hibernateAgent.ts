@@ -8,7 +8,7 @@ import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { SnapshotPolicy } from "./SnapshotPolicy.ts";
 
-export interface HibernatingAgent {
+interface HibernatingAgent {
   readonly agent: ActiveAgent;
   readonly snapshots: SnapshotPolicy;
   /** As `Activated.cameBack`: an agent that was woken before is likely to be woken again. */

@@ -20,7 +20,7 @@ const PAUSE_MS = 5;
 const WAIT_MS_MAX = 200;
 
 /** An agent's slot, as far as it can free memory. */
-export interface Hibernating {
+interface Hibernating {
   /** As `AgentSlot.hibernate`: true when the agent left memory. */
   hibernate(nowMs: number, idleLimitMs: number): boolean;
 }

@@ -18,7 +18,7 @@ import { agentOutlet } from "./agentOutlet.ts";
 import type { Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
 
-export interface RestoreRequest {
+interface RestoreRequest {
   readonly key: string;
   /** Rule 2: the life that it was in, as `AgentImage.life`. */
   readonly life: number;

@@ -15,7 +15,7 @@ import type { OnAsk } from "../../core/input/Isolation.ts";
 import { serveIsolated } from "./serveIsolated.ts";
 
 /** Longer than most handlers run. A turn that does not end by then runs again on the next host. */
-export const DRAIN_TIMEOUT_MS_DEFAULT = 10_000;
+const DRAIN_TIMEOUT_MS_DEFAULT = 10_000;
 
 /** What a process decides for its host. The ports come from the context. */
 export interface RunHostOptions

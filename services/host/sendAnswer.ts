@@ -2,7 +2,8 @@
  * Sends the answer to a durable input to the gateway that waits for it; a large body goes through
  * the blob store.
  */
-import { ANSWER_BLOBS, encodeMessage, type InputAnswer } from "../../schemas/Call.ts";
+import { ANSWER_BLOBS, type InputAnswer } from "../../schemas/bus/CallReply.ts";
+import { encodeMessage } from "../../schemas/bus/message.ts";
 import type { HostServices } from "./HostServices.ts";
 
 const encoder = new TextEncoder();

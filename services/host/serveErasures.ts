@@ -5,7 +5,7 @@
  * were notified.
  */
 import { addressKey } from "../../schemas/Address.ts";
-import { encodeMessage, type ErasureReply } from "../../schemas/Call.ts";
+import { encodeMessage, type ErasureReply } from "../../schemas/bus/message.ts";
 import type { HostServices } from "./HostServices.ts";
 
 /** Serves until the returned function is called. */

@@ -10,7 +10,8 @@
  */
 import * as Effect from "effect/Effect";
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type SlotCall } from "../../schemas/Call.ts";
+import type { SlotCall } from "../../schemas/bus/Call.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import { interval } from "../../core/time/interval.ts";

@@ -5,7 +5,8 @@
  * field.
  */
 import { InvalidAddress, shardOf, type AgentId } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type CallReply } from "../../schemas/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import { stateMessage } from "./agentOutlet.ts";
 import type { HostServices } from "./HostServices.ts";
 

@@ -3,8 +3,9 @@
  * (`Shard`). A gateway that does not answer in time is asked again later.
  */
 import type { AgentId, ShardId } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type SocketInfo } from "../../schemas/Call.ts";
-import type { CensusReply, CensusRequest } from "../../schemas/SocketLists.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
+import type { CensusReply, CensusRequest } from "../../schemas/bus/SocketLists.ts";
 import type { HostServices } from "./HostServices.ts";
 
 /** A gateway that does not answer in this time does not hold up the shard's start. */
@@ -15,7 +16,7 @@ const CENSUS_TIMEOUT_MS = 1000;
  */
 const CENSUS_RETRIES_MAX = 60;
 
-export interface Census {
+interface Census {
   readonly shard: ShardId;
   readonly gateways: ReadonlyArray<string>;
   readonly found: (id: AgentId, socket: SocketInfo) => unknown;

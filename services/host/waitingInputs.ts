@@ -19,6 +19,7 @@ const FULL: CallAnswer = {
       ["content-type", "text/plain;charset=UTF-8"],
       ["retry-after", RETRY_AFTER_S],
     ],
+    refused: "too many inputs of its agent wait (waitingMax)",
   },
   body: "Too Many Requests: this agent has too many waiting inputs (waitingMax)",
 };

@@ -10,7 +10,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { identityOf, isAlive, stillLives, type ProcessIdentity } from "./ProcessIdentity.ts";
+import {
+  identityOf,
+  identityOfLiving,
+  stillLives,
+  type ProcessIdentity,
+} from "./ProcessIdentity.ts";
 
 /** Without `startedAt`: the lock is an older release's, which wrote the pid alone. */
 type Holder = Pick<ProcessIdentity, "pid"> & Partial<ProcessIdentity>;
@@ -43,11 +48,11 @@ const ATTEMPTS_MAX = 10;
 
 /** Takes the lock of this file, whose folder must exist. Takes seconds only after a crash. */
 export async function takeLock(lockFile: string): Promise<Taken> {
-  const holder = identityOf(process.pid) ?? { pid: process.pid, startedAt: "" };
+  const holder = identityOfLiving(process.pid);
   for (let attempt = 1; ; attempt += 1) {
     if (tryCreate(lockFile, { holder })) break;
     const seen = readLock(lockFile);
-    const isHeld = seen !== undefined && holds(seen.holder);
+    const isHeld = seen !== undefined && stillLives(seen.holder);
     if (isHeld || attempt >= ATTEMPTS_MAX) return { _tag: "Held", pid: seen?.holder.pid };
     await removeDeadLock(lockFile, seen);
   }
@@ -71,7 +76,7 @@ async function removeDeadLock(lockFile: string, seen: LockContent | undefined): 
     return; // another process was first, or the file is gone: the next attempt shows which
   }
   const moved = parse(readFileSync(aside, "utf8"));
-  if (moved !== undefined && holds(moved.holder)) {
+  if (moved !== undefined && stillLives(moved.holder)) {
     // Another process took the lock between the read and the rename. It keeps the lock.
     try {
       linkSync(aside, lockFile);
@@ -103,9 +108,6 @@ function readLock(lockFile: string): LockContent | undefined {
     return undefined; // no such file: the lock is free
   }
 }
-
-const holds = ({ pid, startedAt }: Holder): boolean =>
-  startedAt === undefined ? isAlive(pid) : stillLives({ pid, startedAt });
 
 /** Undefined if the text is not a lock's content: then it names no holder. */
 function parse(text: string): LockContent | undefined {

@@ -1,7 +1,7 @@
 /**
- * Identifies a process by its pid and start time, because the system reuses pids. `FileLock`
- * writes the identity to files that outlive this process, and checks later whether that very
- * process is still alive.
+ * Identifies a process by its pid and start time, because the system reuses pids. `FileLock` and
+ * `agents dev` write the identity to files that outlive their process, and check later whether that
+ * very process is still alive.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -30,13 +30,20 @@ export function identityOf(pid: number): ProcessIdentity | undefined {
   }
 }
 
-/** True if that very process is still alive. */
-export function stillLives(identity: ProcessIdentity): boolean {
-  return identityOf(identity.pid)?.startedAt === identity.startedAt;
+/** As `identityOf`, of one that is alive. `startedAt` is empty where the start can't be read. */
+export const identityOfLiving = (pid: number): ProcessIdentity =>
+  identityOf(pid) ?? { pid, startedAt: "" };
+
+/** True if that very process is still alive. Files of older releases have the pid alone. */
+export function stillLives({
+  pid,
+  startedAt,
+}: Pick<ProcessIdentity, "pid"> & Partial<ProcessIdentity>): boolean {
+  return startedAt === undefined ? isAlive(pid) : identityOf(pid)?.startedAt === startedAt;
 }
 
 /** Whether there is a process with this pid, whichever it is. */
-export function isAlive(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

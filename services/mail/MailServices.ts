@@ -9,7 +9,7 @@ import type { MailTransportShape } from "../../core/mail/MailTransport.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
 /** The third argument of a module's `email`. */
-export interface MailContext {
+interface MailContext {
   readonly waitUntil: (promise: Promise<unknown>) => void;
   readonly passThroughOnException: () => void;
 }

@@ -12,7 +12,7 @@ import { MAIL_BOUNDS_DEFAULT, type MailBounds, type MailModule } from "./MailSer
 import { PeerRates } from "./PeerRates.ts";
 import { takeMessage, UNKNOWN_RECIPIENT } from "./takeMessage.ts";
 
-export interface RunMailOptions {
+interface RunMailOptions {
   readonly hostname: string;
   /** 0: a free port is chosen. */
   readonly port: number;

@@ -9,7 +9,7 @@ import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { addressGuard, refusal } from "./addressGuard.ts";
 import { guardedFetch, type FetchLike, type GuardedFetch, type Wire } from "./guardedFetch.ts";
 
-export interface McpClientsOptions {
+interface McpClientsOptions {
   /** Servers may be on this machine. Whoever may name a server can then reach every port of it. */
   readonly allowLoopback: boolean;
   /** Receives the reason why a server can't be connected to, which the client does not. */

@@ -36,7 +36,7 @@ export interface AddressGuard {
   readonly allows: (address: string) => boolean;
 }
 
-export interface GuardOptions {
+interface GuardOptions {
   /** As `McpClientsOptions`. */
   readonly allowLoopback: boolean;
 }

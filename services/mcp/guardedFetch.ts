@@ -5,7 +5,11 @@
  *    to, then the address of the actual peer.
  * 2. Redirects are not followed: the caller receives them, and following one is a request of its
  *    own.
- * 3. An answer is at most `ANSWER_BYTES_MAX`. An event stream may be longer, but no single event.
+ * 3. An answer is at most `ANSWER_BYTES_MAX`. An event stream may be longer, but no single event,
+ *    and its events are read at a limited rate (`EventPace`). A batch of messages is at most
+ *    `BATCH_BYTES_MAX`.
+ * 4. At most `REQUESTS_MAX` requests are unanswered. A server that sends requests and accepts no
+ *    answers would fill the memory; its connection is broken.
  *
  * Answers are requested uncompressed, so that the bound holds for memory too.
  */
@@ -13,10 +17,16 @@ import * as http from "node:http";
 import * as https from "node:https";
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import { BlockedAddress, type AddressGuard } from "./addressGuard.ts";
+import { EventPace, EventSplitter } from "./EventPace.ts";
 
 /** Room for images and files as base64. Anything larger belongs behind a link. */
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
+/** As `ANSWER_BYTES_MAX`, for a batch of messages: it can contain thousands of requests. */
+const BATCH_BYTES_MAX = 64 * 1024;
+/** The beginning of a batch. */
+const BATCH = /^\s*\[/;
 /**
  * How long a request whose answer never ends holds a connection, even when no caller waits for it.
  */
@@ -28,6 +38,9 @@ export const REQUEST_LIFE_MS = 900_000;
 const IDLE_MS = 2_000;
 /** Concurrent requests to one server; further requests wait. */
 const SOCKETS_MAX = 64;
+
+/** Rule 4: far more than an agent asks at once, and some 20 MB. */
+const REQUESTS_MAX = 2_000;
 
 const BODILESS = new Set([204, 205, 304]);
 
@@ -49,7 +62,7 @@ export interface Wire {
   readonly unreachable: (server: string, why: string) => void;
 }
 
-/** `broken` is called when an event stream is cut for its size; nothing else reports that. */
+/** `broken` is called when an event stream is cut for its size, and by rule 4. */
 export function guardedFetch(
   guard: AddressGuard,
   broken: (message: string) => void = () => undefined,
@@ -57,12 +70,17 @@ export function guardedFetch(
   const pool = { keepAlive: true, maxSockets: SOCKETS_MAX, timeout: IDLE_MS, lookup: guard.lookup };
   const agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
   const running = new Set<http.ClientRequest>();
+  const pace = new EventPace();
   let closed = false;
 
   const fetch: FetchLike = async (input, init = {}) => {
     const url = new URL(input);
     guard.check(url); // rule 1
     if (closed) throw new Error("The connection is closed");
+    if (running.size >= REQUESTS_MAX) {
+      broken(TOO_MANY);
+      throw new Error(TOO_MANY);
+    }
     const headers = new Headers(init.headers);
     headers.set("accept-encoding", "identity");
     const { body, contentType } = bodyOf(init.body);
@@ -89,7 +107,7 @@ export function guardedFetch(
       })); // prettier-ignore
       sent.once("response", (answer) => {
         try {
-          resolve(toResponse(answer, broken));
+          resolve(toResponse(answer, { broken, pace }));
         } catch (error) {
           sent.destroy();
           reject(error as Error);
@@ -134,7 +152,15 @@ function bodyOf(body: RequestInit["body"]): {
   throw new TypeError("A body for an MCP server must be text, a form or bytes");
 }
 
-function toResponse(answer: http.IncomingMessage, broken: (message: string) => void): Response {
+const TOO_MANY = `The server leaves too many requests unanswered: ${REQUESTS_MAX}`;
+
+/** What all event streams of a connection have in common. */
+interface Streams {
+  readonly broken: (message: string) => void;
+  readonly pace: EventPace;
+}
+
+function toResponse(answer: http.IncomingMessage, streams: Streams): Response {
   const headers = new Headers();
   for (let i = 0; i < answer.rawHeaders.length; i += 2)
     headers.append(answer.rawHeaders[i]!, answer.rawHeaders[i + 1]!);
@@ -147,27 +173,39 @@ function toResponse(answer: http.IncomingMessage, broken: (message: string) => v
   }
   const events = /^text\/event-stream\b/i.test(headers.get("content-type") ?? "");
   const body = Readable.toWeb(
-    Readable.from(bounded(answer, events ? broken : undefined), { objectMode: false }),
+    Readable.from(bounded(answer, events ? streams : undefined), { objectMode: false }),
   ) as ReadableStream<Uint8Array<ArrayBuffer>>;
   return new Response(body, init);
 }
 
-/** The answer's body. Throws past the bound (rule 3). */
+/** The answer's body. Throws past the bound (rule 3). `streams` is set if it is an event stream. */
 async function* bounded(
   answer: http.IncomingMessage,
-  broken: ((message: string) => void) | undefined,
+  streams: Streams | undefined,
 ): AsyncGenerator<Uint8Array> {
   let bytes = 0;
+  const splitter = new EventSplitter();
+  let bytesMax = ANSWER_BYTES_MAX;
   for await (const chunk of answer as AsyncIterable<Buffer>) {
+    if (bytes === 0 && streams === undefined && BATCH.test(chunk.toString("latin1", 0, 64)))
+      bytesMax = BATCH_BYTES_MAX;
     // An event ends with an empty line. If its two line breaks arrive in separate chunks, the event
     // counts as continuing, so the bound is only reached sooner.
-    const end = broken ? Math.max(chunk.lastIndexOf("\n\n"), chunk.lastIndexOf("\r\n\r\n")) : -1;
+    const end = streams ? Math.max(chunk.lastIndexOf("\n\n"), chunk.lastIndexOf("\r\n\r\n")) : -1;
     bytes = end < 0 ? bytes + chunk.length : chunk.length - end;
-    if (bytes > ANSWER_BYTES_MAX) {
-      const message = `The server's answer is too large: more than ${ANSWER_BYTES_MAX} bytes`;
-      broken?.(message);
+    if (bytes > bytesMax) {
+      const message = `The server's answer is too large: more than ${bytesMax} bytes`;
+      streams?.broken(message);
       throw new Error(message);
     }
-    yield chunk;
+    if (streams === undefined) {
+      yield chunk;
+      continue;
+    }
+    for (const { bytes: piece, events } of splitter.pieces(chunk)) {
+      yield piece;
+      const waitMs = streams.pace.take(events);
+      if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
+    }
   }
 }

@@ -15,8 +15,11 @@ import { requestsOfContext } from "./requestContext.ts";
 
 /** A client that lost its connection comes back within a few calls. */
 const STREAMS_KEPT = 32;
-/** The bound of a whole session, whose client may never come back. */
+/** The bounds of a whole session, whose client may never come back. */
 const EVENTS_MAX = 1_000;
+const BYTES_MAX = 16 * 1024 * 1024;
+/** Events no longer than this are not summed: `EVENTS_MAX` of them are about `BYTES_MAX`. */
+const SHORT = BYTES_MAX / EVENTS_MAX;
 
 /** The SDK's name of the stream that no request opened. It is never over. */
 const STANDALONE_STREAM = "_GET_stream";
@@ -38,9 +41,11 @@ export class DurableObjectEventStore implements EventStore {
   async storeEvent(stream: StreamId, message: JSONRPCMessage): Promise<EventId> {
     return this.#storage.transactionSync(() => {
       this.#begin(stream);
-      this.#exec("INSERT INTO cf_agents_mcp_events (stream, message) VALUES (?, ?)", stream, JSON.stringify(message)); // prettier-ignore
+      const text = JSON.stringify(message);
+      this.#exec("INSERT INTO cf_agents_mcp_events (stream, message) VALUES (?, ?)", stream, text);
       const [{ id }] = this.#exec<{ id: number }>("SELECT max(id) AS id FROM cf_agents_mcp_events") as [{ id: number }]; // prettier-ignore
       this.#exec("DELETE FROM cf_agents_mcp_events WHERE id <= ?", id - EVENTS_MAX);
+      if (text.length > SHORT) this.#shorten(id);
       if ("id" in message && !("method" in message)) this.#answered(stream, message.id, id);
       return `${stream}:${id}`;
     });
@@ -90,6 +95,15 @@ export class DurableObjectEventStore implements EventStore {
     for (const { stream, waiting } of open)
       for (const request of JSON.parse(waiting) as RequestId[])
         await this.storeEvent(stream, answer(request));
+  }
+
+  /** Removes the oldest events past the bound. The newest stays, however long it is. */
+  #shorten(newest: number): void {
+    this.#exec(
+      "DELETE FROM cf_agents_mcp_events WHERE id < ? AND id IN (SELECT id FROM (SELECT id, sum(octet_length(message)) OVER (ORDER BY id DESC) AS bytes FROM cf_agents_mcp_events) WHERE bytes > ?)",
+      newest,
+      BYTES_MAX,
+    );
   }
 
   /** The first event of a stream that answers requests notes which. */

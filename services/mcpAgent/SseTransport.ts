@@ -4,6 +4,7 @@
  */
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { JSONRPCMessageSchema, type JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
+import { boundedBody } from "./boundedBody.ts";
 import { noSession } from "./refusals.ts";
 
 const encoder = new TextEncoder();
@@ -33,7 +34,7 @@ export class SseTransport implements Transport {
       },
       cancel: () => this.close(),
     });
-    return new Response(body, {
+    return new Response(boundedBody(body), {
       headers: { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform" },
     });
   }

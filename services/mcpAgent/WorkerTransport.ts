@@ -21,6 +21,7 @@ import type { AuthInfo } from "@modelcontextprotocol/sdk/server/auth/types.js";
 import type { TransportSendOptions } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { InitializeRequestParams, JSONRPCMessage, RequestId } from "@modelcontextprotocol/sdk/types.js"; // prettier-ignore
 import { preflight, withCors, type CORSOptions } from "../mcpHandler/cors.ts";
+import { boundedBody } from "./boundedBody.ts";
 import { DurableObjectEventStore } from "./DurableObjectEventStore.ts";
 import { idTaken } from "./refusals.ts";
 import { withRequests } from "./requestContext.ts";
@@ -102,8 +103,10 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     const response =
       this.#replayOf(request) ??
       (await withRequests(requestsOf(body), () => this.#handle(request, options, body)));
-    const isStream = request.method === "GET" && response.ok && response.body !== null;
-    return withCors(isStream ? begun(response) : response, this.#corsOptions);
+    const { body: stream } = response;
+    if (!response.ok || stream === null) return withCors(response, this.#corsOptions);
+    const answer = new Response(boundedBody(stream), response);
+    return withCors(request.method === "GET" ? begun(answer) : answer, this.#corsOptions);
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {

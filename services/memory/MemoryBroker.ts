@@ -26,7 +26,7 @@ const PAYLOAD_BYTES_DEFAULT = 1024 * 1024;
 /** The default of `provision`. */
 const LEASE_TTL_MS_DEFAULT = 5_000;
 
-export interface MemoryBrokerOptions {
+interface MemoryBrokerOptions {
   readonly time: TimeShape;
   /** Default `SHARDS_DEFAULT`. */
   readonly shards?: number;

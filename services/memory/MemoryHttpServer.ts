@@ -22,7 +22,7 @@ const NOT_LISTENING: HttpResponse = { status: 503, headers: [], body: "Service U
 /** The reported port; there is no socket. */
 const PORT = 0;
 
-export type MemoryAnswer = HttpResponse & {
+type MemoryAnswer = HttpResponse & {
   /** The rest of a streamed body. */
   readonly rest?: BodyReader;
 };

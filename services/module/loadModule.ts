@@ -25,7 +25,9 @@ import {
   type SynchronousHooks,
 } from "./moduleHooks.ts";
 import { agentClassOf, readModule } from "./readModule.ts";
+import { ownFile, ownFolder } from "../ownPackage/ownFile.ts";
 import { seedPlatform } from "../platform/bindPlatform.ts";
+import { platformFiles } from "../platform/platformFiles.ts";
 import { readWrangler, WranglerUnreadable } from "../wrangler/readWrangler.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
@@ -233,16 +235,12 @@ function useHooks(
   report: (file: string, load: number) => void,
   given: Pick<HookOptions, "transforms" | "ownAgents">,
 ): Hooks {
-  const inSource = import.meta.url.endsWith(".ts");
-  const extension = inSource ? "ts" : "js";
-  const platform = (name: string): string =>
-    new URL(`../platform/${name}.${extension}`, import.meta.url).href;
-  const aliases = {
-    "cloudflare:workers": platform("index"),
-    "cloudflare:email": platform("email"),
-    "cloudflare:workflows": platform("workflows"),
+  const options: HookOptions = {
+    selfUrl: import.meta.url,
+    ownFolder,
+    aliases: Object.fromEntries(platformFiles()),
+    ...given,
   };
-  const options: HookOptions = { selfUrl: import.meta.url, aliases, ...given };
   const { registerHooks } = nodeModule as {
     readonly registerHooks?: (hooks: SynchronousHooks) => { readonly deregister: () => void };
   };
@@ -251,7 +249,7 @@ function useHooks(
     return { reported: async () => undefined, end: deregister };
   }
   const { port1, port2 } = new MessageChannel();
-  nodeModule.register(inSource ? "./moduleHooks.ts" : "./moduleHooks.js", import.meta.url, {
+  nodeModule.register(ownFile("services/module/moduleHooks"), {
     data: { ...options, port: port2 } satisfies HookData,
     transferList: [port2],
   });

@@ -40,6 +40,8 @@ export interface HookData extends HookOptions {
 export interface HookOptions {
   /** A file of this package, from which `agents` is resolved. */
   readonly selfUrl: string;
+  /** Where this package's code is. */
+  readonly ownFolder: string;
   /** Further specifiers and the URLs that they resolve to. */
   readonly aliases: Readonly<Record<string, string>>;
   /** Whether tsx transforms the files, including JavaScript. */
@@ -175,11 +177,8 @@ function ask(
   return { specifier, context, own: false, parentUrl };
 }
 
-/** A file of `services/` of this package, in the sources or in `dist`. */
-function isOwnFile(url: string | undefined): boolean {
-  const services = new URL("../", options?.selfUrl ?? "file:///").href;
-  return url?.startsWith(services) === true;
-}
+const isOwnFile = (url: string | undefined): boolean =>
+  options !== undefined && url?.startsWith(options.ownFolder) === true;
 
 function settle(resolved: ResolveFnOutput, { own, parentUrl }: Question): ResolveFnOutput {
   const number = LOAD.exec(parentUrl ?? "")?.[1];

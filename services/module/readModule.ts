@@ -2,10 +2,8 @@
  * Checks a module's exports and names what is wrong with them. Pure: imports none of the user's
  * code. Called by `loadModule`, and by tests with an object of classes and a default export.
  */
-import { isFieldPath } from "../../core/redaction/FieldRedaction.ts";
 import { readOrigin } from "../../core/http/origins.ts";
 import { nearest } from "../../core/errors/nearest.ts";
-import { historyFault } from "../../core/retention/HistoryLimits.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import { targetsOf, type WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { isWorkflowClass } from "../../core/workflow/WorkflowEntrypoint.ts";
@@ -19,6 +17,7 @@ import {
   type EntrypointClass,
   type EntrypointContext,
 } from "../platform/WorkerEntrypoint.ts";
+import { classOptionsFault } from "./classOptions.ts";
 import {
   AGENT_MARK,
   ModuleError,
@@ -92,7 +91,8 @@ function readAgents(
   }
   const agents = new Map<string, AgentConstructor>();
   for (const [value, exportName] of classes) {
-    checkOptions(value, refuse);
+    const fault = classOptionsFault((value as { readonly options?: unknown }).options);
+    if (fault !== undefined) refuse(`static options of ${value.name}: ${fault}`);
     const isShared = [...classes.keys()].some((c) => c !== value && c.name === value.name);
     const name = value.name === "" || isShared ? exportName : value.name;
     if (agents.has(name))
@@ -126,25 +126,6 @@ const isPlainClass = (value: unknown): boolean =>
   typeof value === "function" &&
   /^class\b/.test(Function.prototype.toString.call(value)) &&
   !isEntrypointClass(value);
-
-/** Refuses misspelt values, which could leave a class open or closed by mistake. */
-function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
-  const options = (agent as { readonly options?: Readonly<Record<string, unknown>> }).options;
-  const { http, history, redact = [] } = options ?? {};
-  if (
-    !Array.isArray(redact) ||
-    !redact.every((path) => typeof path === "string" && isFieldPath(path))
-  )
-    refuse(
-      `static options of ${agent.name}: redact is a list of fields, like ["customer.email", "card.*"]`,
-    );
-  const fault = history === undefined ? undefined : historyFault(history);
-  if (fault !== undefined) refuse(`static options of ${agent.name}: history ${fault}`);
-  if (http !== undefined && http !== "open")
-    refuse(
-      `static options of ${agent.name} has http: ${JSON.stringify(http)}. The only value is "open"; without it, a class with signed webhooks is closed (docs/guides/access.md)`,
-    );
-}
 
 /** One entry for each class, however often it is exported. */
 const actors = new WeakMap<object, AgentConstructor>();

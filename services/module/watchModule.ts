@@ -24,7 +24,7 @@ export interface ModuleWatch {
   readonly close: () => void;
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   /** Absolute paths. Files that do not exist yet are watched too. */
   readonly files: ReadonlyArray<string>;
   /**

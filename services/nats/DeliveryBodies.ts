@@ -18,7 +18,7 @@ import { findClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/clai
 const BODY_CHECK_MS = 1_000;
 const BODY_CHECKS = 5;
 
-export interface DeliveryBodiesOptions {
+interface DeliveryBodiesOptions {
   /** The stream of the shard's inbox. */
   readonly stream: string;
   /** Fires when the consumer stops: nothing is delivered or removed any more. */

@@ -12,7 +12,6 @@ import {
   type RecordKind,
 } from "../../core/delivery/DeliveryLog.ts";
 import { RecordBuffer } from "../../core/delivery/RecordBuffer.ts";
-import type { TimeShape } from "../../core/time/Time.ts";
 import { decodeRecords, encodeRecords, type DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { machineTime } from "../node/MachineTime.ts";
@@ -22,14 +21,11 @@ import { Nats, type NatsShape } from "./client/Nats.ts";
 /** Messages of one look backwards: some thousand records. */
 const LOOK_BACK = 32;
 
-export function makeNatsDeliveryLog(
-  nats: NatsShape,
-  time: Pick<TimeShape, "monotonicMs" | "after" | "id"> = machineTime,
-): DeliveryLogShape {
+export function makeNatsDeliveryLog(nats: NatsShape): DeliveryLogShape {
   const { subjects, publisher, connection } = nats;
-  const by = time.id();
+  const by = machineTime.id();
   // Not `async`: the records are released once they are encoded.
-  const buffer = new RecordBuffer(time, (kind, records) =>
+  const buffer = new RecordBuffer(machineTime, (kind, records) =>
     publisher
       .publish(subjects.delivery(kind), encodeRecords({ by, records }))
       .then(({ _tag }) => _tag === "Stored"),

@@ -33,7 +33,7 @@ export type PlaceAnswer =
   | { readonly kind: "found"; readonly path: string; readonly version: string }
   | { readonly kind: "failed"; readonly why: string };
 
-export type BinaryCheck =
+type BinaryCheck =
   | { readonly kind: "good"; readonly version: ServerVersion }
   | { readonly kind: "bad"; readonly why: string };
 

@@ -4,7 +4,7 @@
  * configured by others.
  */
 
-export interface ServerConfig {
+interface ServerConfig {
   /** Part of the server's greeting, by which `ServerProcess` recognizes its own server. */
   readonly serverName: string;
   readonly port: number;
@@ -23,6 +23,13 @@ export interface ServerConfig {
  */
 export const MAX_PAYLOAD_BYTES_DEFAULT = 8 * 1024 * 1024;
 
+/**
+ * What the server keeps for one connection that reads slower than it is written to; past it, the
+ * server closes the connection, and what waited is lost. Its default of 64 MiB is eight answers of
+ * the largest size: callers of a gateway that ask for large answers at once would cut it off.
+ */
+const MAX_PENDING_BYTES = 256 * 1024 * 1024;
+
 /** The file's text. The server listens on 127.0.0.1 only, because it has no authentication. */
 export function serverConfigText(config: ServerConfig): string {
   return [
@@ -30,6 +37,7 @@ export function serverConfigText(config: ServerConfig): string {
     `server_name: ${quoted(config.serverName)}`,
     `listen: "127.0.0.1:${config.port}"`,
     `max_payload: ${config.maxPayloadBytes}`,
+    `max_pending: ${MAX_PENDING_BYTES}`,
     "jetstream {",
     `  store_dir: ${quoted(config.storeDir)}`,
     ...(config.syncAlways ? ["  sync_interval: always"] : []),

@@ -11,7 +11,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 
-export type WatchdogKind = "shell" | "node";
+type WatchdogKind = "shell" | "node";
 
 export interface Watchdog {
   /** Guards the process with this pid, instead of the one guarded before. */

@@ -18,10 +18,10 @@ import { pathBinary } from "./pathBinary.ts";
 import { checkBinary, type PlaceAnswer, type Search } from "./Search.ts";
 import { NEEDED_VERSION_TEXT, versionText } from "./ServerVersion.ts";
 
-export type ServerSource =
+type ServerSource =
   "NATS_SERVER" | "PATH" | "the cache" | "the official release" | "the distribution's next suite";
 
-export interface FoundServer {
+interface FoundServer {
   readonly path: string;
   /** `2.14.5`. */
   readonly version: string;

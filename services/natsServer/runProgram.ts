@@ -5,7 +5,7 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 
-export type ProgramEnd =
+type ProgramEnd =
   | {
       readonly kind: "exited";
       readonly code: number;
@@ -14,7 +14,7 @@ export type ProgramEnd =
     }
   | { readonly kind: "failed"; readonly why: string };
 
-export interface ProgramOptions {
+interface ProgramOptions {
   readonly timeoutMs: number;
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;

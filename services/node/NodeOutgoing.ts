@@ -29,7 +29,7 @@ const notPublic = (host: string): NotPublic =>
   new NotPublic(`${host} is not an address of the public internet (allowPrivate allows it)`);
 
 /** Resolves names and decides which addresses are public. Tests provide their own. */
-export interface Resolver {
+interface Resolver {
   readonly lookup: LookupAll;
   readonly isPublic: (address: string) => boolean;
 }

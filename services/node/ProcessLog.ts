@@ -13,7 +13,7 @@ export type { LogLevel };
 
 const LEVELS: ReadonlyArray<LogLevel> = ["debug", "info", "warn", "error"];
 
-export interface ProcessLogOptions {
+interface ProcessLogOptions {
   /** Lines below this level are dropped. Default `info`. */
   readonly level?: LogLevel;
   /** Default: `text` on a terminal, otherwise `json`. */

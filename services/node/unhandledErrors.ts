@@ -18,7 +18,7 @@ import { stackOf } from "../../core/errors/thrown.ts";
 const WINDOW_MS = 10_000;
 const LINES_MAX = 50;
 
-export interface UnhandledErrorsOptions {
+interface UnhandledErrorsOptions {
   readonly log: Pick<LogShape, "error">;
   readonly time: Pick<TimeShape, "after">;
   /** Called for each error. `of`: the class of the agent, or undefined where there is none. */

@@ -113,7 +113,7 @@ const CACHE_TTL_MS_DEFAULT = 5 * 60 * 1000;
 type Options = UseAgentOptions<never>;
 
 /** The options of the socket itself. */
-export type SocketOptions = Omit<AgentClientOptions, keyof AgentClientEvents<unknown> | "query">;
+type SocketOptions = Omit<AgentClientOptions, keyof AgentClientEvents<unknown> | "query">;
 
 const pick = (options: Options, names: ReadonlyArray<string>): ReadonlyArray<unknown> =>
   names.map((name) => (options as unknown as Readonly<Record<string, unknown>>)[name]);

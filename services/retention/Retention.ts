@@ -142,7 +142,7 @@ export class Retention {
   }
 
   /** One pass through all agents of classes that have limits. Rejects with `BrokerUnavailable`. */
-  async walk(): Promise<void> {
+  private async walk(): Promise<void> {
     this.failedNow = 0;
     await this.readClock();
     const looks = new Set<Promise<void>>();

@@ -36,7 +36,7 @@ const LENGTH_BYTES = 4;
  */
 const TAIL_BYTES = 4096;
 
-export interface CacheMeta {
+interface CacheMeta {
   readonly seq: Sequence;
   readonly core: Uint8Array;
   /** CRC-32 of each page, page 1 first. */

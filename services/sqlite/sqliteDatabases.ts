@@ -23,7 +23,7 @@ import { SqliteDatabase } from "./SqliteDatabase.ts";
  */
 export const READER_HEAP_BYTES_MAX = 256 * 2 ** 20;
 
-export interface SqliteDatabasesOptions {
+interface SqliteDatabasesOptions {
   /** Folder of the local cache, created when absent. Undefined: no cache. */
   readonly folder: string | undefined;
   /** Memory for committed pages of one agent before they move to its file. Default 256 KiB. */

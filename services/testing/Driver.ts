@@ -29,14 +29,14 @@ const LATE_GRACE_AFTER_MS = 60_000;
 const PATIENCE_MS = 15 * 60_000;
 
 /** The virtual time that the driver moves. */
-export interface MovableTime {
+interface MovableTime {
   readonly monotonicMs: () => number;
   readonly nextInMs: number | undefined;
   readonly advance: (ms: number, stop?: () => boolean) => Promise<void>;
 }
 
 /** The installation, as the driver observes it. */
-export interface DriverHost {
+interface DriverHost {
   readonly time: MovableTime;
   /** A count that grows when a turn begins or ends, and with each use of the broker. */
   readonly activity: () => number;

@@ -64,7 +64,7 @@ export type TestAgent<A> = AgentLooks<StateOf<A>> & Omit<AgentStub<A>, keyof Age
 /** The State of an `Agent<Env, State>`. */
 export type StateOf<A> = A extends { readonly initialState: infer State } ? State : unknown;
 
-export interface TestAgentParts {
+interface TestAgentParts {
   readonly id: AgentId;
   readonly driver: Driver;
   readonly calls: CallClientSource;

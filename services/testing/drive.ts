@@ -3,6 +3,7 @@
  * open, and with the globals of its agents' code. Used by `TestAgents` and `rerunEvent`.
  */
 import { addressKey } from "../../schemas/Address.ts";
+import { counted } from "../../schemas/counted.ts";
 import { Driver } from "./Driver.ts";
 import type { MemoryInstallation } from "./joinMemory.ts";
 import type { TestOutgoing } from "./TestOutgoing.ts";
@@ -44,7 +45,9 @@ function openWork({ broker, calls, agents }: MemoryInstallation): ReadonlyArray<
   const { depth } = broker.inbox;
   const { calling } = calls;
   return [
-    ...(depth > 0 ? [`${depth} inputs in the inbox (webhooks, queue items, schedules)`] : []),
+    ...(depth > 0
+      ? [`${counted(depth, "input")} in the inbox (webhooks, queue items, schedules)`]
+      : []),
     ...(calling > 0 ? [`${calling} calls from outside (requests, RPC, frames of clients)`] : []),
     ...agents()
       .filter((agent) => !agent.idle)

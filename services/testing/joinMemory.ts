@@ -74,7 +74,7 @@ const GATEWAY = "gateway";
 /** Where in a commit the host crashes: before its event is stored, or right after. */
 export type CrashPoint = "before commit" | "after commit";
 
-export interface JoinOptions {
+interface JoinOptions {
   readonly module: LoadedModule;
   readonly env: Readonly<Record<string, unknown>>;
   readonly seed: number;

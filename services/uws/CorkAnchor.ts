@@ -1,18 +1,22 @@
 /**
- * Works around a bug of uWebSockets.js in asynchronous upgrades. The library wants such an upgrade
- * inside a `cork` callback, but `response.cork(() => response.upgrade(…))` closes some of the
- * sockets that it has just upgraded: it then reads the response's close flag from memory that
- * belongs to the socket (fixed by pull request 1929 of uNetworking/uWebSockets; no build on npm has
- * it yet). Inside the cork of another response, the library does not read that flag. The anchor is
- * such a response: to a request that the process sends to itself over loopback and never answers.
- * UwsServer.ts opens and closes it.
+ * A response inside whose `cork` the library is called for other responses. It belongs to a request
+ * that the process sends to itself over loopback and never answers. UwsServer.ts opens and closes
+ * it. It works around two traits of uWebSockets.js:
+ *
+ * 1. The library wants an asynchronous upgrade inside a `cork` callback, but
+ *    `response.cork(() => response.upgrade(…))` closes some of the sockets that it has just
+ *    upgraded: it then reads the response's close flag from memory that belongs to the socket (fixed
+ *    by pull request 1929 of uNetworking/uWebSockets; no build on npm has it yet). Inside the cork
+ *    of another response, it does not read that flag.
+ * 2. A write outside every `cork` callback prints a warning to stderr, and a write inside the cork
+ *    of its own response does not report backpressure. Inside the cork of another, it does.
  */
 import { connect, type Socket } from "node:net";
 import type { HttpResponse, us_listen_socket } from "uWebSockets.js";
 import type { Uws } from "./loadUws.ts";
 
 const LOOPBACK = "127.0.0.1";
-/** Loopback answers at once. Without it, upgrades use the cork of their own response. */
+/** Loopback answers at once. Without the anchor, calls run as the library would have them. */
 const OPEN_TIMEOUT_MS = 1_000;
 
 export class CorkAnchor {
@@ -48,11 +52,11 @@ export class CorkAnchor {
     });
   }
 
-  run(response: HttpResponse, upgrade: () => void): void {
-    const corked = (): unknown => response.cork(upgrade);
-    if (this.#response === undefined) corked();
-    else this.#response.cork(() => void corked());
-  }
+  /** Runs `f` at once, inside the anchor's cork if there is one. */
+  readonly run = (f: () => void): void => {
+    if (this.#response === undefined) f();
+    else this.#response.cork(f);
+  };
 
   close(): void {
     this.#stopListening();

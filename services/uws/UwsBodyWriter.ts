@@ -7,8 +7,8 @@
  *    next piece is still being made.
  * 2. `onWritable` is set once for the whole body: the library restores a running callback over a
  *    new one.
- * 3. After the first write with backpressure nothing is corked, because a corked write does not
- *    report backpressure.
+ * 3. After the first write with backpressure nothing is corked by its own response, because such a
+ *    write does not report backpressure. It runs inside the cork of another (CorkAnchor.ts).
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 
@@ -20,16 +20,25 @@ const FIRST_SLICE_BYTES = 256 * 1024;
 export class UwsBodyWriter {
   private readonly res: UwsResponse;
   private readonly waits: (bytes: number) => void;
+  private readonly uncorked: (write: () => void) => void;
   /** The last write is not taken whole. */
   private blocked = false;
   private everBlocked = false;
   private wake: (() => void) | undefined;
   private abandoned = false;
 
-  /** `waits` is called with the size of data that waits for the caller, and 0 at its end. */
-  constructor(res: UwsResponse, waits: (bytes: number) => void) {
+  /**
+   * `waits` is called with the size of data that waits for the caller, and 0 at its end.
+   * `uncorked` runs a write that is not corked by `res` (rule 3).
+   */
+  constructor(
+    res: UwsResponse,
+    waits: (bytes: number) => void,
+    uncorked: (write: () => void) => void,
+  ) {
     this.res = res;
     this.waits = waits;
+    this.uncorked = uncorked;
   }
 
   /** The caller has gone: `res` is not used again, and a waiting `write` resolves. */
@@ -55,12 +64,10 @@ export class UwsBodyWriter {
 
   private writeNow(data: Uint8Array): void {
     const { res } = this;
-    if (this.everBlocked) {
-      this.blocked = !res.write(data);
-      return;
-    }
     // `data` is never empty: an empty chunk ends a body.
-    res.cork(() => void (this.blocked = !res.write(data)));
+    const write = (): void => void (this.blocked = !res.write(data));
+    if (this.everBlocked) return this.uncorked(write);
+    res.cork(write);
     if (!this.blocked) return;
     this.everBlocked = true;
     res.onWritable(() => {

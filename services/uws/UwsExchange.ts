@@ -52,6 +52,8 @@ export interface ExchangeOwner {
    * The returned function cancels the timeout.
    */
   readonly startBodyTimeout: (exchange: UwsExchange) => () => void;
+  /** Runs a write that is not corked by its own response (rule 3 of UwsBodyWriter.ts). */
+  readonly uncorked: (write: () => void) => void;
 }
 
 const NO_BODY = new Uint8Array(0);
@@ -153,7 +155,8 @@ export class UwsExchange implements Exchange, Peer {
     rest: BodyReader,
     close: boolean,
   ): Promise<void> {
-    const writer = new UwsBodyWriter(res, (bytes) => this.#keep(bytes));
+    const waits = (bytes: number): void => this.#keep(bytes);
+    const writer = new UwsBodyWriter(res, waits, this.#owner.uncorked);
     this.#cancelStream = () => {
       writer.abandon();
       void cancelBody(rest);

@@ -87,6 +87,7 @@ class Server implements ExchangeOwner {
   port = 0;
   readonly guard: GuardedHandlers;
   readonly exchanges: OpenExchanges;
+  readonly uncorked: (write: () => void) => void;
   readonly #uws: Uws;
   readonly #app: TemplatedApp;
   readonly #anchor: CorkAnchor;
@@ -112,6 +113,7 @@ class Server implements ExchangeOwner {
     };
     this.#socketLimits = { ...options, unsent, hold };
     this.#anchor = new CorkAnchor(uws);
+    this.uncorked = this.#anchor.run;
     this.#app = uws.App();
     this.#app.filter((res, change) => this.#connected(res, Number(change)));
     this.#app.ws<SocketData>("/*", this.#behavior());

@@ -71,7 +71,8 @@ export class UwsUpgrade {
     const key = headers["sec-websocket-key"]?.[0] ?? "";
     const protocol = subprotocol(headers, decision.protocol) ?? "";
     const data: SocketData = { socket };
-    this.#anchor.run(res, () => res.upgrade(data, key, protocol, "", this.#context));
+    const upgrade = (): void => res.upgrade(data, key, protocol, "", this.#context);
+    this.#anchor.run(() => void res.cork(upgrade));
     this.#owner.exchanges.finished();
   }
 

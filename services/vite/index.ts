@@ -9,9 +9,9 @@
  * export default { plugins: [agents()] };
  * ```
  */
-import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Loader } from "esbuild";
+import { platformFiles } from "../platform/platformFiles.ts";
 
 /** The part of Vite's plugin type that this one uses, so that Vite's types are not needed. */
 export interface AgentsPlugin {
@@ -26,13 +26,6 @@ export interface AgentsPlugin {
   ) => Promise<{ readonly code: string; readonly map: string } | undefined>;
 }
 
-const platform = (name: string): string =>
-  fileURLToPath(new URL(`../platform/${name}${extname(import.meta.url)}`, import.meta.url));
-const PLATFORM = new Map([
-  ["cloudflare:workers", platform("index")],
-  ["cloudflare:workflows", platform("workflows")],
-  ["cloudflare:email", platform("email")],
-]);
 const FILE = /\.[cm]?([jt]sx?)$/;
 /**
  * A decorator, or something in a comment that looks like one: that costs a moment, nothing else.
@@ -41,10 +34,14 @@ const DECORATOR = /(?:^|[\s;{}()])@[\w$(]/;
 
 /** Files in `node_modules` and files without decorators are left alone. */
 export default function agents(): AgentsPlugin {
+  const platform = platformFiles();
   return {
     name: "turnkeep",
     enforce: "pre",
-    resolveId: (specifier) => PLATFORM.get(specifier),
+    resolveId: (specifier) => {
+      const file = platform.get(specifier);
+      return file && fileURLToPath(file);
+    },
     transform: async (code, id) => {
       const file = id.split("?")[0] ?? id;
       const loader = FILE.exec(file)?.[1];

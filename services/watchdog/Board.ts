@@ -31,14 +31,14 @@ const HEAD_BYTES = Object.keys(PLACE).length * Int32Array.BYTES_PER_ELEMENT;
 const TEXT_BYTES_MAX = 2_048;
 
 /** The recorded part of a turn's cause. */
-export interface EnteringCause {
+interface EnteringCause {
   readonly kind: string;
   readonly id?: string;
   readonly attempt?: number;
 }
 
 /** Megabytes that V8's heap and the whole process have. */
-export interface BeatMemory {
+interface BeatMemory {
   readonly heapMb: number;
   readonly rssMb: number;
 }

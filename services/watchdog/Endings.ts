@@ -17,7 +17,7 @@ const KEPT_MS = 24 * 3600 * 1000;
 /** A reason is a sentence and a source line. */
 const TEXT_CHARS_MAX = 1_000;
 
-export interface EndedInput {
+interface EndedInput {
   readonly class: string;
   readonly name: string;
   readonly key?: string;

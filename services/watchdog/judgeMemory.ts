@@ -30,7 +30,7 @@ export interface MemorySeen {
   readonly fullForMs: number;
 }
 
-export interface MemoryJudgement {
+interface MemoryJudgement {
   readonly full: boolean;
   /** The process has to end. */
   readonly over: boolean;

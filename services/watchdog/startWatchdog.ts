@@ -22,6 +22,7 @@ import { callingAgent } from "../node/AsyncAmbient.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { withoutLoadMark } from "../node/loadMark.ts";
 import { logLine } from "../node/logLine.ts";
+import { ownFile } from "../ownPackage/ownFile.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
@@ -191,7 +192,4 @@ function oldHeapLimitMb(): number {
 }
 
 /** Tests and benches run the sources as they are. */
-const threadFile = (): URL =>
-  import.meta.url.endsWith(".ts")
-    ? new URL("./watchdogThread.ts", import.meta.url)
-    : new URL("./watchdogThread.js", import.meta.url);
+const threadFile = (): URL => ownFile("services/watchdog/watchdogThread");

@@ -21,6 +21,7 @@ import { Session, type Debugger, type InspectorNotification } from "node:inspect
 import { writeSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { logLine, type LogLevel } from "../node/logLine.ts";
+import { ownFolder } from "../ownPackage/ownFile.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HoldMeter } from "./HoldMeter.ts";
@@ -315,7 +316,4 @@ function pausedAfter(
 
 /** Not Node's own, and not a dependency's: the line that the author can change. */
 const isAuthors = (url: string): boolean =>
-  url.startsWith("file:") && !url.includes("/node_modules/") && !url.startsWith(OURS);
-
-/** Where this package's own code is. */
-const OURS = new URL("../../", import.meta.url).href;
+  url.startsWith("file:") && !url.includes("/node_modules/") && !url.startsWith(ownFolder);

@@ -7,6 +7,7 @@
  *    a string that is not well-formed Unicode are refused, not rounded or replaced. Where `slug`
  *    merges two entities, the agent refuses the second (`core/webhook/sluggedEntity`).
  */
+import { optionsFault } from "../../core/errors/checkOptions.ts";
 import { INVALID_JSON } from "../../core/webhook/answers.ts";
 import {
   InvalidWebhook,
@@ -43,7 +44,7 @@ type Arguments =
  * empty segment.
  */
 export function body(field: string, ...args: Arguments): EntitySource {
-  const segments = field.split(".");
+  const segments = typeof field === "string" ? field.split(".") : [""];
   if (segments.includes(""))
     throw new InvalidWebhook({
       message: `body("${field}"): use a field's path, as in "repository.full_name"`,
@@ -72,9 +73,9 @@ export function path(parameter: string, ...args: Arguments): EntitySource {
  * `InvalidWebhook` for a string that can't be a header's name.
  */
 export function header(name: string, ...args: Arguments): EntitySource {
-  const key = name.toLowerCase();
-  if (!isHeaderName(key))
+  if (typeof name !== "string" || !isHeaderName(name))
     throw new InvalidWebhook({ message: `header("${name}"): not a header name` });
+  const key = name.toLowerCase();
   return source("header", key, key, args, ({ headers }) => {
     const values = Object.hasOwn(headers, key) ? headers[key] : undefined;
     return values !== undefined && values.length > 1
@@ -96,6 +97,8 @@ export function constant(name: string): EntitySource {
   return { from: "constant", trust: false, key: name, resolve: () => result };
 }
 
+const OPTIONS: ReadonlySet<string> = new Set<keyof EntityOptions>(["trust", "name"]);
+
 /** The value found, or why the request can't be read. */
 type Reading = { readonly value: unknown } | { readonly invalid: string };
 
@@ -112,6 +115,11 @@ function source(
     if (typeof argument === "function") transform = argument;
     else if (argument !== undefined) options = argument;
   }
+  const fault = optionsFault(options, OPTIONS);
+  if (fault !== undefined)
+    throw new InvalidWebhook({
+      message: `${from}("${key}"): use a transform like escapedSlug, and options: ${fault}`,
+    });
   const field = options.name ?? label;
   return {
     from,

@@ -11,14 +11,8 @@ export type { RedactNames } from "../../core/redaction/Redaction.ts";
 // Every provider, by name: this is the one barrel whose names are listed by the table itself.
 export * from "./providers.ts";
 export type { Provider } from "./providers/Provider.ts";
-export {
-  hmac,
-  unsigned,
-  type DetailSource,
-  type HmacOptions,
-  type HmacScheme,
-  type UnsignedOptions,
-} from "./hmac.ts";
+export { hmac, unsigned } from "./hmac.ts";
+export type { DetailSource, HmacOptions, HmacScheme, UnsignedOptions } from "./HmacOptions.ts";
 export { sign, type Sign, type SignOptions } from "./sign.ts";
 export type { Secret } from "./verifier/Secrets.ts";
 export type { SignatureEncoding } from "./verifier/Signatures.ts";

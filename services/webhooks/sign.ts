@@ -5,7 +5,8 @@
  */
 import { randomUUID } from "node:crypto";
 import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
-import { hmacScheme, type HmacScheme } from "./hmac.ts";
+import { hmacScheme } from "./hmac.ts";
+import type { HmacScheme } from "./HmacOptions.ts";
 import { signingKeyOf } from "./verifier/keyOf.ts";
 import * as providers from "./providers.ts";
 import { HUBSPOT_VERSIONS } from "./providers/hubspot.ts";
@@ -107,7 +108,9 @@ function signerOf(scheme: SignatureScheme, alsoSent: Readonly<Record<string, str
       method: options.method ?? "POST",
       webhook: options.webhookId ?? "",
     });
-    const secrets = typeof secret === "string" ? [secret] : secret;
+    const secrets: unknown = typeof secret === "string" ? [secret] : secret;
+    if (!isTexts(secrets))
+      throw wrong("its arguments are the body, the secret itself (or a list), and options");
     if (secrets.length !== 1 && (secrets.length === 0 || separator === undefined))
       throw wrong(`${secrets.length} secrets, and its header holds one signature`);
     const signatures = secrets.map((each) => {
@@ -129,3 +132,6 @@ function signerOf(scheme: SignatureScheme, alsoSent: Readonly<Record<string, str
     };
   };
 }
+
+const isTexts = (value: unknown): value is ReadonlyArray<string> =>
+  Array.isArray(value) && value.every((each) => typeof each === "string");

@@ -3,6 +3,8 @@
  * the module is loaded, not when the first request arrives. The gateway serves the routes
  * (`RouteTable`); hosts run the agents that they name.
  */
+import { optionsFault } from "../../core/errors/checkOptions.ts";
+import { shownValue } from "../../core/errors/shownValue.ts";
 import { isFieldPath } from "../../core/redaction/FieldRedaction.ts";
 import { Redaction, type RedactNames } from "../../core/redaction/Redaction.ts";
 import { parsePathPattern, type PathSegment } from "../../core/webhook/RouteTable.ts";
@@ -57,6 +59,13 @@ export interface WebhookOptions {
   readonly redact?: RedactNames | ReadonlyArray<string>;
 }
 
+type Target = Pick<WebhookOptions, "agent" | "entity" | "when">;
+const OPTIONS: ReadonlySet<string> = new Set<keyof WebhookOptions>([
+  "agent", "verify", "entity", "answer", "when", "also", "deadlineMs", "bodyBytesMax", "redact",
+]); // prettier-ignore
+const TARGET: ReadonlySet<string> = new Set<keyof Target>(["agent", "entity", "when"]);
+const REDACT: ReadonlySet<string> = new Set<keyof RedactNames>(["headers", "query", "body"]);
+
 /** No known provider waits longer than 30 s. Twice that covers other tools. */
 const DEADLINE_MS_MAX = 60_000;
 
@@ -68,40 +77,52 @@ const DEADLINE_MS_MAX = 60_000;
 export function webhook(path: string, options: WebhookOptions): WebhookRoute {
   const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${path}"): ${why}` });
   const segments = parsePathPattern(path);
+  const known = (given: unknown, names: ReadonlySet<string>, of = "") => {
+    const fault = optionsFault(given, names);
+    if (fault !== undefined) throw wrong(of + fault);
+  };
+  known(options, OPTIONS);
   const { verify: verifier, answer = "agent" } = options;
   if (typeof verifier?.verify !== "function")
     throw wrong("verify: use a verifier like github({ secret }), or unsigned()");
   if (answer !== "agent" && answer !== "stored")
     throw wrong(`answer must be "agent" or "stored", not "${String(answer)}"`);
-  const target = (given: Pick<WebhookOptions, "agent" | "entity" | "when">): WebhookTarget => {
+  const target = (given: Target, of = ""): WebhookTarget => {
+    const refuse = (why: string) => wrong(of + why);
     if (typeof given.entity?.resolve !== "function")
-      throw wrong(`entity: use a source like body("repository.full_name", escapedSlug)`);
+      throw refuse(`entity: use a source like body("repository.full_name", escapedSlug)`);
     const refusal = refuseEntity(given.entity, verifier, segments);
-    if (refusal !== undefined) throw wrong(refusal);
-    const when = readWhen(given.when, wrong);
+    if (refusal !== undefined) throw refuse(refusal);
+    const when = readWhen(given.when, refuse);
     return {
-      agent: agentName(given.agent, wrong),
+      agent: agentName(given.agent, refuse),
       entity: given.entity,
       ...(when !== undefined && { when }),
     };
   };
-  const { also = [] } = options;
+  const first = target(options);
+  const { also = [], redact = [] } = options;
   if (!Array.isArray(also)) throw wrong("also: use a list of { agent, entity, when }");
+  const others = (also as ReadonlyArray<Target>).map((each, index) => {
+    known(each, TARGET, `also[${index}]: `);
+    return target(each, `also[${index}]: `);
+  });
+  if (!Array.isArray(redact)) known(redact, REDACT, "redact: ");
 
   const within = (name: "deadlineMs" | "bodyBytesMax", usual: number, max: number): number => {
-    const value = options[name] ?? usual;
-    if (Number.isInteger(value) && value >= 1 && value <= max) return value;
-    throw wrong(`${name} is ${value}: use a whole number from 1 to ${max}`);
+    const value: unknown = options[name] ?? usual;
+    if (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= max) return Number(value);
+    throw wrong(`${name} is ${shownValue(value)}: use a whole number from 1 to ${max}`);
   };
   return {
-    ...target(options),
-    ...(also.length > 0 && { also: also.map(target) }),
+    ...first,
+    ...(others.length > 0 && { also: others }),
     path,
     verifier,
     answer,
     deadlineMs: within("deadlineMs", verifier.deadlineMs, DEADLINE_MS_MAX),
     bodyBytesMax: within("bodyBytesMax", WEBHOOK_BODY_BYTES_MAX, WEBHOOK_BODY_BYTES_MAX),
-    ...redactionOf(verifier, options.redact ?? {}, wrong),
+    ...redactionOf(verifier, redact, wrong),
   };
 }
 
@@ -118,9 +139,6 @@ function redactionOf(
     const like = option === "body" ? '["customer.email", "card.*"]' : '["x-own-token"]';
     throw wrong(`redact.${option}: use a list of names like ${like}`);
   };
-  for (const option of Object.keys(redact))
-    if (option !== "headers" && option !== "query" && option !== "body")
-      throw wrong(`redact.${option} is unknown: redact has headers, query and body`);
   const redactedFields = listed("body", isFieldPath);
   return {
     redaction: new Redaction({

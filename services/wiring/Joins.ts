@@ -46,8 +46,8 @@ export interface RunningProcess {
   /** For people, e.g. `2.14.5, own child process, data in .agents/nats`. */
   readonly natsSummary: string;
   readonly readiness: () => Readiness;
-  /** Runs new code from the next turn on. Sockets stay open. */
-  readonly reload: (module: LoadedModule) => Promise<void>;
+  /** Runs new code, with this environment, from the next turn on. Sockets stay open. */
+  readonly reload: (module: LoadedModule, env: ProcessSettings["env"]) => Promise<void>;
   /** Stops in order: finishes turns, hands over, closes. */
   readonly stop: () => Promise<void>;
 }

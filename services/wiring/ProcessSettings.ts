@@ -154,4 +154,4 @@ export interface ProcessSettings {
   readonly progress: (line: string) => void;
 }
 
-export type ProcessWatchdog = Omit<WatchdogOptions, "rssBytesMax" | "onStall">;
+type ProcessWatchdog = Omit<WatchdogOptions, "rssBytesMax" | "onStall">;

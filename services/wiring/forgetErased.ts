@@ -15,7 +15,7 @@ import { sleep } from "../../core/time/sleep.ts";
 /** 100,000 files take a quarter of an hour, at no noticeable load for the broker. */
 const PAUSE_MS = 10;
 
-export interface ForgetErasedPorts {
+interface ForgetErasedPorts {
   readonly journal: Pick<JournalShape, "last">;
   readonly databases: Pick<DatabasesShape, "discard">;
   readonly time: Pick<TimeShape, "after">;

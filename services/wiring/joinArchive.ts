@@ -10,7 +10,7 @@ import type { SegmentArchive } from "../archive/SegmentArchive.ts";
 import type { NatsShape } from "../nats/client/Nats.ts";
 import { streamsOf } from "../nats/readStored.ts";
 
-export interface ArchiveParts {
+interface ArchiveParts {
   readonly nats: NatsShape;
   readonly leases: LeasesShape;
   readonly time: TimeShape;

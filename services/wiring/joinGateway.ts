@@ -1,13 +1,16 @@
-/** Turns the limits of the command line into the gateway's bounds. */
+/**
+ * Turns the limits of the command line, and those of the process, into the gateway's bounds.
+ */
 import type { Rate } from "../gateway/RateLimit.ts";
-import type { RunGatewayOptions } from "../gateway/runGateway.ts";
+import { HTTP_BOUNDS_DEFAULT, type RunGatewayOptions } from "../gateway/runGateway.ts";
 import {
   BYTES_PER_SECOND,
   FRAMES_PER_SECOND,
   socketRate,
   type SocketRateLimits,
 } from "../gateway/SocketRates.ts";
-import type { GatewayLimits } from "./ProcessSettings.ts";
+import { connectionRoom, openFilesMax } from "../node/connectionRoom.ts";
+import type { GatewayLimits, ProcessSettings } from "./ProcessSettings.ts";
 
 /** Other gateways take over. A caller that reuses a connection late should not lose its request. */
 const DRAIN_WINDOW_MS = 2_000;
@@ -17,17 +20,17 @@ const DRAIN_WINDOW_MS = 2_000;
  */
 const BURST_SECONDS = 5;
 
-export function gatewayBounds(
-  limits: GatewayLimits | undefined,
-  portShared: boolean,
-): Pick<RunGatewayOptions, "bounds" | "http"> {
+type Settings = Pick<ProcessSettings, "limits" | "portShared" | "log" | "role">;
+
+export function gatewayBounds(settings: Settings): Pick<RunGatewayOptions, "bounds" | "http"> {
+  const { limits, portShared = false } = settings;
   if (limits === undefined) return { http: { portShared } };
-  const { connectionsMax, perAddress, perEntity, trustedProxies, storeFirst } = limits;
+  const { perAddress, perEntity, trustedProxies, storeFirst } = limits;
   return {
     http: {
       portShared,
       drainWindowMs: DRAIN_WINDOW_MS,
-      ...(connectionsMax === undefined ? {} : { connectionsMax }),
+      connectionsMax: connectionsMax(limits, settings),
     },
     bounds: {
       ...(perAddress === undefined ? {} : { addressRate: rateOf(perAddress) }),
@@ -37,6 +40,21 @@ export function gatewayBounds(
       ...(storeFirst === undefined ? {} : { storeFirst }),
     },
   };
+}
+
+/** As configured, but no more than the process may have open. */
+function connectionsMax(limits: GatewayLimits, { log, role }: Settings): number {
+  const wanted = limits.connectionsMax ?? HTTP_BOUNDS_DEFAULT.connectionsMax;
+  const openFiles = openFilesMax();
+  if (openFiles === undefined) return wanted;
+  const room = connectionRoom(openFiles);
+  if (room >= wanted) return wanted;
+  const fields = { connections: room, wanted, openFiles };
+  // Of interest where somebody asked for more, and on a gateway that may come to need them.
+  const quiet = role === "dev" ? "debug" : "info";
+  const level = limits.connectionsMax === undefined ? quiet : "warn";
+  log[level]("the limit of open files limits the connections (ulimit -n, LimitNOFILE)", fields);
+  return room;
 }
 
 function socketRates({

@@ -47,7 +47,7 @@ export function provisionOptions({
   return { ...settings, placement };
 }
 
-export interface PreflightOptions {
+interface PreflightOptions {
   /** `--require-durable`. */
   readonly required: boolean;
   /**

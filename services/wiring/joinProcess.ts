@@ -186,7 +186,7 @@ const serveRoles = (
           port: settings.port,
           publicUrl: settings.publicUrl,
           access: { ...settings.access, dev: role === "dev" },
-          ...gatewayBounds(settings.limits, settings.portShared ?? false),
+          ...gatewayBounds(settings),
           requestLines: settings.requestLines,
           module: () => code.gateway,
           calls,
@@ -214,8 +214,8 @@ const serveRoles = (
           durability: describeDurability(durability()),
           retention: retention?.state,
         }),
-      reload: async (module: LoadedModule) => {
-        code = codeOf(module, settings, stubs, mailing, log);
+      reload: async (module: LoadedModule, env: ProcessSettings["env"]) => {
+        code = codeOf(module, { ...settings, env }, stubs, mailing, log);
         settings.isolation?.newCode();
         await host?.recycle();
       },

@@ -20,6 +20,7 @@ import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
+import { counted } from "../../schemas/counted.ts";
 import { findLaggingServers } from "../nats/setup/findLaggingServers.ts";
 import { unavailable } from "../nats/client/JetStreamApi.ts";
 import { Nats } from "../nats/client/Nats.ts";
@@ -127,7 +128,7 @@ export async function provisionTarget(
     });
     return [
       `Namespace ${target.namespace}: streams and buckets exist`,
-      `${nats.shards} shards${divided(nats.streamGroups)}, leases of ${nats.leaseTtlMs} ms`,
+      `${counted(nats.shards, "shard")}${divided(nats.streamGroups)}, leases of ${nats.leaseTtlMs} ms`,
       `Durability: ${describeDurability(durability)}`,
     ];
   });

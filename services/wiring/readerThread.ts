@@ -7,6 +7,7 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { messageOf } from "../../core/errors/thrown.ts";
 import { QueryRefused, UnknownClass } from "../../core/query/askView.ts";
 import { VIEW_LIMITS } from "../../core/query/View.ts";
+import { builtFile } from "../ownPackage/ownFile.ts";
 
 /** With room for one more batch: pages past it are written before the save. */
 export const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
@@ -32,7 +33,7 @@ export function errorOf({ message, refused, unknown }: Failed): Error {
   return refused ? new QueryRefused(message) : new BrokerUnavailable({ message });
 }
 
-export interface ReaderThread {
+interface ReaderThread {
   readonly worker: Worker;
   /** Resolves when the thread has ended, to the reason for its questions. Never rejects. */
   readonly ended: Promise<QueryRefused>;
@@ -61,7 +62,4 @@ export function startThread(
 }
 
 /** Only built code runs in it: `npm run build` comes before tests that start processes. */
-const threadFile = (name: string): URL =>
-  import.meta.url.endsWith(".ts")
-    ? new URL(`../../dist/services/wiring/${name}.js`, import.meta.url)
-    : new URL(`./${name}.js`, import.meta.url);
+const threadFile = (name: string): URL => builtFile(`services/wiring/${name}.js`);

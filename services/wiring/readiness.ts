@@ -10,10 +10,11 @@
  */
 import { UNOWNED_TTLS_MAX } from "../../core/lease/UnownedShards.ts";
 import type { RetentionState } from "../../core/retention/RetentionMetrics.ts";
+import { counted } from "../../schemas/counted.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 
 /** As one process sees them. `Host` and `Gateway` both count them this way. */
-export interface ShardCounts {
+interface ShardCounts {
   readonly shardsUnowned: number;
   /** Shards that have had no owner for longer than `UNOWNED_TTLS_MAX` TTLs. */
   readonly shardsOverdue: number;
@@ -41,7 +42,7 @@ function describeRetention({ leads, failed, reason, waiting }: RetentionState): 
   if (waiting !== undefined) return waitsFor(waiting);
   if (!leads) return "history: another process trims";
   if (reason === undefined) return "history: trimmed to the limits of classes";
-  return `history: ${failed} agents could not be trimmed and keep all history; the last: ${reason}`;
+  return `history: ${counted(failed, "agent")} could not be trimmed and ${failed === 1 ? "keeps" : "keep"} all history; the last: ${reason}`;
 }
 
 export function readinessOf(facts: ReadinessFacts): Readiness {

@@ -6,13 +6,13 @@
 import type { BusShape } from "../../core/bus/Bus.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { AgentId } from "../../schemas/Address.ts";
-import { decodeMessage, type ErasureReply } from "../../schemas/Call.ts";
+import { decodeMessage, type ErasureReply } from "../../schemas/bus/message.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
 /** A host removes two files, between its turns. */
 const ANSWERS_TIMEOUT_MS = 5_000;
 
-export interface TellErasedPorts {
+interface TellErasedPorts {
   readonly bus: Pick<BusShape, "subscribe" | "publish">;
   readonly time: Pick<TimeShape, "after">;
   readonly subjects: Subjects;

@@ -20,7 +20,7 @@ const LEASE_PARTS = 3;
  */
 const LISTED_MS_MAX = 1_500;
 
-export interface WatchedCalls extends Pick<CallClient, "call"> {
+interface WatchedCalls extends Pick<CallClient, "call"> {
   /** Ends the watch. */
   readonly close: () => void;
 }

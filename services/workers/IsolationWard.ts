@@ -50,7 +50,7 @@ export interface IsolationWardOptions {
 }
 
 /** A worker, as the ward uses it. */
-export interface IsolationOwner {
+interface IsolationOwner {
   /** An agent of another worker is isolated: its shard may move here. */
   readonly isolates: (agent: AgentKey) => void;
   readonly returns: (agent: AgentKey) => void;

@@ -36,14 +36,14 @@ const LOOKS_PER_TTL = 8;
 const HOST_KEY = "host.";
 const GATEWAY_KEY = "gateway.";
 
-export interface LeaseKeeperOptions {
+interface LeaseKeeperOptions {
   readonly leases: LeasesShape;
   readonly time: Pick<TimeShape, "after" | "monotonicMs">;
   readonly log: Pick<LogShape, "info" | "warn">;
 }
 
 /** One worker process, as the keeper uses it. */
-export interface LeaseWorker {
+interface LeaseWorker {
   /** Rule 2: its thread may be held, and its process runs. */
   readonly lives: () => boolean;
   readonly onChange: (change: LeaseChange) => void;

@@ -42,7 +42,7 @@ export type WorkerState =
   /** The process ended; the worker starts again after a pause. */
   | { readonly _tag: "Pausing"; readonly end: WorkerEnd };
 
-export interface WorkersOptions {
+interface WorkersOptions {
   readonly count: number;
   /** `again`: it takes the place of one that has ended. */
   readonly start: (worker: number, again: boolean) => WorkerProcess;

@@ -112,7 +112,7 @@ export function readServing(message: unknown): Serving | undefined {
 }
 
 /** Messages of a worker, or of an isolated agent's process, about isolated agents. */
-export type OfIsolation = Exclude<FromWorker, { serves: unknown } | { leases: unknown }>;
+type OfIsolation = Exclude<FromWorker, { serves: unknown } | { leases: unknown }>;
 
 /** Returns undefined for other messages. */
 export function readIsolation(message: unknown): OfIsolation | undefined {

@@ -14,7 +14,7 @@ import type * as Scope from "effect/Scope";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import { listenFailed } from "../http/explainListen.ts";
 
-export interface PortAddress {
+interface PortAddress {
   readonly hostname: string;
   /** 0: any free port. */
   readonly port: number;

@@ -37,7 +37,7 @@ export interface WorkerHistory {
 
 export const NO_HISTORY: WorkerHistory = { hasServed: false, crashes: 0, failedStarts: 0 };
 
-export type AfterEnd =
+type AfterEnd =
   | { readonly _tag: "Again"; readonly afterMs: number; readonly history: WorkerHistory }
   | { readonly _tag: "GiveUp"; readonly failedStarts: number };
 

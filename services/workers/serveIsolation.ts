@@ -8,7 +8,7 @@ import { IsolationWard, type IsolationWardOptions } from "./IsolationWard.ts";
 import { readIsolation } from "./messages.ts";
 import type { WorkerProcess } from "./WorkerProcess.ts";
 
-export interface ServedIsolation {
+interface ServedIsolation {
   readonly ward: IsolationWard;
   /** Serves a worker until it ends. Returns the agents that run alone. */
   readonly serve: (worker: number, process: WorkerProcess) => ReadonlyArray<AgentKey>;

@@ -59,6 +59,15 @@ describe.each([
     expect(await asker().getApprovals({ status: "waiting" })).toEqual([]);
   });
 
+  it("is not asked without a name, and the error names the call", async () => {
+    await askFor({ called: "" });
+    await soon();
+    expect(office.log).toEqual([
+      "TypeError: approval(name, …): the name must be text of at least one character",
+    ]);
+    expect(await asker().getApprovals()).toEqual([]);
+  });
+
   it("records who decided and when in its history", async () => {
     await ask();
     await soon();
@@ -153,7 +162,9 @@ describe.each([
     await expect(decide({ by: "bob" })).rejects.toThrow("a decision says what is decided");
     await expect(decide({ approved: "yes", by: "bob" })).rejects.toThrow("what is decided");
     await expect(decide({ approved: true })).rejects.toThrow("a decision must say who decides");
-    await expect(decide({ approved: true, by: "" })).rejects.toThrow("one line of 1 to 256");
+    await expect(decide({ approved: true, by: "" })).rejects.toThrow(
+      "by must say who decides in one line of 1 to 256",
+    );
     await expect(decide({ approved: true, by: "a\nb" })).rejects.toThrow("one line of 1 to 256");
     await expect(decide(null as never)).rejects.toThrow('decideApproval("refund", …): the options');
     await expect(decide({ ...YES, who: "bob" })).rejects.toThrow('unknown option "who"');

@@ -234,7 +234,9 @@ it("a link needs an origin and a person; anything else is an error that names it
     'not "agents.example.com"',
   );
   await expect(desk().link("refund", { origin: "javascript:alert(1)" })).rejects.toThrow("origin");
-  await expect(desk().link("refund", { for: "" })).rejects.toThrow("one line of 1 to 256");
+  await expect(desk().link("refund", { for: "" })).rejects.toThrow(
+    "for of an approval's link must say who decides in one line of 1 to 256",
+  );
   await expect(desk().link("refund", { timeout: "soon" })).rejects.toThrow("not a duration");
   await expect(desk().link("refund", { form: "ann" } as {})).rejects.toThrow(
     'unknown option "form"',

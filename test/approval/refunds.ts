@@ -36,15 +36,17 @@ interface Order {
   readonly prompt?: string;
   readonly timeout?: string;
   readonly times?: number;
+  /** Of the approval. Default `refund`. */
+  readonly called?: string;
 }
 
 export class RefundWorkflow extends AgentWorkflow<Desk, Order> {
   override async run({ payload }: WorkflowEvent<Order>, step: WorkflowStep) {
-    const { prompt, timeout, times = 1 } = payload;
+    const { prompt, timeout, times = 1, called = "refund" } = payload;
     if (office.sleeps) await step.sleep("first", "1 day");
     for (let n = 0; n < times; n++) {
       try {
-        const grant = await this.approval("refund", question(prompt, timeout));
+        const grant = await this.approval(called, question(prompt, timeout));
         await step.do("pay", () => void office.log.push(`paid, said ${grant.by}`));
       } catch (error) {
         const { name, message } = error as Error;
@@ -95,10 +97,10 @@ export class Desk extends Agent {
     office.log.push("recovered");
     await this.startFiber("refund", () => this.#refund(metadata as Order));
   }
-  async #refund({ prompt, timeout, times = 1 }: Order): Promise<void> {
+  async #refund({ prompt, timeout, times = 1, called = "refund" }: Order): Promise<void> {
     for (let n = 0; n < times; n++) {
       try {
-        const grant = await this.approval("refund", question(prompt, timeout));
+        const grant = await this.approval(called, question(prompt, timeout));
         office.log.push(`paid, said ${grant.by}`);
       } catch (error) {
         const { name, message } = error as Error;

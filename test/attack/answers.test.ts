@@ -7,7 +7,7 @@ import { connect as connectNats } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Agent, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
 import { body, github, webhook } from "agents/webhooks";
-import { encodeMessage } from "../../schemas/Call.ts";
+import { encodeMessage } from "../../schemas/bus/message.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { adapters, RawClient, until } from "../http/kit.ts";
 import { postGithub, SECRET, TestSocket, useSystems, type System } from "../system/kit.ts";

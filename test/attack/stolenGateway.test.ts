@@ -8,7 +8,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { numberText } from "../../core/collections/NumberedTable.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import {
   encodeBatch,

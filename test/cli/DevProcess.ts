@@ -26,10 +26,10 @@ const PROGRAM = `
   import { workerLink } from ${dist("services/workers/workerLink.js")};
   const start = async (settings) => {
     if (process.env.FAIL_START) throw new Error("no broker");
-    let { module } = settings;
+    let { module, env } = settings;
     settings.metrics.counter("starts_total", "Starts")();
     const answer = (_request, response) =>
-      response.end(JSON.stringify({ says: [...module.agents.values()][0].says, env: settings.env.SECRET }));
+      response.end(JSON.stringify({ says: [...module.agents.values()][0].says, env: env.SECRET }));
     const server = createServer(answer);
     await new Promise((done) => server.listen(settings.port, settings.hostname, done));
     return {
@@ -37,7 +37,7 @@ const PROGRAM = `
       natsUrl: settings.natsUrl ?? "nats://own",
       natsSummary: "a double",
       readiness: () => ({ ready: true }),
-      reload: async (next) => void (module = next),
+      reload: async (next, itsEnv) => void (module = next, env = itsEnv),
       stop: async () => {
         console.log("stop");
         if (process.env.HANG) await new Promise((done) => setTimeout(done, 60_000));
@@ -92,6 +92,11 @@ export class DevProcess {
     this.child.stdout!.on("data", (chunk: Buffer) => (this.out += chunk.toString()));
     this.child.stderr!.on("data", (chunk: Buffer) => (this.err += chunk.toString()));
     this.ended = new Promise((done) => this.child.once("close", done));
+  }
+
+  /** What it printed on stderr, without the notice that a busy machine loads a module slowly. */
+  get errors(): string {
+    return this.err.replace(/^.* is still loading: .*\n/gm, "");
   }
 
   /** The first group of `pattern` in what it has printed, once it has. */

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { AgentUnreachable } from "../../core/call/AgentUnreachable.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
-import type { CallReply } from "../../schemas/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { makeMemoryQuarantines } from "../../services/memory/MemoryQuarantines.ts";
 import { CliFixture } from "./fixture.ts";

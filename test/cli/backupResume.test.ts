@@ -79,7 +79,7 @@ async function again(more: Partial<BackupOptions> = {}) {
     },
   };
   const options = { folder: saved, since: undefined, json: true, sizes: SIZES, ...more };
-  await backup(counted, terminal, machineTime, options);
+  await backup((use) => use(counted), terminal, machineTime, options);
   return { ranges, out, err };
 }
 
@@ -144,6 +144,20 @@ test("a backup that a signal interrupts says how to continue it, and does", asyn
   const { out, err } = await again({ folder: into });
   expect(err[0]).toContain("continuing the backup that began at");
   expect(out[0]).toContain(`"events":${AGENTS * EVENTS}`);
+});
+
+test("a backup that is interrupted before it has connected says so, too", async () => {
+  const { terminal } = terminalAt(folder.path);
+  let tried = false;
+  const never = (): Promise<never> => {
+    tried = true;
+    return new Promise(() => undefined);
+  };
+  const ended = backup(never, terminal, machineTime, { folder: join(folder.path, "never") });
+  const said = expect(ended).rejects.toThrow("The backup was interrupted.");
+  await pollUntil("it connects", () => tried || { done: false, saw: tried });
+  process.emit("SIGTERM");
+  await said;
 });
 
 test("an unfinished backup is recognised, and resumes only with the same options", async () => {

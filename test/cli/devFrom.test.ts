@@ -29,6 +29,7 @@ authorization { users: [
 ] }`;
 
 const folder = tempFolder("dev-from");
+const folderOfOne = tempFolder("dev-from-one");
 /** What reached the world. */
 const reached: string[] = [];
 const api = createServer((request, response) => {
@@ -42,11 +43,47 @@ const sell = (item: string, shop = "acme") =>
 
 let nats: TestNats;
 let system: System;
-let dev: ChildProcess;
-let text = "";
+let dev: Laptop;
 
-const printed = (part: string): Promise<unknown> =>
-  pollUntil(`agents dev prints ${part}`, () => text.includes(part) || { done: false, saw: text });
+interface Laptop {
+  readonly child: ChildProcess;
+  text: string;
+}
+
+/** Resolves when the dev server follows the installation. */
+async function follow(data: string, ...args: string[]): Promise<Laptop> {
+  const options = ["--port", "0", "--admin-port", "0", "--console-port", "0", "--data", data];
+  const child = spawn(
+    process.execPath,
+    [join(ROOT, "dist/services/cli/main.js"), "dev", MODULE, ...options, ...args],
+    {
+      env: { PATH: process.env["PATH"], ...env(), AGENTS_FROM: as("reader"), LAPTOP: "1" },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
+  const laptop: Laptop = { child, text: "" };
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (chunk: Buffer) => (laptop.text += String(chunk)));
+  await printed(laptop, "Following nats://***@");
+  return laptop;
+}
+
+async function end({ child }: Laptop): Promise<void> {
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  child.kill("SIGTERM");
+  await ended;
+}
+
+const printed = (laptop: Laptop, part: string): Promise<unknown> =>
+  pollUntil(
+    `agents dev prints ${part}`,
+    () => laptop.text.includes(part) || { done: false, saw: laptop.text },
+  );
+const env = () => ({
+  SECRET,
+  API: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
+  PORT: String(datagrams.address().port),
+});
 
 /** The state of an agent on the laptop, once it has sold so many. */
 async function sold(count: number, shop = "acme"): Promise<TillState> {
@@ -56,7 +93,7 @@ async function sold(count: number, shop = "acme"): Promise<TillState> {
     const { state } = JSON.parse(looked.out) as { readonly state: TillState };
     return state.sold.length === count
       ? { done: true, value: state }
-      : { done: false, saw: [looked, text] };
+      : { done: false, saw: [looked, dev.text] };
   });
 }
 
@@ -64,38 +101,22 @@ beforeAll(async () => {
   nats = await startNats({ configExtra: USERS });
   await new Promise<void>((resolve) => api.listen(0, "127.0.0.1", resolve));
   await new Promise<void>((resolve) => datagrams.bind(0, "127.0.0.1", resolve));
-  const env = {
-    SECRET,
-    API: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
-    PORT: String(datagrams.address().port),
-  };
   system = await startSystem({
     nats: as("all"),
     shards: 4,
-    module: { agents: { Till }, webhooks: module.webhooks, env },
+    module: { agents: { Till }, webhooks: module.webhooks, env: env() },
   });
   await sell("apple");
-  dev = spawn(
-    process.execPath,
-    [join(ROOT, "dist/services/cli/main.js"), "dev", MODULE, "--port", "0", "--admin-port", "0", "--console-port", "0", "--data", folder.path], // prettier-ignore
-    {
-      env: { PATH: process.env["PATH"], ...env, AGENTS_FROM: as("reader"), LAPTOP: "1" },
-      stdio: ["ignore", "pipe", "pipe"],
-    },
-  );
-  for (const stream of [dev.stdout!, dev.stderr!])
-    stream.on("data", (chunk: Buffer) => (text += String(chunk)));
-  await printed("Following nats://***@");
+  dev = await follow(folder.path);
 });
 afterAll(async () => {
-  const ended = new Promise((resolve) => dev?.once("close", resolve));
-  dev?.kill("SIGTERM");
-  await ended;
+  if (dev !== undefined) await end(dev);
   await system?.stop();
   await nats?.stop();
   api.close();
   datagrams.close();
   folder.remove();
+  folderOfOne.remove();
 });
 
 test("a webhook that an installation has processed reaches a fork of its agent, with its recorded step results", async () => {
@@ -105,7 +126,7 @@ test("a webhook that an installation has processed reaches a fork of its agent, 
   expect(here).toEqual(["apple 1 2", "pear 4 5 here"]);
   await pollUntil("the installation has sent its webhooks", () => reached.length === 6);
   expect(reached).toEqual(["price", "receipt", "sold", "price", "receipt", "sold"]);
-  expect(text).toMatch(/Till\/acme: forked at sequence \d+, \d+ events/);
+  expect(dev.text).toMatch(/Till\/acme: forked at sequence \d+, \d+ events/);
 });
 
 test("a dead webhook succeeds on the fork when the code is fixed", async () => {
@@ -127,20 +148,36 @@ test("no other outgoing effect of an agent leaves the laptop", async () => {
   expect(reached.filter((path) => !["price", "receipt", "sold"].includes(path))).toEqual([]);
 });
 
+test("--agent follows one agent only, whose class may be in another spelling", async () => {
+  const laptop = await follow(folderOfOne.path, "--agent", "till/only");
+  try {
+    expect(laptop.text).toContain(" (only Till/only): webhooks");
+    await sell("plum", "acme");
+    await sell("plum", "only");
+    await printed(laptop, "→ Till/only  from the installation");
+    expect(laptop.text).not.toContain("Till/acme");
+  } finally {
+    await end(laptop);
+  }
+});
+
 test("a source that can't be followed is an error before anything starts", async () => {
   const told = (...args: string[]) => runAgents(["dev", MODULE, ...args], {});
   const errors = await Promise.all([
     told("--from", as("reader"), "--nats", nats.url),
     told("--agent", "Till/acme"),
     told("--from", as("all"), "--namespace", "other"),
+    told("--from", as("reader"), "--agent", "Tills"),
   ]);
   expect(errors.map(({ code, out }) => [code, out])).toEqual([
     [2, ""],
     [2, ""],
     [1, ""],
+    [3, ""],
   ]);
-  const [both, alone, empty] = errors.map(({ err }) => err);
+  const [both, alone, empty, unknown] = errors.map(({ err }) => err);
   expect(both).toContain("remove --nats (NATS_URL)");
   expect(alone).toContain("--agent requires --from");
   expect(empty).toMatch(/agents provision/);
+  expect(unknown).toContain("There are no agents of class Tills. Did you mean Till?");
 });

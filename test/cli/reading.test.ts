@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import * as exitCodes from "../../services/cli/terminal/CliError.ts";
 import { removeDevFile, writeDevFile } from "../../services/cli/serving/devFile.ts";
+import { identityOf } from "../../services/lock/ProcessIdentity.ts";
 import { shardOf, agentId } from "../../schemas/Address.ts";
 import { CliFixture } from "./fixture.ts";
 
@@ -206,7 +207,12 @@ describe("agents sql", () => {
 describe("commands that read", () => {
   const data = mkdtempSync(join(tmpdir(), "agents-cli-"));
   afterAll(() => rmSync(data, { recursive: true }));
-  const dev = { url: "http://127.0.0.1:1", natsUrl: "nats://dev:1", pid: process.pid, port: 1, adminPort: 2, namespace: "mine" }; // prettier-ignore
+  const dev = {
+    ...identityOf(process.pid)!,
+    url: "http://127.0.0.1:1",
+    natsUrl: "nats://dev:1",
+    namespace: "mine",
+  };
 
   it("exit with 3 for an agent that does not exist", async () => {
     for (const args of [["history"], ["state"], ["sql", "SELECT"]]) {
@@ -238,13 +244,14 @@ describe("commands that read", () => {
       code: 1,
       err: expect.stringMatching(/^No dev server runs.*agents dev.*--nats/) as string,
     });
-    // Far above any pid_max.
-    writeDevFile(data, { ...dev, pid: 2 ** 30 });
-    const stale = await cli.run(["list", "--data", data]);
-    expect(stale).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(/process 1073741824\) has ended/) as string,
-    });
+    // The first is far above any pid_max; the second is of another process that had this pid.
+    for (const other of [{ pid: 2 ** 30 }, { startedAt: "earlier" }]) {
+      writeDevFile(data, { ...dev, ...other });
+      expect(await cli.run(["list", "--data", data])).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(/process \d+\) has ended/) as string,
+      });
+    }
   });
 
   it("close their connections, also after a failure", () => {

@@ -50,15 +50,18 @@ describe("agents dev", () => {
       unknown
     >;
     expect(note).toEqual({
-      url, natsUrl: "nats://own", pid: dev.child.pid, namespace: "agents",
-      port: Number(new URL(url).port), adminPort: Number(new URL(metrics).port),
-    }); // prettier-ignore
+      url,
+      natsUrl: "nats://own",
+      pid: dev.child.pid,
+      startedAt: expect.stringMatching(/./) as string,
+      namespace: "agents",
+    });
 
     dev.child.kill("SIGINT");
     expect(await dev.ended).toBe(0);
     expect(dev.out).toMatch(/Stopping …\nstop\nStopped\. The data is kept in \.agents\.\n$/);
     expect(existsSync(at(".agents/dev.json"))).toBe(false);
-    expect(dev.err).toBe("");
+    expect(dev.errors).toBe("");
   });
 
   it("generates missing secrets, keeps them, and prints a curl signed with them", async () => {
@@ -99,6 +102,60 @@ describe("agents dev", () => {
     expect(await get(url)).toMatchObject({ says: "two" });
     writeFileSync(at("server.ts"), MODULE("three"));
     await vi.waitFor(async () => expect(await get(url)).toMatchObject({ says: "three" }), 60_000);
+  });
+
+  it("generates the secret of a webhook that is added while it runs, and says where it is", async () => {
+    const webhooks = MODULE("two");
+    writeFileSync(at("server.ts"), webhooks.replace(/^ *webhook\("\/webhooks\/stripe.*$/m, ""));
+    const dev = start(["dev", ...FREE]);
+    const url = await dev.printed(/^ {2}url +(\S+)/m);
+    await dev.printed(/Press Ctrl-C to stop/);
+    expect(await get(url)).not.toHaveProperty("env");
+    writeFileSync(at("server.ts"), webhooks);
+    await dev.printed(/server\.ts changed: reloaded/);
+    expect(dev.out).toContain("\nSECRET: generated for development, in .agents/dev-secrets.env\n");
+    const [, secret] = /^SECRET=(.+)$/m.exec(readFileSync(at(".agents/dev-secrets.env"), "utf8"))!;
+    expect(await get(url)).toEqual({ says: "two", env: secret });
+
+    writeFileSync(at(".env"), "SECRET=");
+    writeFileSync(at("server.ts"), MODULE("three"));
+    await dev.printed(/can't be loaded\. The previous code keeps running\.\n.*SECRET/);
+    expect(await get(url)).toEqual({ says: "two", env: secret });
+  });
+
+  it("says with a tunnel which routes would refuse its URL, because their verifier has another", async () => {
+    writeFileSync(
+      at("server.ts"),
+      `import { Agent } from "agents";
+      import { webhook, twilio, constant } from "agents/webhooks";
+      export class Repo extends Agent {}
+      const route = (path, options) =>
+        webhook(path, { agent: Repo, verify: twilio({ secret: "SECRET", ...options }), entity: constant("a") });
+      export default { webhooks: [
+        route("/none"),
+        route("/same", { url: "https://dev.example.com" }),
+        route("/other", { url: "https://me:hunter2@hooks.example.com" }),
+        route("/unset", { url: "PUBLIC_URL" }),
+      ] };`,
+    );
+    const dev = start(["dev", ...FREE, "--tunnel", "https://dev.example.com"]);
+    await dev.printed(/Press Ctrl-C to stop/);
+    const told = dev.out.slice(dev.out.indexOf("Enter this URL"), dev.out.indexOf("\n\nPress"));
+    expect(told.split("\n").filter((line) => /^ {2}\S/.test(line))).toEqual([
+      "  https://dev.example.com/none",
+      "  https://dev.example.com/same",
+      "  https://dev.example.com/other",
+      "  Its webhooks are refused: twilio({ url }) makes the signed URL https://REDACTED@hooks.example.com/other.",
+      "  Remove that option, or set it to the tunnel's URL.",
+      "  https://dev.example.com/unset",
+      "  Its webhooks are answered 500: twilio: PUBLIC_URL is not a URL: set it to the URL that is configured at the provider.",
+    ]);
+  });
+
+  it("says at its first start that the module's top level may wait without end", async () => {
+    writeFileSync(at("server.ts"), `await new Promise(() => undefined);\n${MODULE("one")}`);
+    const dev = start(["dev", ...FREE]);
+    await dev.printed(/server\.ts is still loading: does its top level await something/);
   });
 
   it("goes on with a change although the code before it waits at its top level without end", async () => {
@@ -192,7 +249,7 @@ describe("agents gateway and host", () => {
   it("a gateway without its webhook secrets does not start; a host needs none", async () => {
     const gateway = start(["gateway", "server.ts", "--port", "0", ...args], { SECRET: "s" });
     expect(await gateway.ended).toBe(1);
-    expect(gateway.err).toMatch(/^GITHUB_WEBHOOK_SECRET not set, but server\.ts verifies/);
+    expect(gateway.errors).toMatch(/^GITHUB_WEBHOOK_SECRET not set, but server\.ts verifies/);
     await start(["host", "server.ts", ...args]).printed(/host serves/);
   });
 

@@ -130,6 +130,24 @@ describe("agents history", () => {
     );
     expect(out).not.toContain("the turn continued");
   });
+
+  it("shows the steps that each event stores, those that run again, and what was undone", async () => {
+    const agent = ["OrderAgent", "acme"] as const;
+    const cause = push(1);
+    const done = { key: "1:charge", result: { id: "ch_1" } };
+    const again = [{ key: "1:ship", error: "Error: no carrier" }, { key: "1:GET stock.example" }];
+    await cli.append(...agent, [{ cause, steps: [done, { key: "1:mail" }], begun: true }]);
+    await cli.append(...agent, [{ cause, again, error: "Error: no carrier", begun: true }]);
+    await cli.append(...agent, [{ cause, undone: true, begun: true }]);
+    const { out } = await run("history", ...agent);
+    expect(out).toContain(
+      `    step      1:charge → {"id":"ch_1"}\n    step      1:mail → undefined\n`,
+    );
+    expect(out).toContain(
+      "    again     1:ship: Error: no carrier\n    again     1:GET stock.example: its answer was no success\n",
+    );
+    expect(out).toContain("    undone: what was stored of this turn before its host ended\n");
+  });
 });
 
 describe("agents diff", () => {
@@ -190,6 +208,30 @@ describe("agents history with filters", () => {
     expect(await shown("--kind", "webhook", "--limit", "1")).toEqual([[seqs[4], "hook:3"]]);
     expect(await run("history", ...AGENT, "--kind", "web")).toMatchObject({ code: 2 });
     expect(await run("history", ...AGENT, "--until", "1h", "--follow")).toMatchObject({ code: 2 });
+  });
+
+  it("shows with --limit the end of the whole history, also where states are stored as changes", async () => {
+    for (let n = 0; n < 40; n++) {
+      // Appends a letter to the text.
+      const state = n === 0 ? { set: { text: "" } } : { splice: [8 + n, 2, "x"] as const };
+      await cli.append("RepoAgent", "long", [{ cause: { kind: "rpc", id: `${n}` }, state }]); // prettier-ignore
+    }
+    const all = await lines<TurnLine>("history", "RepoAgent", "long");
+    expect(all).toHaveLength(40);
+    for (const limit of [1, 2, 5, 39, 40, 41])
+      expect(await lines("history", "RepoAgent", "long", "--limit", `${limit}`)).toEqual(all.slice(-limit)); // prettier-ignore
+    for (const { seq } of all)
+      expect(await lines("history", "RepoAgent", "long", "--from", `${seq}`)).toEqual(all.filter((line) => line.seq >= seq)); // prettier-ignore
+    const out: string[] = [];
+    const next = `${all.at(-1)!.seq + 1}`;
+    let isFollowing = false;
+    const following = cli.run(["history", "RepoAgent", "long", "--json", "--from", next, "--follow", ...NATS], { out: (line) => out.push(line), err: () => (isFollowing = true) }); // prettier-ignore
+    await pollUntil("following", () => isFollowing || { done: false, saw: out });
+    await cli.append("RepoAgent", "long", [{ cause: { kind: "rpc", id: "new" }, state: { splice: [48, 2, "y"] } }]); // prettier-ignore
+    await pollUntil("the new turn", () => out.length === 1 || { done: false, saw: out });
+    expect(JSON.parse(out[0]!)).toMatchObject({ state: { text: `${"x".repeat(39)}y` } });
+    process.emit("SIGTERM");
+    expect(await following).toMatchObject({ code: 0 });
   });
 
   it("shows with --rows the values that SQL wrote, with the last turn of their event", async () => {

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { Installation, SECRET } from "../kit/Installation.ts";
+import { ANSWERED_BY_AGENT, Installation, SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { postLedger } from "../kit/postLedger.ts";
 
@@ -30,7 +30,12 @@ let host: AgentsProcess;
 let data: string;
 
 beforeAll(async () => {
-  installation = await Installation.start({ shards: SHARDS, leaseTtlMs: LEASE_TTL_MS, gateway: false }); // prettier-ignore
+  installation = await Installation.start({
+    shards: SHARDS,
+    leaseTtlMs: LEASE_TTL_MS,
+    gateway: false,
+    env: ANSWERED_BY_AGENT,
+  });
   ({ nats } = installation);
   data = installation.pathOf("host");
   const args = ["--workers", "2"];

@@ -74,7 +74,7 @@ test("an erasure while one of three servers is away needs confirmation, says so,
   expect(streamsWith(nats.servers[0]!, MARKER)).toEqual(kept);
 
   const erased = await agents("erase", "Keeper", "one", "--yes", "--while-away");
-  expect(erased.out).toContain("is erased: 1 events, 1 inputs");
+  expect(erased.out).toContain("is erased: 1 event, 1 input");
   expect(erased.err).toContain(`${third.name} was unreachable`);
   for (const server of nats.servers.slice(0, 2)) expect(streamsWith(server, MARKER)).toEqual([]);
   expect(streamsWith(third, MARKER)).toEqual(kept);

@@ -51,6 +51,25 @@ it("shows turns from a sequence on as in the whole list, even if states are stor
   expect(await notes.get(`${of}?from=${seq + 1}`)).toEqual([]);
 });
 
+it("leaves out of a list of turns what was not asked for", async () => {
+  type Whole = Turn & { readonly cause: Readonly<Record<string, unknown>> };
+  const whole = await notes.get<Whole[]>(`${DESK}/history`);
+  const brief = await notes.get<Whole[]>(`${DESK}/history?omit=state,input`);
+  expect(brief).toHaveLength(whole.length);
+  expect(whole.some(({ state }) => state !== undefined)).toBe(true);
+  for (const [n, turn] of brief.entries()) {
+    const { body: _body, headers: _headers, ...cause } = whole[n]!.cause;
+    const state = whole[n]!.state === undefined ? {} : { state: true };
+    expect(turn).toEqual({ ...whole[n], cause, ...state });
+  }
+  // A text is found in what is left out, too.
+  const seqs = async (query: string) =>
+    (await notes.get<Turn[]>(`${DESK}/history?${query}`)).map(({ seq }) => seq);
+  const second = whole.find(({ state }) => state?.text === "second")!;
+  expect(await seqs("text=SECOND&omit=state,input")).toContain(second.seq);
+  expect(await seqs("text=SECOND&omit=state,input")).toEqual(await seqs("text=SECOND"));
+});
+
 it("reports what is wrong with a request", async () => {
   const wrong = async (path: string) => {
     const { status, text } = await notes.ask(path);
@@ -72,6 +91,10 @@ it("reports what is wrong with a request", async () => {
     const said = `limit=${limit}: use a whole number from 1 to 5000`;
     expect(await wrong(`${DESK}/history?limit=${limit}`)).toEqual([400, said]);
   }
+  expect(await wrong(`${DESK}/history?omit=state,all`)).toEqual([
+    400,
+    "omit=state,all: use state,input, or one of them",
+  ]);
   expect((await notes.ask(`${DESK}/nothing`)).status).toBe(404);
   expect((await notes.ask("/api/dead/1/drop")).status).toBe(405);
   expect((await notes.ask("/%E0%A4%A", {})).status).toBe(400);

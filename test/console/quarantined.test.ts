@@ -20,9 +20,12 @@ const HELD = agentId("NoteAgent", "kept apart");
 let installation: Installation;
 let served: Served;
 let browser: Browser;
+/** When the quarantine ends. */
+let until: string;
 beforeAll(async () => {
   installation = await Installation.start({ shards: 1, module: MODULE, gateway: false });
   const nowMs = Date.now();
+  until = new Date(nowMs + 3_600_000).toISOString();
   const mark = { kind: "kills", reason: "its turns have ended 3 processes", host: "another", sinceMs: nowMs, untilMs: nowMs + 3_600_000, times: 1 } as const; // prettier-ignore
   await installation.ports.quarantines.put(HELD, mark);
   await (await installation.startHost("host")).ready();
@@ -36,13 +39,14 @@ afterAll(async () => {
   await installation?.stop();
 });
 
-it("what waits for a quarantined agent runs on a fork, and the agent is released after it", async () => {
+it("a quarantined agent is listed with its end; what waits for it runs on a fork, and the agent is released after it", async () => {
   const { journal, quarantines } = installation.ports;
   const head = { key: "hook:held", provider: "github", type: "push", url: "http://hooks.test/" };
   await installation.publish(HELD, head, "{}");
   const place = { url: served.url, token: TOKEN };
   const { page, broken } = await openPage(browser, place);
   const row = page.getByRole("row").filter({ hasText: "NoteAgent/kept apart" });
+  await row.locator(`time[datetime="${until}"]`).waitFor({ timeout: 90_000 });
   await row.getByRole("button", { name: "On a fork first" }).click();
   const section = page.getByRole("region", { name: "On a fork first" });
   await section.getByRole("button", { name: /^Run on a fork/ }).click();

@@ -5,8 +5,8 @@
 import { fileURLToPath } from "node:url";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { SocketInfo } from "../../schemas/Call.ts";
-import type { ConnectionsReply } from "../../schemas/SocketLists.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import type { ConnectionsReply } from "../../schemas/bus/SocketLists.ts";
 import { listConnections } from "../../core/connection/listConnections.ts";
 import type { Workflows } from "../../services/cli/commands/workflows.ts";
 import { launchChromium } from "../kit/chromium.ts";

@@ -16,7 +16,7 @@ import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { natsOptions } from "../../services/wiring/joinNats.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
-import { Installation, type Role } from "../kit/Installation.ts";
+import { ANSWERED_BY_AGENT, Installation, type Role } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { postLedger } from "../kit/postLedger.ts";
 import { deployNats, type Deployed, type User } from "./DeployedNats.ts";
@@ -69,7 +69,12 @@ async function refusals(
 
 beforeAll(async () => {
   nats = await deployNats({ config: "single.conf" });
-  installation = await Installation.start({ broker: nats, shards: 4, args: ["--require-durable"] });
+  installation = await Installation.start({
+    broker: nats,
+    shards: 4,
+    args: ["--require-durable"],
+    env: ANSWERED_BY_AGENT,
+  });
   host = await installation.startHost("host");
   await installation.gateway.ready();
 });

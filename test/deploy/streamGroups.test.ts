@@ -3,7 +3,7 @@
  * process does its work, readers see all groups, and everything else is refused in every group.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Installation, type Role } from "../kit/Installation.ts";
+import { ANSWERED_BY_AGENT, Installation, type Role } from "../kit/Installation.ts";
 import { postLedger } from "../kit/postLedger.ts";
 import { deployNats, type Deployed, type User } from "./DeployedNats.ts";
 import { STREAM_GROUPS, withStreamGroups } from "./withStreamGroups.ts";
@@ -31,6 +31,7 @@ beforeAll(async () => {
     shards: 8,
     provision: groups,
     args: ["--require-durable", ...groups],
+    env: ANSWERED_BY_AGENT,
   });
   expect(installation.provisioned).toContain("8 shards in 4 stream groups");
   await installation.startHost("host");

@@ -102,8 +102,9 @@ describe("a Durable Object with a lifecycle", () => {
   test("starts its parts, then itself; a request goes to a part that handles it, else to the object", async () => {
     const answer = await fetch(urlOf("hall/one"));
     expect([answer.status, await answer.json()]).toEqual([200, { name: "one" }]);
-    const seen = await fetch(urlOf("hall/one/seen"));
-    expect(await seen.json()).toEqual(["part starts", "starts", "part request"]);
+    const seen = (await (await fetch(urlOf("hall/one/seen"))).json()) as string[];
+    // It starts more often where a busy machine lets it hibernate in between.
+    expect(seen.join()).toMatch(/^(part starts,starts,)+part request/);
   });
 
   test("passes an alarm to its parts, then to itself", async () => {

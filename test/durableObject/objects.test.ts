@@ -62,6 +62,17 @@ describe("an id", () => {
     expect(() => counters.idFromString(text())).toThrow(/is not an id of Counter/);
   });
 
+  test.each(["/", "/a", "~/a", "~~/a", "~a", "/Vault/a/b"])(
+    "of the name %s, like any name, has an object of its own",
+    async (name) => {
+      const stub = counters.getByName(name);
+      expect([stub.name, stub.id.name]).toEqual([name, name]);
+      expect(counters.idFromString(stub.id.toString()).name).toBe(name);
+      expect(await stub.increment()).toBe(1);
+      expect(await stub.about()).toMatchObject({ name, id: stub.id.toString() });
+    },
+  );
+
   test("of another binding is rejected by get", () => {
     expect(() => counters.get(env.Waker.idFromName("a"))).toThrow(/get\(\) of Counter takes an id/);
   });

@@ -29,6 +29,19 @@ test("an error without a stack falls back to its message, an unreadable one has 
   expect(stackOf(withGetter("stack"))).toBe(UNREADABLE);
 });
 
+test("a stack is followed by those of the causes, of which a chain without an end shows five", () => {
+  const refused = new Error("connect ECONNREFUSED 127.0.0.1:9");
+  const text = stackOf(new TypeError("fetch failed", { cause: refused }));
+  expect(text).toContain("TypeError: fetch failed\n    at ");
+  expect(text).toContain("\n  caused by: Error: connect ECONNREFUSED 127.0.0.1:9\n    at ");
+  expect(stackOf(new Error("x", { cause: "no disk" }))).toMatch(/\n {2}caused by: no disk$/);
+
+  const endless = new Error("again");
+  endless.cause = endless;
+  expect(stackOf(endless).match(/Error: again/g)).toHaveLength(5);
+  expect(stackOf(withGetter("cause"))).toMatch(/^Error: x\n/);
+});
+
 test("a text is cut in its middle: what is stored and logged is bounded, and a stack keeps its frames", () => {
   const error = new Error("😀".repeat(1_000_000));
   for (const text of [messageOf(error), failureText(error), stackOf(error)]) {

@@ -5,7 +5,9 @@
  */
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
-import { decodeMessage, type GatewayMessage, type InputAnswer } from "../../schemas/Call.ts";
+import type { InputAnswer } from "../../schemas/bus/CallReply.ts";
+import type { GatewayMessage } from "../../schemas/bus/GatewayMessage.ts";
+import { decodeMessage } from "../../schemas/bus/message.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { SILENT } from "../../core/telemetry/observability.ts";

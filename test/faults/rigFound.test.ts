@@ -5,7 +5,7 @@
 import { Effect, Exit, Scope } from "effect";
 import { expect, test, vi } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";
-import { encodeMessage } from "../../schemas/Call.ts";
+import { encodeMessage } from "../../schemas/bus/message.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { Host } from "../../services/host/Host.ts";

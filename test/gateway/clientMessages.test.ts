@@ -6,8 +6,11 @@ import { describe, expect, test } from "vitest";
 import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { CallTries } from "../../core/call/CallTries.ts";
+import { PeerBytes } from "../../core/http/PeerBytes.ts";
 import { agentId } from "../../schemas/Address.ts";
-import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
+import type { Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import {
   ClientMessages,
   type ClientSocket,
@@ -37,11 +40,12 @@ const SECONDS_FEW = 5;
 /** What the fake bus takes without the blob store. */
 const FITS_BYTES = 600_000;
 
-function make() {
+function make(waiting = new PeerBytes(Infinity)) {
   const sent: Sent[] = [];
   const time = new VirtualTime();
   const state = {
     open: true,
+    tooMany: false,
     gone: undefined as CloseFrame | undefined,
     failure: undefined as unknown,
     broken: undefined as unknown,
@@ -82,6 +86,8 @@ function make() {
   const messages: ClientMessages<ClientSocket> = new ClientMessages(socket, {
     calls,
     gatewayId: "g",
+    waiting,
+    onTooMany: () => (state.tooMany = true),
     has: () => state.open,
     infoOf: () => ({ ...INFO, next: messages.next }),
     onCloseDelivered: () => (state.open = false),
@@ -196,6 +202,25 @@ describe("a client's messages", () => {
       await settled();
     }
     expect(push(20, MIB)).toEqual(Array.from({ length: 20 }, (_, n) => n < 16));
+  });
+
+  test("of all sockets share a total: past it, the socket with the most is closed, and its own are dropped", async () => {
+    const MIB = 1024 * 1024;
+    const waiting = new PeerBytes(10 * MIB);
+    const [few, most] = [make(waiting), make(waiting)];
+    few.push(2, MIB);
+    most.push(9, MIB);
+    expect([few.state.tooMany, most.state.tooMany]).toEqual([false, true]);
+    await most.until("alone 1");
+    most.answer(taken);
+    most.push(1);
+    most.state.gone = { code: 1013, reason: "", wasClean: true };
+    most.messages.pump();
+    await most.until("close");
+    for (const n of [1, 2]) {
+      await few.until(`alone ${n}`);
+      few.answer(taken);
+    }
   });
 
   test("are not repeated until each sent one is answered; then the first is sent alone", async () => {

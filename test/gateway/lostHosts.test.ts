@@ -12,13 +12,9 @@ import { Suspects } from "../../core/input/Suspects.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { Unbegun } from "../../core/input/Unbegun.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
-import {
-  decodeMessage,
-  encodeMessage,
-  type AgentCall,
-  type Call,
-  type CallReply,
-} from "../../schemas/Call.ts";
+import type { AgentCall, Call } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import { ANSWER_TIMEOUT_MS, askHost } from "../../services/gateway/askHost.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";

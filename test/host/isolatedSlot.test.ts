@@ -4,13 +4,10 @@
  */
 import { expect, test } from "vitest";
 import { agentId, type AgentId, type Epoch } from "../../schemas/Address.ts";
-import {
-  decodeMessage,
-  encodeMessage,
-  type CallReply,
-  type SlotCall,
-  type SocketInfo,
-} from "../../schemas/Call.ts";
+import type { SlotCall } from "../../schemas/bus/Call.ts";
+import type { CallReply } from "../../schemas/bus/CallReply.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
+import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
 import type { AgentSlot, SlotContext } from "../../services/host/AgentSlot.ts";
 import { IsolatedSlot } from "../../services/host/IsolatedSlot.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
-import type { SocketInfo } from "../../schemas/Call.ts";
+import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { CommitRig } from "../faults/CommitRig.ts";
 import { pollUntil } from "../kit/poll.ts";
 

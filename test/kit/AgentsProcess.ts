@@ -13,6 +13,8 @@ const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.met
 const START_TIMEOUT_MS = 90_000;
 /** What orchestrators grant (`deploy/`). */
 const STOP_TIMEOUT_MS = 30_000;
+/** Becomes the program: it keeps the process id. */
+const LIMIT_FILES = 'ulimit -n "$0" && exec "$@"';
 
 export interface AgentsProcessOptions {
   /** The command and its arguments; `--admin-port 0` and `--log-format json` are added. */
@@ -22,6 +24,8 @@ export interface AgentsProcessOptions {
   readonly nodeArgs?: ReadonlyArray<string>;
   /** The program of another package. Default: the built one. */
   readonly main?: string | undefined;
+  /** The most files that it may have open, connections included. Default: as this process. */
+  readonly openFiles?: number;
 }
 
 export interface LogEntry {
@@ -40,22 +44,21 @@ export class AgentsProcess {
   private readonly ended: Promise<void>;
 
   private constructor(options: AgentsProcessOptions) {
-    const { args, env = {}, nodeArgs = [], main = MAIN } = options;
-    this.child = spawn(
-      process.execPath,
-      [...nodeArgs, main, ...args, "--admin-port", "0", "--log-format", "json"],
-      {
-        env: { PATH: process.env["PATH"] ?? "", ...env },
-        stdio: ["ignore", "pipe", "pipe"],
-        detached: true, // a group of its own: what kills it kills its workers
-      },
-    );
+    const { args, env = {}, nodeArgs = [], main = MAIN, openFiles } = options;
+    const node = [process.execPath, ...nodeArgs, main];
+    const limited = openFiles === undefined ? [] : ["sh", "-c", LIMIT_FILES, `${openFiles}`];
+    const [program = "", ...rest] = [...limited, ...node, ...args, "--admin-port", "0"];
+    this.child = spawn(program, [...rest, "--log-format", "json"], {
+      env: { PATH: process.env["PATH"] ?? "", ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true, // a group of its own: what kills it kills its workers
+    });
     this.watchdog = startWatchdog();
     if (this.child.pid !== undefined) this.watchdog.guard(this.child.pid);
-    let rest = "";
+    let partial = "";
     const read = (chunk: Buffer): void => {
-      const texts = (rest + chunk.toString()).split("\n");
-      rest = texts.pop() ?? "";
+      const texts = (partial + chunk.toString()).split("\n");
+      partial = texts.pop() ?? "";
       for (const text of texts) this.readLine(text);
     };
     this.child.stdout!.on("data", read);

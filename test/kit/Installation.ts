@@ -19,6 +19,11 @@ import { shardShares, untilShared } from "./shares.ts";
 import { tempFolder } from "./tempFolder.ts";
 
 export const SECRET = "It's a Secret to Everybody";
+/**
+ * Environment with which the ledger's webhooks wait for the agent's answer on any machine: 202 is
+ * not for them.
+ */
+export const ANSWERED_BY_AGENT = { DEADLINE_MS: "60000" };
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 const CALL_TIMEOUT_MS = 20_000;
 const PUBLISH_TIMEOUT_MS = 10_000;

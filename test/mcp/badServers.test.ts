@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { addressGuard, refusal } from "../../services/mcp/addressGuard.ts";
 import { guardedFetch } from "../../services/mcp/guardedFetch.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
-import { listen, mcpFrames, rpc, untilMcp } from "./kit.ts";
+import { hibernated, listen, mcpFrames, rpc, untilMcp } from "./kit.ts";
 import { ToolAgent } from "./toolModule.ts";
 
 const systems = useSystems();
@@ -180,6 +180,23 @@ describe("a server that", () => {
     expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
   });
 
+  test("lists its tools slowly keeps the agent that wakes in memory until it is ready", async () => {
+    const { host, url } = await systems.start({ agents: { ToolAgent } });
+    let lists = 0;
+    const slow = await serve({
+      // Longer than the agent stays in memory without work.
+      "tools/list": ({ id }, response) =>
+        void setTimeout(() => reply(response, result(id, TOOLS)), lists++ === 0 ? 0 : 5_000),
+    });
+    const socket = await TestSocket.open(`${url}/agents/tool-agent/sleeper`);
+    await rpc(socket, "add", "Slow", slow.url, { id: "slow" });
+    await hibernated(host);
+    const seen = mcpFrames(socket).length;
+    expect(await rpc(socket, "ping")).toBe("pong");
+    await untilMcp(socket, "it is ready again", ({ servers }) => servers["slow"]?.state === "ready", seen); // prettier-ignore
+    expect(lists).toBe(2);
+  });
+
   test("is removed during its retries is not retried", async () => {
     let tries = 0;
     const server = await serve({}, (_request, response) => {
@@ -205,7 +222,7 @@ describe("a server that", () => {
       if (request.method === "GET") {
         response.writeHead(200, { "content-type": "text/event-stream" });
         const line = `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n`;
-        response.write(line.repeat(1000));
+        response.write(line.repeat(150));
         return;
       }
       let text = "";

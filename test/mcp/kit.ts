@@ -9,7 +9,7 @@ import { createRequire } from "node:module";
 import { startWatchdog } from "../../services/natsServer/Watchdog.ts";
 import type { McpServersState } from "../../core/mcp/McpOffers.ts";
 import { pollUntil } from "../kit/poll.ts";
-import type { TestSocket } from "../system/kit.ts";
+import type { System, TestSocket } from "../system/kit.ts";
 
 const EVERYTHING = createRequire(import.meta.url).resolve(
   "@modelcontextprotocol/server-everything/dist/index.js",
@@ -98,6 +98,14 @@ export const mcpFrames = (socket: TestSocket): McpServersState[] =>
   (socket.json as Array<{ type?: string; mcp?: McpServersState }>)
     .filter(({ type }) => type === "cf_agent_mcp_servers")
     .map(({ mcp }) => mcp!);
+
+/** An agent of this host has hibernated. */
+export const hibernated = (host: System["host"]): Promise<unknown> =>
+  pollUntil("the agent hibernates", async () => {
+    const now = await host.metrics.render();
+    const count = /^agents_hibernations_total\S* (\d+)/m.exec(now)?.[1];
+    return Number(count ?? 0) > 0 || { done: false, saw: now };
+  });
 
 /** The first frame of them that passes. */
 export const untilMcp = (

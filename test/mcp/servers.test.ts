@@ -8,7 +8,7 @@ import WebSocket from "ws";
 import { genericObservability } from "../../services/observability/index.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
-import { mcpFrames, rpc, startEverything, untilMcp, type Everything } from "./kit.ts";
+import { hibernated, mcpFrames, rpc, startEverything, untilMcp, type Everything } from "./kit.ts";
 import { ToolAgent } from "./toolModule.ts";
 
 const events: Array<{ type: string; payload: unknown }> = [];
@@ -152,10 +152,7 @@ describe("a server", () => {
     const socket = await TestSocket.open(`${base}/agents/tool-agent/sleeper`);
     const { id } = await rpc<{ id: string }>(socket, "add", "S", streamable.url);
     const seen = mcpFrames(socket).length;
-    await pollUntil("the agent hibernates", async () => {
-      const now = await host.metrics.render();
-      return hibernations(now) > 0 || { done: false, saw: now };
-    });
+    await hibernated(host);
     expect(await rpc(socket, "ping")).toBe("pong");
     await untilMcp(socket, "it is ready again", ({ servers }) => servers[id]?.state === "ready", seen); // prettier-ignore
     const echo = await rpc<ToolResult>(socket, "call", id, "echo", { message: "awake" });
@@ -182,6 +179,3 @@ describe("a server", () => {
     },
   );
 });
-
-const hibernations = (metrics: string): number =>
-  Number(/^agents_hibernations_total\S* (\d+)/m.exec(metrics)?.[1] ?? 0);

@@ -61,11 +61,32 @@ describe("the shape of a module", () => {
       );
   });
 
-  it("an unknown value for http is refused, since it would seem to open the class", () => {
-    class Open extends Agent {
-      static options = { http: "Open" };
+  it.each([
+    [{ http: "Open" }, 'http is "Open": use "open", or leave it out'],
+    [{ hibernat: false }, 'it has "hibernat", which nothing reads. Did you mean "hibernate"?'],
+    [{ turnSecond: 5 }, 'it has "turnSecond", which nothing reads. Did you mean "turnSeconds"?'],
+    [{ turnSeconds: -1 }, "turnSeconds is -1: use a number of seconds"],
+    [{ cpuSeconds: "5" }, 'cpuSeconds is "5": use a number of seconds'],
+    [{ keepAliveIntervalMs: NaN }, "keepAliveIntervalMs is NaN: use a number of milliseconds"],
+    [{ queueMax: 0 }, "queueMax is 0: use a number above 0"],
+    [{ stateBytesMax: "5" }, 'stateBytesMax is "5": use a number above 0'],
+    [{ record: "yes" }, 'record is "yes": use true or false'],
+    [{ retry: { attempts: 5 } }, 'retry: unknown option "attempts"'],
+    [{ redact: ["a", ""] }, 'redact is ["a",""]: use a list of fields, like ["customer.email"'],
+    [{ history: { days: -1 } }, "history has days -1"],
+    ["open", "it must be an object"],
+  ])("static options of %j are refused", (options, message) => {
+    class Wrong extends Agent {
+      static options = options as never;
     }
-    expect(() => readModule({ Open }, "m.ts")).toThrow(/Open has http: "Open".*"open"/);
+    expect(() => readModule({ Wrong }, "m.ts")).toThrow(`static options of Wrong: ${message}`);
+  });
+
+  it("static options of its own, and those that are undefined, are no fault", () => {
+    class Right extends Agent {
+      static options = { turnSeconds: 0, queueMax: Infinity, colour: 1, http: undefined } as never; // prettier-ignore
+    }
+    expect([...readModule({ Right }, "m.ts").agents.keys()]).toEqual(["Right"]);
   });
 
   it("routes are kept in their order", () => {

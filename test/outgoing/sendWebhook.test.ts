@@ -262,6 +262,12 @@ describe("a webhook is never sent", () => {
       { retry: { maxAttempts: 0 } },
       "retry.maxAttempts must be >= 1",
     ],
+    [
+      "an option that there is not",
+      "http://a.test/",
+      { header: {} } as object,
+      'unknown option "header"',
+    ],
     ["Standard Webhooks unsigned", "http://a.test/", { standardWebhooks: true }, "needs a secret"],
     [
       "Standard Webhooks with another secret",

@@ -113,6 +113,11 @@ describe("query in code", () => {
     await expect(query(shops, undefined as unknown as string)).rejects.toThrow(
       /must be SQL, as a string/,
     );
+    const misspelt = { value: [1] } as object;
+    await expect(query(shops, "SELECT 1", misspelt)).rejects.toThrow(
+      'query: unknown option "value"',
+    );
+    await expect(query(shops, "SELECT ?", { values: 5 as never })).rejects.toThrow("values must be an array"); // prettier-ignore
     const values = (value: unknown) => ({ values: [value as string] });
     await expect(query(shops, "SELECT ?", values({}))).rejects.toThrow(/value 1 of the query is an object/); // prettier-ignore
     await expect(query(shops, "SELECT ?", values(1n))).rejects.toThrow(/value 1 of the query/);

@@ -356,6 +356,10 @@ test("as of an earlier time, the agents of that time are listed", async () => {
   expect(await rows("SELECT count(*) AS n FROM agents", "--at", "0s")).toEqual(
     await rows("SELECT count(*) AS n FROM agents"),
   );
+  await call("Latecomer", "first", "come");
+  const late = await agents("query", "SELECT * FROM Latecomer", ...at);
+  expect([late.code, late.err]).toEqual([3, expect.stringContaining(`There are no agents of class Latecomer. "agents query" lists the classes. The answer is as of ${at[1]}: a class whose first agent is younger had none.`)]); // prettier-ignore
+  expect(await rows("SELECT name FROM Latecomer")).toEqual([{ name: "first" }]);
   for (const other of ["--rebuild", "--local"])
     expect((await agents("query", ...sold, ...at, other)).err).toContain("leave out --local, --rebuild"); // prettier-ignore
   expect((await agents("query", ...sold, "--at", "42")).err).toContain(

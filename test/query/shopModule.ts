@@ -41,6 +41,13 @@ export class Shop extends Agent<Env, { readonly sold: number }> {
   }
 }
 
+/** A class without agents until the end of the tests. */
+export class Latecomer extends Agent<unknown, { readonly here: boolean }> {
+  come() {
+    this.setState({ here: true });
+  }
+}
+
 export class Customer extends Agent<unknown, { readonly spent: number }> {
   override initialState = { spent: 0 };
 

@@ -110,8 +110,12 @@ describe("an item", () => {
 
   test.each<[string, unknown[], string]>([
     ["an unknown method", ["nope"], "this.nope is not a function"],
+    ["no name of a method", [{ method: "work" }], "queue: the method must be its name, and not of type object"],
     ["retry options out of range", ["work", 1, { maxAttempts: 0 }], "retry.maxAttempts must be >= 1"],
     ["the same inside `retry`", ["work", 1, { retry: { baseDelayMs: 4_000 } }], "retry.baseDelayMs must be <= retry.maxDelayMs"],
+    ["an unknown option", ["work", 1, { retries: 5 }], 'queue("work", …): unknown option "retries"; the options are retry, id'],
+    ["an unknown retry option", ["work", 1, { maxAttempts: 5, delayMs: 1 }], 'queue("work", …): retry: unknown option "delayMs"'],
+    ["options that are none", ["work", 1, 5], "queue(\"work\", …): the options must be an object with retry, id, not a number"],
   ])("with %s is refused at the push", async (_name, args, message) => {
     await expect(call("add", ...args)).rejects.toThrow(message);
     await rig.settled();

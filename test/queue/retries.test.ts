@@ -287,6 +287,13 @@ describe("retry()", () => {
     expect(await call("picky")).toEqual({ asked: [["fatal", 2], ["fatal", 3]], failed: "fatal" }); // prettier-ignore
   });
 
+  test("refuses an unknown option before anything runs", async () => {
+    expect(await call("again", 0, { attempts: 5 })).toEqual([]);
+    expect(errors).toEqual([
+      'retry(f, …): unknown option "attempts"; the options are maxAttempts, baseDelayMs, maxDelayMs, shouldRetry',
+    ]);
+  });
+
   test("validates the options merged with the class's before anything runs", async () => {
     expect(await call("again", 0, { baseDelayMs: 5_000 })).toEqual([]);
     expect(errors).toEqual(["retry.baseDelayMs must be <= retry.maxDelayMs"]);

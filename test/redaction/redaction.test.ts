@@ -34,6 +34,15 @@ describe("a URL's query", () => {
       expect(REDACTION.url(url)).toBe(url);
   });
 
+  test("is hidden with user and password of the URL, which another @ is not", () => {
+    expect(REDACTION.url("https://me:hunter2@h/p?a=b@c&key=1")).toBe(
+      "https://REDACTED@h/p?a=b@c&key=REDACTED",
+    );
+    expect(REDACTION.url("https://token@p@ss@h")).toBe("https://REDACTED@h");
+    for (const url of ["https://h/@me", "/@me:x@h", "https://h?q=a@b", "mailto:me@h"])
+      expect(REDACTION.url(url)).toBe(url);
+  });
+
   test("hides the parameters that a route names", () => {
     const own = new Redaction({ query: ["T", "my_pin"] });
     expect(own.url("/p?t=1&myPin=2&token=3&u=4")).toBe(

@@ -120,7 +120,7 @@ test("a fork, an export and a backup carry the agent whole", async () => {
   writeFileSync(file, exported.out);
   const imported = await agents("import", file, "--as", "imported");
   expect(imported).toMatchObject({ code: 0 });
-  expect(imported.out).toContain("1 timers armed");
+  expect(imported.out).toContain("1 timer armed");
   expect(await call("imported", "all")).toEqual(before);
 
   const saved = installation.pathOf("saved");

@@ -65,7 +65,9 @@ test("an agent that can't be trimmed keeps everything, and is named", async () =
   await agent.time.advance(ROUND_MS * 2);
   expect(agent.seqs).toHaveLength(10);
   expect(readiness()).toMatchObject({ ready: true });
-  expect(JSON.stringify(readiness())).toContain("1 agents could not be trimmed");
+  expect(JSON.stringify(readiness())).toContain(
+    "1 agent could not be trimmed and keeps all history",
+  );
   expect(log.lines.find(({ level }) => level === "error")?.fields).toMatchObject({ name: "one" });
   expect(await metrics.render()).toMatch(/agents_history_untrimmed_agents 1/);
   await stopped(agent, retention);

@@ -266,7 +266,7 @@ test("a read up to a point that is trimmed meanwhile is refused, and never retur
   const { journal } = agent.ports;
   await agent.trim({ events: 16 });
   const sources = { journal, snapshots: overtaken(agent, () => agent.trim({ events: 4 })) };
-  const reading = collect(readFromBase(ID, sources, seqs[9]));
+  const reading = collect(readFromBase(ID, sources, { toSeq: seqs[9] }));
   await expect(reading).rejects.toBeInstanceOf(HistoryTrimmed);
 });
 

@@ -142,7 +142,7 @@ describe("a thrown value without text", () => {
 });
 
 describe("a deeply nested value", () => {
-  test.each([LEVELS_MAX + 1, 4_000, 50_000])(
+  test.each([LEVELS_MAX + 1, 900])(
     "of %i levels is refused as state and payload, and the agent restarts unchanged",
     async (levels) => {
       const client = await agents.connect(OddAgent, "a");
@@ -161,6 +161,19 @@ describe("a deeply nested value", () => {
       expect(aborts()).toEqual([]);
     },
   );
+
+  test.each([
+    ["state", `{"type":"cf_agent_state","state":${nested(4_000)}}`],
+    ["call", `{"type":"rpc","id":"1","method":"keep","args":[${nested(50_000)}]}`],
+  ])("of thousands of levels in a %s closes its socket, and changes nothing", async (_, frame) => {
+    const client = await agents.connect(OddAgent, "a");
+    await client.call("keep", ["before"]);
+    client.send(frame);
+    await agents.settled();
+    expect(client.closed).toEqual({ code: 1007, reason: "Nested more than 1000 levels deep" });
+    expect(await agents.agent(OddAgent, "a").state()).toBe("before");
+    expect(aborts()).toEqual([]);
+  });
 
   test("may have the maximum depth", async () => {
     const client = await agents.connect(OddAgent, "a");

@@ -147,6 +147,12 @@ describe("the reference's signature: schedule(when, callback, payload, options) 
   });
 });
 
+test("an interval is a new one each time under either name of the option", async () => {
+  for (const options of [undefined, { idempotent: false }, { _idempotent: false }, undefined])
+    await rig.call("a", "every", 10, "tick", "p", options);
+  expect(await rows()).toHaveLength(3);
+});
+
 describe("a schedule is rejected at the call for", () => {
   test.each<[string, unknown[], string | RegExp]>([
     ["an unknown method", [5, "nope"], 'Unknown scheduled callback "nope": not registered on this Scheduler'],
@@ -165,6 +171,9 @@ describe("a schedule is rejected at the call for", () => {
     ["a delay as text", ["tick", { delayInSeconds: "5" }], "delayInSeconds must be a number, not a string"],
     ["a cron expression that is a number", ["tick", { cron: 5 }], 'cron must be text like "0 9 * * 1", not a number'],
     ["a delay that is null", ["tick", { delayInSeconds: null }], "delayInSeconds must be a number, not null"],
+    ["an unknown option", ["tick", { cron: "0 9 * * 1", timeZone: "Europe/Berlin" }], 'schedule("tick", …): unknown option "timeZone"; the options are time, delayInSeconds, cron'],
+    ["an unknown option of the reference's shape", [5, "tick", null, { retries: 5 }], 'schedule(…, "tick"): unknown option "retries"; the options are payload, retry'],
+    ["an unknown retry option", [5, "tick", null, { retry: { attempts: 5 } }], 'schedule(…, "tick"): retry: unknown option "attempts"'],
     ["retry options out of range", [5, "tick", null, { retry: { maxAttempts: 0 } }], "retry.maxAttempts must be >= 1"],
     ["a fraction of an attempt", [5, "tick", null, { retry: { maxAttempts: 1.5 } }], "retry.maxAttempts must be an integer"],
     ["no base delay", [5, "tick", null, { retry: { baseDelayMs: 0 } }], "retry.baseDelayMs must be > 0"],
@@ -176,6 +185,13 @@ describe("a schedule is rejected at the call for", () => {
     await expect(plan(...args)).rejects.toThrow(message);
     expect(await rows()).toEqual([]);
   }); // prettier-ignore
+
+  test("an unknown option of an interval", async () => {
+    await expect(rig.call("a", "every", 5, "tick", 1, { idempotant: false })).rejects.toThrow(
+      'scheduleEvery(…, "tick"): unknown option "idempotant"',
+    );
+    expect(await rows()).toEqual([]);
+  });
 
   test("invalid times, with the reason", async () => {
     expect(await rig.call("a", "planNaN")).toBe(

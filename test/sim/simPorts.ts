@@ -6,7 +6,7 @@
  * 1. What was on its way when its process died or froze still arrives.
  * 2. A dead process asks for nothing more.
  */
-import { decodeMessage } from "../../schemas/Call.ts";
+import { decodeMessage } from "../../schemas/bus/message.ts";
 import { BrokerUnavailable, type BusShape } from "../../core/bus/Bus.ts";
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";

@@ -96,6 +96,16 @@ async function crashIn(step: string, run = "it"): Promise<void> {
   await test.settled();
 }
 
+it("a step without await that outlives its turn is reported, as its result is lost", async () => {
+  work["it"] = async (_worker, step) => void step("late");
+  latches["late"] = makeLatch();
+  await send("it");
+  latches["late"].open();
+  const reports = () => test.logs.filter(({ message }) => message.startsWith("a step ended after"));
+  await until(() => reports().length > 0);
+  expect(reports()).toMatchObject([{ level: "warn", fields: { step: "late", turn: "webhook" } }]);
+});
+
 describe("a completed step", () => {
   it("is not run again when its turn's host ends: its stored result is returned", async () => {
     work["it"] = async (worker, step) => {
@@ -361,6 +371,23 @@ describe("a step that fails", () => {
       });
     expect(await (await send("it", "9")).json()).toBe("done");
     expect(seen).toEqual([1, 2, 3].map((n) => `${n} Worker/a/github%3A9/1%3Aone`));
+  });
+
+  it("is not tried again after an error named NonRetryableError, of a class or of another agent", async () => {
+    const seen: string[] = [];
+    class NonRetryableError extends Error {}
+    const named = Object.assign(new Error("never"), { name: "NonRetryableError" });
+    work["it"] = async (worker) => {
+      for (const error of [new NonRetryableError("no"), named])
+        await worker
+          .step("one", ({ attempt }) => {
+            seen.push(`${error.message} ${attempt}`);
+            throw error;
+          })
+          .catch(() => undefined);
+    };
+    await send("it");
+    expect(seen).toEqual(["no 1", "never 1"]);
   });
 
   it("that takes too long is abandoned, and its signal fires", async () => {

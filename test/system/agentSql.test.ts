@@ -48,6 +48,9 @@ class SqlAgent extends Agent<Env> {
       }
     return { outcomes, left: this.sql`SELECT count(*) AS n FROM things` };
   }
+  called(text: string) {
+    return this.sql(text as unknown as TemplateStringsArray);
+  }
   cursor() {
     const { sql } = this.ctx.storage;
     sql.exec("INSERT INTO things VALUES (?, ?), (?, ?)", 1, "a", 2, "b");
@@ -187,6 +190,12 @@ describe("sql", () => {
 
   test("returns an empty array if there are no rows", async () => {
     expect(await (await agent("empty")).empty()).toEqual([[], []]);
+  });
+
+  test("called with a text is a TypeError that shows the template, since the text could hold values", async () => {
+    await expect((await agent("called")).called("SELECT 1")).rejects.toThrow(
+      /^sql is the tag of a template: this\.sql`SELECT/,
+    );
   });
 
   test("that fails throws SqlError with query and message, and changes nothing", async () => {

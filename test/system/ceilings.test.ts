@@ -171,6 +171,13 @@ test("a webhook past waitingMax is 429 with Retry-After and not stored; the othe
   });
   expect(Number(refusal.headers.get("retry-after"))).toBeGreaterThan(0);
   expect(refusal.text).toContain("waitingMax");
+  expect(system.gateway.log.lines.map(({ fields }) => fields)).toContainEqual(
+    expect.objectContaining({
+      status: 429,
+      name: "flooded",
+      why: "too many inputs of its agent wait (waitingMax)",
+    }),
+  );
   expect(accepted.length).toBeGreaterThanOrEqual(5);
   // Its neighbours are not affected.
   const other = await postGithub(`${system.gateway.url}/bounded`, { agent: "other", op: "" });

@@ -99,6 +99,17 @@ describe("a delivery", () => {
     expect(record.why).toMatch(/signature/);
     await expect(agents("redeliver", record.id)).rejects.toThrow(/its bytes are not kept/);
   });
+
+  test("that its agent's host refused is refused too, with the reason", async () => {
+    await postGithub(`${system.url}/hook`, event("two-names/x"));
+    await postGithub(`${system.url}/hook`, event("two/names-x"));
+    const [, record] = await recordsOf("two-names-x", ({ http }) => http === 409);
+    expect(record).toMatchObject({
+      status: "refused",
+      why: "its agent belongs to another entity",
+    });
+    await expect(agents("redeliver", record!.id)).rejects.toThrow(/its bytes are not kept/);
+  });
 });
 
 describe("agents deliveries", () => {

@@ -18,6 +18,8 @@ import { openInspector, startSystem, type SystemOptions, type TestModule } from 
 export const SECRET = "It's a Secret to Everybody";
 /** Fewer than in production: each costs a consumer when a host starts. */
 const SHARDS = 4;
+/** For hosts that are stopped, not killed: they keep their shards when the machine stands still. */
+const LEASE_TTL_MS = 30_000;
 
 export type System = Awaited<ReturnType<typeof startSystem>>;
 export type StartOptions = Omit<SystemOptions, "nats" | "module"> & { readonly folder?: string };
@@ -51,6 +53,7 @@ export function useSystems(natsOptions: TestNatsOptions = {}): Systems {
     nats: nats!.url,
     namespace: `t${++namespaces}`,
     shards: SHARDS,
+    leaseTtlMs: LEASE_TTL_MS,
     module,
     ...more,
   });

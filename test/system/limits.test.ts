@@ -103,12 +103,19 @@ describe("the gateway", () => {
     return fetch(`${url}/hooks`, { method: "POST", body: text, headers });
   };
 
+  /** Some seconds have passed where the machine is busy. */
+  const expectWait = ({ headers }: Response, seconds: number): void => {
+    const wait = Number(headers.get("retry-after"));
+    expect(wait).toBeLessThanOrEqual(seconds);
+    expect(wait).toBeGreaterThan(0.7 * seconds);
+  };
+
   test("limits an agent's webhooks and sockets, and no other agent's", async () => {
     const system = await systems.start(module, { gateway: { entityRate } });
     const statuses = [];
     for (const id of ["1", "2", "3"]) statuses.push((await send(system.url, "hot", id)).status);
     expect(statuses).toEqual([200, 200, 429]);
-    expect((await send(system.url, "hot", "4")).headers.get("retry-after")).toBe("100");
+    expectWait(await send(system.url, "hot", "4"), 100);
     expect((await send(system.url, "cold", "5")).status).toBe(200);
     const socket = await TestSocket.open(`${system.url}/agents/busy/hot`);
     expect(socket.refused?.status).toBe(429);
@@ -130,7 +137,8 @@ describe("the gateway", () => {
     };
     expect((await post("hot", "hot", "hot", "warm")).status).toBe(200);
     const refused = await post("cold", "hot");
-    expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "200"]);
+    expect(refused.status).toBe(429);
+    expectWait(refused, 200);
     expect((await post("cold", "cold")).status).toBe(200);
   });
 

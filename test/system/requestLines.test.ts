@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";
-import { body, github, slug, webhook } from "agents/webhooks";
+import { body, github, slug, twilio, webhook } from "agents/webhooks";
 import { TEXT } from "../../core/telemetry/Log.ts";
 import { timeOfDelivery } from "../../schemas/DeliveryRecord.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -21,6 +21,9 @@ import {
 
 /** Opened by the test, when its caller has been answered. */
 const slow = makeLatch();
+/** Opened when the caller has left. */
+const left = makeLatch();
+let isWaiting = false;
 
 class LinedAgent extends Agent<unknown, number> {
   static override options = {
@@ -33,6 +36,10 @@ class LinedAgent extends Agent<unknown, number> {
     const { action } = (await request.json()) as { action?: string };
     if (action === "fail") throw new Error("broken as ordered");
     if (action === "slow") await slow.opened;
+    if (action === "wait") {
+      isWaiting = true;
+      await left.opened;
+    }
     if (action === "later") await this.schedule(0, "remind");
     this.setState(this.state + 1);
     return new Response("OK");
@@ -52,7 +59,13 @@ const route = (path: string, more: object) =>
 const module = {
   agents: { LinedAgent },
   env: { SECRET },
-  webhooks: [route("/hook", { bodyBytesMax: 4_000 }), route("/soon", { deadlineMs: 2_000 })],
+  webhooks: [
+    route("/hook", { bodyBytesMax: 4_000 }),
+    route("/soon", { deadlineMs: 2_000 }),
+    route("/signed-url", {
+      verify: twilio({ secret: "SECRET", url: "https://me:hunter2@hooks.example.com" }),
+    }),
+  ],
 };
 
 const event = (name: string, action: string) => ({ action, repository: { full_name: name } });
@@ -155,6 +168,20 @@ describe("a webhook", () => {
     );
   });
 
+  test("that is refused where the provider signs the URL logs which URL was checked, without its query", async () => {
+    const refused = async (path: string) => {
+      const headers = { "x-twilio-signature": "x", "content-type": "application/x-www-form-urlencoded" }; // prettier-ignore
+      await fetch(`${system.url}${path}`, { method: "POST", body: "a=hunter2", headers });
+      return linesOf(({ message }) => message === "POST /signed-url").at(-1)!;
+    };
+    const url = "https://REDACTED@hooks.example.com/signed-url";
+    expect((await refused("/signed-url")).fields).toMatchObject({ status: 401, url });
+    const line = await refused("/signed-url?to=hunter2&b=c");
+    expect(line.fields["url"]).toBe(`${url}?…`);
+    expect(line.fields[TEXT]!()).toContain(`  no signature matches  signed URL ${url}?…  `);
+    expect(JSON.stringify(system.gateway.log.lines)).not.toMatch(/hunter2/);
+  });
+
   test("with a body past the route's limit logs a line, although nothing read it", async () => {
     await fetch(`${system.url}/hook`, { method: "POST", body: "x".repeat(5_000) });
     const lines = linesOf(({ fields }) => fields?.["status"] === 413);
@@ -184,6 +211,22 @@ test("plain requests, sockets and schedules' runs log lines", async () => {
       "schedule remind → LinedAgent/later  done",
     ]),
   );
+});
+
+test("a request whose caller leaves logs that, and no failure", async () => {
+  const url = `${system.url}/agents/lined-agent/waiting`;
+  const caller = new AbortController();
+  const asked = JSON.stringify({ action: "wait" });
+  const request = fetch(url, { method: "POST", body: asked, signal: caller.signal });
+  await pollUntil("it runs", () => isWaiting);
+  caller.abort();
+  await expect(request).rejects.toThrow();
+  const lines = () => linesOf(({ message }) => message === "POST /agents/lined-agent/waiting");
+  await pollUntil("its line", () => lines().length > 0);
+  left.open();
+  expect(lines().map(({ level, fields }) => [level, fields["status"]])).toEqual([
+    ["info", "caller left"],
+  ]);
 });
 
 test("by default, only refusals and failures are logged", async () => {

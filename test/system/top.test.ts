@@ -99,7 +99,7 @@ test("top sums what the agents of a class spent of their budgets, and what was r
 
 test("top shows one class as a table by default", async () => {
   const printed = await run("idle", () => work("c", 3), false);
-  expect(printed[0]).toMatch(/^1 hosts, over 2 s$/);
+  expect(printed[0]).toMatch(/^1 host, over 2 s$/);
   expect(printed.filter((line) => line.includes("Busy"))).toEqual([]);
   expect(printed.filter((line) => line.endsWith("  Idle"))).toHaveLength(1);
 });

@@ -79,7 +79,7 @@ const module = {
   webhooks: [
     route("/webhooks/fragile", FragileAgent),
     route("/webhooks/forgiving", ForgivingAgent),
-    route("/webhooks/large", LargeAgent),
+    route("/webhooks/large", LargeAgent, { deadlineMs: 60_000 }),
     route("/webhooks/hurried", FragileAgent, { deadlineMs: 300 }),
   ],
 };

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";
-import { repeatedLines, WINDOW_MS } from "../../core/telemetry/RepeatedLines.ts";
+import { AGENT_LINES_MAX, repeatedLines, WINDOW_MS } from "../../core/telemetry/RepeatedLines.ts";
 
 function recorder() {
   const lines: Array<readonly [string, string, LogFields | undefined]> = [];
@@ -61,10 +61,28 @@ test("a different level, message or reason is a different kind", () => {
   expect(lines).toHaveLength(4);
 });
 
-test("lines of agents and requests, and lines without a reason, are all written", () => {
+test("a hundred warnings of a class's agents are written in ten seconds, whatever their errors are; the rest are counted", () => {
+  const { lines, log, pass } = recorder();
+  const warn = (n: number, of = "A"): void =>
+    log.warn("a client's state update was rejected", {
+      class: of,
+      name: `a${n}`,
+      error: `no ${n}`,
+    });
+  for (let n = 0; n < 500; n += 1) warn(n);
+  warn(0, "B");
+  log.error("an error in the agent's code", { class: "A", name: "a", error: "boom" });
+  expect(lines).toHaveLength(AGENT_LINES_MAX + 2);
+  pass();
+  expect(lines.at(-1)![2]).toMatchObject({ name: "a499", repeated: 500 - AGENT_LINES_MAX });
+  warn(500);
+  expect(lines.at(-1)![2]).toEqual({ class: "A", name: "a500", error: "no 500" });
+});
+
+test("other lines of agents, lines of requests, and lines without a reason, are all written", () => {
   const { lines, log, timers } = recorder();
   for (let n = 0; n < 2; n += 1) {
-    log.error("an error in the agent's code", { class: "A", name: "a", error: "boom" });
+    log.info("a turn was given up", { class: "A", name: "a", error: "boom" });
     log.warn("POST /webhooks/github", { why: "no signature matches", [TEXT]: () => "POST" });
     log.info("host started", { host: "h" });
     log.info("said");

@@ -216,7 +216,7 @@ describe("time", () => {
     const response = await deliver(test, "wait");
     expect(response.status).toBe(202);
     await expect(test.settled()).rejects.toThrow(
-      /did not come within 15 minutes of virtual time\.\nOpen now:\n.*1 inputs.*\n.*turns of NoteAgent\/a/,
+      /did not come within 15 minutes of virtual time\.\nOpen now:\n.*1 input .*\n.*turns of NoteAgent\/a/,
     );
   });
 

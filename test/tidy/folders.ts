@@ -61,6 +61,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
     clock: "beats of a thread are the machine's, and are looked for in real time",
   },
   module: { kind: "part" },
+  ownPackage: { kind: "part" },
   platform: { kind: "part" },
   agent: { kind: "entry" },
   webhooks: { kind: "entry" },

@@ -7,17 +7,18 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 
-const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
+/** What tsc wrote. */
+const COMPILED = fileURLToPath(new URL("../../dist/.declarations", import.meta.url));
 
 /** The files that users' code leads to, each with the file that imports it first. */
 function reachedFrom(entry: string): Map<string, string> {
   const reached = new Map([[entry, ""]]);
   for (const file of reached.keys())
-    for (const [, path] of readFileSync(join(DIST, file), "utf8").matchAll(
+    for (const [, path] of readFileSync(join(COMPILED, file), "utf8").matchAll(
       /(?:from |import\()"(\.[^"]+)\.(?:ts|js)"/g,
     )) {
-      const next = relative(DIST, join(DIST, dirname(file), `${path}.d.ts`));
-      if (existsSync(join(DIST, next)) && !reached.has(next)) reached.set(next, file);
+      const next = relative(COMPILED, join(COMPILED, dirname(file), `${path}.d.ts`));
+      if (existsSync(join(COMPILED, next)) && !reached.has(next)) reached.set(next, file);
     }
   return reached;
 }

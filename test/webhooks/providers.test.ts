@@ -183,10 +183,13 @@ test("agents dev generates secrets only, never a provider's public key", () => {
 
 test("an invalid public key is refused when declared, and not printed", () => {
   const make = (name: Provider["name"]) => providers.find((p) => p.name === name)!.make;
-  const wrong = { publicKey: { value: "deadbeef" }, certificate: { value: "deadbeef" } };
+  const value = { value: "deadbeef" };
+  const wrong = { publicKey: value };
   expect(() => make("discord")(wrong as never)).toThrow(/discord\(\{ publicKey \}\).*64 hexa/);
   expect(() => make("sendgrid")(wrong as never)).toThrow(/sendgrid.*not a public key/);
-  expect(() => make("paypal")(wrong as never)).toThrow(/paypal\(\{ certificate \}\).*PEM/);
+  expect(() => make("paypal")({ webhookId: "W", certificate: value } as never)).toThrow(
+    /paypal\(\{ certificate \}\).*PEM/,
+  );
   expect(() => make("standardWebhooks")({ secret: { value: "whpk_AAAA" } } as never)).toThrow(
     /32 bytes/,
   );

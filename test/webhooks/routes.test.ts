@@ -64,7 +64,15 @@ describe("webhook", () => {
     [{ redact: { headers: "x-a" } }, /redact.headers: use a list of names/],
     [{ redact: { headers: ["x a"] } }, /redact.headers: use a list of names/],
     [{ redact: { query: [""] } }, /redact.query: use a list of names/],
-    [{ redact: { cookies: [] } }, /redact.cookies is unknown: redact has headers, query and body/],
+    [
+      { redact: { cookies: [] } },
+      /redact: unknown option "cookies"; the options are headers, query, body/,
+    ],
+    [{ redact: "customer.email" }, /redact: the options must be an object with headers/],
+    [{ redacts: [] }, /unknown option "redacts"; the options are agent, verify, entity/],
+    [{ deadlineMs: "5" }, /deadlineMs is "5"/],
+    [{ also: [{ agent: "A", entitty: 1 }] }, /also\[0\]: unknown option "entitty"/],
+    [{ also: [{ agent: "A" }] }, /also\[0\]: entity: use a source/],
     [{ bodyBytesMax: 0 }, /bodyBytesMax is 0/],
     [{ bodyBytesMax: WEBHOOK_BODY_BYTES_MAX + 1 }, /from 1 to 26214400/],
   ])("rejects %o with the route's path and the remedy", (over, message) => {

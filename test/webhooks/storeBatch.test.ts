@@ -1,7 +1,7 @@
 /** A batch becomes inputs, or it is not answered: order, failures, events that name no agent. */
 import { describe, expect, test } from "vitest";
 import type { PublishResult } from "../../core/inbox/Inbox.ts";
-import type { BatchItem } from "../../core/webhook/WebhookRoute.ts";
+import type { BatchItem, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { RateLimit } from "../../services/gateway/RateLimit.ts";
 import { storeBatch } from "../../services/gateway/storeBatch.ts";
@@ -25,7 +25,7 @@ const event = (email: string, n: number): BatchItem => ({
 function store(
   items: ReadonlyArray<BatchItem>,
   answer: (n: number) => PublishResult["_tag"],
-  limit?: RateLimit,
+  { limit, of = route }: { readonly limit?: RateLimit; readonly of?: WebhookRoute } = {},
 ) {
   const stored: Array<{ readonly agent: string; readonly key: string; readonly text: string }> = [];
   const log = collectingLog();
@@ -46,14 +46,14 @@ function store(
   };
   const done = storeBatch(
     {
-      route,
+      route: of,
       request: requestOf({ body: "[]", nowMs: NOW_MS }),
       items,
       replayId: "r",
       delivery: "d",
       headers: { "content-length": "999", "content-type": "text/plain", "x-a": "b" },
     },
-    { inbox, log, id: () => "made", signal: AbortSignal.timeout(10_000), limit },
+    { inbox, log, id: () => "made", signal: AbortSignal.timeout(10_000), ...(limit && { limit }) },
   );
   return { done, stored, log, runningMax: () => runningMax };
 }
@@ -83,16 +83,16 @@ describe("a batch", () => {
     const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
     const limit = new RateLimit({ perSecond: 1, burst: 3 }, clock);
     const big = Array.from({ length: 5 }, (_, n) => event("hot", n));
-    expect(await store(big, () => "Stored", limit).done).toMatchObject({ status: 200 });
+    expect(await store(big, () => "Stored", { limit }).done).toMatchObject({ status: 200 });
     const mixed = [event("cold", 1), event("hot", 6)];
-    const refused = store(mixed, () => "Stored", limit);
+    const refused = store(mixed, () => "Stored", { limit });
     expect(await refused.done).toMatchObject({ status: 429, headers: { "retry-after": "3" } });
     expect(refused.stored).toEqual([]);
     // Nothing was taken of the agent that had tokens.
     for (let n = 0; n < 3; n++) expect(limit.take("Recipient/cold")).toBe(0);
     expect(limit.take("Recipient/cold")).toBe(1);
     clock.nowMs += 3_000;
-    expect(await store(mixed, () => "Stored", limit).done).toMatchObject({ status: 200 });
+    expect(await store(mixed, () => "Stored", { limit }).done).toMatchObject({ status: 200 });
   });
 
   test("without events is answered 200", async () => {
@@ -110,10 +110,21 @@ describe("a batch", () => {
     ]);
   });
 
+  test("of a route for several agents logs how many of their events were skipped", async () => {
+    const target = { agent: "Recipient", verify: route.verifier };
+    const also = [{ agent: "Other", entity: body("group") }];
+    const of = webhook("/w", { ...target, entity: body("email"), also });
+    const { done, stored, log } = store([event("a", 1), event("b", 2)], () => "Stored", { of });
+    expect(await done).toMatchObject({ status: 200 });
+    expect(stored).toHaveLength(2);
+    expect(log.lines).toMatchObject([{ fields: { events: 2, of: 4, why: "Missing group" } }]);
+  });
+
   test("without an agent in any event is refused as a single event would be", async () => {
     for (const bytes of ["7", '{"email":null}', `{"email":"${"x".repeat(2000)}"}`]) {
-      const { done, stored } = store([{ body: Buffer.from(bytes) }], () => "Stored");
+      const { done, stored, log } = store([{ body: Buffer.from(bytes) }], () => "Stored");
       expect((await done).status).toBe(400);
+      expect(log.lines).toEqual([]); // the endpoint logs the refusal
       expect(stored).toEqual([]);
     }
   });

@@ -56,12 +56,21 @@ export class BackupLog {
    * folder has anything else. The caller holds the lock.
    */
   static async open(folder: string): Promise<BackupLog> {
-    const names = (await readdir(folder)).filter((name) => !name.startsWith(LOCK));
+    await BackupLog.check(folder);
     const log = new BackupLog(folder);
-    if (names.includes(MANIFEST) || (names.length > 0 && !names.includes(LOG)))
-      throw failed(`${folder} is not empty. Use a new folder for each backup.`);
     await log.read();
     return log;
+  }
+
+  /** Throws `CliError` if the folder exists and has anything but an unfinished backup. */
+  static async check(folder: string): Promise<void> {
+    const found = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return [];
+      throw error;
+    });
+    const names = found.filter((name) => !name.startsWith(LOCK));
+    if (names.includes(MANIFEST) || (names.length > 0 && !names.includes(LOG)))
+      throw failed(`${folder} is not empty. Use a new folder for each backup.`);
   }
 
   /** Starts a new log. */

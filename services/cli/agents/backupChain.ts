@@ -25,7 +25,7 @@ import { readEntries, readManifest } from "./backupFolder.ts";
 /** A year of hourly backups. A longer chain is a circle. */
 const LINKS_MAX = 10_000;
 
-export interface BackupLink {
+interface BackupLink {
   readonly path: string;
   readonly manifest: BackupManifest;
 }

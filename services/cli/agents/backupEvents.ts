@@ -12,7 +12,7 @@ import type { BackupPlan, Piece } from "./BackupLog.ts";
 import { LinesFile, unzippedLines, writeFiles } from "./backupFolder.ts";
 
 /** Sequences of one stream group; both ends are included. */
-export interface EventRange {
+interface EventRange {
   readonly group: number;
   readonly fromSeq: number;
   readonly toSeq: number;

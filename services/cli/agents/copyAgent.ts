@@ -22,7 +22,7 @@ export interface Copy {
 }
 
 /** The numbers of copied events and armed timers. */
-export interface Copied {
+interface Copied {
   readonly events: number;
   readonly timers: number;
 }
@@ -37,7 +37,7 @@ export async function copyAgent(
   const { seq, epoch } = await freePlace(target, to, advice);
   let last = seq;
   let events = 0;
-  for await (const read of readFromBase(from, source, toSeq)) {
+  for await (const read of readFromBase(from, source, { toSeq })) {
     const event = read._tag === "Event" ? read.event : baseAsEvent(read);
     last = await storeEvent(target, to, transplant(event.data, { id: to, epoch }), last);
     events++;

@@ -2,6 +2,7 @@
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { MarkedAgent } from "../../../core/quarantine/Quarantines.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { camelCaseToKebabCase, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -26,7 +27,7 @@ export async function listQuarantined(
         : `${one.class} ${oneLine(one.name)}\n    since ${one.since}, until ${one.until}: ${oneLine(one.reason)}`,
     );
   if (json) return;
-  const agents = `${found.length} ${found.length === 1 ? "agent is" : "agents are"} quarantined`;
+  const agents = `${counted(found.length, "agent is", "agents are")} quarantined`;
   terminal.err(found.length === 0 ? "No agent is quarantined." : agents);
 }
 

@@ -10,7 +10,7 @@ import { failed } from "../terminal/CliError.ts";
 /**
  * Where the new journal begins: at the start, or after the end event of an agent that was erased.
  */
-export interface FreePlace {
+interface FreePlace {
   readonly seq: Sequence;
   readonly epoch: Epoch;
 }

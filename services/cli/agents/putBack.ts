@@ -21,7 +21,7 @@ const TRY_MS = 15_000;
 /** Together long enough for a host to die, another to take over, and turns to end there. */
 const TRIES = 3;
 
-export interface PutBackOptions {
+interface PutBackOptions {
   readonly className: string;
   readonly name: string;
   readonly at: Point;

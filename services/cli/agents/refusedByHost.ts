@@ -3,7 +3,7 @@
  * questions that they don't know, without a reason. Leases name hosts, and not their releases.
  */
 import { shardOf, type AgentId } from "../../../schemas/Address.ts";
-import type { CallReply } from "../../../schemas/Call.ts";
+import type { CallReply } from "../../../schemas/bus/CallReply.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { failed, type CliError } from "../terminal/CliError.ts";
 

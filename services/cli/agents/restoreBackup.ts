@@ -13,6 +13,7 @@
  */
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
 import type { BackupEntry } from "../../../schemas/BackupFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
@@ -42,7 +43,7 @@ const BATCH_LINES = 256;
 const SHARES_AT_ONCE = 4;
 const FIRST_EPOCH = 0 as Epoch;
 
-export interface RestoreBackupOptions {
+interface RestoreBackupOptions {
   /** As `openBackup` returns it. */
   readonly chain: BackupChain;
   readonly json: boolean;
@@ -81,11 +82,11 @@ export async function restoreBackup(
   if (json) terminal.out(JSON.stringify(done));
   else
     terminal.out(
-      `${agents} agents with ${events} events, ${inputs} waiting inputs, ${letters} dead letters and ${timers} timers, as of ${manifest.time}. Start the hosts.`,
+      `${counted(agents, "agent")} with ${counted(events, "event")}, ${counted(inputs, "waiting input")}, ${counted(letters, "dead letter")} and ${counted(timers, "timer")}, as of ${manifest.time}. Start the hosts.`,
     );
   if (damaged > 0)
     terminal.err(
-      `${damaged} events were already damaged when they were saved. Their agents will not start.`,
+      `Events that were already damaged when they were saved: ${damaged}. Their agents will not start.`,
     );
 }
 

@@ -6,6 +6,7 @@
  * An agent of the same name may exist again. Data stored after the end belongs to that one.
  */
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey, agentId, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import type { ErasedAgent, ErasureReceipt } from "../../../schemas/ErasureReceipt.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
@@ -83,7 +84,10 @@ async function lookInJournal(
   for await (const _event of journal.read(id, { fromSeq: 1 as Sequence, toSeq: end as Sequence }))
     events++;
   // The last one is the end itself, unless a later life was trimmed.
-  if (end > 0 && events > 1) say(`${events - 1} events from before the erasure are in the journal`);
+  if (end > 0 && events > 1)
+    say(
+      `${counted(events - 1, "event from before the erasure is", "events from before the erasure are")} in the journal`,
+    );
   const isOld = (bytes: Uint8Array | undefined): boolean =>
     bytes !== undefined && seqOf(bytes) <= end;
   for await (const snapshot of snapshots.newestFirst(id))

@@ -4,12 +4,13 @@
  * archive if they are trimmed.
  */
 import { View } from "../../../core/query/View.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { notFound } from "../terminal/CliError.ts";
 import type { Progress } from "../terminal/Progress.ts";
 
-export interface ViewAtOptions {
+interface ViewAtOptions {
   readonly atTimeMs: number;
   readonly progress: Progress;
 }
@@ -35,7 +36,7 @@ export async function withViewAt<A>(
     if (trimmed === undefined) return use(view);
     const { agents, example, fromMs } = trimmed;
     throw notFound(
-      `There is no answer as of ${new Date(atTimeMs).toISOString()}, because the history of ${agents} ${agents === 1 ? "agent" : "agents"} is trimmed (${addressKey(example)}${agents === 1 ? "" : " and others"}). The earliest possible time is ${new Date(fromMs).toISOString()}. If the events were archived, specify the archive (--archive).`,
+      `There is no answer as of ${new Date(atTimeMs).toISOString()}, because the history of ${counted(agents, "agent")} is trimmed (${addressKey(example)}${agents === 1 ? "" : " and others"}). The earliest possible time is ${new Date(fromMs).toISOString()}. If the events were archived, specify the archive (--archive).`,
     );
   } finally {
     view.close();

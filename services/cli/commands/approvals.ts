@@ -8,6 +8,7 @@ import { listApprovals } from "../../../core/approval/Approvals.ts";
 import type { Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
@@ -17,7 +18,7 @@ import { at as atOption, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface ApprovalsOptions {
+interface ApprovalsOptions {
   readonly className: string;
   /** Undefined: all agents of the class. */
   readonly name: string | undefined;
@@ -84,7 +85,7 @@ export async function approvals(
   for await (const each of namesOf(ports, className, name))
     await withAgentAt(ports, { className, name: each, at, orNone: name === undefined }, print);
   if (json) return;
-  const what = `${count} ${count === 1 ? "approval" : "approvals"}`;
+  const what = counted(count, "approval");
   terminal.err(count === 0 ? (all ? "No approvals." : "No open approvals.") : what);
 }
 

@@ -19,6 +19,7 @@
 import { join, relative, resolve } from "node:path";
 import type { Command } from "commander";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { sharesOf, type BackupFile, type JournalStream } from "../../../schemas/BackupFile.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { basesOf, findMissing } from "../agents/backupBases.ts";
@@ -84,9 +85,7 @@ Examples:
   agents backup /backups/monday --since /backups/sunday`,
     )
     .action((folder: string, given: Given) =>
-      withPorts(context, given, (ports) =>
-        backup(ports, terminal, joins.time, { ...given, folder }),
-      ),
+      backup((use) => withPorts(context, given, use), terminal, joins.time, { ...given, folder }),
     );
 }
 
@@ -96,22 +95,20 @@ Examples:
  * letters, since?}`, with numbers of lines.
  */
 export async function backup(
-  ports: ReadPorts,
+  open: <A>(use: (ports: ReadPorts) => Promise<A>) => Promise<A>,
   terminal: Terminal,
   time: Pick<TimeShape, "id" | "nowMs" | "monotonicMs" | "after">,
   options: BackupOptions,
 ): Promise<void> {
   const path = resolve(terminal.cwd, options.folder);
   const since = options.since === undefined ? undefined : resolve(terminal.cwd, options.since);
-  const earlier = since === undefined ? undefined : await earlierOf(ports, since);
-  await makeFolder(path);
   const lock = {
     path: join(path, LOCK),
     waitMs: 0,
     busy: (holder: string) =>
       `${holder} is writing to ${path}. If it is not an "agents backup", remove ${join(path, LOCK)}.`,
   };
-  const write = async () => {
+  const write = async (ports: ReadPorts, earlier: Earlier | undefined) => {
     const log = await BackupLog.open(path);
     const begun = await begin(ports, path, log, { time, earlier, options });
     if (log.pieces.size > 1)
@@ -127,15 +124,21 @@ export async function backup(
     return { plan: begun, files: saved };
   };
   const interrupted = "The backup was interrupted. To continue it, run the same command again.";
-  const { plan, files } = await endedBySignal(time, interrupted, () =>
-    withFileLock(lock, time, write),
-  );
+  const { plan, files } = await endedBySignal(time, interrupted, async () => {
+    const earlier = since === undefined ? undefined : await earlierOf(since);
+    await BackupLog.check(path);
+    return open(async (ports) => {
+      if (earlier !== undefined) await checkOurs(ports, earlier);
+      await makeFolder(path);
+      return withFileLock(lock, time, () => write(ports, earlier));
+    });
+  });
   const counts = countsOf(files);
   const told = { folder: path, time: plan.time, ...counts, since };
   if (options.json) terminal.out(JSON.stringify(told));
   else
     terminal.out(
-      `${path}: ${counts.events} events${since === undefined ? "" : ` since ${since}`}, ${counts.inputs} waiting inputs and ${counts.letters} dead letters, everything stored by ${plan.time}`,
+      `${path}: ${counted(counts.events, "event")}${since === undefined ? "" : ` since ${since}`}, ${counted(counts.inputs, "waiting input")} and ${counted(counts.letters, "dead letter")}, everything stored by ${plan.time}`,
     );
 }
 
@@ -152,21 +155,27 @@ function countsOf(files: ReadonlyArray<BackupFile>) {
 interface Earlier {
   readonly path: string;
   readonly id: string;
+  readonly namespace: string;
   readonly streams: ReadonlyArray<JournalStream>;
   readonly shares: number;
 }
 
-/** Throws `CliError` for a backup that backups of this installation can't build on. */
-async function earlierOf(ports: ReadPorts, path: string): Promise<Earlier> {
+const FULL = "Make a full backup, without --since.";
+
+/** Throws `CliError` for a backup that none can build on. */
+async function earlierOf(path: string): Promise<Earlier> {
   const { manifest } = (await readChain(path)).links.at(-1)!;
-  const { id, streams } = manifest;
-  const full = "Make a full backup, without --since.";
+  const { id, streams, namespace } = manifest;
   if (id === undefined || streams === undefined)
-    throw failed(`${path} was made by an older release. New backups can't build on it. ${full}`);
-  if (await isOurs(ports, { namespace: manifest.namespace, streams }))
-    return { path, id, streams, shares: sharesOf(manifest) };
+    throw failed(`${path} was made by an older release. New backups can't build on it. ${FULL}`);
+  return { path, id, namespace, streams, shares: sharesOf(manifest) };
+}
+
+/** Throws `CliError` for a backup that backups of this installation can't build on. */
+async function checkOurs(ports: ReadPorts, earlier: Earlier): Promise<void> {
+  if (await isOurs(ports, earlier)) return;
   throw failed(
-    `${path} belongs to another installation, or to this one before it was recreated. ${full}`,
+    `${earlier.path} belongs to another installation, or to this one before it was recreated. ${FULL}`,
   );
 }
 

@@ -5,7 +5,7 @@
 import { Option, type Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { addressKey } from "../../../schemas/Address.ts";
-import type { CallReply, RemoteError } from "../../../schemas/Call.ts";
+import type { CallReply, RemoteError } from "../../../schemas/bus/CallReply.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address, resolveClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";

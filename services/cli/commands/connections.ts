@@ -5,8 +5,9 @@
 import { Option, type Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/AgentUnreachable.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey } from "../../../schemas/Address.ts";
-import type { ConnectionsReply, ListedConnection } from "../../../schemas/SocketLists.ts";
+import type { ConnectionsReply, ListedConnection } from "../../../schemas/bus/SocketLists.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { address, resolveClass } from "../agents/findAgent.ts";
 import { refusedByHost } from "../agents/refusedByHost.ts";
@@ -16,7 +17,7 @@ import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targe
 import { failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   readonly className: string;
   readonly name: string;
   readonly limit?: number | undefined;
@@ -95,9 +96,7 @@ export async function connections(
   if (json) return terminal.out(JSON.stringify(found));
   for (const connection of found.connections) terminal.out(oneLine(line(connection)));
   const { agent, total } = found;
-  terminal.err(
-    `${total} ${total === 1 ? "connection" : "connections"}, the agent is ${PLACES[agent]}`,
-  );
+  terminal.err(`${counted(total, "connection")}, the agent is ${PLACES[agent]}`);
   const rest = total - skip - found.connections.length;
   if (rest > 0) terminal.err(`${rest} more: --skip ${skip + found.connections.length}`);
 }
@@ -137,4 +136,4 @@ function line({
   ].join("  ");
 }
 
-const framesText = (count: number): string => `${count} ${count === 1 ? "frame" : "frames"}`;
+const framesText = (count: number): string => counted(count, "frame");

@@ -9,6 +9,7 @@ import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
 import { inputAgain } from "../../../core/dead/redrive.ts";
 import { causeOfEnvelope } from "../../../core/journal/causeOf.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
+import { counted } from "../../../schemas/counted.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
@@ -56,7 +57,7 @@ export interface DeadLetterLine {
   readonly unreadable?: string;
 }
 
-export interface DeadListOptions {
+interface DeadListOptions {
   readonly className: string | undefined;
   readonly json?: boolean | undefined;
   /** Only letters with larger numbers. */
@@ -64,7 +65,7 @@ export interface DeadListOptions {
   readonly limit?: number;
 }
 
-export interface DeadOptions {
+interface DeadOptions {
   readonly ids: ReadonlyArray<number>;
   readonly json?: boolean | undefined;
 }
@@ -172,7 +173,7 @@ export async function deadList(
     terminal.out(json ? JSON.stringify(withoutContent(line)) : describe(line));
   }
   if (json) return;
-  const some = `${count} dead ${count === 1 ? "letter" : "letters"}`;
+  const some = counted(count, "dead letter");
   terminal.err(count === 0 ? "No dead letters." : some);
 }
 

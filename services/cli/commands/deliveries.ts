@@ -14,16 +14,17 @@ import { findInput } from "../../../core/delivery/findInput.ts";
 import { duration } from "../../../core/telemetry/RequestLog.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import {
-  DELIVERY_STATUSES,
-  type DeliveryRecord,
-  type DeliveryStatus,
-} from "../../../schemas/DeliveryRecord.ts";
+import type { DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
-import { parsed, readAgents, type ChosenAgents } from "../options/argumentParsers.ts";
+import {
+  agentOption,
+  routeOption,
+  statusOption,
+  type GivenFilter,
+} from "../options/deliveryOptions.ts";
 import { since } from "../options/pointOptions.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import { notFound } from "../terminal/CliError.ts";
@@ -34,27 +35,10 @@ import type { Terminal } from "../terminal/Terminal.ts";
 /** Fits on one or two screens. */
 const LIMIT_DEFAULT = 50;
 
-/** The values that commander parses for the options that choose deliveries. */
-export interface GivenFilter {
-  readonly route?: string | undefined;
-  readonly status?: DeliveryStatus | undefined;
-  readonly agent?: ChosenAgents | undefined;
-  /** Milliseconds since the epoch. */
-  readonly since?: number | undefined;
-}
 interface Given extends GivenTarget, GivenFilter {
   readonly follow?: boolean;
   readonly limit?: number;
 }
-
-export const routeOption = (): Option =>
-  new Option("--route <path>", "only this route, as declared: /webhooks/github");
-export const statusOption = (): Option =>
-  new Option("--status <status>", "only with this status").choices(DELIVERY_STATUSES);
-export const agentOption = (): Option =>
-  new Option("--agent <class/name>", "only this agent or class: RepoAgent/acme~site").argParser(
-    parsed(readAgents),
-  );
 
 export function addDeliveries(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;

@@ -11,7 +11,10 @@ import {
   type Difference,
   type Tables,
 } from "../../../core/history/agentDifferences.ts";
+import { advanceAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
+import { counted } from "../../../schemas/counted.ts";
+import type { AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -19,7 +22,7 @@ import { pointOption, type Point } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface DiffOptions {
+interface DiffOptions {
   readonly className: string;
   readonly name: string;
   readonly from: Point;
@@ -50,6 +53,12 @@ interface Moment {
  * rows is compared.
  */
 const ROWS_MAX = 100_000;
+
+/**
+ * Sequences between two points up to which the second is replayed from the first. Of a distant one
+ * there may be a snapshot.
+ */
+const NEAR = 1_000;
 
 /** The values that commander parses. */
 interface Given extends GivenTarget {
@@ -101,18 +110,14 @@ export async function diff(
   terminal: Terminal,
   { className, name, from, to, json }: DiffOptions,
 ): Promise<void> {
-  const readAt = (at: Point | undefined): Promise<Read> =>
-    withAgentAt(ports, { className, name, at, orNone: true }, (id, agent) => ({
-      class: id.class,
-      moment: {
-        seq: agent.seq,
-        ...(agent.seq > 0 && { time: new Date(agent.time).toISOString() }),
-      },
-      state: agent.state,
-      tables: readTables(agent.database, ROWS_MAX),
-    }));
-  const was = await readAt(from);
-  const is = await readAt(to);
+  const agentOf = { className, name, orNone: true };
+  const [was, next] = await withAgentAt(ports, { ...agentOf, at: from }, async (id, agent) => {
+    const first = read(id, agent);
+    const isNear = to?.atSeq !== undefined && to.atSeq >= agent.seq && to.atSeq - agent.seq <= NEAR;
+    const later = isNear ? await advanceAgent(agent, ports, to.atSeq) : undefined;
+    return [first, later && read(id, later)] as const;
+  });
+  const is = next ?? (await withAgentAt(ports, { ...agentOf, at: to }, read));
   const state = [...stateDifferences(was.state, is.state)];
   const rows = [...tableDifferences(was.tables, is.tables)];
   if (json) {
@@ -125,9 +130,16 @@ export async function diff(
     seq === 0 ? "before its first event" : `event ${seq}, ${time}`;
   const many = state.length + rows.length;
   terminal.err(
-    `${many === 0 ? "no difference" : `${many} ${many === 1 ? "difference" : "differences"}`} from ${moment(was.moment)}, to ${moment(is.moment)}`,
+    `${many === 0 ? "no difference" : counted(many, "difference")} from ${moment(was.moment)}, to ${moment(is.moment)}`,
   );
 }
+
+const read = (id: AgentId, agent: Rebuilt): Read => ({
+  class: id.class,
+  moment: { seq: agent.seq, ...(agent.seq > 0 && { time: new Date(agent.time).toISOString() }) },
+  state: agent.state,
+  tables: readTables(agent.database, ROWS_MAX),
+});
 
 interface Read {
   readonly class: string;

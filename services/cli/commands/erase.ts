@@ -24,6 +24,7 @@ import { newestBase } from "../../../core/journal/baseFor.ts";
 import { endLife } from "../../../core/journal/endLife.ts";
 import { ArchiveUnavailable } from "../../../core/retention/Archive.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { isBelow } from "../../../schemas/AgentPath.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
@@ -49,7 +50,7 @@ const END_TIMEOUT_MS = 30_000;
 const ROUNDS_MAX = 3;
 const BEFORE_ALL = 0 as Sequence;
 
-export interface EraseOptions {
+interface EraseOptions {
   readonly className: string;
   readonly name: string;
   readonly yes: boolean;
@@ -360,4 +361,11 @@ const sum = (a: Purged, b: Purged): Purged => ({
 });
 
 const describe = ({ events, inputs, timers, snapshots, deadLetters, blobs }: Purged): string =>
-  `${events} events, ${inputs} inputs, ${timers} timers, ${snapshots} snapshots, ${deadLetters} dead letters, ${blobs} blobs`;
+  [
+    counted(events, "event"),
+    counted(inputs, "input"),
+    counted(timers, "timer"),
+    counted(snapshots, "snapshot"),
+    counted(deadLetters, "dead letter"),
+    counted(blobs, "blob"),
+  ].join(", ");

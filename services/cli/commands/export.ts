@@ -8,10 +8,10 @@
 import { Option, type Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import { agentFileEnd, agentFileEvent, agentFileHead } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -90,7 +90,7 @@ async function exportAgent(
   try {
     for await (const read of readFromBase(id, ports)) {
       const event = read._tag === "Event" ? read.event : baseAsEvent(read);
-      decodeEvent(event.data); // a damaged event fails the export rather than the import
+      if (read._tag === "Event") read.decode(); // a damaged event fails the export rather than the import
       terminal.out(agentFileEvent(event));
       events++;
     }
@@ -101,5 +101,5 @@ async function exportAgent(
     );
   }
   terminal.out(agentFileEnd(events));
-  terminal.err(`${addressKey(id)}: ${events} ${events === 1 ? "event" : "events"}`);
+  terminal.err(`${addressKey(id)}: ${counted(events, "event")}`);
 }

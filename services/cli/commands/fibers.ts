@@ -5,6 +5,7 @@
 import { Option, type Command } from "commander";
 import { listFibers, type FiberPage, type ListedFiber } from "../../../core/fiber/listFibers.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
+import { counted } from "../../../schemas/counted.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -13,7 +14,7 @@ import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface FibersOptions extends AgentAt {
+interface FibersOptions extends AgentAt {
   readonly limit?: number | undefined;
   /** Newer fibers to leave out. */
   readonly skip?: number | undefined;
@@ -70,7 +71,7 @@ export const fibers = (
     if (json) return terminal.out(JSON.stringify(page));
     for (const fiber of page.fibers) for (const line of lines(fiber)) terminal.out(oneLine(line));
     const rest = page.total - skip - page.fibers.length;
-    terminal.err(page.total === 0 ? "No fibers." : `${page.total} ${page.total === 1 ? "fiber" : "fibers"}`); // prettier-ignore
+    terminal.err(page.total === 0 ? "No fibers." : counted(page.total, "fiber")); // prettier-ignore
     if (rest > 0) terminal.err(`${rest} older ones: --skip ${skip + page.fibers.length}`);
   });
 

@@ -14,6 +14,7 @@ import { readFromBase, trimmedBefore } from "../../../core/journal/Beginnings.ts
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
@@ -28,7 +29,7 @@ import { addTargetOptions, withPorts, type GivenTarget } from "../options/target
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface ForkOptions {
+interface ForkOptions {
   readonly className: string;
   readonly name: string;
   readonly newName: string;
@@ -93,7 +94,7 @@ export async function fork(
   if (json) terminal.out(JSON.stringify(done));
   else
     terminal.out(
-      `${addressKey(id)} was forked from ${addressKey(from)} at sequence ${toSeq}: ${events} events, ${timers} timers armed.`,
+      `${addressKey(id)} was forked from ${addressKey(from)} at sequence ${toSeq}: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
     );
 }
 
@@ -101,9 +102,9 @@ export async function fork(
 async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Sequence> {
   let last: { readonly seq: Sequence; readonly kind: JournalHead["kind"] } | undefined;
   try {
-    for await (const read of readFromBase(id, ports, point.atSeq as Sequence | undefined)) {
+    for await (const read of readFromBase(id, ports, { toSeq: point.atSeq })) {
       const { seq, data } = read._tag === "Event" ? read.event : baseAsEvent(read);
-      const { head } = decodeEvent(data);
+      const { head } = read._tag === "Event" ? read.decode() : decodeEvent(data);
       if (point.atTimeMs !== undefined && head.time > point.atTimeMs) break;
       checkNothingIsMissing({ seq: last?.seq ?? NONE }, seq, head.after);
       last = { seq, kind: head.kind };

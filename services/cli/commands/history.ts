@@ -4,21 +4,18 @@
  */
 import { Option, type Command } from "commander";
 import { differenceLine, type Difference } from "../../../core/history/agentDifferences.ts";
-import { readFromBase, type Read } from "../../../core/journal/Beginnings.ts";
+import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import { eventRows } from "../../../core/history/eventRows.ts";
-import { matchesTurn, type HistoryFilter } from "../../../core/history/historyFilter.ts";
-import {
-  historyLines,
-  needsStateBefore,
-  type HistoryLine,
-} from "../../../core/journal/historyLines.ts";
+import { type HistoryFilter } from "../../../core/history/historyFilter.ts";
+import type { HistoryLine, Omitted } from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
-import { WholeCauses } from "../../../core/history/WholeCauses.ts";
+import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
+import { startOfLast } from "../../../core/history/lastTurns.ts";
+import { TurnLines } from "../../../core/history/TurnLines.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import type { AgentId, Sequence } from "../../../schemas/Address.ts";
+import type { AgentId } from "../../../schemas/Address.ts";
 import { Cause, decodeEvent } from "../../../schemas/JournalEvent.ts";
-import type { SnapshotHead } from "../../../schemas/Snapshot.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
@@ -39,7 +36,7 @@ export interface TurnLine extends HistoryLine {
   readonly rows?: ReadonlyArray<Difference>;
 }
 
-export interface HistoryOptions {
+interface HistoryOptions {
   readonly className: string;
   readonly name: string;
   readonly json?: boolean | undefined;
@@ -54,6 +51,8 @@ export interface HistoryOptions {
   readonly filter?: HistoryFilter;
   /** Print also the rows that each event changed, with their values. */
   readonly rows?: boolean;
+  /** What the lines leave out (`WantedLines`). */
+  readonly omit?: ReadonlyArray<Omitted>;
   /** Continue with new turns until a signal. */
   readonly follow?: { readonly time: Pick<TimeShape, "monotonicMs"> } | undefined;
 }
@@ -99,7 +98,8 @@ export function addHistory(program: Command, context: CommandContext): void {
       "after",
       `
 --json prints one object a line, oldest first:
-  {seq, time, cause, state?, sql?, rows?, schedules?, queue?, done?, host, epoch}
+  {seq, time, cause, state?, sql?, rows?, schedules?, queue?, done?, begun?, dead?, error?, steps?,
+  again?, undone?, restored?, host, epoch}
 cause has kind, id, provider, type, headers and body of the input; state is the state after the
 turn, if the turn changed it; rows is [{path, before?, after?}] with --rows.
 
@@ -154,20 +154,20 @@ export async function history(
   const id = await findAgent(ports.journal, options.className, options.name);
   const print = (line: TurnLine): void =>
     terminal.out(options.json ? JSON.stringify(line) : describeLine(line));
-  const turns = new Turns(options);
+  const turns = new TurnLines(options, (seq) => stateAt(ports, id, seq));
   const past = async (): Promise<void> => {
     const kept: HistoryLine[] = [];
     // Lines are kept if only the last ones are wanted, or their rows are looked up together.
     const keeps = options.limit !== undefined || options.rows === true;
-    const toSeq = options.toSeq as Sequence | undefined;
-    const reads = (await readTail(id, ports, options)) ?? readFromBase(id, ports, toSeq);
-    for await (const read of reads) {
+    const fromSeq = await startOf(id, ports, options);
+    turns.begin(fromSeq);
+    for await (const read of readFromBase(id, ports, { fromSeq, toSeq: options.toSeq })) {
       if (read._tag === "Base") {
-        turns.begin(read.base.head);
+        turns.restart(read.base.head);
         terminal.err(trimmedNote(read.base.head.seq, read.base.head.time));
         continue;
       }
-      for (const line of turns.of(read.event))
+      for (const line of await turns.of(read.event.seq, read.decode().head))
         if (keeps) kept.push(line);
         else print(line);
       kept.splice(0, excess(kept, options));
@@ -179,13 +179,24 @@ export async function history(
     id,
     time: options.follow.time,
     past,
-    next: async (event) => {
-      if (event.seq <= turns.seq) return;
-      const lines = turns.of(event);
+    next: async ({ seq, data }) => {
+      if (seq <= turns.seq) return;
+      const lines = await turns.of(seq, decodeEvent(data).head);
       for (const line of options.rows === true ? await withRows(ports, id, lines) : lines)
         print(line);
     },
   });
+}
+
+/** The JSON text of the state; undefined: unset. Rejects as `rebuildAgent`. */
+async function stateAt(
+  { journal, snapshots, databases }: ReadPorts,
+  id: AgentId,
+  atSeq: number,
+): Promise<string | undefined> {
+  const { image, database } = await rebuildAgent(id, { journal, snapshots, databases, atSeq });
+  database.close();
+  return image.state;
 }
 
 /** The number of lines at the beginning that exceed the limit. */
@@ -198,71 +209,26 @@ function excess(
   return count;
 }
 
-/** The most events that are searched for one with a complete state, before all events are read. */
-const PEEKED_MAX = 1_000;
-
 /**
- * The events from `fromSeq` on, if they can be shown without earlier ones; otherwise undefined, and
- * all have to be read. States are stored as changes of the previous one, and causes once.
+ * The first event to read. With `limit`, turns before the last ones are not read, unless the filter
+ * needs all: the route, the delivery and the input of a continuing turn are in its first event.
  */
-async function readTail(
+async function startOf(
   id: AgentId,
   { journal }: Pick<ReadPorts, "journal">,
-  { fromSeq, toSeq, filter = {} }: HistoryOptions,
-): Promise<AsyncIterable<Exclude<Read, { _tag: "Lost" }>> | undefined> {
-  if (fromSeq === undefined || fromSeq <= 1) return undefined;
-  if (Object.values(filter).some((wanted) => wanted !== undefined && wanted !== false))
-    return undefined;
-  const range = { fromSeq: fromSeq as Sequence, ...(toSeq !== undefined && { toSeq: toSeq as Sequence }) }; // prettier-ignore
-  const rest = journal.read(id, range)[Symbol.asyncIterator]();
-  const peeked: StoredEvent[] = [];
-  for (;;) {
-    const next = await rest.next();
-    if (next.done === true) break;
-    const { head } = decodeEvent(next.value.data);
-    const isTrimmed = peeked.length === 0 && (head.after ?? 0) >= fromSeq;
-    if (isTrimmed || needsStateBefore(head) || peeked.length >= PEEKED_MAX) {
-      await rest.return?.(undefined);
-      return undefined;
-    }
-    peeked.push(next.value);
-    if (head.kind === "destroyed" || head.turns.some(({ state }) => state !== undefined)) break;
-  }
-  return (async function* () {
-    for (const event of peeked) yield { _tag: "Event", event } as const;
-    for (let next = await rest.next(); next.done !== true; next = await rest.next())
-      yield { _tag: "Event", event: next.value } as const;
-  })();
-}
-
-/** Reads an agent's events in order, and reports the requested turns. */
-class Turns {
-  /** The last event that was read. */
-  seq = 0;
-  private readonly wanted: Pick<HistoryOptions, "filter" | "fromSeq">;
-  private readonly causes = new WholeCauses();
-  private state: string | undefined;
-
-  constructor(wanted: Pick<HistoryOptions, "filter" | "fromSeq">) {
-    this.wanted = wanted;
-  }
-
-  /** Starts with the agent as it was when its history was trimmed. */
-  begin(head: SnapshotHead): void {
-    this.seq = head.seq;
-    this.state = "state" in head ? JSON.stringify(head.state) : undefined;
-  }
-
-  of({ seq, data }: StoredEvent): ReadonlyArray<HistoryLine> {
-    const { fromSeq = 0, filter = {} } = this.wanted;
-    const { head } = decodeEvent(data);
-    const causes = this.causes.of(head);
-    const { lines, state } = historyLines(seq, head, this.state);
-    this.state = state;
-    this.seq = seq;
-    if (seq < fromSeq) return [];
-    return lines.filter((line, n) => matchesTurn(line, causes[n] ?? {}, filter));
-  }
+  { fromSeq: given = 1, toSeq, limit, filter = {} }: HistoryOptions,
+): Promise<number> {
+  const fromSeq = Math.max(1, given);
+  const { text, route, delivery } = filter;
+  if ([text, route, delivery].some((wanted) => wanted !== undefined)) return 1;
+  if (limit === undefined) return fromSeq;
+  const last = (await journal.last(id))?.seq ?? 0;
+  return startOfLast(id, journal, {
+    limit,
+    fromSeq,
+    toSeq: Math.min(last, toSeq ?? last),
+    filter,
+  });
 }
 
 /** Adds the rows that each event changed to the event's last line. */
@@ -345,7 +311,14 @@ export function describeLine(line: TurnLine): string {
     ...(line.rows ?? []).flatMap((row) => detail("row", differenceLine(row))),
     ...detail("schedules", line.schedules),
     ...detail("queue", line.queue),
+    ...(line.steps ?? []).flatMap(({ key, result }) =>
+      detail("step", `${key} → ${JSON.stringify(result)}`),
+    ),
     ...detail("error", line.error),
+    ...(line.again ?? []).flatMap(({ key, error }) =>
+      detail("again", `${key}: ${error ?? "its answer was no success"}`),
+    ),
+    ...(line.undone ? ["    undone: what was stored of this turn before its host ended"] : []),
     ...(line.restored ? [restoredNote(line.restored)] : []),
     ...(line.begun ? [notFinished(line)] : []),
     ...(line.dead ? ["    dead: attempts exhausted; the input is a dead letter"] : []),

@@ -15,6 +15,7 @@ import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import {
   AgentFileReader,
@@ -89,7 +90,10 @@ async function importAgent(
   await wakeAgent(ports, time, id);
   const done = { class: id.class, name: id.name, events, timers };
   if (json) terminal.out(JSON.stringify(done));
-  else terminal.out(`${addressKey(id)} was imported: ${events} events, ${timers} timers armed.`);
+  else
+    terminal.out(
+      `${addressKey(id)} was imported: ${counted(events, "event")}, ${counted(timers, "timer")} armed.`,
+    );
 }
 
 interface CheckedFile {

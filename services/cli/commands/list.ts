@@ -5,6 +5,7 @@
 import type { Command } from "commander";
 import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { shardOf } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
@@ -98,7 +99,7 @@ export async function list(
   if (options.json) return;
   const what =
     className === undefined ? "agents" : `agents of class ${count === 0 ? className : stored}`;
-  terminal.err(count === 0 ? `No ${what} yet.` : `${count} ${count === 1 ? "agent" : "agents"}`);
+  terminal.err(count === 0 ? `No ${what} yet.` : counted(count, "agent"));
 }
 
 async function* entriesOf(
@@ -167,7 +168,7 @@ async function shardOwners(ports: ReadPorts): Promise<ReadonlyMap<string, string
 }
 
 function line(agent: ListedAgent): string {
-  const events = `${agent.events} ${agent.events === 1 ? "event" : "events"}`;
+  const events = counted(agent.events, "event");
   const owner = agent.owner === undefined ? "no host" : agent.owner;
   return `${agent.class} ${oneLine(agent.name)}\n    ${events}, last ${agent.lastSeq} at ${agent.time}, ${owner}`;
 }

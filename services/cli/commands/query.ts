@@ -13,7 +13,7 @@ import {
   QUESTION_SECONDS_DEFAULT,
   QUESTION_SECONDS_MAX,
 } from "../../../core/query/askHosts.ts";
-import { askView } from "../../../core/query/askView.ts";
+import { askView, UnknownClass } from "../../../core/query/askView.ts";
 import type { View } from "../../../core/query/View.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentsAnswer } from "../../../schemas/AgentsQuestion.ts";
@@ -28,7 +28,7 @@ import { statementSeconds } from "../options/options.ts";
 import { parsed, readEvent, type ChosenEvent } from "../options/argumentParsers.ts";
 import { timeOption } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { usage } from "../terminal/CliError.ts";
+import { notFound, usage } from "../terminal/CliError.ts";
 import { printRows } from "../terminal/printRows.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -148,7 +148,7 @@ export async function query(
     if (answer !== undefined) return printRows(terminal, answer, json, upTo(answer.seqs));
   }
   const progress = new Progress(terminal, time, "events read");
-  const ask = (view: View): SqlResult => answerOf(view, sql, seconds);
+  const ask = (view: View): SqlResult => answerOf(view, { sql, seconds, atTimeMs });
   await open({}, async (ports) => {
     if (atTimeMs !== undefined) {
       const result = await withViewAt(ports, { atTimeMs, progress }, ask);
@@ -191,7 +191,11 @@ export async function askHost(
 const upTo = (seqs: ReadonlyArray<number> = []): string =>
   seqs.length === 0 ? "" : `, up to event ${seqs.join(", ")}`;
 
-function answerOf(view: View, sql: string, seconds: number): SqlResult {
+function answerOf(
+  view: View,
+  asked: { readonly sql: string; readonly seconds: number; readonly atTimeMs: number | undefined },
+): SqlResult {
+  const { sql, seconds, atTimeMs } = asked;
   try {
     return askView(view, {
       sql: sql === "" ? CLASSES_SQL : sql,
@@ -201,6 +205,10 @@ function answerOf(view: View, sql: string, seconds: number): SqlResult {
       bytesMax: LOCAL_BYTES_MAX,
     });
   } catch (error) {
+    if (error instanceof UnknownClass && atTimeMs !== undefined)
+      throw notFound(
+        `${error.message} The answer is as of ${new Date(atTimeMs).toISOString()}: a class whose first agent is younger had none.`,
+      );
     throw explained(error);
   }
 }

@@ -29,18 +29,18 @@ import {
 import { storeDelivery, type DeliveryAgain } from "../agents/storeDelivery.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed, readName } from "../options/argumentParsers.ts";
+import {
+  agentOption,
+  routeOption,
+  statusOption,
+  type GivenFilter,
+} from "../options/deliveryOptions.ts";
 import { readRange, type TimeRange } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import { failed, notFound, usage } from "../terminal/CliError.ts";
 import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import {
-  agentOption,
-  filterOf,
-  routeOption,
-  statusOption,
-  type GivenFilter,
-} from "./deliveries.ts";
+import { filterOf } from "./deliveries.ts";
 
 interface Given extends GivenTarget, GivenFork, Omit<GivenFilter, "since"> {
   readonly range?: TimeRange;
@@ -248,7 +248,7 @@ async function deliver(
 }
 
 const whyNot = ({ status, agent }: DeliveryRecord): string =>
-  agent === undefined
+  agent === undefined || status === "refused"
     ? `it was ${status}, and its bytes are not kept`
     : status === "stored"
       ? "its agent has not processed it yet; the input still waits"

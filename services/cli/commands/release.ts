@@ -30,7 +30,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 /** Longer than a host takes to die and another to take over. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
-export interface ReleaseOptions {
+interface ReleaseOptions {
   readonly className: string;
   readonly name: string;
   readonly json?: boolean | undefined;

@@ -39,7 +39,7 @@ import { Progress } from "../terminal/Progress.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
 
-export interface RerunOptions {
+interface RerunOptions {
   readonly className: string;
   readonly name: string;
   readonly module: string | undefined;

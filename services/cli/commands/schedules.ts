@@ -4,6 +4,7 @@
  */
 import type { Command } from "commander";
 import { DUE_MS_MAX, dueOf } from "../../../core/schedule/dueTimes.ts";
+import { counted } from "../../../schemas/counted.ts";
 import {
   ScheduleTable,
   toSchedule,
@@ -16,7 +17,7 @@ import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface SchedulesOptions extends AgentAt {
+interface SchedulesOptions extends AgentAt {
   readonly json?: boolean | undefined;
 }
 
@@ -58,7 +59,7 @@ export const schedules = (
       .toSorted((a, b) => (dueOf(a) ?? Infinity) - (dueOf(b) ?? Infinity));
     for (const row of rows) terminal.out(options.json ? JSON.stringify(listed(row)) : line(row));
     if (options.json) return;
-    const count = `${rows.length} ${rows.length === 1 ? "schedule" : "schedules"}`;
+    const count = counted(rows.length, "schedule");
     terminal.err(rows.length === 0 ? "Nothing is scheduled." : count);
   });
 

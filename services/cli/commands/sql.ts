@@ -21,7 +21,7 @@ import { printRows } from "../terminal/printRows.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
 
-export interface SqlOptions extends AgentAt {
+interface SqlOptions extends AgentAt {
   readonly query: string;
   readonly json?: boolean | undefined;
   /** The longest time that the statement may run. */

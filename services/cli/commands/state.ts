@@ -11,7 +11,7 @@ import { at } from "../options/pointOptions.ts";
 import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface StateOptions extends AgentAt {
+interface StateOptions extends AgentAt {
   readonly json?: boolean | undefined;
 }
 

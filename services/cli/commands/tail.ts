@@ -21,7 +21,7 @@ import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { describeLine } from "./history.ts";
 
-export interface TailOptions {
+interface TailOptions {
   readonly className: string | undefined;
   readonly name: string | undefined;
   readonly json?: boolean | undefined;

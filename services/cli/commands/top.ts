@@ -14,6 +14,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { sleep } from "../../../core/time/sleep.ts";
+import { counted } from "../../../schemas/counted.ts";
 
 /** The shards of a host that does not answer in this time are shown as away. */
 const ANSWER_MS = 2_000;
@@ -57,7 +58,7 @@ export interface Top {
   readonly budgets: ReadonlyArray<BudgetSum>;
 }
 
-export interface TopOptions {
+interface TopOptions {
   readonly className: string | undefined;
   readonly json?: boolean | undefined;
   /** Default: `INTERVAL_SECONDS_DEFAULT`. */
@@ -243,7 +244,7 @@ const NUMBER_WIDTH = 11;
 
 function lines(found: Top): ReadonlyArray<string> {
   const { hosts, shardsAway, seconds, classes, agents, budgets } = found;
-  const away = shardsAway === 0 ? "" : `, ${shardsAway} shards did not answer`;
+  const away = shardsAway === 0 ? "" : `, ${counted(shardsAway, "shard")} did not answer`;
   const head = inColumns(NUMBERS);
   const line = (row: Row): string =>
     inColumns([
@@ -256,7 +257,7 @@ function lines(found: Top): ReadonlyArray<string> {
       row.waiting ?? "",
     ]) + `  ${oneLine(row.name === undefined ? row.class : `${row.class}/${row.name}`)}`;
   return [
-    `${hosts} hosts${away}, over ${Math.round(seconds * 10) / 10} s`,
+    `${counted(hosts, "host")}${away}, over ${Math.round(seconds * 10) / 10} s`,
     `${head}  class`,
     ...classes.map(line),
     `${head}  agent`,

@@ -16,6 +16,7 @@ import { Option, type Command } from "commander";
 import type { AgentDatabase, DatabasesShape } from "../../../core/database/Databases.ts";
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { replayEvent } from "../../../core/journal/rebuildAgent.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { addressKey, fnv1a32, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
@@ -142,11 +143,11 @@ async function verify(
   else for (const each of damaged) terminal.out(`${each.class}/${each.name}: ${each.error}`);
   if (damaged.length > 0)
     throw failed(
-      `${damaged.length} of ${agents} agents can't be rebuilt from ${path}. They will not start after a restore.`,
+      `${damaged.length} of ${counted(agents, "agent")} can't be rebuilt from ${path}. They will not start after a restore.`,
     );
   if (!json)
     terminal.out(
-      `${path} is intact: rebuilt ${agents} agents with ${events} events from ${backups} ${backups === 1 ? "backup" : "backups"}.`,
+      `${path} is intact: rebuilt ${counted(agents, "agent")} with ${counted(events, "event")} from ${counted(backups, "backup")}.`,
     );
 }
 

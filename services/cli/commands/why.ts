@@ -22,7 +22,7 @@ import { addTargetOptions, withPorts, type GivenTarget } from "../options/target
 import { usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface WhyOptions {
+interface WhyOptions {
   readonly className: string;
   readonly name: string;
   readonly path: string;

@@ -7,6 +7,7 @@ import { Option, type Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
+import { counted } from "../../../schemas/counted.ts";
 import {
   recordedRun,
   runOf,
@@ -20,7 +21,6 @@ import {
   type WorkflowInfo,
 } from "../../../core/workflow/WorkflowTable.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import { findWorkflowClass } from "../agents/findWorkflowClass.ts";
 import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
@@ -32,7 +32,7 @@ import { addTargetOptions, withPorts, type GivenTarget } from "../options/target
 import { usage } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface WorkflowsOptions extends AgentAt {
+interface WorkflowsOptions extends AgentAt {
   /** Number of steps or instances on a page. */
   readonly limit?: number | undefined;
   /** Position of the last step on the page; undefined: the last step of all. */
@@ -43,10 +43,7 @@ export interface WorkflowsOptions extends AgentAt {
 }
 
 /** An instance, as the agent that started it knows it. */
-export type StartedWorkflow = Omit<
-  WorkflowInfo,
-  "id" | "createdAt" | "updatedAt" | "completedAt"
-> & {
+type StartedWorkflow = Omit<WorkflowInfo, "id" | "createdAt" | "updatedAt" | "completedAt"> & {
   /** The class of the instance. Absent if no instance of the binding is stored. */
   readonly class?: string;
   readonly createdAt: string;
@@ -156,17 +153,19 @@ export async function workflows(
     if (run === undefined && found.started.length === 0)
       terminal.err(`${addressKey(id)} is not a workflow instance, and has started none.`);
     if (run?.earlier !== undefined)
-      terminal.err(`${run.counts.steps} steps in all. For earlier ones, use --to ${run.earlier}.`);
+      terminal.err(
+        `${counted(run.counts.steps, "step")} in all. For earlier ones, use --to ${run.earlier}.`,
+      );
     if (found.cursor !== undefined)
       terminal.err(
-        `${found.startedTotal} instances in all. For the next ones, use --cursor ${found.cursor}`,
+        `${counted(found.startedTotal, "instance")} in all. For the next ones, use --cursor ${found.cursor}`,
       );
   });
 }
 
 async function readTurns(ports: ReadPorts, id: AgentId, seq: Sequence, turns: StepTurns) {
-  for await (const read of readFromBase(id, ports, seq))
-    if (read._tag === "Event") turns.add(read.event.seq, decodeEvent(read.event.data).head);
+  for await (const read of readFromBase(id, ports, { toSeq: seq }))
+    if (read._tag === "Event") turns.add(read.event.seq, read.decode().head);
 }
 
 /** Throws `CliError`. */
@@ -216,13 +215,13 @@ function lines(id: AgentId, { run, started }: Workflows): ReadonlyArray<string> 
 function runLines(id: AgentId, run: RecordedRun): ReadonlyArray<string> {
   const { workflow, status, started, agent, generation, counts, error, output, undoing } = run;
   const by = agent === undefined ? "" : `, by ${agent.join("/")} as ${workflow}`;
-  const again = generation === 1 ? "" : `, restarted ${generation - 1} times`;
+  const again = generation === 1 ? "" : `, restarted ${counted(generation - 1, "time")}`;
   const undone = counts.undone === 0 ? "" : `, ${counts.undone} undone`;
   const detail = (name: string, text: string | undefined): string[] =>
     text === undefined ? [] : [oneLine(`    ${name.padEnd(10)}${text}`)];
   return [
     oneLine(`${addressKey(id)}  ${status}  started ${started}${by}${again}`),
-    `    ${counts.steps} steps, ${counts.done} done, ${counts.failed} failed${undone}`,
+    `    ${counted(counts.steps, "step")}, ${counts.done} done, ${counts.failed} failed${undone}`,
     ...detail("params", run.params),
     ...detail("output", output),
     ...detail("error", error?.message),

@@ -8,7 +8,7 @@ import { Option, type Command } from "commander";
 import { projectFiles, type ProjectChoices } from "./projectFiles.ts";
 import { STARTER_NAMES, STARTERS, type StarterName } from "./starters.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
-import { packageManifest } from "./packageManifest.ts";
+import { packageManifest } from "../../ownPackage/packageManifest.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 

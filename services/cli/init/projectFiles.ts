@@ -19,7 +19,7 @@ export interface ProjectChoices {
   readonly tools: Readonly<Record<"typescript" | "vitest" | "@types/node", string>>;
 }
 
-export interface ProjectFile {
+interface ProjectFile {
   /** Relative to the project's folder. */
   readonly path: string;
   readonly text: string;

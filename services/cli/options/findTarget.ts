@@ -7,7 +7,7 @@ import { findDev } from "../serving/devFile.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath } from "../terminal/Terminal.ts";
 
-export interface TargetOptions {
+interface TargetOptions {
   /** `--nats` or `NATS_URL`. */
   readonly nats: string | undefined;
   /** For the broker that `nats` names. A dev server's own broker needs no login. */

@@ -24,7 +24,7 @@ const TOKEN_BYTES = 24;
 /** The fewest characters of a token that the operator sets. */
 const TOKEN_MIN = 16;
 
-export interface ConsoleOptions {
+interface ConsoleOptions {
   readonly hostname: string;
   readonly port: number;
   /** The host name that callers use if a proxy is in front of the console. */
@@ -88,7 +88,9 @@ The API needs "Authorization: Bearer <token>". GET returns what the reading comm
   GET  /api/agents?class=&prefix=&text=&after=<class>/<name>&fresh&limit=
                                    without fresh, a page after the first may be up to
                                    30 seconds old
-  GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows&limit=
+  GET  /api/agents/<class>/<name>/history?kind=&route=&delivery=&failed&text=&from=&to=&rows&limit=&omit=
+                                   omit=state,input leaves out values of the state
+                                   (true: changed), and headers and bodies
   GET  /api/agents/<class>/<name>/state|schedules?at=
   GET  /api/agents/<class>/<name>/sql?query=&at=
   GET  /api/agents/<class>/<name>/why?path=, …/diff?from=&to=

@@ -34,7 +34,7 @@ import { readPoint, readTime, type Point } from "../options/pointOptions.ts";
 import { CliError, EXIT_NOT_FOUND } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface ConsoleSourceParts {
+interface ConsoleSourceParts {
   readonly ports: ReadPorts;
   readonly terminal: Terminal;
   readonly time: TimeShape;

@@ -5,6 +5,7 @@
  */
 import { Option, type Command } from "commander";
 import type { Joins } from "../../wiring/Joins.ts";
+import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addLoginOptions } from "../options/brokerLogin.ts";
@@ -12,6 +13,7 @@ import { archive, history } from "../options/historyOptions.ts";
 import * as limit from "../options/gatewayOptions.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
+import { identityOfLiving } from "../../lock/ProcessIdentity.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
 import { keepLoaded } from "../serving/keepLoaded.ts";
@@ -20,7 +22,7 @@ import { keptLeases, linkOf, serveRole, type ServingOptions } from "../serving/s
 import type { OpenInstallation } from "./followInstallation.ts";
 import type { Tunnel } from "../serving/openTunnel.ts";
 import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
-import type { GivenFilter } from "../commands/deliveries.ts";
+import { agentOption, type GivenFilter } from "../options/deliveryOptions.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
@@ -45,9 +47,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.publicUrl())
     .addOption(option.tunnel())
     .addOption(option.from())
-    .addOption(
-      new Option("--agent <class/name>", "with --from: only webhooks of this agent, or of a class"),
-    )
+    .addOption(agentOption("with --from: only webhooks of this agent, or of a class"))
     .addOption(option.allowedHosts())
     .addOption(option.allowedOrigins())
     .addOption(limit.storeFirst())
@@ -100,7 +100,7 @@ and .dev.vars beside the module or in this folder.`,
       if (options.isIsolated) return serveRole(joins, terminal, options);
       if (given.worker !== undefined) return dev(joins, terminal, options);
       await findModule(terminal, module);
-      await refuseSecond(terminal, options.dataFolder);
+      refuseSecond(terminal, options.dataFolder);
       const installation = await openInstallationIfAsked(context, given);
       const tunnel = await openTunnelIfAsked(context, given, options);
       const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
@@ -172,7 +172,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
   const { begun, prepared } = await beginAndPrepare(joins, terminal, {
     ...options,
     role: "dev",
-    newId: joins.time.id,
+    time: joins.time,
   });
   const settings = {
     ...options,
@@ -181,7 +181,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     leases: keptLeases(joins, link),
     isolation: link.isolation,
   };
-  const { devGreeting } = await import("../serving/devGreeting.ts");
+  const { devGreeting, generatedSecrets } = await import("../serving/devGreeting.ts");
   await serve(
     { time: joins.time, ...begun },
     { settings, adminHostname, adminPort, stopped: link.stopped },
@@ -192,9 +192,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       writeDevFile(dataFolder, {
         url,
         natsUrl: running.natsUrl,
-        pid: process.ppid,
-        port: port ?? 0,
-        adminPort: control.adminPort,
+        ...identityOfLiving(process.ppid),
         namespace: options.namespace,
       });
       const smtp =
@@ -209,8 +207,16 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);
       const { time } = joins;
-      const { module } = prepared;
-      const watch = keepLoaded({ time, terminal, module, apply: (next) => running.reload(next) });
+      const { module, envOf } = prepared;
+      const known = new Set(prepared.devSecrets);
+      const apply = async (next: LoadedModule) => {
+        const { env, devSecrets } = envOf(next);
+        await running.reload(next, env);
+        const made = devSecrets.filter((name) => !known.has(name));
+        for (const name of made) known.add(name);
+        if (made.length > 0) terminal.out(generatedSecrets(made, dataFolder, terminal.cwd));
+      };
+      const watch = keepLoaded({ time, terminal, module, apply });
       return () => {
         terminal.out("Stopping …");
         watch.close();
@@ -221,23 +227,11 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
   terminal.out(`Stopped. The data is kept in ${shownPath(terminal.cwd, dataFolder)}.`);
 }
 
-/**
- * A running server's admin port answers at once. Another process that has the same pid does not.
- */
-const PROBE_TIMEOUT_MS = 1_000;
-
 /** Two dev servers on one data folder would start two brokers on the same files. */
-async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<void> {
+function refuseSecond(terminal: Terminal, dataFolder: string): void {
   const found = findDev(dataFolder);
   if (found._tag !== "Running") return;
-  const { pid, url, adminPort } = found.dev;
-  const answers = await fetch(`http://127.0.0.1:${adminPort}/healthz`, {
-    signal: AbortSignal.timeout(PROBE_TIMEOUT_MS),
-  }).then(
-    (response) => response.ok,
-    () => false,
-  );
-  if (!answers) return;
+  const { pid, url } = found.dev;
   throw failed(
     `A dev server (process ${pid}, ${url}) already uses the data in ${shownPath(terminal.cwd, dataFolder)}. Stop it, or use another folder (--data).`,
   );

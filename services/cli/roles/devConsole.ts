@@ -19,7 +19,7 @@ const TOKEN_BYTES = 24;
 /** Pause between two checks for a server that is starting. */
 const AGAIN_MS = 1_000;
 
-export interface DevConsoleOptions {
+interface DevConsoleOptions {
   readonly dataFolder: string;
   /** The preferred port. If it is taken, any other is used. */
   readonly port: number;
@@ -28,7 +28,7 @@ export interface DevConsoleOptions {
   readonly log: LogShape;
 }
 
-export interface DevConsole {
+interface DevConsole {
   /** Includes the token, in a part that browsers do not send. */
   readonly url: string;
   readonly stop: () => Promise<void>;

@@ -25,14 +25,16 @@ import type { Recording } from "../../workers/Recordings.ts";
 import { withoutSecrets } from "../terminal/commandLineSecrets.ts";
 import { copyAgent } from "../agents/copyAgent.ts";
 import { storeDelivery } from "../agents/storeDelivery.ts";
-import { filterOf, type GivenFilter } from "../commands/deliveries.ts";
+import { filterOf } from "../commands/deliveries.ts";
+import type { GivenFilter } from "../options/deliveryOptions.ts";
 import { loginOf, type GivenLogin } from "../options/brokerLogin.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
 import { failed } from "../terminal/CliError.ts";
 import { messageOf } from "../../../core/errors/thrown.ts";
+import { counted } from "../../../schemas/counted.ts";
 
-export interface GivenInstallation extends GivenLogin, Pick<GivenFilter, "agent"> {
+interface GivenInstallation extends GivenLogin, Pick<GivenFilter, "agent"> {
   readonly from: string;
   /** The namespace of both the installation and the dev server. */
   readonly namespace?: string;
@@ -72,8 +74,9 @@ export async function openInstallation(
             ),
         });
         const shown = withoutSecrets([given.from]).join();
+        const chosen = [className, name].filter((part) => part !== undefined).join("/");
         terminal.out(
-          `Following ${shown}: webhooks that its agents have processed run on forks of them here. Nothing is sent from this process.`,
+          `Following ${shown}${chosen === "" ? "" : ` (only ${oneLine(chosen)})`}: webhooks that its agents have processed run on forks of them here. Nothing is sent from this process.`,
         );
         return async () => {
           ended.abort();
@@ -164,6 +167,8 @@ class Follower {
     if ((await here.journal.last(id)) !== undefined) return;
     const copy = { from: id, to: id, toSeq: (before - 1) as Sequence, advice: "" };
     const { events } = await copyAgent(there, here, time, copy);
-    terminal.out(oneLine(`${addressKey(id)}: forked at sequence ${copy.toSeq}, ${events} events`));
+    terminal.out(
+      oneLine(`${addressKey(id)}: forked at sequence ${copy.toSeq}, ${counted(events, "event")}`),
+    );
   }
 }

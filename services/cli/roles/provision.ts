@@ -14,7 +14,7 @@ import * as option from "../options/options.ts";
 import { provisionSettings, type GivenProvision } from "../options/servingOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface ProvisionCommandOptions {
+interface ProvisionCommandOptions {
   readonly target: Target;
   readonly settings: ProvisionSettings;
   readonly json: boolean;

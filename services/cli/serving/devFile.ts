@@ -1,24 +1,22 @@
 /**
  * The file `<data>/dev.json`, with which other commands find the dev server that runs on a folder.
  * `agents dev` writes it once it serves, and removes it when it stops. A file left by a killed
- * server is recognised by its pid. Only its owner may read it: the broker's URL can contain a
+ * server is recognised by its process. Only its owner may read it: the broker's URL can contain a
  * token.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isAlive } from "../../lock/ProcessIdentity.ts";
+import { stillLives, type ProcessIdentity } from "../../lock/ProcessIdentity.ts";
 
-export interface DevFile {
+/** `pid` and `startedAt`: the process that `agents dev` is to its user. */
+interface DevFile extends ProcessIdentity {
   /** The gateway's URL, e.g. `http://127.0.0.1:8787`. */
   readonly url: string;
   readonly natsUrl: string;
-  readonly pid: number;
-  readonly port: number;
-  readonly adminPort: number;
   readonly namespace: string;
 }
 
-export type FoundDev =
+type FoundDev =
   | { readonly _tag: "Running"; readonly dev: DevFile }
   /** The process that wrote the file has ended without removing it. */
   | { readonly _tag: "Stale"; readonly pid: number }
@@ -42,7 +40,7 @@ export function removeDevFile(dataFolder: string, pid: number): void {
 export function findDev(dataFolder: string): FoundDev {
   const dev = readDevJson(dataFolder);
   if (dev === undefined) return { _tag: "None" };
-  return isAlive(dev.pid) ? { _tag: "Running", dev } : { _tag: "Stale", pid: dev.pid };
+  return stillLives(dev) ? { _tag: "Running", dev } : { _tag: "Stale", pid: dev.pid };
 }
 
 /** Returns undefined if there is no such file, or it has another format. */

@@ -3,14 +3,14 @@
  * signed request to paste.
  */
 import { basename } from "node:path";
-import { targetsOf } from "../../../core/webhook/WebhookRoute.ts";
+import { targetsOf, type WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { shownPath } from "../terminal/Terminal.ts";
 import { devSecretsPath } from "./devSecrets.ts";
 import { settingsPage } from "./settingsPages.ts";
 import { signedCurl } from "./signedCurl.ts";
 
-export interface Greeting {
+interface Greeting {
   readonly module: LoadedModule;
   readonly env: Readonly<Record<string, string>>;
   readonly envFiles: ReadonlyArray<string>;
@@ -60,14 +60,11 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
     row("data", short(dataFolder)),
     ...(envFiles.length > 0 ? [row("environment", envFiles.map(short).join(", "))] : []),
     ...(greeting.devSecrets.length > 0
-      ? [
-          row(
-            "secrets",
-            `${greeting.devSecrets.join(", ")}: generated for development, in ${short(devSecretsPath(dataFolder))}`,
-          ),
-        ]
+      ? [row("secrets", generatedSecrets(greeting.devSecrets, dataFolder, cwd))]
       : []),
-    ...(greeting.tunnel === undefined ? [] : publicRoutes(greeting.tunnel, module)),
+    ...(greeting.tunnel === undefined
+      ? []
+      : publicRoutes(greeting.tunnel, module, { ...module.wrangler?.vars, ...greeting.env })),
     ...(curl === undefined
       ? []
       : ["", "To send a signed webhook, run this in another terminal:", "", curl]),
@@ -78,10 +75,42 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
   ];
 }
 
+/** Which secrets were generated, and where they are. */
+export const generatedSecrets = (
+  names: ReadonlyArray<string>,
+  dataFolder: string,
+  cwd: string,
+): string =>
+  `${names.join(", ")}: generated for development, in ${shownPath(cwd, devSecretsPath(dataFolder))}`;
+
 /** What to enter at each provider. */
-const publicRoutes = (tunnel: string, module: LoadedModule): ReadonlyArray<string> =>
-  module.webhooks.flatMap(({ path, verifier: { provider } }) => [
-    "",
-    `Enter this URL for ${provider} (${settingsPage(provider)}):`,
-    `  ${tunnel}${path}`,
-  ]);
+const publicRoutes = (
+  tunnel: string,
+  module: LoadedModule,
+  env: Readonly<Record<string, unknown>>,
+): ReadonlyArray<string> =>
+  module.webhooks.flatMap((route) => {
+    const { provider } = route.verifier;
+    const url = tunnel + route.path;
+    return [
+      "",
+      `Enter this URL for ${provider} (${settingsPage(provider)}):`,
+      `  ${url}`,
+      ...urlWarning(route, url, env),
+    ];
+  });
+
+/** Lines for a route whose verifier expects another URL than the tunnel's; none for others. */
+function urlWarning(
+  { verifier, redaction }: WebhookRoute,
+  url: string,
+  env: Readonly<Record<string, unknown>>,
+): ReadonlyArray<string> {
+  const signed = verifier.signedUrl?.({ url, env }) ?? url;
+  if (signed === url) return [];
+  if (typeof signed !== "string") return [`  Its webhooks are answered 500: ${signed.message}.`];
+  return [
+    `  Its webhooks are refused: ${verifier.provider}({ url }) makes the signed URL ${redaction.url(signed)}.`,
+    "  Remove that option, or set it to the tunnel's URL.",
+  ];
+}

@@ -10,11 +10,9 @@ import { messageOf } from "../../../core/errors/thrown.ts";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+import { SLOW_LOAD_MS } from "./prepare.ts";
 
-/** Far longer than modules take to load, and shorter than people look for what is wrong. */
-const SLOW_MS = 5_000;
-
-export interface KeptModule {
+interface KeptModule {
   readonly time: Pick<TimeShape, "after">;
   readonly terminal: Terminal;
   readonly module: LoadedModule;
@@ -45,7 +43,7 @@ export function keepLoaded({ time, terminal, module, apply }: KeptModule): {
   const reload = async (load: number): Promise<void> => {
     const { filesBeingLoaded, loadModule } = await import("../../module/loadModule.ts");
     const changed = (): string => `${[...changes].join(", ")} changed`;
-    const cancel = time.after(SLOW_MS, () => {
+    const cancel = time.after(SLOW_LOAD_MS, () => {
       if (load !== latest) return;
       void filesBeingLoaded().then(followAlso);
       terminal.err(

@@ -14,7 +14,7 @@ export interface Tunnel {
   readonly close: () => Promise<void>;
 }
 
-export interface TunnelOptions {
+interface TunnelOptions {
   /** A URL, or a command for the shell. `{url}` and `{port}` in it are the local server's. */
   readonly tunnel: string;
   readonly port: number;

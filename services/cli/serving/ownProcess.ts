@@ -4,6 +4,7 @@
  * A few commands run at a time; others wait for their turn.
  */
 import { ConsoleRefusal } from "../../../core/console/ConsoleSource.ts";
+import { counted } from "../../../schemas/counted.ts";
 import { EXIT_DIFFERS, EXIT_NOT_FOUND, EXIT_OK } from "../terminal/CliError.ts";
 import type { BrokerLogin, Target } from "../../wiring/ReadPorts.ts";
 import type { Joins } from "../../wiring/Joins.ts";
@@ -88,7 +89,7 @@ const runner =
     if (ran.code !== EXIT_OK && ran.code !== EXIT_DIFFERS)
       throw new ConsoleRefusal(
         ran.code === EXIT_NOT_FOUND ? 404 : 400,
-        reasonOf(ran.err) + (lines.length === 0 ? "" : ` (agents ${command} had ${lines.length} results by then)`), // prettier-ignore
+        reasonOf(ran.err) + (lines.length === 0 ? "" : ` (agents ${command} had ${counted(lines.length, "result")} by then)`), // prettier-ignore
       );
     return lines.map((line) => JSON.parse(line) as unknown);
   };

@@ -8,6 +8,7 @@ import { APPROVAL_SECRET } from "../../../core/approval/approvalLink.ts";
 import { fillProcessEnv, loadEnv, type EnvOptions } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
 import type { Begun, Joins } from "../../wiring/Joins.ts";
 import type { BrokerSettings, Role } from "../../wiring/ProcessSettings.ts";
 import { failed, usage } from "../terminal/CliError.ts";
@@ -20,18 +21,21 @@ const MODULE_CANDIDATES = [
   "index.ts", "src/index.ts", "index.js", "src/index.js",
 ] as const; // prettier-ignore
 
-export interface PrepareOptions {
+/** Far longer than modules take to load, and shorter than people look for what is wrong. */
+export const SLOW_LOAD_MS = 5_000;
+
+interface PrepareOptions {
   readonly role: Role;
   /** As given on the command line. */
   readonly module: string | undefined;
   /** Absolute. */
   readonly dataFolder: string;
-  /** Returns at least 128 random bits. */
-  readonly newId: () => string;
+  /** `id` returns at least 128 random bits. */
+  readonly time: Pick<TimeShape, "id" | "after">;
 }
 
-export interface Prepared {
-  readonly module: LoadedModule;
+/** The environment of a module. */
+interface PreparedEnv {
   readonly env: Readonly<Record<string, string>>;
   /** The files that the environment was read from. */
   readonly envFiles: ReadonlyArray<string>;
@@ -40,6 +44,15 @@ export interface Prepared {
    * `dev`.
    */
   readonly devSecrets: ReadonlyArray<string>;
+}
+
+interface Prepared extends PreparedEnv {
+  readonly module: LoadedModule;
+  /**
+   * The environment of the module after a change: in `dev`, with secrets for the verifiers that are
+   * new. Throws `CliError`.
+   */
+  readonly envOf: (module: LoadedModule) => PreparedEnv;
 }
 
 /**
@@ -69,31 +82,45 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   const file = await findModule(terminal, options.module);
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const isDev = options.role === "dev";
-  const { module, sources, loaded: before } = await loadWithEnv(terminal, file);
+  const cancel = options.time.after(SLOW_LOAD_MS, () =>
+    terminal.err(
+      `${shownPath(terminal.cwd, file)} is still loading: does its top level await something that does not end?`,
+    ),
+  );
+  const { module, sources, loaded: before } = await loadWithEnv(terminal, file).finally(cancel);
+  if (isDev) {
+    const envOf = (loaded: LoadedModule): PreparedEnv => devEnv(loaded, sources, options);
+    return { module, ...envOf(module), envOf };
+  }
   const { unset, faults } = checkSecrets(module.webhooks, before.env);
-  if ((isDev || options.role === "gateway") && faults.length > 0) throw failed(faults.join("\n"));
-  if (!isDev) {
+  if (options.role === "gateway") {
+    if (faults.length > 0) throw failed(faults.join("\n"));
     const missing = unset.map((names) => names.join(" or "));
-    if (options.role === "gateway" && missing.length > 0)
+    if (missing.length > 0)
       throw failed(
         `${missing.join(", ")} not set, but ${shownPath(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
       );
-    return { module, env: before.env, envFiles: before.files, devSecrets: [] };
   }
-  const fallbackFiles = [devSecretsPath(options.dataFolder)];
-  const known = loadEnv({ ...sources, fallbackFiles });
-  const lacking = unset.flatMap((names) => names.slice(0, 1));
+  const env = { env: before.env, envFiles: before.files, devSecrets: [] };
+  return { module, ...env, envOf: () => env };
+}
+
+/** Reads the files again and generates the secrets that nothing sets. Throws `CliError`. */
+function devEnv(
+  module: LoadedModule,
+  sources: EnvOptions,
+  { dataFolder, time }: Pick<PrepareOptions, "dataFolder" | "time">,
+): PreparedEnv {
+  const { unset, faults } = checkSecrets(module.webhooks, loadEnv(sources).env);
+  if (faults.length > 0) throw failed(faults.join("\n"));
+  const { env, files } = loadEnv({ ...sources, fallbackFiles: [devSecretsPath(dataFolder)] });
+  const devSecrets = unset.flatMap((names) => names.slice(0, 1));
   const made = makeDevSecrets(
-    options.dataFolder,
-    [...lacking, APPROVAL_SECRET].filter((name) => known.env[name] === undefined),
-    options.newId,
+    dataFolder,
+    [...devSecrets, APPROVAL_SECRET].filter((name) => env[name] === undefined),
+    time.id,
   );
-  return {
-    module,
-    env: { ...made, ...known.env },
-    envFiles: known.files,
-    devSecrets: lacking,
-  };
+  return { env: { ...made, ...env }, envFiles: files, devSecrets };
 }
 
 /**

@@ -39,7 +39,7 @@ export async function serveRole(
   const { begun, prepared } = await beginAndPrepare(joins, terminal, {
     ...options,
     role,
-    newId: joins.time.id,
+    time: joins.time,
   });
   const settings = {
     ...options,

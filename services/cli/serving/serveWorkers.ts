@@ -24,7 +24,7 @@ import { stopSignals } from "../terminal/stopSignals.ts";
 import { listenAdmin } from "./serve.ts";
 import type { ServingOptions } from "./serveRole.ts";
 
-export interface ServeWorkersOptions extends ServingOptions {
+interface ServeWorkersOptions extends ServingOptions {
   readonly role: "gateway" | "host" | "dev";
   readonly count: number;
   /**

@@ -6,7 +6,7 @@
 import type { WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
 import { sign } from "../../webhooks/sign.ts";
 
-export interface CurlOptions {
+interface CurlOptions {
   /** The gateway's URL. */
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;

@@ -15,7 +15,7 @@ export const withoutSecrets = (args: ReadonlyArray<string>): ReadonlyArray<strin
   args.map((arg) => arg.replace(USER_INFO, "://***@"));
 
 const WARNING =
-  "A URL on the command line contains a login, which other users of this machine can read in the process list. Use the environment (NATS_URL, SMTP_URL) or files (--nats-creds, --nats-nkey) instead.";
+  "A URL on the command line contains a login, which other users of this machine can read in the process list. Use the environment (NATS_URL, AGENTS_FROM, SMTP_URL) or files (--nats-creds, --nats-nkey) instead.";
 
 /**
  * Masks the process's command line. Returns the warning to print if it contained a login, else

@@ -5,6 +5,7 @@
 import type { SqlValue } from "../../../core/database/Databases.ts";
 import { plainValue, rowObjects, type PlainValue } from "../../../core/query/askView.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
+import { counted } from "../../../schemas/counted.ts";
 import type { Terminal } from "./Terminal.ts";
 
 /** `note` follows the number of rows, for people. */
@@ -21,7 +22,7 @@ export function printRows(
   const rows = result.rows.map((row) => row.map(plainValue));
   if (json) return terminal.out(JSON.stringify(rowObjects({ columns, rows })));
   for (const line of table(columns, rows)) terminal.out(line);
-  terminal.err(`${rows.length} ${rows.length === 1 ? "row" : "rows"}${note}`);
+  terminal.err(`${counted(rows.length, "row")}${note}`);
 }
 
 /** Characters of a cell that are shown; `--json` prints all. */

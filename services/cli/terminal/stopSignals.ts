@@ -28,7 +28,7 @@ export async function endedBySignal<A>(
   }
 }
 
-export interface StopSignals {
+interface StopSignals {
   /** Resolves at the first signal. */
   readonly stopped: Promise<NodeJS.Signals>;
   /** Removes the signal listeners. */

@@ -9,7 +9,7 @@
  *    have one more, those whose names sort last hand theirs over.
  */
 
-export interface ShareView {
+interface ShareView {
   readonly shards: number;
   readonly self: string;
   /** Every live host, with or without shards; `self` counts whether or not it is among them. */

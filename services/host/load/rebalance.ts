@@ -19,7 +19,7 @@ interface Shards {
   keys(): Iterable<ShardId>;
 }
 
-export interface ShardsView {
+interface ShardsView {
   readonly self: string;
   /** Every live host. */
   readonly hosts: Iterable<string>;
@@ -37,7 +37,7 @@ export interface ShardsView {
   readonly random: () => number;
 }
 
-export interface Rebalance {
+interface Rebalance {
   readonly claims: ReadonlyArray<ShardId>;
   readonly handOvers: ReadonlyArray<ShardId>;
 }

@@ -18,7 +18,7 @@ import { AgentAborted } from "../../../core/errors/errors.ts";
 import { socketKey } from "../../../core/runtime/AgentSockets.ts";
 import type { CallAnswer } from "../../../core/call/CallAnswer.ts";
 import { SparseMap } from "../../../core/collections/sparse.ts";
-import type { Call } from "../../../schemas/Call.ts";
+import type { Call } from "../../../schemas/bus/Call.ts";
 
 /** A gateway repeats a call for two minutes, and waits at most one minute for an answer. */
 const KEPT_MS = 90_000;

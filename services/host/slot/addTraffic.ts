@@ -5,13 +5,13 @@
 import type { BusShape } from "../../../core/bus/Bus.ts";
 import type { CallAnswer } from "../../../core/call/CallAnswer.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
-import { decodeMessage, encodeMessage } from "../../../schemas/Call.ts";
+import { decodeMessage, encodeMessage } from "../../../schemas/bus/message.ts";
 import type {
   ConnectionsReply,
   SocketTraffic,
   TrafficReply,
   TrafficRequest,
-} from "../../../schemas/SocketLists.ts";
+} from "../../../schemas/bus/SocketLists.ts";
 import type { Subjects } from "../../../schemas/Subjects.ts";
 
 /** If a gateway takes longer, its connections are shown without their traffic. */

@@ -23,7 +23,7 @@ import {
   type StreamRange,
 } from "./StreamReading.ts";
 
-export type MessageQuery =
+type MessageQuery =
   | { readonly seq: number }
   | { readonly last_by_subj: string }
   /** The first message of the subject at or after `seq`. */

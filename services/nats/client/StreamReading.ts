@@ -129,7 +129,8 @@ export class StreamReading {
       // Rule 3.
       if (before !== this.cursor && this.cursor !== 0) return this.endBatch(true);
       this.add(new DirectMessage(message, headers));
-      return false;
+      // The rest of the batch is past the range.
+      return this.cursor < this.toSeq ? false : this.endBatch(false);
     }
     if (isNoResponders(message) || (code !== 204 && code !== 404))
       return this.fail(`status ${code}`);

@@ -13,7 +13,7 @@ import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../../
 
 /** The kinds of messages that a blob can stand for. Each is a prefix of blob names. */
 export const CLAIM_CHECK_AREAS = ["journal", "inbox", "snapshot", "dead"] as const;
-export type ClaimCheckArea = (typeof CLAIM_CHECK_AREAS)[number];
+type ClaimCheckArea = (typeof CLAIM_CHECK_AREAS)[number];
 
 export interface ClaimCheck {
   /** The blob's name. */

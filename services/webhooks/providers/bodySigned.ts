@@ -111,8 +111,11 @@ export const meta = provider<MetaOptions>(
     hashId: true,
     batch: { member: "entry", hashId: true, eventFields: ["entry.0.changes.0.field", "object"] },
   },
-  (scheme, options) =>
-    verifierOf(scheme, options, { greeting: metaGreeting("meta", options.verifyToken) }),
+  {
+    options: ["verifyToken"],
+    verifier: (scheme, options) =>
+      verifierOf(scheme, options, { greeting: metaGreeting("meta", options.verifyToken) }),
+  },
 );
 
 /**
@@ -146,7 +149,7 @@ export const intercom = provider<VerifierOptions>(
     eventFields: ["topic"],
     handshake: intercomHandshake,
   },
-  (scheme, options) => verifierOf(scheme, options, { greeting: probeGreeting }),
+  { verifier: (scheme, options) => verifierOf(scheme, options, { greeting: probeGreeting }) },
 );
 
 /**

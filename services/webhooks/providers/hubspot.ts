@@ -3,6 +3,7 @@
  * weaker: version 2 has no time and is a plain digest; version 1 covers the body only, and someone
  * who has one signed body can make another that begins with it. `sign` signs in each version.
  */
+import { InvalidWebhook } from "../../../core/webhook/WebhookRoute.ts";
 import { splitQuery } from "../verifier/PublicUrl.ts";
 import {
   SCHEME_DEFAULTS,
@@ -57,9 +58,16 @@ export interface HubspotOptions extends TimestampedOptions, UrlOptions {
  * request that has only another version's signature is refused. Deadline 4.5 s.
  * https://developers.hubspot.com/docs/guides/apps/authentication/validating-requests
  */
-export const hubspot = provider<HubspotOptions>(v3, (_, options) =>
-  verifierOf(HUBSPOT_VERSIONS[options.version ?? "v3"], options),
-);
+export const hubspot = provider<HubspotOptions>(v3, {
+  options: ["version"],
+  verifier: (_, { version = "v3", ...options }) => {
+    if (!Object.hasOwn(HUBSPOT_VERSIONS, version))
+      throw new InvalidWebhook({
+        message: `hubspot({ version: "${String(version)}" }): it is "v1", "v2" or "v3"`,
+      });
+    return verifierOf(HUBSPOT_VERSIONS[version], options);
+  },
+});
 
 /** HubSpot's documentation decodes these in the URL before hashing; its library does not. */
 const DECODED: Readonly<Record<string, string>> = {

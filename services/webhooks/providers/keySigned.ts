@@ -20,8 +20,11 @@ export interface PublicKeyOptions extends Omit<TimestampedOptions, "secret"> {
   readonly publicKey: Secret | ReadonlyArray<Secret>;
 }
 
-const byPublicKey = (scheme: SignatureScheme, options: PublicKeyOptions): Verifier =>
-  verifierOf(scheme, { ...options, secret: options.publicKey });
+const byPublicKey = {
+  options: ["publicKey"],
+  verifier: (scheme: SignatureScheme, options: PublicKeyOptions): Verifier =>
+    verifierOf(scheme, { ...options, secret: options.publicKey }),
+} as const;
 
 /**
  * Discord, with the application's public key: webhook events and interactions. The gateway answers

@@ -59,7 +59,10 @@ export const paypal = provider<PaypalOptions>(
     idFields: ["id"],
     eventFields: ["event_type"],
   },
-  (scheme, options) => verifierOf(scheme, options, partsOf(options)),
+  {
+    options: ["webhookId", "certificate", "environment", "fetch"],
+    verifier: (scheme, options) => verifierOf(scheme, options, partsOf(options)),
+  },
 );
 
 function partsOf({
@@ -68,8 +71,7 @@ function partsOf({
   webhookId,
   fetch: fetchCertificate = (url, init) => fetch(url, init),
 }: PaypalOptions): VerifierParts {
-  const host = PAYPAL_HOSTS[environment];
-  if (host === undefined)
+  if (!Object.hasOwn(PAYPAL_HOSTS, environment))
     throw new InvalidWebhook({
       message: `paypal({ environment: "${String(environment)}" }): it is "live" or "sandbox"`,
     });
@@ -77,7 +79,7 @@ function partsOf({
   return {
     keys:
       certificate === undefined
-        ? new PaypalCertificates(host, fetchCertificate)
+        ? new PaypalCertificates(PAYPAL_HOSTS[environment], fetchCertificate)
         : new Secrets("paypal", certificate, "certificate", "certificate"),
     webhook: (request) => {
       const found = webhooks.keysFor(request);

@@ -7,15 +7,15 @@
  *   query as they came.
  * - A whole URL: that URL, followed by the request's query unless it has one.
  */
-import { InvalidWebhook, type WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
+import {
+  InvalidWebhook,
+  type Misconfigured,
+  type WebhookRequest,
+} from "../../../core/webhook/WebhookRoute.ts";
 
 const ORIGIN = /^https?:\/\/[^/?#\s]+$/i;
 const WHOLE = /^https?:\/\/[^/?#\s]+[/?][^#\s]*$/i;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
-
-export type SignedUrl =
-  | { readonly _tag: "Url"; readonly url: string }
-  | { readonly _tag: "Misconfigured"; readonly message: string };
 
 /** The setting of one verifier. */
 export class PublicUrl {
@@ -38,9 +38,9 @@ export class PublicUrl {
   /**
    * The URL that the provider signed for this request; `Misconfigured` when the variable has none.
    */
-  of(request: WebhookRequest): SignedUrl {
+  of(request: Pick<WebhookRequest, "url" | "env">): string | Misconfigured {
     const { setting, provider } = this;
-    if (setting === undefined) return { _tag: "Url", url: request.url };
+    if (setting === undefined) return request.url;
     let url: unknown = setting;
     if (VARIABLE.test(setting)) {
       url = Object.hasOwn(request.env, setting) ? request.env[setting] : undefined;
@@ -52,8 +52,8 @@ export class PublicUrl {
     }
     const { path, query } = targetOf(request.url);
     const given = url as string;
-    if (ORIGIN.test(given)) return { _tag: "Url", url: given + path + query };
-    return { _tag: "Url", url: given.includes("?") ? given : given + query };
+    if (ORIGIN.test(given)) return given + path + query;
+    return given.includes("?") ? given : given + query;
   }
 }
 

@@ -54,16 +54,18 @@ export class Secrets implements KeySource {
   private known: { readonly values: ReadonlyArray<unknown>; readonly keys: Keys } | undefined;
 
   /**
-   * Throws `InvalidWebhook` for a list that is empty or too long, a string that can't be a
+   * Throws `InvalidWebhook` for none, a list that is empty or too long, a string that can't be a
    * variable's name, or a bad literal.
    */
   constructor(
     private readonly provider: string,
-    secret: Secret | ReadonlyArray<Secret>,
+    secret: Secret | ReadonlyArray<Secret> | undefined,
     private readonly format: SecretFormat,
     /** Name of the user's option, for messages. */
     private readonly option = "secret",
   ) {
+    if (secret === undefined)
+      throw this.wrong("it is missing: write the name of the environment variable that holds it");
     this.secrets = isList(secret) ? secret : [secret];
     if (this.secrets.length === 0 || this.secrets.length > SECRETS_MAX)
       throw this.wrong(`use 1 to ${SECRETS_MAX} ${option}s`);

@@ -29,7 +29,7 @@ export type Algorithm =
  */
 export type SignatureEncoding = "hex" | "base64";
 
-export interface Signing {
+interface Signing {
   readonly algorithm: Algorithm;
   readonly encoding: SignatureEncoding;
 }

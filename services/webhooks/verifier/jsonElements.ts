@@ -16,7 +16,7 @@ const CLOSE_OBJECT = 0x7d;
 const decoder = new TextDecoder();
 
 /** A document, split at its list. */
-export interface Cut {
+interface Cut {
   readonly elements: ReadonlyArray<Uint8Array>;
   /** The document up to the list's first element, its `[` included. */
   readonly before: Uint8Array;

@@ -22,7 +22,7 @@ export interface SignedParts {
 
 type Placeholder = keyof SignedParts | "crc32";
 /** A piece of a parsed template. */
-export type TemplatePart = { readonly _tag: "Text"; readonly text: string } | Placeholder;
+type TemplatePart = { readonly _tag: "Text"; readonly text: string } | Placeholder;
 
 const PLACEHOLDER = /^\{(body|timestamp|id|url|method|form|crc32|webhook)\}$/;
 

@@ -10,9 +10,11 @@
  * 4. A missing secret is reported as the operator's fault and never lets a request through.
  * 5. Never throws, whatever the request.
  */
+import { shownValue } from "../../../core/errors/shownValue.ts";
 import type { KeyObject } from "node:crypto";
 import {
   InvalidWebhook,
+  type Misconfigured,
   type Verdict,
   type Verifier,
   type WebhookRequest,
@@ -66,9 +68,7 @@ export interface VerifierParts {
   /** The source of keys, in place of `secret`. */
   readonly keys?: KeySource & Pick<Verifier, "prepare">;
   /** The value of `{webhook}`, from the request's environment. */
-  readonly webhook?: (
-    request: WebhookRequest,
-  ) => string | Extract<Verdict, { _tag: "Misconfigured" }>;
+  readonly webhook?: (request: WebhookRequest) => string | Misconfigured;
   /** Answers the provider's unsigned requests by other methods than POST. */
   readonly greeting?: {
     readonly methods: ReadonlyArray<string>;
@@ -93,7 +93,12 @@ export function verifierOf(
   options: SchemeOptions,
   parts: VerifierParts = {},
 ): Verifier {
-  const keys = parts.keys ?? secretsOf(scheme, options.secret ?? []);
+  const { replayGuard = false } = options;
+  if (typeof replayGuard !== "boolean")
+    throw new InvalidWebhook({
+      message: `${scheme.provider}({ replayGuard }): use true or false`,
+    });
+  const keys = parts.keys ?? secretsOf(scheme, options.secret);
   const template = parseTemplate(scheme.template);
   const toleranceSeconds = checkTolerance(scheme, options.toleranceSeconds);
   if (options.url !== undefined && !template.includes("url"))
@@ -105,8 +110,8 @@ export function verifierOf(
     if (greeting?.methods.includes(request.method)) return greeting.verdictOn(request);
     const found = keys.keysFor(request);
     if (found._tag !== "Keys") return found; // rule 4
-    const signed = publicUrl.of(request);
-    if (signed._tag === "Misconfigured") return signed;
+    const signedUrl = publicUrl.of(request);
+    if (typeof signedUrl !== "string") return signedUrl;
     const webhook = parts.webhook?.(request) ?? "";
     if (typeof webhook !== "string") return webhook;
 
@@ -123,13 +128,13 @@ export function verifierOf(
       const why = refuseTime(scheme, timestamp, request.nowMs, toleranceSeconds);
       if (why !== undefined) return rejected(why);
     }
-    const form = template.includes("form") ? formOf(scheme, request, signed.url) : "";
+    const form = template.includes("form") ? formOf(scheme, request, signedUrl) : "";
     if (form === undefined)
       return rejected("the body is not a form, and its hash is not in the URL");
 
     const { body, method } = request;
     const known = { body, method, id, timestamp, webhook, form };
-    const urls = scheme.urls?.(signed.url) ?? [signed.url];
+    const urls = scheme.urls?.(signedUrl) ?? [signedUrl];
     const key = keyThatSigned(scheme, { keys: found.keys, sent, known, urls });
     if (key === undefined)
       return rejected(`no signature matches${found.hint === undefined ? "" : ` (${found.hint})`}`);
@@ -140,7 +145,7 @@ export function verifierOf(
     }
     const answer = scheme.handshake?.(request, key);
     if (answer !== undefined) return { _tag: "Handshake", answer };
-    return verified(scheme, request, { headers, replayGuard: options.replayGuard ?? false });
+    return verified(scheme, request, { headers, replayGuard });
   }
 
   /** Rule 3. Returns the key, since a handshake may need it. */
@@ -176,6 +181,7 @@ export function verifierOf(
       ...(coversBody(scheme) ? (["body"] as const) : []),
       ...(template.includes("url") && publicUrl.hasRequestPath ? (["url"] as const) : []),
     ],
+    ...(template.includes("url") && { signedUrl: (request) => publicUrl.of(request) }),
     ...(scheme.secretHeaders !== undefined && { secretHeaders: scheme.secretHeaders }),
     secretNames: sources.flatMap(({ names }) => names),
     checkSecrets: (env) => {
@@ -193,7 +199,7 @@ export function verifierOf(
 
 const secretsOf = (
   { provider, secretFormat }: SignatureScheme,
-  secret: Secret | ReadonlyArray<Secret>,
+  secret: Secret | ReadonlyArray<Secret> | undefined,
 ): VerifierParts["keys"] & {} =>
   new Secrets(provider, secret, secretFormat, isPublic(secretFormat) ? "publicKey" : "secret");
 
@@ -247,9 +253,9 @@ function checkTolerance(scheme: SignatureScheme, given: number | undefined): num
     throw new InvalidWebhook({
       message: `${scheme.provider}({ toleranceSeconds }): this provider signs no timestamp; against replays, use replayGuard`,
     });
-  if (!(given >= 1 && given <= TOLERANCE_SECONDS_MAX))
+  if (typeof given !== "number" || !(given >= 1 && given <= TOLERANCE_SECONDS_MAX))
     throw new InvalidWebhook({
-      message: `${scheme.provider}({ toleranceSeconds: ${given} }): use 1 to ${TOLERANCE_SECONDS_MAX} seconds`,
+      message: `${scheme.provider}({ toleranceSeconds: ${shownValue(given)} }): use 1 to ${TOLERANCE_SECONDS_MAX} seconds`,
     });
   return given;
 }

@@ -2,7 +2,10 @@
  * Wrong arguments are reported before the broker is tried: exit code 2, and nothing is opened. One
  * row for each kind of value and each pair of options that exclude each other.
  */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { tempFolder } from "../../kit/tempFolder.ts";
 import { CliFixture } from "../fixture.ts";
 
 const NATS = ["--nats", "nats://one:4222"];
@@ -72,3 +75,15 @@ test.each(["import missing.jsonl", "restore missing", "erase Some one --yes --ba
     expect(cli.targets).toEqual([]);
   },
 );
+
+test("a backup's folders are checked before the broker is tried", async () => {
+  const folder = tempFolder("wrong-backup");
+  writeFileSync(join(folder.path, "notes.txt"), "");
+  const cli = new CliFixture();
+  const full = await cli.run(["backup", folder.path, ...NATS]);
+  expect(full).toMatchObject({ code: 1, err: `${folder.path} is not empty. Use a new folder for each backup.` }); // prettier-ignore
+  const since = await cli.run(["backup", join(folder.path, "new"), "--since", folder.path, ...NATS]); // prettier-ignore
+  expect(since).toMatchObject({ code: 1, err: expect.stringContaining("not a backup") as string });
+  expect(cli.opened).toBe(0);
+  folder.remove();
+});

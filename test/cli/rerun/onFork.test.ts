@@ -45,7 +45,7 @@ const numbers = async (): Promise<number[]> => {
 };
 const lastOf = async (id = REPO): Promise<number> => (await ports.journal.last(id))!.seq;
 
-/** Resolves when it is a dead letter. */
+/** Resolves when it is a dead letter and its agent's journal has its end, which comes after. */
 async function dies(what: string, begin: () => Promise<unknown>): Promise<void> {
   const before = await numbers();
   await begin();
@@ -53,6 +53,7 @@ async function dies(what: string, begin: () => Promise<unknown>): Promise<void> 
     const [found] = (await numbers()).filter((number) => !before.includes(number));
     return found === undefined ? { done: false, saw: before } : { done: true, value: found };
   });
+  await pollUntil("its end is stored", async () => (await ports.inbox.depth()) === 0);
 }
 
 const push =

@@ -6,7 +6,7 @@ import { parseClientFrame } from "../../../core/connection/protocol.ts";
 import { agentId, InvalidAddress, type Sequence } from "../../../schemas/Address.ts";
 import { agentFileEvent, AgentFileReader, agentFileHead, readAgentFileHead } from "../../../schemas/AgentFile.ts"; // prettier-ignore
 import { decodeEntry, decodeManifest, encodeEntry, encodeManifest } from "../../../schemas/BackupFile.ts"; // prettier-ignore
-import { decodeMessage, encodeMessage } from "../../../schemas/Call.ts";
+import { decodeMessage, encodeMessage } from "../../../schemas/bus/message.ts";
 import { decodeDeadLetter, encodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEnvelope, encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";

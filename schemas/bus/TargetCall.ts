@@ -2,7 +2,7 @@
  * Calls of an `RpcTarget` that an agent has lent (`core/rpcTarget`): part of the messages between
  * gateways and hosts (`Call`). Hosts of older releases refuse them.
  */
-import { agentId, type AgentId } from "./Address.ts";
+import { agentId, type AgentId } from "../Address.ts";
 
 /**
  * A target in a structured value: the agent or process that has it, and the key that it is lent by.

@@ -1,8 +1,8 @@
 /**
  * Lists of sockets: what a gateway tells a host that takes over a shard, and what a host tells an
- * operator. Sent as `Call` describes.
+ * operator.
  */
-import type { SocketInfo } from "./Call.ts";
+import type { SocketInfo } from "./GatewayMessage.ts";
 
 /**
  * A host's request to every gateway, on `census`, for the sockets of a shard's agents. Answered
