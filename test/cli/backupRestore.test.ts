@@ -12,6 +12,7 @@ import { decodeManifest, filesOf } from "../../schemas/BackupFile.ts";
 import { Installation, type InstallationOptions } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 /** Past it: events lie in the blob store. */
@@ -38,7 +39,7 @@ let promised: ReadonlyArray<string> = [];
 let told: Record<string, number>;
 
 const install = (options: Partial<InstallationOptions>): Promise<Installation> =>
-  Installation.start({ shards: 4, module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX, ...options }); // prettier-ignore
+  Installation.start({ shards: 4, leaseTtlMs, module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX, ...options }); // prettier-ignore
 
 async function startHost(installation: Installation, env: Record<string, string> = {}) {
   const host = await installation.startHost("host", { env });

@@ -14,6 +14,7 @@ import { openNats } from "../../services/nats/setup/openNats.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 const SHARDS = 2;
@@ -96,7 +97,7 @@ const namesOfShards = Array.from({ length: SHARDS }, (_, shard) => {
 
 beforeAll(async () => {
   installation = await Installation.start({
-    shards: SHARDS, module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX,
+    shards: SHARDS, leaseTtlMs, module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX,
   }); // prettier-ignore
   ({ nats, ports } = installation);
   call = installation.caller("Keeper");

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 /** Past it: events lie in the blob store. */
@@ -33,7 +34,7 @@ const agents = (installation: Installation, ...args: string[]) => installation.a
 
 const install = (options: { readonly shards: number; readonly streamGroups?: number }) =>
   Installation.start({
-    module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX, ...options,
+    leaseTtlMs, module: MODULE, gateway: false, maxPayload: PAYLOAD_BYTES_MAX, ...options,
   }); // prettier-ignore
 
 async function startHost(installation: Installation, env: Record<string, string> = {}) {

@@ -11,6 +11,7 @@ import { Senders } from "../faults/Senders.ts";
 import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
 import { Installation, SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const AGENTS = 40;
 const WEBHOOKS = 1_200;
@@ -105,6 +106,7 @@ beforeAll(async () => {
   installation = await Installation.start({
     broker: nats,
     shards: SHARDS,
+    leaseTtlMs,
     provision: ["--placement-tag", "zone:nats-2"],
     gateway: false,
     args: ["--require-durable"],

@@ -12,6 +12,7 @@ import { Senders } from "../faults/Senders.ts";
 import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
 import { Installation, SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const AGENTS = 24;
 const WEBHOOKS = 240;
@@ -66,6 +67,7 @@ beforeAll(async () => {
   installation = await Installation.start({
     broker: nats,
     shards: 8,
+    leaseTtlMs,
     streamGroups: 4,
     provision: ["--placement-tag", "zone:nats-2"],
     gateway: false,

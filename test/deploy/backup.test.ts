@@ -10,6 +10,7 @@ import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { Installation, SECRET } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { deployNats } from "./DeployedNats.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 let installation: Installation;
 afterAll(() => installation?.stop());
@@ -31,7 +32,7 @@ async function send(gateway: AgentsProcess, ids: ReadonlyArray<string>): Promise
 
 test("a backup restores everything after a total loss, and its work continues", async () => {
   const nats = await deployNats({ config: "single.conf" });
-  installation = await Installation.start({ broker: nats, shards: 4 });
+  installation = await Installation.start({ broker: nats, shards: 4, leaseTtlMs });
   const { gateway } = installation;
   const host = await installation.startHost("host");
   await gateway.ready();

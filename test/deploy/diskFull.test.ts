@@ -7,6 +7,7 @@ import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { postLedger } from "../kit/postLedger.ts";
 import { deployNats } from "./DeployedNats.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const NOISE_BYTES = 300_000;
 /** Each leaves its body in the journal: the broker's 8 MB are full before. */
@@ -23,6 +24,7 @@ test("a broker whose disk is full refuses, loses nothing, and continues when the
   installation = await Installation.start({
     broker: nats,
     shards: 2,
+    leaseTtlMs,
     gateway: false,
     env: { DEADLINE_MS: "1500" },
   });

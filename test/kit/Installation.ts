@@ -25,6 +25,8 @@ export const SECRET = "It's a Secret to Everybody";
  */
 export const ANSWERED_BY_AGENT = { DEADLINE_MS: "60000" };
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+/** Longer than a busy machine stands still: no lease ends unless a test ends it. */
+const LEASE_TTL_MS = 30_000;
 const CALL_TIMEOUT_MS = 20_000;
 const PUBLISH_TIMEOUT_MS = 10_000;
 /** Some leases, on a machine that is busy. */
@@ -47,7 +49,7 @@ export interface InstallationOptions {
   readonly provision?: ReadonlyArray<string>;
   /** Path of the module that its processes run; default the ledger's. */
   readonly module?: string;
-  /** Default `agents provision`'s. */
+  /** Default `LEASE_TTL_MS`; where a test waits for a lease to end, `LEASE_TTL_MS_DEFAULT`. */
   readonly leaseTtlMs?: number;
   readonly streamGroups?: number;
   /** Default "agents". */
@@ -111,12 +113,14 @@ export class Installation {
   }
 
   private async open(options: InstallationOptions): Promise<void> {
-    const { shards, leaseTtlMs, streamGroups, archive, gateway = true, provision = [] } = options;
+    const { shards, streamGroups, archive, gateway = true, provision = [] } = options;
+    const { leaseTtlMs = LEASE_TTL_MS } = options;
     const provisioned = await this.agents(
       "provision",
       "--shards",
       `${shards}`,
-      ...(leaseTtlMs === undefined ? [] : ["--lease-ttl", `${leaseTtlMs}`]),
+      "--lease-ttl",
+      `${leaseTtlMs}`,
       ...(streamGroups === undefined ? [] : ["--stream-groups", `${streamGroups}`]),
       ...provision,
     );

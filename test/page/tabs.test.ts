@@ -14,6 +14,7 @@ import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { isPortFree, pickPort } from "../../services/natsServer/pickPort.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const MODULE = fileURLToPath(new URL("./tabsModule.ts", import.meta.url));
 const CLIENT = fileURLToPath(new URL("../../services/client/index.ts", import.meta.url));
@@ -48,7 +49,13 @@ beforeAll(async () => {
     CLIENT_BUNDLE: join(folder.path, "client.js"),
     HOOK_BUNDLE: join(folder.path, "hook.js"),
   };
-  installation = await Installation.start({ shards: 64, module: MODULE, gateway: false, env });
+  installation = await Installation.start({
+    shards: 64,
+    leaseTtlMs,
+    module: MODULE,
+    gateway: false,
+    env,
+  });
   port = await pickPort();
   first = await installation.startHost("a");
   gateway = await startGateway();

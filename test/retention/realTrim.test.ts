@@ -17,6 +17,7 @@ import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { collectingLog } from "../kit/system.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../services/nats/setup/provision.ts";
 
 const MODULE = fileURLToPath(new URL("../cli/keeperModule.ts", import.meta.url));
 /** Larger than a message of the broker below: the event lies in the blob store. */
@@ -38,7 +39,7 @@ const agents = (...args: string[]) => installation.agents(...args);
 
 beforeAll(async () => {
   installation = await Installation.start({
-    shards: 4, module: MODULE, gateway: false, maxPayload: 256 * 1024,
+    shards: 4, leaseTtlMs, module: MODULE, gateway: false, maxPayload: 256 * 1024,
   }); // prettier-ignore
   ({ ports } = installation);
   call = installation.caller("Keeper");

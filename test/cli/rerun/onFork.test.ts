@@ -14,6 +14,7 @@ import { Installation } from "../../kit/Installation.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { runAgents } from "../../kit/runAgents.ts";
 import { runCommand } from "../../kit/runCommand.ts";
+import { LEASE_TTL_MS_DEFAULT as leaseTtlMs } from "../../../services/nats/setup/provision.ts";
 
 const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 const NOW = pathOf("./now.ts");
@@ -67,7 +68,13 @@ const push =
 beforeAll(async () => {
   await new Promise<void>((resolve) => api.listen(0, "127.0.0.1", resolve));
   API = `http://127.0.0.1:${(api.address() as AddressInfo).port}`;
-  installation = await Installation.start({ shards: 2, module: NOW, gateway: false, env: { API } });
+  installation = await Installation.start({
+    shards: 2,
+    leaseTtlMs,
+    module: NOW,
+    gateway: false,
+    env: { API },
+  });
   ({ ports } = installation);
   running = await installation.startHost("host");
   await running.ready();
