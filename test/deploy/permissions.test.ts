@@ -399,6 +399,18 @@ describe("the server refuses everything else", () => {
       expect(await refusals(user, "publish", ["agents.process.g1"])).toEqual(["agents.process.g1"]);
   });
 
+  test("a command for another namespace, or with another's login, ends at once and says so", async () => {
+    const hint = "is the namespace right, and is it the login for this process";
+    for (const command of [["list"], ["dead", "list"]]) {
+      const run = await cli("reader", ...command, "--namespace", "other");
+      expect(run.text).toContain("the login may not use _INBOX.other.");
+      expect(run).toMatchObject({ code: 1, text: expect.stringContaining(hint) as string });
+    }
+    const run = await cli("gateway", "provision");
+    expect(run.text).toContain("the login may not use _INBOX.agents.");
+    expect(run).toMatchObject({ code: 1, text: expect.stringContaining(hint) as string });
+  });
+
   test("permissions refuse only what is forbidden: what is allowed is stored", async () => {
     const client = await nats.connect("operator");
     const ack = await client.request("agents.dead.Ledger.nobody", "{}", {

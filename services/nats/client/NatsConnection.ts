@@ -74,6 +74,8 @@ export interface NatsConnectionShape {
   readonly roundTripMs: () => Promise<number>;
   /** Calls `f` with each change of `connected`. The returned function removes it. */
   readonly onChange: (f: (connected: boolean) => void) => () => void;
+  /** Calls `f` with a subject that the login may not publish or subscribe to, when it is tried. */
+  readonly onDenied: (f: (subject: string) => void) => void;
   /**
    * Resolves when connected, when `signal` fires, or after `timeoutMs`. Check `connected()` then.
    */
@@ -96,6 +98,7 @@ export async function openConnection(
   const gathered = gatherWrites(client);
   if (gathered === undefined) log("info", "this client version does not support gathered writes");
   const listeners = new Set<(connected: boolean) => void>();
+  const denials = new Set<(subject: string) => void>();
   const drains: Array<() => Promise<void>> = [];
   let up = true;
   const change = (connected: boolean): void => {
@@ -103,7 +106,10 @@ export async function openConnection(
     up = connected;
     for (const f of listeners) f(connected);
   };
-  void watchStatus(client, change, log);
+  const denied = (subject: string): void => {
+    for (const f of denials) f(subject);
+  };
+  void watchStatus(client, { change, denied }, log);
   return {
     client,
     writes: gathered ?? eachPass,
@@ -120,6 +126,7 @@ export async function openConnection(
       listeners.add(f);
       return () => listeners.delete(f);
     },
+    onDenied: (f) => void denials.add(f),
     untilConnected: (timeoutMs, signal) =>
       new Promise((resolve) => {
         if (up || signal?.aborted === true) return resolve();
@@ -212,7 +219,17 @@ function readServers(given: string | readonly string[]): {
   };
 }
 
-async function watchStatus(client: Client, change: (up: boolean) => void, log: Log): Promise<void> {
+async function watchStatus(
+  client: Client,
+  {
+    change,
+    denied,
+  }: {
+    readonly change: (up: boolean) => void;
+    readonly denied: (subject: string) => void;
+  },
+  log: Log,
+): Promise<void> {
   for await (const status of client.status()) {
     if (status.type === "disconnect") {
       log("warn", "broker connection lost; reconnecting", { server: status.server });
@@ -220,9 +237,11 @@ async function watchStatus(client: Client, change: (up: boolean) => void, log: L
     } else if (status.type === "reconnect") {
       log("info", "broker connection restored", { server: status.server });
       change(true);
-    } else if (status.type === "error")
-      log("warn", "broker reported an error", { error: String(status.error) });
-    else if (status.type === "close") change(false);
+    } else if (status.type === "error") {
+      const { error } = status;
+      log("warn", "broker reported an error", { error: String(error) });
+      if (error instanceof errors.PermissionViolationError) denied(error.subject);
+    } else if (status.type === "close") change(false);
   }
 }
 

@@ -13,7 +13,7 @@ import * as Data from "effect/Data";
 import { SHARDS_DEFAULT } from "../../../schemas/Address.ts";
 import { STORED_FORMATS } from "../../../schemas/StoredFormats.ts";
 import type { StreamLayout, Subjects } from "../../../schemas/Subjects.ts";
-import { ApiCode, ApiRefusal, type JetStreamApi } from "../client/JetStreamApi.ts";
+import { ApiCode, ApiRefusal, NotPermitted, type JetStreamApi } from "../client/JetStreamApi.ts";
 import {
   DELIVERIES_BYTES,
   FORMATS_KEY,
@@ -88,7 +88,10 @@ export class NotProvisioned extends Data.TaggedError("NotProvisioned")<{
   readonly message: string;
 }> {}
 
-/** The broker refuses a stream or its settings; `message` contains the server's reason. */
+/**
+ * The broker refuses a stream or its settings, or the login may not read it; `message` contains the
+ * reason.
+ */
 export class ProvisioningRefused extends Data.TaggedError("ProvisioningRefused")<{
   readonly stream: string;
   readonly code: number;
@@ -223,7 +226,9 @@ function checkFormats(config: StreamInfo["config"], namespace: string): void {
 const formatsOf = ({ metadata }: StreamInfo["config"]): number =>
   Number(metadata?.[FORMATS_KEY] ?? 1);
 
-/** Rejects with `NotProvisioned`, `NewerInstallation` or `BrokerUnavailable`. */
+/**
+ * Rejects with `NotProvisioned`, `NewerInstallation`, `ProvisioningRefused` or `BrokerUnavailable`.
+ */
 export async function readInstallation(
   api: JetStreamApi,
   subjects: Subjects,
@@ -253,7 +258,7 @@ async function createOrFind(
     await api.call(`STREAM.CREATE.${config.name}`, config);
     return undefined;
   } catch (error) {
-    if (!(error instanceof ApiRefusal)) throw error;
+    if (!(error instanceof ApiRefusal)) throw notPermitted(config.name, error) ?? error;
     // Another process created it between the check and the creation.
     const other = error.code === ApiCode.streamNameInUse ? await info(api, config.name) : undefined;
     if (other !== undefined) return other;
@@ -266,9 +271,19 @@ async function info(api: JetStreamApi, stream: string): Promise<StreamInfo | und
     return await api.streamInfo<StreamInfo>(stream);
   } catch (error) {
     if (error instanceof ApiRefusal && error.code === ApiCode.streamNotFound) return undefined;
-    throw error;
+    throw notPermitted(stream, error) ?? error;
   }
 }
+
+/** What to check when a login may not do this; undefined for another error. */
+const notPermitted = (stream: string, error: unknown): ProvisioningRefused | undefined =>
+  error instanceof NotPermitted
+    ? new ProvisioningRefused({
+        stream,
+        code: 0,
+        message: `${error.message}: is the namespace right, and is it the login for this process (deploy/nats/permissions.conf)?`,
+      })
+    : undefined;
 
 /** Updates a stream of an older release, or with other choices, to `wanted`. */
 async function complete(
