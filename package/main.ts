@@ -4,18 +4,16 @@
  * runs (`bundle`) and the console's page (`page`). Declarations and copies are left as they are
  * while their inputs are what they were.
  */
-import { chmodSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundle } from "./bundle.ts";
 import { writeDeclarations } from "./declarations.ts";
-import { bundlePage } from "./page.ts";
+import { bundlePage, changedMs } from "./page.ts";
 import { vendor } from "./vendor.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const STAMP = join(ROOT, "dist/.packaged");
-
-const changedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 
 const inputs = [
   "package.json",

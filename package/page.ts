@@ -10,7 +10,9 @@ import { build } from "esbuild";
 /** Packages of which the page's script has parts. */
 export const BUNDLED = ["react", "react-dom", "scheduler"];
 
-const changedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+/** 0 if there is no such file. */
+export const changedMs = (path: string): number =>
+  statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 
 export async function bundlePage(root: string): Promise<void> {
   const sources = join(root, "services/consolePage");

@@ -148,7 +148,7 @@ export function decodeManifest(text: string): BackupManifest {
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
-export const isStream = (value: unknown): value is JournalStream =>
+const isStream = (value: unknown): value is JournalStream =>
   isRecord(value) && typeof value["created"] === "string" && typeof value["end"] === "number";
 /** No name leads out of the folder. */
 const NAME = /^[\w-]+\.jsonl\.gz$/;

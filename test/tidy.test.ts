@@ -115,6 +115,7 @@ const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string,
   ["no value", "core/a/A.ts", `// ${ignoreError}\nx();`, /with the reason/],
   ["no test", "test/a.test.ts", `${alone}("x", () => {});`, /make it run/],
   ["every file is used", "core/a/A.ts", 'import "./A.ts";', /nothing imports it/],
+  ["every export", "core/a/A.ts", "x;\nexport interface B {}", /A\.ts:2 no other file imports B/],
   ["nothing is cited", "core/a/A.ts", "\n// See `core/c/B.ts`.", /:2 core\/c\/B\.ts is not there: is it core\/b\/B\.ts\?/],
   ["nothing is cited", "core/a/A.ts", '// A["core/b/Gone<br/>what it does"]', /:1 core\/b\/Gone is not there/],
   ["nothing is cited", "core/a/A.ts", "/** As `docs/gone.md` says. */", /docs\/gone\.md is not there: cite/],
@@ -213,5 +214,18 @@ describe("the rules catch what they are for", () => {
       sourceFile("core/a/B.ts", 'export * from "./A.ts";'),
     ];
     expect(show(rule, files, new Set(["core/a/B.ts"]), PLANTED_REPOSITORY)).toEqual([]);
+  });
+  it("an export is used when another file imports or re-exports it, or any of its file", () => {
+    const rule = ruleOf("every export");
+    const exported = sourceFile("core/a/A.ts", "export const one = 1;\nexport type Two = 2;");
+    const unused = (text: string, entry = ""): string[] =>
+      show(rule, [exported, sourceFile("core/a/B.ts", text)], new Set([entry]), PLANTED_REPOSITORY);
+    expect(unused('import {\n  one as other,\n  type Two,\n} from "./A.ts";')).toEqual([]);
+    expect(unused('export { one, type Two } from "./A.ts";')).toEqual([]);
+    expect(unused('export * from "./A.ts";')).toEqual([]);
+    expect(unused('const { one } = await import("./A.ts");\none as Two;')).toEqual([]);
+    expect(unused("", "core/a/A.ts")).toEqual([]);
+    const two = ["core/a/A.ts:2 no other file imports Two: make it private, or delete it"];
+    expect(unused('import { one } from "./A.ts";\ntype Two = 3;')).toEqual(two);
   });
 });

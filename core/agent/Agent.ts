@@ -82,7 +82,7 @@ import { runtimeOf } from "./RuntimeContext.ts";
 import { stateHookOf } from "./stateHook.ts";
 
 /** Marks agent classes, so that loaders recognise them without importing this file. */
-export const AGENT_MARK = Symbol.for("agents.Agent");
+const AGENT_MARK = Symbol.for("agents.Agent");
 
 /**
  * Marks an `initialState` that the class did not set; `undefined` would not do, since a class may

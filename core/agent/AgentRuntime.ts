@@ -26,7 +26,7 @@ export interface StateRuntime {
 }
 
 /** The agent's sockets, as `Agent` uses them. */
-export interface SocketsRuntime {
+interface SocketsRuntime {
   connections(): Iterable<Connection>;
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void;
   /** The connection in whose context the code runs, if it is one of this agent's. */

@@ -9,7 +9,7 @@ import type { AgentHooks, StateSource } from "./AgentHooks.ts";
 import type { StateRuntime } from "./AgentRuntime.ts";
 import { stateHookOf } from "./stateHook.ts";
 
-export interface StateChange {
+interface StateChange {
   readonly next: unknown;
   readonly source: StateSource;
   /** The connection that receives no frame of the change. */

@@ -63,7 +63,7 @@ export interface ApprovalsAgent extends Pick<AgentWork, "id" | "time" | "query">
 }
 
 /** A question, and who waits for its answer. */
-export interface Asked {
+interface Asked {
   /** Identifies who waits; unique within the agent. */
   readonly key: string;
   readonly name: string;

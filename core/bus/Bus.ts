@@ -62,11 +62,6 @@ export interface BusShape {
     data: Uint8Array,
     options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
   ) => Promise<BusReply>;
-  /**
-   * Resolves when everything published so far has reached the broker. Rejects with
-   * `BrokerUnavailable`.
-   */
-  readonly flush: () => Promise<void>;
   /** False while the connection to the broker is down. */
   readonly connected: () => boolean;
   /**

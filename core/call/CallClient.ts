@@ -49,7 +49,7 @@ export interface CallResult {
 
 type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Promise<CallAnswer>;
 
-export interface Caller {
+interface Caller {
   readonly isLost: boolean;
   /** What may have ended a host before (rule 6): whether it runs any. */
   readonly suspects: { readonly any: boolean };

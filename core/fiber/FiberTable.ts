@@ -270,7 +270,7 @@ export const contextOf = (row: FiberRow): FiberRecoveryContext => ({
 });
 
 /** Undefined if users' SQL left text there that is not JSON. */
-export function parse(text: string | null): unknown {
+function parse(text: string | null): unknown {
   if (text === null) return undefined;
   try {
     return JSON.parse(text);

@@ -31,7 +31,7 @@ import {
   type RebuildSources,
 } from "../journal/rebuildAgent.ts";
 
-export interface Moment {
+interface Moment {
   /** Undefined: unset. */
   readonly state: unknown;
   /** Its database, as `AgentDatabase.image` returns it. */

@@ -11,7 +11,7 @@ import { hostNameOf } from "./servedHosts.ts";
 
 export type HeaderRecord = Record<string, ReadonlyArray<string>>;
 
-export interface RequestHead {
+interface RequestHead {
   readonly target: string;
   readonly method: string;
   readonly headers: HeaderRecord;
@@ -25,7 +25,7 @@ type BodyFraming =
   | { readonly _tag: "Malformed"; readonly text: string };
 
 /** `None`: plain HTTP, whatever it offers. `Malformed`: it asks for a WebSocket but lacks `why`. */
-export type Handshake =
+type Handshake =
   | { readonly _tag: "None" }
   | { readonly _tag: "WebSocket" }
   | { readonly _tag: "Malformed"; readonly why: string };

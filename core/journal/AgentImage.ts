@@ -9,7 +9,7 @@ import { OpenParts } from "./OpenParts.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 /** An input that began and is not done. */
-export interface Begun {
+interface Begun {
   /** Runs that count so far, including the one that wrote this, unless it has completed a step. */
   readonly attempts: number;
   /** Inbox sequence of the copy that ran last; 0 for a job, which has none. */

@@ -29,7 +29,7 @@ export interface InputOutcome {
 }
 
 /** The part of a turn that an event contains (`core/turn/Turn`). */
-export interface RecordedTurn {
+interface RecordedTurn {
   readonly cause: Cause;
   /** Its input is done once, across crashes. */
   readonly durable: boolean;

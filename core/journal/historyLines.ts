@@ -37,7 +37,7 @@ export interface HistoryLine {
   readonly epoch: number;
 }
 
-export interface Told {
+interface Told {
   readonly lines: ReadonlyArray<HistoryLine>;
   /** JSON text after the event; undefined: unset. */
   readonly state: string | undefined;

@@ -30,6 +30,14 @@ export interface EmailRouteSettings {
   readonly entity?: string | ((email: AgentEmail) => string | null | Promise<string | null>);
 }
 
+/** The third argument of a module's `email`. */
+export interface EmailContext {
+  /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
+  readonly waitUntil: (promise: Promise<unknown>) => void;
+  /** Does nothing: it is here for modules written for other runtimes. */
+  readonly passThroughOnException: () => void;
+}
+
 /** The route is invalid; `message` says why. */
 export class InvalidEmailRoute extends Data.TaggedError("InvalidEmailRoute")<{
   readonly message: string;

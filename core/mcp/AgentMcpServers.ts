@@ -17,7 +17,7 @@ import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 
 /** The agent that uses the servers. */
-export interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "discarded"> {
+interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "discarded"> {
   readonly ctx: { readonly storage: AgentStorage };
   /** The user's object. */
   readonly agent: { createMcpOAuthProvider(callbackUrl: string): OAuthProvider };

@@ -18,7 +18,7 @@ export const STATE_TTL_MS = 600_000;
 /** Pending authorizations with one server; the oldest are forgotten. */
 const STATES_MAX = 16;
 
-export type Json = Readonly<Record<string, unknown>>;
+type Json = Readonly<Record<string, unknown>>;
 
 /** The result of an overridden `createMcpOAuthProvider`. */
 export interface OAuthProvider {

@@ -62,7 +62,7 @@ const SCHEDULE_BYTES = 300;
 /** Events between two progress reports. */
 const TELL_EVENTS = 2_000;
 
-export interface ViewOptions {
+interface ViewOptions {
   readonly limits?: ViewLimits;
   /** False: it lives in memory, and is gone when it is closed. Default true. */
   readonly kept?: boolean;
@@ -98,7 +98,7 @@ interface Position {
 const NOWHERE: Position = { created: [], seqs: [] };
 
 /** Agents whose history of the wanted time is not kept. */
-export interface Trimmed {
+interface Trimmed {
   readonly agents: number;
   /** One of them. */
   readonly example: AgentId;

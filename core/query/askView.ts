@@ -32,7 +32,7 @@ export class StatementStopped extends QueryRefused {}
 /** SQLITE_NOMEM: SQLite's heap is at its limit. */
 const RESULT_NOMEM = 7;
 
-export interface Question {
+interface Question {
   readonly sql: string;
   /** Bound to its parameters, in order. */
   readonly values: ReadonlyArray<SqlValue | boolean>;

@@ -42,7 +42,7 @@ export interface QueueAgent extends JobAgent {
 }
 
 /** What distinguishes the lanes of an agent. */
-export interface Lane {
+interface Lane {
   /** SQL table of the items that wait. */
   readonly table: string;
   /** Start of its triggers' keys. */

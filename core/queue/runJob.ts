@@ -36,7 +36,7 @@ export interface JobAgent extends AgentTurns {
   };
 }
 
-export interface Job {
+interface Job {
   readonly kind: "queue" | "schedule";
   /** The key of this run. */
   readonly key: string;

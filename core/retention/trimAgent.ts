@@ -47,7 +47,7 @@ export class BaseDiffers extends Data.TaggedError("BaseDiffers")<{
   readonly message: string;
 }> {}
 
-export type Trimmed =
+type Trimmed =
   /** No event may be removed. */
   | { readonly _tag: "Kept" }
   /** Another process trims or erases it. */

@@ -25,7 +25,7 @@ const DROPS = /\bdrop\b|\balter\b/i;
 const MAKES_TABLE =
   /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
 
-export interface SqlAgent extends Pick<
+interface SqlAgent extends Pick<
   AgentTurns,
   "abort" | "assertMayWrite" | "ceiling" | "committer" | "database" | "discarded" | "touch" | "turn"
 > {

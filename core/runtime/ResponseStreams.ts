@@ -34,7 +34,7 @@ interface Open {
   abandoned: () => void;
 }
 
-export interface Piece {
+interface Piece {
   readonly bytes: Uint8Array;
   /** `failed`: the agent's stream threw. */
   readonly end?: "whole" | "failed";

@@ -68,7 +68,7 @@ export type ScheduleOptions<T = unknown> = ScheduleSettings<T> &
     };
   }[keyof WhenFields];
 
-export type When =
+type When =
   | { readonly type: "scheduled"; readonly atMs: number }
   | { readonly type: "delayed"; readonly delayInSeconds: number }
   | { readonly type: "cron"; readonly cron: string }

@@ -18,7 +18,7 @@ import type { StepText } from "./runAttempts.ts";
 import { nameOfStep } from "./stepKey.ts";
 
 /** The code asks for a step, or makes a request, that the past turn did not. */
-export class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
+class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
   readonly what: string;
 }> {
   override get message(): string {

@@ -26,7 +26,7 @@ import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 /**
  * At most ten commits a second for each agent, however fast a model writes; readers hardly notice.
  */
-export const GATHER_MS = 100;
+const GATHER_MS = 100;
 /** UTF-16 units of JSON that are stored without waiting for the rest of the time. */
 const GATHER_SIZE = 16 * 1024;
 /**

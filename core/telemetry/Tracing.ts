@@ -8,7 +8,7 @@
  */
 import * as Context from "effect/Context";
 
-export type SpanKind = "server" | "client" | "producer" | "consumer" | "internal";
+type SpanKind = "server" | "client" | "producer" | "consumer" | "internal";
 type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
 export interface Span {

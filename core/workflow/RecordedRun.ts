@@ -21,7 +21,7 @@ import {
 import { stepLanes, type StepPlace } from "./stepLanes.ts";
 
 /** An event of the instance's journal. */
-export interface StoredAt {
+interface StoredAt {
   readonly seq: number;
   /** ISO 8601. */
   readonly time: string;

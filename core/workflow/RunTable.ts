@@ -54,7 +54,7 @@ export interface StepRecord {
   error: StoredError | null;
 }
 
-export interface StoredEvent {
+interface StoredEvent {
   readonly id: number;
   readonly type: string;
   readonly payload: unknown;

@@ -3,17 +3,9 @@
  * allows is what `services/module/readModule` reads.
  */
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
-import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
+import type { EmailContext, EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
-
-/** The third argument of a module's `email`. */
-export interface EmailContext {
-  /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
-  readonly waitUntil: (promise: Promise<unknown>) => void;
-  /** Does nothing: it is here for modules written for other runtimes. */
-  readonly passThroughOnException: () => void;
-}
 
 /**
  * `Env` is the type of the bindings and secrets that the handlers receive: `satisfies Module<Env>`

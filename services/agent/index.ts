@@ -3,7 +3,8 @@
  * runtime, which passes itself to each agent as `ctx`.
  */
 export { Agent } from "../../core/agent/Agent.ts";
-export type { EmailContext, Module } from "./Module.ts";
+export type { EmailContext } from "../../core/mail/EmailRoute.ts";
+export type { Module } from "./Module.ts";
 export type { ConnectionContext, StateSource } from "../../core/agent/AgentHooks.ts";
 export {
   AGENT_STATIC_OPTIONS_DEFAULT as DEFAULT_AGENT_STATIC_OPTIONS,

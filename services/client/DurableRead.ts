@@ -6,7 +6,7 @@
 import type { StreamPart } from "./serverFrame.ts";
 
 /** The result of applying a part. */
-export type Taken =
+type Taken =
   | {
       readonly _tag: "Chunks";
       /** Earlier chunks belong to another stream. */

@@ -5,7 +5,7 @@
  */
 
 /** How a numbered message relates to the place. */
-export type Step = "next" | "known" | "gap";
+type Step = "next" | "known" | "gap";
 
 const PARAMETER = "since";
 

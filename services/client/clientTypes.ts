@@ -9,7 +9,7 @@ import type { AgentMember } from "../../schemas/AgentMember.ts";
 /**
  * An agent's instance type, from the instance type itself or from its class (`typeof RepoAgent`).
  */
-export type AgentOf<T> = T extends abstract new (...args: never[]) => infer Instance ? Instance : T;
+type AgentOf<T> = T extends abstract new (...args: never[]) => infer Instance ? Instance : T;
 
 /** The state of an agent. Any other type is the state itself: `AgentClient<State>`. */
 export type StateOf<T> =

@@ -32,8 +32,6 @@ export interface EnvOptions {
   readonly cwd?: string;
   /** Overrides every file. Default: the process's environment. */
   readonly processEnv?: Readonly<Record<string, string | undefined>>;
-  /** Files weaker than every other source, e.g. the secrets that `agents dev` generates. */
-  readonly fallbackFiles?: ReadonlyArray<string>;
   /** A folder whose files are weaker than those beside the module. Absent: none. */
   readonly folder?: string | undefined;
 }
@@ -43,16 +41,15 @@ export function loadEnv(options: EnvOptions = {}): LoadedEnv {
   const cwd = resolve(options.cwd ?? process.cwd());
   const folders = options.folder === undefined ? [cwd] : [cwd, options.folder];
   if (options.module !== undefined) folders.push(dirname(resolve(cwd, options.module)));
-  const candidates = [
-    ...(options.fallbackFiles ?? []),
-    ...[...new Set(folders)].flatMap((folder) => ENV_FILES.map((name) => join(folder, name))),
-  ];
+  const candidates = [...new Set(folders)].flatMap((folder) =>
+    ENV_FILES.map((name) => join(folder, name)),
+  );
   const env: Record<string, string> = {};
   const files: string[] = [];
   for (const file of candidates) {
-    const text = readIfThere(file);
-    if (text === undefined) continue;
-    Object.assign(env, parseEnvText(text));
+    const read = readEnvFile(file);
+    if (read === undefined) continue;
+    Object.assign(env, read);
     files.push(file);
   }
   for (const [name, value] of Object.entries(options.processEnv ?? process.env))
@@ -95,9 +92,10 @@ export function fillProcessEnv(env: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(env)) process.env[name] ??= value;
 }
 
-function readIfThere(file: string): string | undefined {
+/** Undefined if there is no such file. Throws `EnvFileUnreadable`. */
+export function readEnvFile(file: string): Readonly<Record<string, string>> | undefined {
   try {
-    return readFileSync(file, "utf8");
+    return parseEnvText(readFileSync(file, "utf8"));
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;

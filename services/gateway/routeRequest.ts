@@ -18,7 +18,7 @@ import { messageOf, stackOf } from "../../core/errors/thrown.ts";
  * The answer to a request that may have run, or may have crashed its hosts. The gateway does not
  * repeat it, and callers should not either.
  */
-export const HOST_LOST =
+const HOST_LOST =
   "The agent's host was lost, or did not answer, while it had this request. It may have been carried out.";
 
 /** The result of routing an upgrade. */

@@ -37,7 +37,7 @@ export const BATCH_ITEMS_MAX = 20_000;
 /** Agents whose events are stored concurrently: enough to keep the broker busy. */
 const AGENTS_AT_ONCE = 64;
 
-export interface Batch {
+interface Batch {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
   readonly items: ReadonlyArray<BatchItem>;

@@ -20,7 +20,7 @@ export interface FoundAgent {
   /** The original value from which `slug` derived the agent's name. Undefined without `slug`. */
   readonly entity: string | undefined;
 }
-export type AgentOf = FoundAgent | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
+type AgentOf = FoundAgent | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
 
 /**
  * Returns the agent that the target's entity source names, or the answer that says why none was

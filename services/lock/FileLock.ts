@@ -35,7 +35,7 @@ export interface FileLock {
   readonly release: () => void;
 }
 
-export type Taken =
+type Taken =
   | { readonly _tag: "Taken"; readonly lock: FileLock }
   /** `pid` is undefined if the file can be neither read nor moved. */
   | { readonly _tag: "Held"; readonly pid: number | undefined };

@@ -4,15 +4,10 @@
  */
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { EmailResolver } from "../../core/mail/EmailResolver.ts";
+import type { EmailContext } from "../../core/mail/EmailRoute.ts";
 import type { MailServerOptions } from "../../core/mail/MailServer.ts";
 import type { MailTransportShape } from "../../core/mail/MailTransport.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-
-/** The third argument of a module's `email`. */
-interface MailContext {
-  readonly waitUntil: (promise: Promise<unknown>) => void;
-  readonly passThroughOnException: () => void;
-}
 
 /** What the mail process uses of the user's module. */
 export interface MailModule {
@@ -21,7 +16,7 @@ export interface MailModule {
   readonly email?: (
     message: unknown,
     env: Readonly<Record<string, unknown>>,
-    context: MailContext,
+    context: EmailContext,
   ) => unknown;
   /** Resolves recipients by the declared routes. */
   readonly resolver?: EmailResolver;

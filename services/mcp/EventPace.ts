@@ -44,20 +44,30 @@ interface EventPiece {
 export class EventSplitter {
   private isLineEmpty = true;
   private isAfterCr = false;
+  private bytesSinceEnd = 0;
+
+  /** The bytes so far of the event that has not ended. */
+  get openBytes(): number {
+    return this.bytesSinceEnd;
+  }
 
   /** All of `bytes`, in order. */
-  *pieces(bytes: Uint8Array): Generator<EventPiece> {
+  pieces(bytes: Uint8Array): EventPiece[] {
+    const pieces: EventPiece[] = [];
     let start = 0;
     let events = 0;
     for (let at = 0; at < bytes.length; at += 1) {
+      this.bytesSinceEnd += 1;
       if (!this.endsEvent(bytes[at]!)) continue;
+      this.bytesSinceEnd = 0;
       events += 1;
       if (events < PIECE_EVENTS) continue;
-      yield { bytes: bytes.subarray(start, at + 1), events };
+      pieces.push({ bytes: bytes.subarray(start, at + 1), events });
       start = at + 1;
       events = 0;
     }
-    if (start < bytes.length) yield { bytes: bytes.subarray(start), events };
+    if (start < bytes.length) pieces.push({ bytes: bytes.subarray(start), events });
+    return pieces;
   }
 
   private endsEvent(byte: number): boolean {

@@ -171,40 +171,42 @@ function toResponse(answer: http.IncomingMessage, streams: Streams): Response {
     answer.resume();
     return new Response(null, init);
   }
-  const events = /^text\/event-stream\b/i.test(headers.get("content-type") ?? "");
-  const body = Readable.toWeb(
-    Readable.from(bounded(answer, events ? streams : undefined), { objectMode: false }),
-  ) as ReadableStream<Uint8Array<ArrayBuffer>>;
-  return new Response(body, init);
+  const isStream = /^text\/event-stream\b/i.test(headers.get("content-type") ?? "");
+  const bytes = isStream ? paced(answer, streams) : bounded(answer);
+  const body = Readable.toWeb(Readable.from(bytes, { objectMode: false }));
+  return new Response(body as ReadableStream<Uint8Array<ArrayBuffer>>, init);
 }
 
-/** The answer's body. Throws past the bound (rule 3). `streams` is set if it is an event stream. */
-async function* bounded(
-  answer: http.IncomingMessage,
-  streams: Streams | undefined,
-): AsyncGenerator<Uint8Array> {
+const tooLarge = (bytesMax: number): string =>
+  `The server's answer is too large: more than ${bytesMax} bytes`;
+
+/** Throws past the bound (rule 3). */
+async function* bounded(answer: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
-  const splitter = new EventSplitter();
   let bytesMax = ANSWER_BYTES_MAX;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    if (bytes === 0 && streams === undefined && BATCH.test(chunk.toString("latin1", 0, 64)))
-      bytesMax = BATCH_BYTES_MAX;
-    // An event ends with an empty line. If its two line breaks arrive in separate chunks, the event
-    // counts as continuing, so the bound is only reached sooner.
-    const end = streams ? Math.max(chunk.lastIndexOf("\n\n"), chunk.lastIndexOf("\r\n\r\n")) : -1;
-    bytes = end < 0 ? bytes + chunk.length : chunk.length - end;
-    if (bytes > bytesMax) {
-      const message = `The server's answer is too large: more than ${bytesMax} bytes`;
-      streams?.broken(message);
-      throw new Error(message);
+  for await (const chunk of answer) {
+    if (bytes === 0 && BATCH.test(chunk.toString("latin1", 0, 64))) bytesMax = BATCH_BYTES_MAX;
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw new Error(tooLarge(bytesMax));
+    yield chunk;
+  }
+}
+
+/** An event stream. Throws past the bound of an event (rule 3). */
+async function* paced(
+  answer: AsyncIterable<Buffer>,
+  { broken, pace }: Streams,
+): AsyncGenerator<Uint8Array> {
+  const splitter = new EventSplitter();
+  for await (const chunk of answer) {
+    const pieces = splitter.pieces(chunk);
+    if (splitter.openBytes > ANSWER_BYTES_MAX) {
+      broken(tooLarge(ANSWER_BYTES_MAX));
+      throw new Error(tooLarge(ANSWER_BYTES_MAX));
     }
-    if (streams === undefined) {
-      yield chunk;
-      continue;
-    }
-    for (const { bytes: piece, events } of splitter.pieces(chunk)) {
-      yield piece;
-      const waitMs = streams.pace.take(events);
+    for (const { bytes, events } of pieces) {
+      yield bytes;
+      const waitMs = pace.take(events);
       if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
     }
   }

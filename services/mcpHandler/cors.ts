@@ -19,7 +19,7 @@ const REQUEST_HEADERS =
 /** A day, the longest that browsers keep a preflight. */
 const MAX_AGE_SECONDS = 86_400;
 
-export function corsHeaders(options: CORSOptions = {}): Readonly<Record<string, string>> {
+function corsHeaders(options: CORSOptions = {}): Readonly<Record<string, string>> {
   return {
     "access-control-allow-origin": options.origin ?? "*",
     "access-control-allow-methods": options.methods ?? "GET, POST, DELETE, OPTIONS",

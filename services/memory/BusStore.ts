@@ -3,7 +3,7 @@
  */
 import type { BusMessage } from "../../core/bus/Bus.ts";
 
-export interface Subscription {
+interface Subscription {
   readonly subject: string;
   readonly queue: string | undefined;
   readonly owner: object;

@@ -6,7 +6,7 @@ import { AsyncResource } from "node:async_hooks";
 import { setMaxListeners } from "node:events";
 import * as Layer from "effect/Layer";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
-import { disconnected, type MemoryConnection } from "./MemoryConnection.ts";
+import type { MemoryConnection } from "./MemoryConnection.ts";
 
 export function makeMemoryBus(connection: MemoryConnection): BusShape {
   const { bus, payloadBytesMax, time } = connection.broker;
@@ -72,9 +72,6 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
         if (bus.publish({ subject, data: data.slice(), reply }, connection) === 0)
           queueMicrotask(() => finish({ _tag: "NoResponders" }));
       });
-    },
-    flush: async () => {
-      if (!connection.connected) throw disconnected();
     },
   };
 }

@@ -120,5 +120,5 @@ export class MemoryConnection {
 }
 
 /** The error of an operation on a connection that is down. */
-export const disconnected = (): BrokerUnavailable =>
+const disconnected = (): BrokerUnavailable =>
   new BrokerUnavailable({ message: "the connection to the broker is down" });

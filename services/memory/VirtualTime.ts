@@ -8,8 +8,7 @@
  * 3. Ids and random numbers come from the seed, so one seed produces one run.
  */
 import { setImmediate as afterMicrotasks } from "node:timers/promises";
-import * as Layer from "effect/Layer";
-import { Time, type TimeShape } from "../../core/time/Time.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
 
 /** 2025-01-01T00:00:00Z. Any fixed instant serves. */
 const START_MS = 1_735_689_600_000;
@@ -109,5 +108,3 @@ export class VirtualTime implements TimeShape {
     return next;
   }
 }
-
-export const layer = (time: VirtualTime): Layer.Layer<Time> => Layer.succeed(Time, time);

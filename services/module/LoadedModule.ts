@@ -6,7 +6,7 @@
  */
 import * as Data from "effect/Data";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
-import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
+import type { EmailContext, EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import type { EntrypointClass } from "../platform/WorkerEntrypoint.ts";
 import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
@@ -21,17 +21,6 @@ export const AGENT_MARK: unique symbol = Symbol.for("agents.Agent") as never;
 
 /** Secrets and bindings by name, as handlers and agents receive them. */
 export type ModuleEnv = Readonly<Record<string, unknown>>;
-
-/** The third argument of a module's `email`. */
-export interface ModuleContext {
-  /** Delays the process's shutdown until `promise` settles; a rejection is logged. */
-  readonly waitUntil: (promise: Promise<unknown>) => void;
-  /**
-   * Accepted for modules written for other runtimes, and ignored: there is no origin to pass
-   * through to.
-   */
-  readonly passThroughOnException: () => void;
-}
 
 export interface LoadedModule {
   /** Absolute path of the module. */
@@ -60,7 +49,7 @@ export interface LoadedModule {
   readonly entrypoints: ReadonlyMap<string, EntrypointClass>;
   /** Declared mail routes. Empty if `email` is a function or absent. */
   readonly emailRoutes: ReadonlyArray<EmailEntry>;
-  readonly email?: (message: unknown, env: ModuleEnv, context: ModuleContext) => unknown;
+  readonly email?: (message: unknown, env: ModuleEnv, context: EmailContext) => unknown;
   /** The configuration file of the reference's platform beside the module, if there is one. */
   readonly wrangler?: WranglerConfig | undefined;
 }

@@ -11,14 +11,11 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
+import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { InProcessListeners } from "./InProcessListeners.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./client/Nats.ts";
 import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
 import { isNoResponders, plain, type ReplyInbox } from "./client/ReplyInbox.ts";
-
-/** A healthy broker answers a ping within milliseconds. */
-const FLUSH_TIMEOUT_MS = 5_000;
 
 export function makeNatsBus(nats: NatsShape): BusShape {
   const { connection, subjects, answers, callers } = nats;
@@ -109,28 +106,6 @@ export function makeNatsBus(nats: NatsShape): BusShape {
           signal === undefined ? { timeoutMs } : { timeoutMs, signal },
         );
       });
-    },
-    flush: async () => {
-      calls.batcher.flush();
-      rest.batcher.flush();
-      if (!connection.connected())
-        throw new BrokerUnavailable({ message: "the connection to the broker is down" });
-      let timer: NodeJS.Timeout | undefined;
-      const timeout = new Promise<never>((_, reject) => {
-        timer = setTimeout(
-          () => reject(new BrokerUnavailable({ message: "the broker does not answer" })),
-          FLUSH_TIMEOUT_MS,
-        );
-      });
-      try {
-        await Promise.race([client.flush(), timeout]);
-      } catch (error) {
-        throw error instanceof BrokerUnavailable
-          ? error
-          : new BrokerUnavailable({ message: String(error) });
-      } finally {
-        clearTimeout(timer);
-      }
     },
   };
 }

@@ -31,7 +31,7 @@ export interface NatsOptions extends NatsConnectionOptions, OpenOptions {
   readonly namespace?: string;
 }
 
-export type Ports =
+type Ports =
   | Journal
   | JournalFeed
   | Inbox

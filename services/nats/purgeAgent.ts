@@ -29,7 +29,7 @@ import { decodeBlobEntry } from "./NatsBlobs.ts";
 const DELETIONS_AT_ONCE = 16;
 
 /** The numbers of removed messages and blobs. */
-export interface Purged {
+interface Purged {
   readonly inputs: number;
   readonly timers: number;
   readonly events: number;

@@ -12,7 +12,7 @@ import { connect } from "node:net";
 import * as Data from "effect/Data";
 import { lastLines } from "./runProgram.ts";
 
-export interface ServerProcessOptions {
+interface ServerProcessOptions {
   readonly binary: string;
   readonly configFile: string;
   /** The output is appended to it, and read from it for the reason of a failed start. */

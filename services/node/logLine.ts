@@ -10,7 +10,7 @@ import { withoutLoadMark } from "./loadMark.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
-export interface LogEntry {
+interface LogEntry {
   readonly level: LogLevel;
   readonly message: string;
   readonly fields: LogFields;

@@ -17,7 +17,7 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import { nodeOutgoing } from "./NodeOutgoing.ts";
 
 /** Rule 1. */
-export class NothingLeaves extends Error {
+class NothingLeaves extends Error {
   override readonly name = "NothingLeaves";
   constructor(to: string, why: string) {
     super(`${to} was not called: ${why}`);

@@ -23,7 +23,7 @@ const STATUS = {
 type Value = string | number | boolean | undefined;
 
 /** A span as the platform has it: setters return the span itself. */
-export class Span {
+class Span {
   readonly #span: OtelSpan;
 
   constructor(span: OtelSpan) {

@@ -4,7 +4,7 @@
  */
 
 /** Static mark, by which `readModule` recognises the classes of every copy of the package. */
-export const ENTRYPOINT_MARK: unique symbol = Symbol.for("agents.WorkerEntrypoint") as never;
+const ENTRYPOINT_MARK: unique symbol = Symbol.for("agents.WorkerEntrypoint") as never;
 
 /** What an entrypoint is constructed with. */
 export interface EntrypointContext<Props = unknown> {

@@ -10,7 +10,7 @@ import { messageOf } from "../../core/errors/thrown.ts";
 type Data = string | Uint8Array;
 
 /** The client's end of the connection. */
-export interface ClientSocket {
+interface ClientSocket {
   readonly toServer: (data: Data) => void;
   readonly leave: (code: number, reason: string) => void;
   readonly cut: () => void;

@@ -17,7 +17,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
 
 /** What a harness provides to the code of its agents. */
-export interface World {
+interface World {
   readonly time: TimeShape;
   /** Whether the agent's host has crashed; its timers then do not fire. */
   readonly isDead: (agent: ActiveAgent) => boolean;

@@ -57,7 +57,7 @@ const MB = 1024 * 1024;
 const STDERR = 2;
 
 /** An ambient context that also tells the watchdog which turns enter the thread. */
-export interface Watchdog {
+interface Watchdog {
   readonly ambient: AmbientShape;
   readonly stop: () => Promise<void>;
 }

@@ -12,7 +12,7 @@ import { loadUws } from "../uws/loadUws.ts";
 
 export type HttpServerChoice = "auto" | "uws" | "node";
 
-export interface HttpServerOptions {
+interface HttpServerOptions {
   readonly load?: typeof loadUws;
   /** Receives the reason where `auto` falls back on node:http. */
   readonly log?: LogShape;

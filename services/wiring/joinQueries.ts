@@ -24,10 +24,6 @@ const IDLE_MS = 60_000;
 /** The thread saves its view in this time; what it does not save, the next question reads again. */
 const CLOSE_MS_MAX = 2_000;
 
-export interface JoinedQueries extends QueriesShape {
-  readonly stop: () => Promise<void>;
-}
-
 interface Asked {
   readonly resolve: (said: FromThread) => void;
   readonly reject: (error: unknown) => void;
@@ -42,7 +38,10 @@ interface Running {
 type Wanted =
   Pick<Extract<ToThread, { question: unknown }>, "question"> | { readonly erased: true };
 
-export function joinQueries(data: QueryThreadData, time: Pick<TimeShape, "after">): JoinedQueries {
+export function joinQueries(
+  data: QueryThreadData,
+  time: Pick<TimeShape, "after">,
+): QueriesShape & { readonly stop: () => Promise<void> } {
   let running: Running | undefined;
   const own = new OwnEvents();
   let count = 0;

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
 
-export interface Opened<A> {
+interface Opened<A> {
   readonly opened: A;
   /** Runs the finalizers. Calling it again does nothing. */
   readonly close: () => Promise<void>;

@@ -20,7 +20,7 @@ const ANSWER_MS_MAX = 3_000;
 /** The time from a worker's end until its parent is notified, on a busy machine. */
 const END_HEARD_MS = 1_000;
 
-export type States = ReadonlyArray<WorkerState>;
+type States = ReadonlyArray<WorkerState>;
 
 /** Names each worker that is not ready, and why. */
 export async function askReadiness(states: States): Promise<Readiness> {

@@ -139,7 +139,7 @@ describe("answers to a host's calls", () => {
     const close = bus.subscribe(shard, ({ reply, data }) => bus.answer(reply!, data), {
       alone: true,
     });
-    await bus.flush();
+    await nats.connection.client.flush();
     for (let n = 0; n < 20; n++)
       thief.publish(shard.replace(">", "A.a"), "x", { reply: `${mine}.${numberText(n)}` });
     await pollUntil("the offer of batches", () => said.includes(Kind.Offer));

@@ -50,16 +50,6 @@ describe("the environment of a module", () => {
     expect(load({ A: "1" })).toEqual({ env: { A: "1" }, files: [] });
   });
 
-  it("a fallback file has the lowest precedence", () => {
-    put("made-up.env", "A=made-up\nB=made-up");
-    put(".env", "A=cwd");
-    const fallbackFiles = [join(folder, "made-up.env")];
-    expect(loadEnv({ cwd: folder, processEnv: {}, fallbackFiles }).env).toEqual({
-      A: "cwd",
-      B: "made-up",
-    });
-  });
-
   it("a file that can't be read is an error that names it", () => {
     mkdirSync(join(folder, ".env"));
     expect(() => load()).toThrowError(/\.env can't be read \(EISDIR\)/);

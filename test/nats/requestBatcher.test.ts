@@ -42,7 +42,7 @@ describe("batches of requests", () => {
   }
   type Process = Awaited<ReturnType<typeof open>>;
 
-  const echo = async ({ bus }: Process, pattern: string, as = "") => {
+  const echo = async ({ bus, connection }: Process, pattern: string, as = "") => {
     const seen: string[] = [];
     const close = bus.subscribe(
       pattern,
@@ -53,7 +53,7 @@ describe("batches of requests", () => {
       },
       { alone: true },
     );
-    await bus.flush();
+    await connection.client.flush();
     return { seen, close };
   };
   const ask = ({ bus }: Process, subject: string, text: string, timeoutMs = 5_000) =>
@@ -215,13 +215,13 @@ describe("batches of requests", () => {
         message.respond(message.data);
       },
     });
-    await older.bus.flush();
+    await older.connection.client.flush();
     await ask(gateway, "older.x", "x");
     gateway.published.length = 0;
     const offer = { kind: Kind.Offer, id: 0, subject: "older.x", data: bytes("") };
     const batch = encodeBatch([offer], entryBytesMax(offer.subject, offer.data));
     client.publish(`${address}.-`, batch, { reply: `${older.connection.newAnswerInbox()}.-` });
-    await older.bus.flush();
+    await older.connection.client.flush();
     for (const text of ["a", "b"]) expect(await ask(gateway, "older.x", text)).toBe(text);
     expect(gateway.published).toEqual(["older.x", "older.x"]);
   });

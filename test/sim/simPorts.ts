@@ -256,7 +256,6 @@ function busOf(
     },
     request: (subject, data, options) =>
       process.alive ? process.hear(bus.request(subject, data, options)) : never(),
-    flush: () => (process.alive ? process.hear(bus.flush()) : never()),
   };
 }
 

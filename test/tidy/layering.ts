@@ -14,6 +14,8 @@ export interface Import {
   readonly target: string | undefined;
   /** `import type`: nothing of it is left at run time. */
   readonly isType: boolean;
+  /** The statement up to the specifier, with the names that it imports. */
+  readonly clause: string;
 }
 
 const IMPORT =
@@ -28,6 +30,7 @@ export function importsOf({ path, uncommented }: SourceFile): Import[] {
       specifier,
       target: relative ? posix.join(posix.dirname(path), specifier) : undefined,
       isType: /^\w+ type\b/.test(match[0]),
+      clause: match[0],
     };
   });
 }

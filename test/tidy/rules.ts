@@ -1,11 +1,12 @@
 /**
  * The rules of the house style that a program can check, one function each, from files to findings.
- * Each finding says where, and what to do. `layering`, `circles` and `deadFiles` look at imports,
- * `citations` at what comments and pages cite.
+ * Each finding says where, and what to do. `layering`, `circles`, `deadFiles` and `deadExports`
+ * look at imports, `citations` at what comments and pages cite.
  */
 import { posix } from "node:path";
 import { circles } from "./circles.ts";
 import { citations, retiredWords, type Repository } from "./citations.ts";
+import { deadExports } from "./deadExports.ts";
 import { deadFiles } from "./deadFiles.ts";
 import { CLOCK_FILES, SERVICE_FOLDERS, TEST_FOLDERS } from "./folders.ts";
 import { layering } from "./layering.ts";
@@ -122,6 +123,7 @@ export const RULES: ReadonlyArray<Rule> = [
     ),
   },
   { name: "every file is used (dead files)", check: deadFiles },
+  { name: "every export is imported by another file", check: deadExports },
   {
     name: "nothing is cited that is not there",
     check: (files, _entries, repository) => citations(files, repository),

@@ -12,7 +12,7 @@ import { baseAsEvent } from "./baseAsEvent.ts";
 import { freePlace, storeEvent } from "./newJournal.ts";
 import { armTimers, wakeAgent } from "./wakeAgent.ts";
 
-export interface Copy {
+interface Copy {
   readonly from: AgentId;
   readonly to: AgentId;
   /** The last event to copy. */

@@ -35,7 +35,7 @@ const WHAT_CHANGED = ["state", "sql", "schedules", "queue"] as const;
 /** Where to start: after a line's position, or at the end. */
 export type FollowFrom = ChangePosition | "end";
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly className: string | undefined;
   readonly name: string | undefined;
   /** Undefined: from the beginning. */

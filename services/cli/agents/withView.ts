@@ -19,7 +19,7 @@ const WAIT_MS_MAX = 120_000;
 /** Leaves room for one more batch. Further pages are written before the save. */
 const RESIDENT_BYTES_MAX = 2 * VIEW_LIMITS.unsavedBytesMax;
 
-export interface ViewOptions {
+interface ViewOptions {
   readonly dataFolder: string;
   /** Rebuild the view first. */
   readonly rebuild: boolean;

@@ -57,7 +57,7 @@ Examples:
 }
 
 /** Throws `CliError` if the class or agent does not exist. */
-export async function approvals(
+async function approvals(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "nowMs">,

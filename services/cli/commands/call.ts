@@ -15,7 +15,7 @@ import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targe
 import { failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-export interface CallOptions {
+interface CallOptions {
   readonly className: string;
   readonly name: string;
   readonly method: string;
@@ -69,11 +69,7 @@ Examples:
  * Prints the result as JSON. Throws `CliError` if no host answers in time, and with the error that
  * the method throws.
  */
-export async function call(
-  ports: ReadPorts,
-  terminal: Terminal,
-  options: CallOptions,
-): Promise<void> {
+async function call(ports: ReadPorts, terminal: Terminal, options: CallOptions): Promise<void> {
   const { method, args, key } = options;
   const id = address(await resolveClass(ports.journal, options.className), options.name);
   let reply: CallReply;

@@ -32,7 +32,7 @@ export interface ListedAgent {
   readonly owner?: string;
 }
 
-export interface ListOptions {
+interface ListOptions {
   readonly className: string | undefined;
   readonly json?: boolean | undefined;
   /** Only agents whose names begin with this. */

@@ -42,7 +42,7 @@ const LOCAL_BYTES_MAX = 256 * 2 ** 20;
 /** Connects, calls `use`, and closes the connection. */
 type OpenPorts = <A>(options: ReaderOptions, use: (ports: ReadPorts) => Promise<A>) => Promise<A>;
 
-export interface QueryOptions {
+interface QueryOptions {
   /** Empty: a summary by class. */
   readonly sql: string;
   readonly json: boolean;

@@ -57,11 +57,7 @@ Examples:
 }
 
 /** Resolves at a signal or after `limit` lines. Rejects if the feed fails. */
-export async function tail(
-  ports: ReadPorts,
-  terminal: Terminal,
-  options: TailOptions,
-): Promise<void> {
+async function tail(ports: ReadPorts, terminal: Terminal, options: TailOptions): Promise<void> {
   const filter = await filterOf(ports, options);
   const states = new States(ports);
   const ended = new AbortController();

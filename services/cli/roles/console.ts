@@ -129,7 +129,7 @@ Examples:
  * Serves until a signal. Throws `CliError` for a token that is too short; rejects with
  * `ListenFailed`.
  */
-export async function console(
+async function console(
   { ports, target }: { readonly ports: ReadPorts; readonly target: Target },
   joins: Pick<Joins, "serveConsole" | "runSelf"> & { readonly time: TimeShape },
   terminal: Terminal,

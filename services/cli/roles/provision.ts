@@ -54,7 +54,7 @@ export function addProvision(program: Command, { joins, terminal }: CommandConte
 }
 
 /** Prints what exists afterwards. Rejects as `Joins.provision` does. */
-export async function provision(
+async function provision(
   joins: Pick<Joins, "provision">,
   terminal: Terminal,
   { target, settings, json }: ProvisionCommandOptions,

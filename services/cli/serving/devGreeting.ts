@@ -2,7 +2,6 @@
  * Builds the lines that `agents dev` prints once it serves: all addresses and folders, and one
  * signed request to paste.
  */
-import { basename } from "node:path";
 import { targetsOf, type WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { shownPath } from "../terminal/Terminal.ts";
@@ -32,13 +31,13 @@ interface Greeting {
 }
 
 export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
-  const { module, url, cwd, dataFolder } = greeting;
+  const { module, url, cwd, dataFolder, envFiles } = greeting;
   const short = (path: string): string => shownPath(cwd, path);
   const row = (name: string, text: string): string => `  ${name.padEnd(13)}${text}`;
   const curl = module.webhooks
     .map((route) => signedCurl(route, { url, env: greeting.env, nowSeconds: greeting.nowSeconds }))
     .find((command) => command !== undefined);
-  const envFiles = greeting.envFiles.filter((file) => basename(file) !== "dev-secrets.env");
+
   return [
     `agents dev: ${short(module.file)}`,
     "",

@@ -5,7 +5,13 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { APPROVAL_SECRET } from "../../../core/approval/approvalLink.ts";
-import { fillProcessEnv, loadEnv, type EnvOptions } from "../../env/loadEnv.ts";
+import {
+  fillProcessEnv,
+  loadEnv,
+  readEnvFile,
+  type EnvOptions,
+  type LoadedEnv,
+} from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -111,9 +117,10 @@ function devEnv(
   sources: EnvOptions,
   { dataFolder, time }: Pick<PrepareOptions, "dataFolder" | "time">,
 ): PreparedEnv {
-  const { unset, faults } = checkSecrets(module.webhooks, loadEnv(sources).env);
+  const { env: set, files } = loadEnv(sources);
+  const { unset, faults } = checkSecrets(module.webhooks, set);
   if (faults.length > 0) throw failed(faults.join("\n"));
-  const { env, files } = loadEnv({ ...sources, fallbackFiles: [devSecretsPath(dataFolder)] });
+  const env = { ...readEnvFile(devSecretsPath(dataFolder)), ...set };
   const devSecrets = unset.flatMap((names) => names.slice(0, 1));
   const made = makeDevSecrets(
     dataFolder,
@@ -128,7 +135,14 @@ function devEnv(
  * `process.env`. Prints notes on settings of its configuration file that have no effect here.
  * Rejects with `ModuleError` or `EnvFileUnreadable`.
  */
-export async function loadWithEnv(terminal: Terminal, file: string) {
+export async function loadWithEnv(
+  terminal: Terminal,
+  file: string,
+): Promise<{
+  readonly module: LoadedModule;
+  readonly sources: EnvOptions;
+  readonly loaded: LoadedEnv;
+}> {
   const folder = (await wranglerBeside(dirname(file)))?.file;
   const sources: EnvOptions = {
     module: file,

@@ -14,7 +14,7 @@ import type { ProcessSettings } from "../../wiring/ProcessSettings.ts";
 import { CliError, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 
-export interface ServeOptions {
+interface ServeOptions {
   /** Resolves when something other than a signal requests a stop. */
   readonly stopped?: Promise<string> | undefined;
   readonly settings: Omit<ProcessSettings, "metrics">;
@@ -22,7 +22,7 @@ export interface ServeOptions {
   readonly adminPort: number;
 }
 
-export interface Served {
+interface Served {
   readonly running: RunningProcess;
   readonly adminPort: number;
 }

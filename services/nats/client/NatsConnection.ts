@@ -33,7 +33,7 @@ const INBOX_TOKEN_BYTES = 18;
 /** A healthy broker answers within milliseconds; closing does not wait for a sick one. */
 const DRAIN_TIMEOUT_MS = 1_000;
 
-export type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
+type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
 
 export interface NatsConnectionOptions extends NatsLogin {
   /**

@@ -57,7 +57,7 @@ export interface ProvisionOptions {
 }
 
 /** What an installation was provisioned with. */
-export interface Installation extends StreamLayout {
+interface Installation extends StreamLayout {
   readonly leaseTtlMs: number;
 }
 

@@ -37,7 +37,7 @@ type Kept =
   | { readonly _tag: "Failed"; readonly atMs: number; readonly why: string };
 
 /** The global `fetch`, or the user's. */
-export type FetchCertificate = (url: string, init: RequestInit) => Promise<Response>;
+type FetchCertificate = (url: string, init: RequestInit) => Promise<Response>;
 
 /** The certificates of one host. */
 export class PaypalCertificates implements KeySource {
