@@ -102,10 +102,12 @@ export type Verdict =
 /** The verdict that the operator has to mend. */
 export type Misconfigured = Extract<Verdict, { readonly _tag: "Misconfigured" }>;
 
-/** The faults of an environment. Both lists are empty when it has none. */
+/** The faults of an environment. All lists are empty when it has none. */
 export interface SecretsCheck {
   /** Lists of variables of which at least one must be set, and none is. */
   readonly unset: ReadonlyArray<ReadonlyArray<string>>;
+  /** Variables of signed URLs that are not set. Absent: none. */
+  readonly unsetUrls?: ReadonlyArray<string>;
   /** Faults of values that are set, each with its variable's name. */
   readonly faults: ReadonlyArray<string>;
 }

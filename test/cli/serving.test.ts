@@ -265,6 +265,24 @@ describe("agents gateway and host", () => {
     }
   });
 
+  it("a gateway does not start where the variable of a signed URL has none; dev does when it is not set", async () => {
+    const code = MODULE("one")
+      .replace(", stripe,", ", twilio,")
+      .replace('stripe({ secret: "SECRET" })', 'twilio({ secret: "SECRET", url: "PUBLIC_URL" })');
+    writeFileSync(at("server.ts"), code);
+    const secrets = { GITHUB_WEBHOOK_SECRET: "g", SECRET: "s" };
+    const gateway = ["gateway", "server.ts", "--port", "0", ...args];
+    const unset = start(gateway, secrets);
+    expect(await unset.ended).toBe(1);
+    expect(unset.err).toMatch(/^PUBLIC_URL not set, but server\.ts verifies webhooks with it/m);
+    for (const line of [gateway, ["dev", ...FREE]]) {
+      const run = start(line, { ...secrets, PUBLIC_URL: "hooks.example.com" });
+      expect(await run.ended).toBe(1);
+      expect(run.err).toMatch(/^\/\S+: twilio: PUBLIC_URL is not a URL: set it to the URL /m);
+    }
+    await start(["dev", ...FREE], secrets).printed(/Press Ctrl-C to stop/);
+  });
+
   it("one secret of a rotation is enough: the old variable may be absent", async () => {
     const code = MODULE("one").replace('secret: "SECRET"', 'secret: ["NEW", "OLD"]');
     writeFileSync(at("server.ts"), code);

@@ -11,26 +11,28 @@ import type { SecretsCheck, WebhookRoute } from "../../../core/webhook/WebhookRo
 export const devSecretsPath = (dataFolder: string): string => join(dataFolder, "dev-secrets.env");
 
 /**
- * Finds the secrets of the routes' verifiers that an environment lacks. Each of `faults` begins
- * with the route's path.
+ * Finds the secrets and URLs of the routes' verifiers that an environment lacks. Each of `faults`
+ * begins with the route's path.
  */
 export function checkSecrets(
   routes: ReadonlyArray<WebhookRoute>,
   env: Readonly<Record<string, unknown>>,
-): SecretsCheck {
+): Required<SecretsCheck> {
   const unset = new Map<string, ReadonlyArray<string>>();
+  const unsetUrls = new Set<string>();
   const faults: string[] = [];
   for (const { path, verifier } of routes) {
-    const check = verifier.checkSecrets?.(env) ?? {
+    const check: SecretsCheck = verifier.checkSecrets?.(env) ?? {
       unset: (verifier.secretNames ?? [])
         .filter((name) => env[name] === undefined)
         .map((name) => [name]),
       faults: [],
     };
     for (const names of check.unset) unset.set(names.join(), names);
+    for (const name of check.unsetUrls ?? []) unsetUrls.add(name);
     faults.push(...check.faults.map((fault) => `${path}: ${fault}`));
   }
-  return { unset: [...unset.values()], faults };
+  return { unset: [...unset.values()], unsetUrls: [...unsetUrls], faults };
 }
 
 /**

@@ -98,10 +98,10 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
     const envOf = (loaded: LoadedModule): PreparedEnv => devEnv(loaded, sources, options);
     return { module, ...envOf(module), envOf };
   }
-  const { unset, faults } = checkSecrets(module.webhooks, before.env);
+  const { unset, unsetUrls, faults } = checkSecrets(module.webhooks, before.env);
   if (options.role === "gateway") {
     if (faults.length > 0) throw failed(faults.join("\n"));
-    const missing = unset.map((names) => names.join(" or "));
+    const missing = [...unset.map((names) => names.join(" or ")), ...unsetUrls];
     if (missing.length > 0)
       throw failed(
         `${missing.join(", ")} not set, but ${shownPath(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,

@@ -10,6 +10,7 @@
 import {
   InvalidWebhook,
   type Misconfigured,
+  type SecretsCheck,
   type WebhookRequest,
 } from "../../../core/webhook/WebhookRoute.ts";
 
@@ -33,6 +34,15 @@ export class PublicUrl {
   /** Whether the signature covers the request's own path. */
   get hasRequestPath(): boolean {
     return this.setting === undefined || ORIGIN.test(this.setting);
+  }
+
+  /** An unset variable leaves the route `Misconfigured`. */
+  checkIn(env: Readonly<Record<string, unknown>>): Omit<SecretsCheck, "unset"> {
+    const { setting } = this;
+    if (setting === undefined || !VARIABLE.test(setting)) return { faults: [] };
+    if (!Object.hasOwn(env, setting)) return { unsetUrls: [setting], faults: [] };
+    const found = this.of({ url: "", env });
+    return { faults: typeof found === "string" ? [] : [found.message] };
   }
 
   /**

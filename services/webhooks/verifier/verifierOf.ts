@@ -186,9 +186,11 @@ export function verifierOf(
     secretNames: sources.flatMap(({ names }) => names),
     checkSecrets: (env) => {
       const checks = sources.map(({ checkIn }) => checkIn(env));
+      const url = publicUrl.checkIn(env);
       return {
+        ...url,
         unset: checks.flatMap(({ unset }) => unset),
-        faults: checks.flatMap(({ faults }) => faults),
+        faults: [...checks, url].flatMap(({ faults }) => faults),
       };
     },
     ...(greeting !== undefined && { handshakeMethods: greeting.methods }),
