@@ -1,8 +1,8 @@
 /**
  * Simulates the language model and the tools of the assistant over HTTP: each question has one
  * answer, which is streamed token by token after a given prefix. It counts requests, and records
- * those that should not have been made. Run it: `node examples/assistant/model.ts` listens on port
- * 8790.
+ * those that should not have been made. Run it: `npx tsx examples/assistant/model.ts` listens on port
+ * 8799.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -135,6 +135,6 @@ async function bodyOf(request: IncomingMessage): Promise<Body> {
 }
 
 if (process.argv[1]?.endsWith("model.ts")) {
-  const { url } = await startModel({ port: 8790, tokenMs: 100 });
+  const { url } = await startModel({ port: 8799, tokenMs: 100 });
   console.log(`the model listens on ${url}`);
 }

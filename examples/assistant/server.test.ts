@@ -12,17 +12,21 @@ const TEXT = TOKENS.join("");
 const TOKEN_MS = 50;
 let asked: string[] = [];
 let keys: Set<string>;
+/** The model answers nothing; the tools work. */
+let isAway = false;
 
 let test: TestAgents;
 const start = async (): Promise<void> => {
   asked = [];
   keys = new Set();
+  isAway = false;
   test = await testAgents({
     module: server,
     env: { MODEL_URL: "http://model" },
     outgoing: async (request) => {
       const name = new URL(request.url).pathname.split("/").at(-1)!;
       const { prefix = "" } = (await request.json()) as { prefix?: string };
+      if (isAway && name === "answer") return new Response("away", { status: 503 });
       asked.push(name === "answer" ? `answer from ${prefix.length}` : name);
       if (name !== "answer") keys.add(request.headers.get("idempotency-key")!);
       const results: Record<string, unknown> = { search: ["a fact"], quote: 3, charge: "charged" };
@@ -97,4 +101,32 @@ it("a client's call receives the answer from its first token", async () => {
   const { chunks, result } = await client.stream("watch", ["1"]);
   expect(chunks.join("")).toBe(TEXT);
   expect(result).toEqual({ tokens: TOKENS.length, price: 3 });
+});
+
+it("tells readers that there is no answer when the attempts are spent; a redrive makes one", async () => {
+  await start();
+  isAway = true;
+  await ask();
+  const reader = test.fetch(url).then((response) => response.text());
+  await test.advance("1m");
+  await test.advance("2m");
+  await test.settled();
+  expect(await reader).toContain("event: failed");
+  const [letter] = await test.deadLetters();
+  isAway = false;
+  await test.redrive(letter!);
+  expect(await read()).toBe(TEXT);
+  expect(await assistant().state()).toEqual({ answered: 1, charged: 3 });
+});
+
+it("refuses ids that no stream can have, and to start without a model", async () => {
+  await start();
+  const at = (id: string) =>
+    test.fetch(`/agents/assistant-agent/ada?id=${id}`, { method: "POST", body: "why" });
+  expect((await at("")).status).toBe(400);
+  expect((await at("x".repeat(257))).status).toBe(400);
+  await using without = await testAgents({ module: server });
+  await expect(without.agent(server.AssistantAgent, "ada").ask("1", "why")).rejects.toThrow(
+    "MODEL_URL is not set",
+  );
 });

@@ -3,7 +3,13 @@
  * answer, and streams it. All of that survives its host: a tool that has run is not run again, the
  * model continues after the stored text, and readers resume at their place. `README.md` shows it.
  */
-import { Agent, callable, type StreamingResponse } from "agents";
+import {
+  Agent,
+  callable,
+  getCurrentAgent,
+  type DurableStream,
+  type StreamingResponse,
+} from "agents";
 
 interface Env {
   /** The URL of the model and the tools; `model.ts` simulates both. */
@@ -23,6 +29,10 @@ interface Question {
 
 /** Maximum tokens of one answer. */
 const TOKENS_MAX = 500;
+/** What a stream's key may have. */
+const ID_LENGTH_MAX = 256;
+/** How long readers find an answer after its last word. */
+const KEPT = { keep: "1 day" } as const;
 
 export class AssistantAgent extends Agent<Env, State> {
   override initialState = { answered: 0, charged: 0 };
@@ -31,14 +41,30 @@ export class AssistantAgent extends Agent<Env, State> {
   @callable()
   async ask(id: string, question: string): Promise<void> {
     if (this.stream(id).status !== "absent") return;
-    this.stream(id, { keep: "1 day" }).begin();
+    this.stream(id, KEPT).begin();
     await this.queue("answer", { id, question } satisfies Question, { id, retry: RETRY });
   }
 
-  /** One item of the queue: it is retried from its start until it succeeds. */
-  async answer({ id, question }: Question): Promise<void> {
-    const stream = this.stream(id);
-    if (stream.isOver) return;
+  override onStart(): void {
+    if (!this.env.MODEL_URL) throw new Error("MODEL_URL is not set: it is the URL of the model");
+  }
+
+  /** One item of the queue: it is retried from its start, `RETRY.maxAttempts` times in all. */
+  async answer(item: Question): Promise<void> {
+    const stream = this.stream(item.id, KEPT);
+    if (stream.status === "ended") return;
+    // `agents dead redrive` runs it once more: readers begin again, done steps do not.
+    if (stream.status === "failed") stream.remove();
+    try {
+      await this.produce(item, stream);
+    } catch (error) {
+      // Nothing continues a dead letter by itself, so its readers are told not to wait.
+      if (getCurrentAgent().attempt >= RETRY.maxAttempts) stream.fail("There is no answer");
+      throw error;
+    }
+  }
+
+  private async produce({ id, question }: Question, stream: DurableStream): Promise<void> {
     // Steps: each result is journaled, and returned when this runs again.
     const facts = await this.step("search", () => this.tool<string[]>("search", { id, question }));
     const price = await this.step("quote", () => this.tool<number>("quote", { id, facts }));
@@ -57,7 +83,8 @@ export class AssistantAgent extends Agent<Env, State> {
   /** POST asks; GET reads, as server-sent events: `new EventSource("…?id=42")`. */
   override async onRequest(request: Request): Promise<Response> {
     const id = new URL(request.url).searchParams.get("id") ?? "";
-    if (id === "") return new Response("Missing id", { status: 400 });
+    if (id === "" || id.length > ID_LENGTH_MAX)
+      return new Response(`An id has 1 to ${ID_LENGTH_MAX} characters`, { status: 400 });
     if (request.method === "GET") return this.stream(id).response(request);
     if (request.method !== "POST") return new Response("Method not allowed", { status: 405 });
     await this.ask(id, await request.text());
@@ -99,5 +126,5 @@ export class AssistantAgent extends Agent<Env, State> {
   }
 }
 
-/** Retries for about a minute while the model is unavailable. */
-const RETRY = { maxAttempts: 10, baseDelayMs: 200, maxDelayMs: 10_000 };
+/** Retries for about a minute while the model is unavailable: five seconds between attempts. */
+const RETRY = { maxAttempts: 18, baseDelayMs: 200, maxDelayMs: 10_000 };

@@ -40,3 +40,28 @@ it("an app does not report, and nobody writes the state", async () => {
     "State update rejected",
   );
 });
+
+it("reports that arrive together take effect in their order", async () => {
+  const lamp = await device();
+  await test.settled();
+  const levels = [1, 2, 3, 4, 5, 6, 7];
+  await Promise.all(levels.map((level) => lamp.call("report", [{ level }])));
+  expect(lamp.state).toMatchObject({ reported: { level: 7 }, online: true });
+});
+
+it("settings are an object of plain values", async () => {
+  const [phone, lamp] = [await app(), await device()];
+  for (const wrong of ["on", null, ["on"], { level: { low: 1 } }, { level: null }]) {
+    await expect(phone.call("desire", [wrong])).rejects.toThrow("settings are an object");
+    await expect(lamp.call("report", [wrong])).rejects.toThrow("settings are an object");
+  }
+});
+
+it.each([undefined, ""])("nobody is the device when DEVICE_KEY is %j", async (key) => {
+  await using without = await testAgents({
+    module: server,
+    env: key === undefined ? {} : { DEVICE_KEY: key },
+  });
+  const lamp = await without.connect(server.DeviceTwin, "lamp-7", { query: { key: key ?? "" } });
+  await expect(lamp.call("report", [{ on: true }])).rejects.toThrow("only the device reports");
+});

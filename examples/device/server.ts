@@ -21,8 +21,8 @@ export interface Twin {
   readonly online: boolean;
 }
 interface Env {
-  /** Devices authenticate with it: `?key=`. */
-  readonly DEVICE_KEY: string;
+  /** Devices authenticate with it: `?key=`. Without it no connection is a device's. */
+  readonly DEVICE_KEY?: string;
 }
 
 /** Three missed beats of a device that reports every twenty seconds. */
@@ -40,6 +40,7 @@ export class DeviceTwin extends Agent<Env, Twin> {
   /** From an app: desired values, which are merged. They take effect when the device is back. */
   @callable()
   desire(settings: Settings): Twin {
+    checkSettings(settings);
     this.setState({ ...this.state, desired: { ...this.state.desired, ...settings } });
     return this.state;
   }
@@ -49,6 +50,7 @@ export class DeviceTwin extends Agent<Env, Twin> {
   async report(settings: Settings): Promise<Settings> {
     const from = getCurrentAgent().connection?.state as { readonly device?: boolean } | null;
     if (from?.device !== true) throw new Error("only the device reports");
+    checkSettings(settings);
     await this.#alive(settings);
     return this.#difference();
   }
@@ -57,16 +59,19 @@ export class DeviceTwin extends Agent<Env, Twin> {
     this.setState({ ...this.state, online: false });
   }
 
-  /** Each sign of life postpones the time at which the device counts as offline. */
+  /**
+   * Each sign of life postpones the time at which the device counts as offline. The state comes
+   * first: turns interleave at their awaits, so after one an earlier report could win.
+   */
   async #alive(settings: Settings = {}): Promise<void> {
-    const waiting = this.getSchedules().filter(({ callback }) => callback === "silent");
-    for (const { id } of waiting) await this.cancelSchedule(id);
-    await this.schedule("silent", { delayInSeconds: SILENCE_SECONDS });
     this.setState({
       ...this.state,
       reported: { ...this.state.reported, ...settings },
       online: true,
     });
+    const waiting = this.getSchedules().filter(({ callback }) => callback === "silent");
+    for (const { id } of waiting) await this.cancelSchedule(id);
+    await this.schedule("silent", { delayInSeconds: SILENCE_SECONDS });
   }
 
   /** Desired values that are not reported yet. */
@@ -82,7 +87,16 @@ export class DeviceTwin extends Agent<Env, Twin> {
   }
 }
 
-const isDevice = (request: Request, key: string): boolean =>
-  new URL(request.url).searchParams.get("key") === key;
+const isDevice = (request: Request, key: string | undefined): boolean =>
+  Boolean(key) && new URL(request.url).searchParams.get("key") === key;
+
+/** Clients send any JSON. */
+function checkSettings(settings: unknown): asserts settings is Settings {
+  const isObject = typeof settings === "object" && settings !== null && !Array.isArray(settings);
+  if (!isObject || !Object.values(settings).every(isValue))
+    throw new Error("settings are an object of texts, numbers and booleans");
+}
+
+const isValue = (value: unknown): boolean => ["string", "number", "boolean"].includes(typeof value);
 
 export default {} satisfies Module<Env>;
