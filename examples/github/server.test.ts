@@ -40,6 +40,18 @@ describe("the agent of a repository", () => {
     expect(await test.agent(server.RepoAgent, "acme~site").state()).toMatchObject({ total: 1 });
   });
 
+  it("records a form, which GitHub sends unless its content type is set to JSON", async () => {
+    const event = { action: "created", repository: { full_name: "Acme/Site" } };
+    const body = new URLSearchParams({ payload: JSON.stringify(event) }).toString();
+    const headers = {
+      ...test.sign.github(body, SECRET, { id: "1", event: "star" }),
+      "content-type": "application/x-www-form-urlencoded",
+    };
+    expect((await test.webhook("/webhooks/github", body, headers)).status).toBe(200);
+    const repo = test.agent(server.RepoAgent, "acme~site");
+    expect(await repo.state()).toMatchObject({ repository: "Acme/Site", counts: { star: 1 } });
+  });
+
   it("believes only GitHub", async () => {
     const body = JSON.stringify({ repository: { full_name: "Acme/Site" } });
     const forged = test.sign.github(body, "a guess");

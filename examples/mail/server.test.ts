@@ -50,3 +50,33 @@ test("an answer without its headers comes home by the address; a forged one does
   await t.settled();
   expect(await t.agent(CaseAgent, "42").letters()).toHaveLength(1);
 });
+
+test("two mails open two cases, also when somebody knows a Message-ID; one sent again opens none", async () => {
+  await using t = await testAgents({ module: server, env });
+  const mail = (from: string, id: string) => ({
+    from: `${from}@example.org`,
+    to: "help@example.com",
+    text: "?",
+    headers: { "Message-ID": `<${id}@example.org>` },
+  });
+  // A number of five digits, each from one byte of the hash, would be the same for these two.
+  await t.email(mail("ann", "359"));
+  await t.email(mail("bob", "513"));
+  await t.email(mail("eve", "359"));
+  await t.email(mail("ann", "359"));
+  await t.settled();
+  expect(t.sends()).toHaveLength(3);
+});
+
+test("mails without a Message-ID open cases of their own", async () => {
+  await using t = await testAgents({ module: server, env });
+  const raw = (text: string) => ({
+    from: "ann@example.org",
+    to: "help@example.com",
+    raw: `Subject: no id\r\n\r\n${text}\r\n`,
+  });
+  await t.email(raw("one"));
+  await t.email(raw("two"));
+  await t.settled();
+  expect(t.sends()).toHaveLength(2);
+});

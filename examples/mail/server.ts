@@ -67,14 +67,21 @@ export class CaseAgent extends Agent<Env, CaseState> {
 /** `help+<case>@…` is that case. */
 const byAddress = createAddressBasedEmailResolver("CaseAgent");
 
+/** Ten billion numbers: two mails share one by chance once there are some hundred thousand cases. */
+const CASE_DIGITS = 10;
+
 /**
  * Any other mail to `help@…` opens a case, named after the mail: sent again it is the same case.
+ * The sender is part of it, because everybody who received the mail knows its Message-ID.
  */
 const newCase: EmailResolver = async (email) => {
-  const id = email.headers.get("message-id") ?? `${email.from} ${email.headers.get("date") ?? ""}`;
-  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id));
-  const digits = [...new Uint8Array(hash.slice(0, 5))].map((byte) => byte % 10).join("");
-  return { agentName: "CaseAgent", agentId: digits };
+  const id = email.headers.get("message-id") ?? new TextDecoder().decode(await email.getRaw());
+  const hash = await crypto.subtle.digest(
+    "SHA-256",
+    new TextEncoder().encode(`${email.from.toLowerCase()} ${id}`),
+  );
+  const number = new DataView(hash).getBigUint64(0) % 10n ** BigInt(CASE_DIGITS);
+  return { agentName: "CaseAgent", agentId: String(number).padStart(CASE_DIGITS, "0") };
 };
 
 export default {

@@ -41,6 +41,18 @@ it("what is no reminder is answered with how to write one", async () => {
   expect(await test.agent(server.Reminders, "ann@example.org").schedules()).toEqual([]);
 });
 
+it("a person is one agent, however the address is written; an answer has a subject", async () => {
+  await using test = await testAgents({ module: server });
+  await test.email({ ...mail("in 2 hours: call Bob"), from: "Ann@Example.org" });
+  await test.email({ from: "ann@example.org", to: "remind@example.com", text: "in 1 day: tea" });
+  await test.settled();
+  expect(await test.agent(server.Reminders, "ann@example.org").schedules()).toHaveLength(2);
+  expect(test.sends().map(({ mail: sent }) => sent?.subject)).toEqual([
+    "Re: in 2 hours: call Bob",
+    "Re:",
+  ]);
+});
+
 it.each([
   ["in 1 minute: tea", { seconds: 60, text: "tea" }],
   ["In 3 days renew it", { seconds: 259_200, text: "renew it" }],

@@ -2,8 +2,7 @@
  * An agent per person: a mail such as "in 2 hours: call Ann" is answered at once and again when it
  * is due. Reminders are schedules: they outlive restarts, and each is sent once per address.
  *
- * Start it with `npx agents dev examples/reminders/server.ts --smtp-port 2525`. README.md says
- * more.
+ * Start it with `npx agents dev examples/reminders/server.ts`. README.md says more.
  */
 import { Agent, type AgentEmail, type Module, type SendsEmail } from "agents";
 import { emailRoute, parseEmail } from "agents/email";
@@ -39,14 +38,11 @@ export class Reminders extends Agent<Env> {
     const { subject = "", text = "" } = await parseEmail(email);
     const lines = [subject, ...text.split("\n")];
     const found = lines.map(readReminder).find((reminder) => reminder !== undefined);
-    if (found === undefined)
-      return void (await this.replyToEmail(email, { fromName: "Reminders", body: HELP }));
+    const reply = { fromName: "Reminders", subject: `Re: ${subject}`.trim() };
+    if (found === undefined) return void (await this.replyToEmail(email, { ...reply, body: HELP }));
     const payload: Reminder = { text: found.text, to: email.from };
     await this.schedule("remind", { delayInSeconds: found.seconds, payload });
-    await this.replyToEmail(email, {
-      fromName: "Reminders",
-      body: `I will remind you: ${found.text}`,
-    });
+    await this.replyToEmail(email, { ...reply, body: `I will remind you: ${found.text}` });
   }
 
   async remind({ text, to }: Reminder): Promise<void> {
@@ -61,6 +57,11 @@ export class Reminders extends Agent<Env> {
 }
 
 export default {
-  // The agent is named after the sender.
-  email: [emailRoute("remind@example.com", { agent: Reminders, entity: (email) => email.from })],
+  // The agent is named after the sender, whose mail programs may write the address in any case.
+  email: [
+    emailRoute("remind@example.com", {
+      agent: Reminders,
+      entity: (email) => email.from.toLowerCase(),
+    }),
+  ],
 } satisfies Module<Env>;
