@@ -1,8 +1,7 @@
 /**
  * Simulates the language model and the tools of the assistant over HTTP: each question has one
  * answer, which is streamed token by token after a given prefix. It counts requests, and records
- * those that should not have been made. Run it: `npx tsx examples/assistant/model.ts` listens on port
- * 8799.
+ * those that should not have been made. `npx tsx examples/assistant/model.ts` listens on port 8799.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -67,7 +67,7 @@ export class CaseAgent extends Agent<Env, CaseState> {
 /** `help+<case>@…` is that case. */
 const byAddress = createAddressBasedEmailResolver("CaseAgent");
 
-/** Ten billion numbers: two mails share one by chance once there are some hundred thousand cases. */
+/** Ten billion numbers: two mails meet by chance once there are some hundred thousand cases. */
 const CASE_DIGITS = 10;
 
 /**
