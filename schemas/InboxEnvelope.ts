@@ -27,13 +27,28 @@ export const InboxHead = Schema.Struct({
    * the job.
    */
   kind: Schema.Literals(["webhook", "queue", "schedule", "mail", "workflow", "redrive"]),
-  /** For a `redrive`: the kind of the job, and the key under which it ran. */
+  /**
+   * For a `redrive`, and for a job in the dead letters: the kind of the job, the key under which it
+   * ran, a queue item's own id, and its retry policy. Inputs of older releases have no `id` and
+   * `retry`, and their dead letters no `job`.
+   */
   job: Schema.optionalKey(
-    Schema.Struct({ kind: Schema.Literals(["queue", "schedule"]), key: Schema.String }),
+    Schema.Struct({
+      kind: Schema.Literals(["queue", "schedule"]),
+      key: Schema.String,
+      id: Schema.optionalKey(Schema.String),
+      retry: Schema.optionalKey(
+        Schema.Struct({
+          maxAttempts: Schema.Number,
+          baseDelayMs: Schema.Number,
+          maxDelayMs: Schema.Number,
+        }),
+      ),
+    }),
   ),
   /**
-   * Sequence of the dead letter that this input was, if its steps were undone: its steps have other
-   * idempotency keys. Absent: the usual ones.
+   * Sequence of the dead letter that this input was, if its steps were undone: its steps, or those
+   * of its job, have other idempotency keys. Absent: the usual ones.
    */
   redrive: Schema.optionalKey(Schema.Number),
   /** When the gateway accepted it, milliseconds since the epoch. */

@@ -7,7 +7,7 @@
  *    delivery and not by key, so it runs again, with all its attempts. Nobody waits for its answer
  *    any more. Where steps of it were undone, the world has to take it for another one.
  * 2. A job's row is gone, and its trigger alone would run nothing: it goes as a `redrive`, which
- *    puts it where it was (`core/input/redriveJob`).
+ *    puts it where it was (`core/input/redriveJob`), with its own id and attempts.
  */
 import type { StoredDeadLetter } from "./DeadLetters.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
@@ -21,8 +21,8 @@ export function inputAgain({ seq, data }: StoredDeadLetter): Uint8Array {
   const letter = decodeDeadLetter(data);
   const { head, body } = decodeEnvelope(letter.input);
   const { reply: _gone, ...kept } = head;
-  if (head.kind !== "queue" && head.kind !== "schedule")
-    return encodeEnvelope(letter.head.undone ? { ...kept, redrive: seq } : kept, body);
-  const job = { kind: head.kind, key: head.key };
-  return encodeEnvelope({ ...kept, kind: "redrive", key: `redrive:${seq}`, job }, body);
+  const again = letter.head.undone ? { ...kept, redrive: seq } : kept;
+  if (head.kind !== "queue" && head.kind !== "schedule") return encodeEnvelope(again, body);
+  const job = { ...head.job, kind: head.kind, key: head.key };
+  return encodeEnvelope({ ...again, kind: "redrive", key: `redrive:${seq}`, job }, body);
 }

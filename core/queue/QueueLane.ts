@@ -10,7 +10,7 @@
  * 3. An item leaves the table in its last commit. A failing item blocks those behind it no longer
  *    than its retries take.
  */
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { encodeEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
 import { messageOf } from "../errors/thrown.ts";
 import { toJson } from "../journal/jsonText.ts";
@@ -20,6 +20,7 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { methodOf, type Callback } from "./methodOf.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
 import { runJob, type JobAgent } from "./runJob.ts";
+import type { Undone } from "../turn/AgentTurns.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { rowChanges } from "../journal/RowChanges.ts";
 import { HeldTriggers } from "./HeldTriggers.ts";
@@ -31,7 +32,7 @@ export interface JobPorts {
   readonly inbox: Pick<InboxShape, "publish">;
   readonly signal: AbortSignal;
   /** Stores a dead letter for a job; `input` is the input that an operator may redrive. */
-  readonly deadLetter: (input: Uint8Array, reason: string) => Promise<void>;
+  readonly deadLetter: (input: Uint8Array, letter: Undone) => Promise<void>;
 }
 
 /** The agent that a lane belongs to. */
@@ -120,11 +121,11 @@ export class QueueLane {
   }
 
   /**
-   * Adds an item and returns its id. Throws for a callback that the agent does not have, retry
-   * options out of range and a payload that is not JSON; also `CeilingReached` and
-   * `AgentDiscarded`.
+   * Adds an item and returns its id. `uid`: of an item that a redrive puts back. Throws for a
+   * callback that the agent does not have, retry options out of range and a payload that is not
+   * JSON; also `CeilingReached` and `AgentDiscarded`.
    */
-  push(callback: string, payload: unknown, options: QueueOptions): string {
+  push(callback: string, payload: unknown, options: QueueOptions, uid?: string): string {
     const { agent } = this;
     // A workflow's step may end, and be recorded, after its agent was lost: that is not a failure
     // of the step.
@@ -135,7 +136,7 @@ export class QueueLane {
     const id = options.id ?? agent.time.id();
     const row: QueueRow = {
       id,
-      uid: this.lane.answers === undefined ? agent.time.id() : id,
+      uid: this.lane.answers === undefined ? (uid ?? agent.time.id()) : id,
       callback,
       payload: toJson(payload, this.lane.payload),
       retryOptions: JSON.stringify(retry),
@@ -333,10 +334,14 @@ export class QueueLane {
       },
       deadLetter: answers
         ? undefined
-        : (reason) =>
+        : (letter) =>
             this.ports.deadLetter(
-              deadInput("queue", row.callback, this.keyOf(row), row.payload, agent.time.nowMs()),
-              reason,
+              deadInput(
+                { kind: "queue", key: this.keyOf(row), id, retry: item.retry },
+                row,
+                agent.time.nowMs(),
+              ),
+              letter,
             ),
       onRetry: (attempt) =>
         this.emit("retry", {
@@ -356,13 +361,11 @@ export class QueueLane {
 
 /** A job as an envelope with its payload, as the dead letters store it. */
 export const deadInput = (
-  kind: "queue" | "schedule",
-  callback: string,
-  key: string,
-  payload: string | null,
+  job: Required<InboxHead>["job"],
+  { callback, payload }: Pick<QueueRow, "callback" | "payload">,
   time: number,
 ): Uint8Array =>
   encodeEnvelope(
-    { key, kind, type: callback, time },
+    { key: job.key, kind: job.kind, type: callback, time, job },
     payload === null ? undefined : encoder.encode(payload),
   );

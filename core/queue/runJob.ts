@@ -16,7 +16,7 @@
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
-import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
@@ -59,7 +59,7 @@ interface Job {
    * Stores the dead letter. Rejects with `BrokerUnavailable`. Undefined: the job's caller receives
    * its failure, and no operator has to act.
    */
-  readonly deadLetter: ((reason: string) => Promise<void>) | undefined;
+  readonly deadLetter: ((letter: Undone) => Promise<void>) | undefined;
   readonly onRetry: (attempt: number) => void;
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
@@ -129,8 +129,8 @@ async function fail(
   error: unknown,
   attempts: number,
 ): Promise<void> {
-  const { reason } = await agent.undo(turn, failureText(error));
-  await job.deadLetter?.(reason);
+  const letter = await agent.undo(turn, failureText(error));
+  await job.deadLetter?.(letter);
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();

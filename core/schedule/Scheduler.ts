@@ -106,15 +106,18 @@ export class Scheduler {
     this.known.forget();
   }
 
-  /** Registers a schedule, or returns the existing equal one. Throws for bad input. */
-  add({ callback, when, settings }: ScheduleCall): ScheduleRow {
+  /**
+   * Registers a schedule, or returns the existing equal one. `ownId`: of one that a redrive
+   * puts back. Throws for bad input.
+   */
+  add({ callback, when, settings }: ScheduleCall, ownId?: string): ScheduleRow {
     const { agent } = this;
     agent.assertRunning();
     const missing = `Unknown scheduled callback "${callback}": not registered on this Scheduler`;
     methodOf(agent.agent, callback, () => new Error(missing));
     if (settings.retry !== undefined) resolveRetry(agent.options.retry, settings.retry);
     const row: ScheduleRow = {
-      id: newScheduleId(agent.time),
+      id: ownId ?? newScheduleId(agent.time),
       callback,
       payload: toJson(settings.payload, "schedule: the payload"),
       type: when.type,

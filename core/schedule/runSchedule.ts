@@ -99,10 +99,10 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
       settle: () => {
         if (watch?.hung !== true) settle(agent, run);
       },
-      deadLetter: (reason) =>
+      deadLetter: (letter) =>
         run.deadLetter(
-          deadInput("schedule", callback, key, row.payload, agent.time.nowMs()),
-          reason,
+          deadInput({ kind: "schedule", key, retry }, row, agent.time.nowMs()),
+          letter,
         ),
       onRetry: (attempt) =>
         agent.emit("schedule:retry", { callback, id, attempt, maxAttempts: retry.maxAttempts }),

@@ -1,10 +1,11 @@
 /**
  * Names and keys of steps, of turns and of workflows (`StepCounts` numbers them). The idempotency
  * key of a turn's step consists of its agent, its turn's input and its own key, so it is the same
- * in each attempt on each host, and no other step has it. Pure.
+ * in each attempt on each host, also after a redrive, and no other step has it. Pure.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
+import { firstKey } from "../queue/redrivenKey.ts";
 
 /** The name is part of the journal and of every key. */
 export const STEP_NAME_CHARS_MAX = 256;
@@ -28,7 +29,7 @@ export function stepKey(
   { id = "", redrive }: Pick<Cause, "id" | "redrive">,
   step: string,
 ): string {
-  const input = redrive === undefined ? id : `${id} redrive ${redrive}`;
+  const input = redrive === undefined ? firstKey(id) : `${id} redrive ${redrive}`;
   const parts = [className, name, input, step];
   const key = parts.map((part) => encodeURIComponent(part.replace(HALF, "\ufffd"))).join("/");
   if (key.length <= KEY_CHARS_MAX) return key;

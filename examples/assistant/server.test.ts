@@ -117,6 +117,7 @@ it("tells readers that there is no answer when the attempts are spent; a redrive
   await test.redrive(letter!);
   expect(await read()).toBe(TEXT);
   expect(await assistant().state()).toEqual({ answered: 1, charged: 3 });
+  expect(keys.size).toBe(3); // the tools were asked again, under the same keys
 });
 
 it("refuses ids that no stream can have, and to start without a model", async () => {

@@ -53,7 +53,7 @@ export class AssistantAgent extends Agent<Env, State> {
   async answer(item: Question): Promise<void> {
     const stream = this.stream(item.id, KEPT);
     if (stream.status === "ended") return;
-    // `agents dead redrive` runs it once more: readers begin again, done steps do not.
+    // `agents dead redrive` runs it once more: readers begin again, tools have the same keys.
     if (stream.status === "failed") stream.remove();
     try {
       await this.produce(item, stream);

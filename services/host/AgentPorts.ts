@@ -153,7 +153,8 @@ export class AgentPorts
       timers,
       cron,
       signal: this.ownership.signal,
-      deadLetter: (input, reason) => deadLetter(services, this.image.id, { seq: 0, reason, input }),
+      deadLetter: (input, letter) =>
+        deadLetter(services, this.image.id, { seq: 0, ...letter, input }),
     };
   }
 
