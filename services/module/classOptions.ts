@@ -60,6 +60,14 @@ const CHECKS: { readonly [Option in keyof Required<AgentStaticOptions>]: Check }
   waitingMax: limit,
 };
 
+/** `hibernateAfterSeconds` without its unit. */
+const stemOf = (option: string): string =>
+  option.replace(/(?:Ms|Millis|Milliseconds|S|Secs?|Seconds|Minutes|Bytes|KiB|MiB)?$/, "");
+
+/** The option that says the same in another unit; `nearest` takes only a few letters for a slip. */
+const inOtherUnit = (option: string): string | undefined =>
+  Object.keys(CHECKS).find((known) => stemOf(known) === stemOf(option) && stemOf(known) !== known);
+
 /** Undefined when there is none. A class may have other options that are not like any of these. */
 export function classOptionsFault(options: unknown): string | undefined {
   if (options === undefined) return undefined;
@@ -67,7 +75,7 @@ export function classOptionsFault(options: unknown): string | undefined {
   for (const [option, value] of Object.entries(options)) {
     if (value === undefined) continue;
     if (!Object.hasOwn(CHECKS, option)) {
-      const meant = nearest(option, Object.keys(CHECKS));
+      const meant = nearest(option, Object.keys(CHECKS)) ?? inOtherUnit(option);
       if (meant === undefined) continue;
       return `it has "${option}", which nothing reads. Did you mean "${meant}"?`;
     }

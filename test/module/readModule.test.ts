@@ -64,6 +64,11 @@ describe("the shape of a module", () => {
   it.each([
     [{ http: "Open" }, 'http is "Open": use "open", or leave it out'],
     [{ hibernat: false }, 'it has "hibernat", which nothing reads. Did you mean "hibernate"?'],
+    [
+      { hibernateAfterMs: 500 },
+      'it has "hibernateAfterMs", which nothing reads. Did you mean "hibernateAfterSeconds"?',
+    ],
+    [{ cpuMs: 500 }, 'it has "cpuMs", which nothing reads. Did you mean "cpuSeconds"?'],
     [{ turnSecond: 5 }, 'it has "turnSecond", which nothing reads. Did you mean "turnSeconds"?'],
     [{ turnSeconds: -1 }, "turnSeconds is -1: use a number of seconds"],
     [{ cpuSeconds: "5" }, 'cpuSeconds is "5": use a number of seconds'],

@@ -94,6 +94,28 @@ describe.each(signers.map((signer) => [signer.name, signer] as const))("%s", (_,
     expect(tag(signer.make({ secret }), sentTo(signer, TOLD, seen))).toBe("Rejected");
   });
 
+  test("says what to set when a proxy received the request at another URL", () => {
+    const forwarded = (proto: string, host: string) => ({
+      "x-forwarded-proto": proto,
+      "x-forwarded-host": host,
+    });
+    const why = (seen: string, headers: Record<string, string>, url?: string) =>
+      signer.make({ secret, ...(url !== undefined && { url }) }).verify(
+        sentTo(signer, `${TOLD}?forged`, seen, {
+          headers: { ...sentTo(signer, `${TOLD}?forged`, seen).headers, ...headers },
+        }),
+      );
+    const rejected = (reason: unknown) => ({ _tag: "Rejected", reason });
+    const hint = rejected(expect.stringContaining("set --public-url, or the verifier's url"));
+    const plain = rejected("no signature matches");
+    const inner = "http://gateway.internal:8787/webhooks/x";
+    expect(why(inner, forwarded("https", "hooks.example.com"))).toEqual(hint);
+    expect(why(inner, { "x-forwarded-proto": "https, http" })).toEqual(hint);
+    expect(why(inner, {})).toEqual(plain);
+    expect(why(TOLD, forwarded("https", "Hooks.example.com"))).toEqual(plain);
+    expect(why(inner, forwarded("https", "hooks.example.com"), "https://other.com")).toEqual(plain);
+  });
+
   test("replaces scheme and host by an origin given as url, and keeps path and query as received", () => {
     const verifier = signer.make({ secret, url: "https://hooks.example.com" });
     const target = "/webhooks/a%20b/?q=%C3%A9&q=+";

@@ -46,6 +46,21 @@ export class PublicUrl {
   }
 
   /**
+   * A likely mistake, for the log when no signature matches: a proxy says that the request came by
+   * another URL than the one that was checked. Anyone can send these headers, so nothing else
+   * depends on them.
+   */
+  hintFor({ url, headers }: Pick<WebhookRequest, "url" | "headers">): string | undefined {
+    if (this.setting !== undefined) return undefined;
+    const [, scheme, host] = /^([a-z]+):\/\/([^/?#]*)/.exec(url.toLowerCase()) ?? [];
+    const saidScheme = outermost(headers["x-forwarded-proto"]?.[0]) ?? scheme;
+    const saidHost = outermost(headers["x-forwarded-host"]?.[0]) ?? host;
+    return saidScheme === scheme && saidHost === host
+      ? undefined
+      : "a proxy received it at another URL: set --public-url, or the verifier's url";
+  }
+
+  /**
    * The URL that the provider signed for this request; `Misconfigured` when the variable has none.
    */
   of(request: Pick<WebhookRequest, "url" | "env">): string | Misconfigured {
@@ -66,6 +81,10 @@ export class PublicUrl {
     return given.includes("?") ? given : given + query;
   }
 }
+
+/** The first of a header's values: with several proxies, what the outermost one received. */
+const outermost = (value: string | undefined): string | undefined =>
+  value?.split(",", 1)[0]!.trim().toLowerCase();
 
 const isUsable = (text: string): boolean => ORIGIN.test(text) || WHOLE.test(text);
 

@@ -136,8 +136,11 @@ export function verifierOf(
     const known = { body, method, id, timestamp, webhook, form };
     const urls = scheme.urls?.(signedUrl) ?? [signedUrl];
     const key = keyThatSigned(scheme, { keys: found.keys, sent, known, urls });
-    if (key === undefined)
-      return rejected(`no signature matches${found.hint === undefined ? "" : ` (${found.hint})`}`);
+    if (key === undefined) {
+      const hint =
+        found.hint ?? (template.includes("url") ? publicUrl.hintFor(request) : undefined);
+      return rejected(`no signature matches${hint === undefined ? "" : ` (${hint})`}`);
+    }
     if (field !== undefined) {
       // Rule 1: the signature is verified, so the body may be read.
       const why = refuseTime(scheme, textAt(request, field) ?? "", request.nowMs, toleranceSeconds);
