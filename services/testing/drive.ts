@@ -19,15 +19,15 @@ export function drive(installation: MemoryInstallation, outgoing: TestOutgoing):
   const { time } = installation;
   const driver = new Driver({
     time,
-    activity: installation.activity,
+    activity: () => installation.activity,
     isAlive: () => installation.alive,
     open: () => openWork(installation),
     isInTurn: () => installation.agents().some((agent) => !agent.idle),
-    takeLoading: installation.takeLoading,
+    takeLoading: () => installation.takeLoading(),
   });
   const leaveWorld = joinWorld({
     time,
-    isDead: installation.isDead,
+    isDead: (agent) => installation.isDead(agent),
     fetch: (request) => outgoing.fetch(request),
   });
   return {
@@ -41,15 +41,16 @@ export function drive(installation: MemoryInstallation, outgoing: TestOutgoing):
 }
 
 /** One line for each kind of unfinished work. */
-function openWork({ broker, calls, agents }: MemoryInstallation): ReadonlyArray<string> {
-  const { depth } = broker.inbox;
-  const { calling } = calls;
+function openWork(installation: MemoryInstallation): ReadonlyArray<string> {
+  const { depth } = installation.broker.inbox;
+  const { calling } = installation.calls;
   return [
     ...(depth > 0
       ? [`${counted(depth, "input")} in the inbox (webhooks, queue items, schedules)`]
       : []),
     ...(calling > 0 ? [`${calling} calls from outside (requests, RPC, frames of clients)`] : []),
-    ...agents()
+    ...installation
+      .agents()
       .filter((agent) => !agent.idle)
       .map((agent) => `turns of ${addressKey(agent.id)}`),
   ];
