@@ -3,7 +3,6 @@
  * output is parsed. Data that no command prints (a page of agents, changes) is read from the ports.
  */
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
-import type { JournalEntry } from "../../../core/journal/Journal.ts";
 import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { rowObjects } from "../../../core/query/askView.ts";
@@ -13,6 +12,8 @@ import { existingClass, findAgent } from "../agents/findAgent.ts";
 import { listQuarantined } from "../agents/listQuarantined.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "../commands/dead.ts";
 import type { OwnProcess } from "../serving/ownProcess.ts";
+import { agentEntries, compareAgents } from "./agentEntries.ts";
+import { followNews } from "./followNews.ts";
 import { listDeliveries, showDelivery } from "../commands/deliveries.ts";
 import { diff } from "../commands/diff.ts";
 import { connections } from "../commands/connections.ts";
@@ -45,14 +46,8 @@ interface ConsoleSourceParts {
   readonly dataFolder: string;
 }
 
-/** Pages of one list come from one read of the journal, unless a long time passes between them. */
-const ENTRIES_KEPT_MS = 30_000;
 /** A longer statement runs in a separate process, because this process serves other pages too. */
 const QUICK_SECONDS = 0.2;
-/** Hosts, dead letters and connections have no feed, so they are polled while a page is open. */
-const OVERVIEW_MS = 3_000;
-/** As many as are shown at once. A change among later ones is noticed only by their number. */
-const CONNECTIONS_POLLED = 100;
 
 export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
   const { ports, terminal, time, modules, dataFolder } = parts;
@@ -119,7 +114,8 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
           (stored === undefined || id.class === stored) &&
           id.name.startsWith(prefix) &&
           id.name.toLowerCase().includes(part) &&
-          (after === undefined || compare(id, { class: after.className, name: after.name }) > 0),
+          (after === undefined ||
+            compareAgents(id, { class: after.className, name: after.name }) > 0),
       );
       const found: unknown[] = [];
       let looked = 0;
@@ -234,51 +230,7 @@ export function consoleSource(parts: ConsoleSourceParts): ConsoleSource {
         module,
       ]);
     },
-    follow: (wanted, tell) => {
-      const ended = new AbortController();
-      const { signal } = ended;
-      const filter = wanted === undefined ? {} : { className: wanted.className, name: wanted.name };
-      let again = (): void => undefined;
-      const follow = (): void => {
-        const failed = (): void => {
-          if (!signal.aborted) again = time.after(OVERVIEW_MS, follow);
-        };
-        ports.feed
-          .follow(filter, (id, { seq }) => tell({ agent: [id.class, id.name], seq }), {
-            signal,
-            onFailed: failed,
-          })
-          .catch(failed);
-      };
-      follow();
-      const stopDeliveries = ports.deliveries.follow((deliveries) => tell({ deliveries }));
-      const cancels: Array<() => void> = [];
-      const poll = (read: () => Promise<unknown>, changed: (found: unknown) => void): void => {
-        const place = cancels.push(() => undefined) - 1;
-        let last: string | undefined;
-        const look = async (): Promise<void> => {
-          const found = await read().catch(() => undefined);
-          if (signal.aborted) return;
-          const text = JSON.stringify(found);
-          if (found !== undefined && text !== last) changed(found);
-          last = text;
-          cancels[place] = time.after(OVERVIEW_MS, () => void look());
-        };
-        void look();
-      };
-      poll(standing, (overview) => tell({ overview }));
-      if (wanted?.connections === true)
-        poll(
-          () => connectionsOf({ ...wanted, limit: CONNECTIONS_POLLED, skip: 0 }),
-          () => tell({ connections: true }),
-        );
-      return () => {
-        ended.abort();
-        for (const cancel of cancels) cancel();
-        again();
-        stopDeliveries();
-      };
-    },
+    follow: (wanted, tell) => followNews({ ports, time, standing, connectionsOf }, wanted, tell),
   };
 }
 
@@ -311,47 +263,4 @@ function refusalOf(error: unknown): unknown {
   if (error instanceof HistoryTrimmed) return new ConsoleRefusal(404, error.message);
   if (!(error instanceof CliError) || error instanceof StatementTooLong) return error;
   return new ConsoleRefusal(error.exitCode === EXIT_NOT_FOUND ? 404 : 400, error.message);
-}
-
-type Named = Pick<JournalEntry["id"], "class" | "name"> | { readonly class: string; readonly name: string }; // prettier-ignore
-
-const compare = (a: Named, b: Named): number =>
-  order(a.class, b.class) === 0 ? order(a.name, b.name) : order(a.class, b.class);
-const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
-interface Entries {
-  /**
-   * All agents, by class and name. They are read after this call; calls that wait share one read.
-   */
-  readonly now: () => Promise<ReadonlyArray<JournalEntry>>;
-  /** The last result, or `now` if that is old. For the next page of a list. */
-  readonly lately: () => Promise<ReadonlyArray<JournalEntry>>;
-}
-
-function agentEntries({ journal }: ReadPorts, time: Pick<TimeShape, "monotonicMs">): Entries {
-  let running: Promise<ReadonlyArray<JournalEntry>> | undefined;
-  let next: Promise<ReadonlyArray<JournalEntry>> | undefined;
-  let kept: { readonly list: ReadonlyArray<JournalEntry>; readonly atMs: number } | undefined;
-  const read = async (): Promise<ReadonlyArray<JournalEntry>> => {
-    const found: JournalEntry[] = [];
-    for await (const entry of journal.list()) found.push(entry);
-    const list = found.toSorted((a, b) => compare(a.id, b.id));
-    kept = { list, atMs: time.monotonicMs() };
-    return list;
-  };
-  const start = (): Promise<ReadonlyArray<JournalEntry>> => {
-    next = undefined;
-    const reading = read().finally(() => {
-      if (running === reading) running = undefined;
-    });
-    running = reading;
-    return reading;
-  };
-  const now: Entries["now"] = () =>
-    running === undefined ? start() : (next ??= running.then(start, start));
-  const lately: Entries["lately"] = () =>
-    kept !== undefined && time.monotonicMs() - kept.atMs < ENTRIES_KEPT_MS
-      ? Promise.resolve(kept.list)
-      : now();
-  return { now, lately };
 }
