@@ -25,7 +25,7 @@ export interface OpenLeases {
   readonly close: () => Promise<void>;
 }
 
-interface ServedLeases {
+export interface ServedLeases {
   /** Serves a worker until it ends. `isReplaced` says then whether another one follows. */
   readonly serve: (worker: number, process: WorkerProcess, isReplaced: () => boolean) => void;
   /** Call it when no worker is left. */

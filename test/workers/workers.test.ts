@@ -2,7 +2,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { workerArguments } from "../../services/cli/serving/serveWorkers.ts";
+import { workerArguments } from "../../services/cli/serving/workerArguments.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { askHealth, askMetrics, askReadiness } from "../../services/workers/askWorkers.ts";
 import { afterEnd, NO_HISTORY, type WorkerHistory } from "../../services/workers/restartRule.ts";

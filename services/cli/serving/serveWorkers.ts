@@ -10,27 +10,18 @@ import * as Scope from "effect/Scope";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
 import type { Joins, OpenBroker } from "../../wiring/Joins.ts";
 import { askHealth, askMetrics, askReadiness } from "../../workers/askWorkers.ts";
-import type { Ending } from "../../watchdog/reports.ts";
 import type { IsolationWard } from "../../workers/IsolationWard.ts";
-import type { Begin } from "../../workers/messages.ts";
-import { RECORDINGS_MAX, type Recording } from "../../workers/Recordings.ts";
+import type { Recording } from "../../workers/Recordings.ts";
 import { reservePort } from "../../workers/reservePort.ts";
-import { serveIsolation } from "../../workers/serveIsolation.ts";
 import { serveLeases } from "../../workers/serveLeases.ts";
-import type { WorkerProcess } from "../../workers/WorkerProcess.ts";
 import { WorkerFailed, Workers } from "../../workers/Workers.ts";
 import { CliError, EXIT_FAILED, exitOnSignal, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import { listenAdmin } from "./serve.ts";
-import type { ServingOptions } from "./serveRole.ts";
+import { WorkerStarts, type WorkersOptions } from "./WorkerStarts.ts";
 
-interface ServeWorkersOptions extends ServingOptions {
-  readonly role: "gateway" | "host" | "dev";
+interface ServeWorkersOptions extends WorkersOptions {
   readonly count: number;
-  /**
-   * The command line of the control process. The command lines of the workers are built from it.
-   */
-  readonly args: ReadonlyArray<string>;
   /**
    * For `dev`: called once the workers serve. `tell` sends a recording to all of them, and to those
    * that are started later. The returned function is called before they stop.
@@ -38,8 +29,6 @@ interface ServeWorkersOptions extends ServingOptions {
   readonly beside?:
     | ((broker: OpenBroker, tell: (recording: Recording) => void) => Promise<() => Promise<void>>)
     | undefined;
-  /** The URL that opens the console, which `dev` prints. */
-  readonly console?: string | undefined;
 }
 
 /**
@@ -78,93 +67,32 @@ export async function serveWorkers(
         worker: String(worker),
       }),
     );
-    let stopping = false;
-    let adminPort = 0;
-    /** The port that a worker of `dev` serves on. Its successor uses the same. */
-    let port = claimed;
-    /** Why a worker has ended, as reported by its watchdog. */
-    const endings = new WeakMap<WorkerProcess, Ending>();
-    const recordings: Recording[] = [];
-    const processes = new Set<WorkerProcess>();
-    const tell = (recording: Recording): void => {
-      if (recordings.push(recording) > RECORDINGS_MAX) recordings.shift();
-      for (const process of processes) process.send({ recording });
-    };
-    /** By worker: the host id of its last process, if the end of that process is explained. */
-    const explained = new Map<number, string | undefined>();
-    const begin = (
-      started: WorkerProcess,
-      worker: number,
-      more: Pick<Begin, "again" | "isolated" | "endedHost" | "console">,
-      own: ReadonlyArray<string> = [],
-    ): WorkerProcess => {
-      const args = workerArguments(options.args, worker, port, own);
-      started.send({ begin: { args, adminHostname, adminPort, ...more } });
-      for (const recording of recordings) started.send({ recording });
-      processes.add(started);
-      void started.ended.then(() => processes.delete(started));
-      // If the broker can't be opened, everything ends: see `failureOf(broker)`.
-      void broker?.then(({ url, summary }) => started.send({ broker: { url, summary } }), skip);
-      return started;
-    };
-    const isolation =
-      role === "gateway"
-        ? undefined
-        : serveIsolation(
-            {
-              time: joins.time,
-              log,
-              start: (owner) => begin(joins.startWorker(), owner, NOTHING_ISOLATED, ["--isolated"]),
-            },
-            (process) => endings.get(process),
-          );
-    isolated = isolation?.ward;
+    const starts = new WorkerStarts({ joins, options, leases, broker, port: claimed });
+    isolated = starts.isolation?.ward;
     if (isolated !== undefined)
       metrics.gaugeFrom(
         "agents_isolated",
         "Agents that run in a separate process, because they ended a worker",
         () => isolated!.agents.length,
       );
-    const start = (worker: number, again: boolean): WorkerProcess => {
-      const started = joins.startWorker();
-      started.onReport((report) => {
-        if (!("ending" in report)) return;
-        endings.set(started, report.ending);
-        // A turn that may not be the cause explains nothing.
-        if (report.ending.turn !== undefined && report.ending.exactly) explained.set(worker, host);
-      });
-      let host: string | undefined;
-      void started.serving.then((serving) => ({ host } = serving));
-      leases?.serve(worker, started, () => !stopping);
-      const alone = isolation?.serve(worker, started) ?? [];
-      begin(started, worker, {
-        again,
-        isolated: alone,
-        endedHost: explained.get(worker),
-        console: options.console,
-      });
-      explained.delete(worker);
-      if (role === "dev") void started.serving.then((serving) => (port = serving.port));
-      return started;
-    };
     const workers = new Workers({
       count,
-      start,
+      start: (worker, again) => starts.start(worker, again),
       time: joins.time,
       // The user of `dev` does not need the details of a start.
       log: role === "dev" ? { ...log, info: log.debug } : log,
-      isExplained: (worker) => explained.has(worker),
+      isExplained: (worker) => starts.isExplained(worker),
       onRestart: (worker) => restarts[worker]!(),
     });
     const admin = await listenAdmin(scope, {
       hostname: adminHostname,
       port: options.adminPort,
       readiness: () =>
-        stopping ? { ready: false, reason: "stopping" } : askReadiness(workers.states),
+        starts.stopping ? { ready: false, reason: "stopping" } : askReadiness(workers.states),
       health: () => askHealth(() => workers.states, joins.time),
       metrics: async () => askMetrics(workers.states, await metrics.render()),
     });
-    adminPort = admin.port;
+    starts.adminPort = admin.port;
     kill = () => {
       workers.kill();
       isolated?.kill();
@@ -175,19 +103,19 @@ export async function serveWorkers(
       void workers.serving.then(() =>
         log.info(`${title} serves`, {
           ...(claimed !== undefined && { url: `http://${options.hostname}:${claimed}` }),
-          admin: `http://${adminHostname}:${adminPort}`,
+          admin: `http://${adminHostname}:${admin.port}`,
         }),
       );
     let unclean = 0;
     let endBeside = async (): Promise<void> => undefined;
     const beside = options.beside && workers.serving.then(beginBeside);
     async function beginBeside(): Promise<void> {
-      endBeside = await options.beside!((await broker)!, tell);
+      endBeside = await options.beside!((await broker)!, (recording) => starts.tell(recording));
     }
     try {
       await Promise.race([signals.stopped, workers.failed, failureOf(broker), failureOf(beside)]);
     } finally {
-      stopping = true;
+      starts.stopping = true;
       await endBeside();
       if (role !== "dev") log.info(`${title} stops`);
       unclean = await workers.stop();
@@ -212,36 +140,9 @@ export async function serveWorkers(
 
 const skip = (): void => undefined;
 
-/** Sent to the process of an isolated agent when it begins. */
-const NOTHING_ISOLATED = { again: false, isolated: [] } as const;
-
 /** Rejects as the promise does; never resolves. */
 const failureOf = (begun: Promise<unknown> | undefined): Promise<never> =>
   new Promise((_, reject) => begun?.catch(reject));
-
-/**
- * Returns the control process's command line with the worker's options added at its end, because
- * the last value of a repeated option applies. Arguments after `--` are not options, and stay last.
- */
-export function workerArguments(
-  args: ReadonlyArray<string>,
-  worker: number,
-  port: number | undefined,
-  more: ReadonlyArray<string> = [],
-): ReadonlyArray<string> {
-  const own = ["--worker", String(worker), "--admin-port", "0", "--admin-hostname", "127.0.0.1"];
-  const shared = port === undefined ? [] : ["--port", String(port)];
-  return withOptions(args, [...own, ...shared, ...more]);
-}
-
-/** Returns the command line with more options at its end, before any `--`. */
-export function withOptions(
-  args: ReadonlyArray<string>,
-  more: ReadonlyArray<string>,
-): ReadonlyArray<string> {
-  const end = args.includes("--") ? args.indexOf("--") : args.length;
-  return [...args.slice(0, end), ...more, ...args.slice(end)];
-}
 
 function claim(scope: Scope.Scope, { hostname, port }: ServeWorkersOptions): Promise<number> {
   return Effect.runPromise(
