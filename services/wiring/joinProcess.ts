@@ -16,7 +16,7 @@ import { processTargets } from "../../core/runtime/ProcessTargets.ts";
 import type { QueriesShape } from "../../core/query/Queries.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import type { StubCalls } from "../../core/namespace/stubTarget.ts";
-import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { agentMetrics, type AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
@@ -144,32 +144,15 @@ const serveRoles = (
       ),
       (remove) => Effect.sync(remove),
     );
-    const databaseBytes = (yield* Databases).memoryBytes;
+    const shared: Shared = { id, subjects, shards, metrics, calls };
+    const { memoryBytes } = yield* Databases;
     const hostOptions = (): RunHostOptions => ({
-      hostId: id,
-      subjects,
-      shards,
+      ...hostSettings(settings, shared, memoryBytes),
       module: () => code.host,
-      metrics,
-      calls,
-      observability: genericObservability,
-      turnSeconds: settings.turnSeconds,
-      ceilings: settings.ceilings,
-      writeLimits: settings.writeLimits,
-      requestLines: settings.requestLines,
-      ...(settings.watchdog !== undefined && {
-        endings: new Endings(settings.watchdog.endings),
-      }),
-      isolation: settings.isolation,
       queries,
       onStall: (tell) => {
         stalls.tell = ({ className, name, ms }) => tell(agentId(className, name), ms);
       },
-      memoryInUse: memoryInUse({
-        bytesMax:
-          (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
-        databaseBytes,
-      }),
     });
     const runsGateway = role === "gateway" || role === "dev";
     if (!runsGateway) sockets.set(yield* ownSockets({ gatewayId: id, subjects, shards }, calls));
@@ -179,19 +162,9 @@ const serveRoles = (
     const gateway = !runsGateway
       ? undefined
       : yield* runGateway({
-          gatewayId: id,
-          subjects,
-          shards,
-          hostname: settings.hostname,
-          port: settings.port,
-          publicUrl: settings.publicUrl,
-          access: { ...settings.access, dev: role === "dev" },
-          ...gatewayBounds(settings),
-          requestLines: settings.requestLines,
+          ...gatewaySettings(settings, shared),
           module: () => code.gateway,
-          calls,
           sockets,
-          metrics,
         });
     if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
     const seesShards = host ?? gateway?.gateway;
@@ -221,3 +194,44 @@ const serveRoles = (
       },
     };
   });
+
+/** What a process's host and gateway have in common. */
+interface Shared {
+  readonly id: string;
+  readonly subjects: Subjects;
+  readonly shards: number;
+  readonly metrics: AgentMetrics;
+  readonly calls: CallClient;
+}
+
+/** `databaseBytes`: as `DatabasesShape.memoryBytes`. */
+const hostSettings = (
+  settings: ProcessSettings,
+  { id: hostId, ...shared }: Shared,
+  databaseBytes: () => number,
+) => ({
+  hostId,
+  ...shared,
+  observability: genericObservability,
+  turnSeconds: settings.turnSeconds,
+  ceilings: settings.ceilings,
+  writeLimits: settings.writeLimits,
+  requestLines: settings.requestLines,
+  ...(settings.watchdog !== undefined && { endings: new Endings(settings.watchdog.endings) }),
+  isolation: settings.isolation,
+  memoryInUse: memoryInUse({
+    bytesMax: (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
+    databaseBytes,
+  }),
+});
+
+const gatewaySettings = (settings: ProcessSettings, { id: gatewayId, ...shared }: Shared) => ({
+  gatewayId,
+  ...shared,
+  hostname: settings.hostname,
+  port: settings.port,
+  publicUrl: settings.publicUrl,
+  access: { ...settings.access, dev: settings.role === "dev" },
+  ...gatewayBounds(settings),
+  requestLines: settings.requestLines,
+});
