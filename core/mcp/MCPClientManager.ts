@@ -4,37 +4,30 @@
  * made again when it wakes. The agent's clients receive every change.
  *
  * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers;
- * `McpServer` is one server; `oauthCallback` handles the return from an authorization.
+ * `McpServer` is one server; `McpRequests` asks it; `oauthCallback` handles the return from an authorization.
  */
-import { joinSignals } from "../lazyFetch/AbortSource.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
 import { Elicitations, type ElicitationHandlers } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";
-import {
-  McpRequestFailed,
-  type McpClientsShape,
-  type McpConnection,
-  type McpPromptResult,
-  type McpRequestOptions,
-  type McpResourceContents,
-  type McpTool,
-  type McpToolResult,
+import type {
+  McpClientsShape,
+  McpPromptResult,
+  McpRequestOptions,
+  McpResourceContents,
+  McpTool,
+  McpToolResult,
 } from "./McpClients.ts";
-import {
-  DISCOVER_TIMEOUT_MS,
-  McpServer,
-  type McpConnectionResult,
-  type McpDiscoverResult,
-  type McpServerHost,
-} from "./McpServer.ts";
+import { DISCOVER_TIMEOUT_MS, McpServer, type McpServerHost } from "./McpServer.ts";
+import type { McpConnectionResult, McpDiscoverResult } from "./McpServerState.ts";
 import { storedOptions, type McpServerOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts"; // prettier-ignore
 import { McpOffers, type McpServerFilter, type Of } from "./McpOffers.ts";
+import { McpRequests, type Asks } from "./McpRequests.ts";
 import { checkServerId } from "./normalizeServerId.ts";
 import { answerCallback, handleCallback, serverOfCallback, type McpOAuthCallbackResult, type OAuthCallbackConfig } from "./oauthCallback.ts"; // prettier-ignore
 import type { McpTransportOptions, RegisterServerOptions } from "./McpServerOptions.ts";
-import { oauthPrefix, type OAuthProvider } from "./OAuthProvider.ts";
+import { forgetOAuth, moveOAuth, type OAuthProvider } from "./OAuthProvider.ts";
 import { settlesWithin } from "../time/settlesWithin.ts";
 
 /** Each is a connection and a part of every frame to clients. */
@@ -57,7 +50,6 @@ interface ManagerParts {
   readonly onChanged: () => void;
 }
 
-type Asks<A> = (connection: McpConnection, options: McpRequestOptions) => Promise<A>;
 /** `this.mcp`: the MCP servers of an agent, their connections, and what they offer. */
 export class MCPClientManager extends McpOffers {
   private readonly parts: ManagerParts;
@@ -65,6 +57,7 @@ export class MCPClientManager extends McpOffers {
   private readonly changes = new Set<(event: void) => void>();
   private readonly observers = new Set<(event: McpObservabilityEvent) => void>();
   private readonly host: McpServerHost;
+  private readonly requests: McpRequests;
   private oauthConfig: OAuthCallbackConfig = {};
   private stopped = false;
 
@@ -77,6 +70,7 @@ export class MCPClientManager extends McpOffers {
   constructor(parts: ManagerParts) {
     super();
     this.parts = parts;
+    this.requests = new McpRequests(parts.runtime, (server) => this.track(server.establish()));
     this.host = {
       runtime: parts.runtime,
       clients: parts.clients,
@@ -191,8 +185,7 @@ export class MCPClientManager extends McpOffers {
     this.servers.delete(id);
     this.parts.table.delete(id);
     const { storage, runtime } = this.parts;
-    const keys = await storage.list({ prefix: oauthPrefix(runtime.id.name, id) });
-    if (keys.size > 0) await storage.delete([...keys.keys()]);
+    await forgetOAuth(storage, runtime.id.name, id);
     await server.close();
     this.changed();
   }
@@ -203,13 +196,7 @@ export class MCPClientManager extends McpOffers {
     const server = this.get(id);
     await server.close();
     const { storage, runtime, table } = this.parts;
-    const prefix = oauthPrefix(runtime.id.name, id);
-    const stored = await storage.list({ prefix });
-    for (const [key, value] of stored)
-      // A state names its server, so an authorization that is under way starts again.
-      if (!key.startsWith(`${prefix}state/`))
-        await storage.put(oauthPrefix(runtime.id.name, to) + key.slice(prefix.length), value);
-    if (stored.size > 0) await storage.delete([...stored.keys()]);
+    await moveOAuth(storage, runtime.id.name, { from: id, to });
     const row = { ...server.row, id: to, auth_url: null };
     table.delete(id);
     table.put(row);
@@ -229,14 +216,14 @@ export class MCPClientManager extends McpOffers {
     options: McpRequestOptions = (schemaOrOptions ?? {}) as McpRequestOptions,
   ): Promise<McpToolResult> {
     const params = { name, ...(input === undefined ? {} : { arguments: input }) };
-    return this.request(serverId, options, (to, how) => to.callTool(params, how));
+    return this.ask(serverId, options, (to, how) => to.callTool(params, how));
   }
   /** Reads a resource of a server. Rejects with `McpRequestFailed` for what the server refuses. */
   readResource(
     { serverId, uri }: { readonly uri: string } & Of,
     options: McpRequestOptions = {},
   ): Promise<McpResourceContents> {
-    return this.request(serverId, options, (to, how) => to.readResource({ uri }, how));
+    return this.ask(serverId, options, (to, how) => to.readResource({ uri }, how));
   }
   /**
    * A prompt of a server, filled in. Rejects with `McpRequestFailed` for what the server refuses.
@@ -250,7 +237,7 @@ export class MCPClientManager extends McpOffers {
     options: McpRequestOptions = {},
   ): Promise<McpPromptResult> {
     const params = { name, ...(input === undefined ? {} : { arguments: input }) };
-    return this.request(serverId, options, (to, how) => to.getPrompt(params, how));
+    return this.ask(serverId, options, (to, how) => to.getPrompt(params, how));
   }
 
   /** The tools for the `ai` package's `tools`, named `tool_{id without dashes}_{tool}`. */
@@ -323,6 +310,10 @@ export class MCPClientManager extends McpOffers {
     return this.parts.runtime.time.id();
   }
 
+  private async ask<A>(id: string, options: McpRequestOptions, asks: Asks<A>): Promise<A> {
+    return this.requests.send(this.get(id), options, asks);
+  }
+
   private get(id: string): McpServer {
     const server = this.servers.get(id);
     if (server === undefined) throw new Error(`No MCP server "${id}" is registered`);
@@ -336,38 +327,6 @@ export class MCPClientManager extends McpOffers {
   private track<A>(work: Promise<A>): Promise<A> {
     this.pending.add(work);
     return work.finally(() => this.pending.delete(work));
-  }
-
-  /** Aborts when the running turn has no caller any more. */
-  private async request<A>(id: string, given: McpRequestOptions, ask: Asks<A>): Promise<A> {
-    const server = this.get(id);
-    const how = { ...given, signal: joinSignals(given.signal, this.parts.runtime.abandoned) };
-    await this.parts.runtime.flush();
-    try {
-      return await ask(await this.live(server), how);
-    } catch (error) {
-      if (!(error instanceof McpRequestFailed)) throw error;
-      if (error.reason === "Unauthorized" && server.connection !== undefined) await server.unauthorized(); // prettier-ignore
-      // The server has not processed the request, so repeating it is safe.
-      if (error.reason !== "SessionLost") throw error;
-      await server.close();
-      return ask(await this.live(server), how);
-    }
-  }
-
-  /** The connection, made now if it can be. */
-  private async live(server: McpServer): Promise<McpConnection> {
-    if (server.connection === undefined && server.state !== "authenticating")
-      await this.track(server.establish());
-    if (server.connection !== undefined) return server.connection;
-    const why =
-      server.state === "authenticating"
-        ? "it waits for its user's authorization"
-        : (server.error ?? server.state);
-    throw new McpRequestFailed({
-      reason: server.state === "authenticating" ? "Unauthorized" : "Closed",
-      message: `The MCP server "${server.row.name}" is not connected: ${why}`,
-    });
   }
 
   private changed(): void {

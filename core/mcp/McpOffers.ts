@@ -3,7 +3,8 @@
  * what clients receive. The part of `MCPClientManager` that only reads.
  */
 import type { McpPrompt, McpResource, McpResourceTemplate, McpTool } from "./McpClients.ts";
-import type { McpServer, McpServerState } from "./McpServer.ts";
+import type { McpServer } from "./McpServer.ts";
+import type { McpServerState } from "./McpServerState.ts";
 import type { McpServerRow } from "./McpServerTable.ts";
 
 /** A filter of servers: those that meet all given criteria. */

@@ -21,6 +21,7 @@ import {
 } from "./McpClients.ts";
 import { readOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
+import type { McpConnectionResult, McpDiscoverResult, McpServerState } from "./McpServerState.ts";
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 import { limitedSignal } from "../time/limitedSignal.ts";
 import { sleep } from "../time/sleep.ts";
@@ -34,26 +35,6 @@ const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
 const RELIST_MS = 1000;
 /** A connection that lasted this long did not break soon. */
 const STABLE_MS = 60_000;
-
-export type McpServerState =
-  | "not-connected"
-  | "authenticating"
-  | "connecting"
-  | "connected"
-  | "discovering"
-  | "ready"
-  | "failed";
-
-export type McpConnectionResult =
-  | { readonly state: "connected" }
-  | { readonly state: "authenticating"; readonly authUrl: string; readonly clientId?: string }
-  | { readonly state: "failed"; readonly error: string };
-
-export interface McpDiscoverResult {
-  readonly success: boolean;
-  readonly state: McpServerState;
-  readonly error?: string;
-}
 
 /** The manager of a server, as far as it is needed. */
 export interface McpServerHost {

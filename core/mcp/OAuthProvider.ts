@@ -227,8 +227,31 @@ export class StoredOAuthProvider implements OAuthProvider {
 }
 
 /** Everything that OAuth with this server has stored begins with it. */
-export const oauthPrefix = (clientName: string, serverId: string): string =>
-  `/${clientName}/${serverId}/`;
+const oauthPrefix = (clientName: string, serverId: string): string => `/${clientName}/${serverId}/`;
+
+/** Deletes everything that OAuth with this server has stored. */
+export async function forgetOAuth(
+  storage: AgentStorage,
+  clientName: string,
+  serverId: string,
+): Promise<void> {
+  const stored = await storage.list({ prefix: oauthPrefix(clientName, serverId) });
+  if (stored.size > 0) await storage.delete([...stored.keys()]);
+}
+
+/** The server has another id. An authorization that is under way starts again. */
+export async function moveOAuth(
+  storage: AgentStorage,
+  clientName: string,
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<void> {
+  const prefix = oauthPrefix(clientName, from);
+  for (const [key, value] of await storage.list({ prefix }))
+    // A state names its server.
+    if (!key.startsWith(`${prefix}state/`))
+      await storage.put(oauthPrefix(clientName, to) + key.slice(prefix.length), value);
+  await forgetOAuth(storage, clientName, from);
+}
 
 /** `{nonce}.{serverId}`; nonces have no dot. */
 export function parseState(state: string | null): { nonce: string; serverId: string } | undefined {
