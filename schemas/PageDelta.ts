@@ -53,10 +53,8 @@ export interface PageView {
  * closures costs 2 µs.
  */
 class PageDelta {
-  private readonly bytes: Uint8Array;
   /** Offset of its first page. */
   private readonly bodyAt: number;
-  readonly pageSize: number;
   readonly pagesBefore: number;
   readonly pagesKept: number;
   readonly pages: number;
@@ -64,11 +62,12 @@ class PageDelta {
   readonly changed: number;
 
   /** Throws as `decodePageDelta`. */
-  constructor(bytes: Uint8Array, pageSize: number) {
+  constructor(
+    private readonly bytes: Uint8Array,
+    readonly pageSize: number,
+  ) {
     const pagesMax = IMAGE_BYTES_MAX / pageSize;
     const reader = new Reader(bytes, 2);
-    this.bytes = bytes;
-    this.pageSize = pageSize;
     this.pagesBefore = reader.varint(pagesMax, "pages before");
     this.pagesKept = reader.varint(this.pagesBefore, "pages kept");
     this.pages = reader.varint(pagesMax, "pages");
@@ -92,16 +91,13 @@ type WriteRange = (page: number, offset: number, from: number, length: number) =
 
 /** Encodes one delta after another: `begin`, `add` for each page in ascending order, `finish`. */
 export class PageDeltaWriter {
-  private readonly pageSize: number;
   private readonly head = new Uint8Array(HEAD_BYTES_MAX);
   private body = new Uint8Array(1 << 14);
   private size = 0;
   private lastPage = 0;
   private changed = 0;
 
-  constructor(pageSize: number) {
-    this.pageSize = pageSize;
-  }
+  constructor(private readonly pageSize: number) {}
 
   begin(): void {
     this.size = 0;

@@ -40,8 +40,6 @@ const KINDS: Readonly<Record<GroupedStream, ReadonlyArray<string>>> = {
 };
 
 export class Subjects {
-  readonly namespace: string;
-  readonly layout: StreamLayout;
   /** Names of the first group's streams. */
   readonly stream: {
     readonly inbox: string;
@@ -67,15 +65,13 @@ export class Subjects {
    * installation.
    */
   constructor(
-    namespace: string = NAMESPACE_DEFAULT,
-    layout: StreamLayout = { shards: SHARDS_DEFAULT, streamGroups: 1 },
+    readonly namespace: string = NAMESPACE_DEFAULT,
+    readonly layout: StreamLayout = { shards: SHARDS_DEFAULT, streamGroups: 1 },
   ) {
     if (!/^[A-Za-z0-9_-]+$/.test(namespace))
       throw new RangeError(
         `namespace "${namespace}": use letters, digits, "_" and "-" only (it starts every subject and stream name)`,
       );
-    this.namespace = namespace;
-    this.layout = layout;
     this.stream = {
       inbox: `${namespace}_INBOX`,
       timers: `${namespace}_TIMERS`,

@@ -79,12 +79,9 @@ export interface ApprovalRow extends Approval {
 }
 
 export class Approvals {
-  private readonly agent: ApprovalsAgent;
   private readonly listeners = new Set<(row: ApprovalRow) => void>();
 
-  constructor(agent: ApprovalsAgent) {
-    this.agent = agent;
-  }
+  constructor(private readonly agent: ApprovalsAgent) {}
 
   /**
    * Adds a question. A waiting one with the same key is withdrawn. The caller has checked the

@@ -10,16 +10,14 @@ import type { LogShape } from "../telemetry/Log.ts";
 export class OpenCalls {
   /** How many there are. */
   size = 0;
-  private readonly log: Pick<LogShape, "error">;
-  private readonly whenLost: () => CallAnswer;
   /** One per open call: answers its caller when the shard is lost. */
   private readonly interrupts = new LinkedList<() => void>();
 
   /** `whenLost`: the answer to a call that has begun when the shard is lost. */
-  constructor(log: Pick<LogShape, "error">, whenLost: () => CallAnswer) {
-    this.log = log;
-    this.whenLost = whenLost;
-  }
+  constructor(
+    private readonly log: Pick<LogShape, "error">,
+    private readonly whenLost: () => CallAnswer,
+  ) {}
 
   /** Runs a call and answers it. `respond` is called once. */
   run(

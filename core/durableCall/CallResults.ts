@@ -47,11 +47,7 @@ export interface EndedCall extends CallEnd {
 }
 
 export class CallResults {
-  private readonly database: AgentDatabase;
-
-  constructor(database: AgentDatabase) {
-    this.database = database;
-  }
+  constructor(private readonly database: AgentDatabase) {}
 
   get(key: string): EndedCall | undefined {
     const { database } = this;

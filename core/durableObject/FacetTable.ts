@@ -13,10 +13,8 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 
 export class FacetTable {
   readonly facets: SubAgentTable;
-  private readonly runtime: Pick<AgentWork, "query" | "time">;
 
-  constructor(runtime: Pick<AgentWork, "query" | "time">) {
-    this.runtime = runtime;
+  constructor(private readonly runtime: Pick<AgentWork, "query" | "time">) {
     this.facets = new SubAgentTable(runtime, FACETS, ", deleted INTEGER NOT NULL DEFAULT 0");
   }
 

@@ -31,17 +31,15 @@ const { accept, tags, mode, bind, kept } = ObjectSocket.internals;
 
 /** A message, and what answers it. */
 export class WebSocketRequestResponsePair {
-  readonly request: string;
-  readonly response: string;
-
-  constructor(request: string, response: string) {
+  constructor(
+    readonly request: string,
+    readonly response: string,
+  ) {
     for (const text of [request, response])
       if (text.length > AUTO_RESPONSE_LENGTH_MAX)
         throw new RangeError(
           `An automatic request or response has at most ${AUTO_RESPONSE_LENGTH_MAX} characters`,
         );
-    this.request = request;
-    this.response = response;
   }
 }
 

@@ -33,13 +33,10 @@ type FiberApprovalsAgent = Pick<
 >;
 
 export class FiberApprovals implements KeptOfFibers {
-  private readonly agent: FiberApprovalsAgent;
-  private readonly approvals: Approvals;
-
-  constructor(agent: FiberApprovalsAgent, approvals: Approvals) {
-    this.agent = agent;
-    this.approvals = approvals;
-  }
+  constructor(
+    private readonly agent: FiberApprovalsAgent,
+    private readonly approvals: Approvals,
+  ) {}
 
   /** See `Agent.approval`. */
   async ask<Metadata>(name: string, question: ApprovalQuestion): Promise<ApprovalGrant<Metadata>> {

@@ -42,11 +42,9 @@ interface FiberStepsAgent extends Pick<AgentWork, "id" | "query" | "flush" | "ti
 }
 
 export class FiberSteps implements KeptOfFibers, StepsOfFibers {
-  private readonly agent: FiberStepsAgent;
   private readonly fibers: FiberTable;
 
-  constructor(agent: FiberStepsAgent) {
-    this.agent = agent;
+  constructor(private readonly agent: FiberStepsAgent) {
     this.fibers = new FiberTable(agent);
   }
 

@@ -68,11 +68,7 @@ const DELETED_USUALLY: ReadonlyArray<FiberStatus> = ["completed", "aborted", "er
 export const hasEnded = (status: FiberStatus): boolean => ENDED.includes(status);
 
 export class FiberTable {
-  private readonly runtime: Pick<AgentWork, "query" | "time">;
-
-  constructor(runtime: Pick<AgentWork, "query" | "time">) {
-    this.runtime = runtime;
-  }
+  constructor(private readonly runtime: Pick<AgentWork, "query" | "time">) {}
 
   add(row: {
     readonly id: string;

@@ -24,17 +24,15 @@ interface WantedTurns {
 export class TurnLines {
   /** The last event that was read. */
   seq = 0;
-  private readonly wanted: WantedTurns;
-  private readonly stateAt: (seq: number) => Promise<string | undefined>;
   private readonly causes = new WholeCauses();
   /** JSON text. Null: unknown, because the events before were not read. */
   private state: string | undefined | null = null;
 
   /** `stateAt`: the JSON text of the state at a sequence; called if it is needed and unknown. */
-  constructor(wanted: WantedTurns, stateAt: (seq: number) => Promise<string | undefined>) {
-    this.wanted = wanted;
-    this.stateAt = stateAt;
-  }
+  constructor(
+    private readonly wanted: WantedTurns,
+    private readonly stateAt: (seq: number) => Promise<string | undefined>,
+  ) {}
 
   /** The first event to read is `seq`. */
   begin(seq: number): void {

@@ -68,11 +68,8 @@ export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGener
 /** The turns of one agent's inputs, as its events tell them. */
 export class InputTurns {
   private readonly open = new Map<string, Open>();
-  private readonly isAsked: (turn: TurnRecord) => boolean;
 
-  constructor(isAsked: (turn: TurnRecord) => boolean = isWebhook) {
-    this.isAsked = isAsked;
-  }
+  constructor(private readonly isAsked: (turn: TurnRecord) => boolean = isWebhook) {}
 
   /** No turn has begun that has not ended. */
   get isIdle(): boolean {

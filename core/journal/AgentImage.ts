@@ -26,7 +26,6 @@ type DoneSteps = Map<string, string | undefined>;
 export const UNDOING = "undoing";
 
 export class AgentImage {
-  readonly id: AgentId;
   /** Sequence of the last applied event, or 0. */
   seq = 0 as Sequence;
   /** Epoch of the last applied event, or 0. */
@@ -55,9 +54,7 @@ export class AgentImage {
   eventsSince = 0;
   bytesSince = 0;
 
-  constructor(id: AgentId) {
-    this.id = id;
-  }
+  constructor(readonly id: AgentId) {}
 
   /** Keys of an input's done steps, without the records of their undoing. */
   stepsDone(input: string): ReadonlyArray<string> {

@@ -13,12 +13,9 @@ interface OutageOptions {
 }
 
 export class Outage {
-  private readonly options: OutageOptions;
   private sinceMs: number | undefined;
 
-  constructor(options: OutageOptions) {
-    this.options = options;
-  }
+  constructor(private readonly options: OutageOptions) {}
 
   /** A shard was lost. */
   begins(): void {

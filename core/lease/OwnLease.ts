@@ -21,14 +21,11 @@ interface OwnLeaseOptions {
 }
 
 export class OwnLease {
-  private readonly options: OwnLeaseOptions;
   private lease: Lease | undefined;
   private renewal: Promise<void> | undefined;
   private released = false;
 
-  constructor(options: OwnLeaseOptions) {
-    this.options = options;
-  }
+  constructor(private readonly options: OwnLeaseOptions) {}
 
   get key(): string {
     return this.options.key;

@@ -29,8 +29,6 @@ interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "discarded">
 }
 
 export class AgentMcpServers {
-  private readonly agent: McpAgent;
-  private readonly clients: McpClientsShape;
   private made: MCPClientManager | undefined;
   /**
    * The latest frame to clients, as text, so that a long list is not encoded for each that
@@ -38,10 +36,10 @@ export class AgentMcpServers {
    */
   private text: string | undefined;
 
-  constructor(agent: McpAgent, clients: McpClientsShape) {
-    this.agent = agent;
-    this.clients = clients;
-  }
+  constructor(
+    private readonly agent: McpAgent,
+    private readonly clients: McpClientsShape,
+  ) {}
 
   get manager(): MCPClientManager {
     const { agent, clients } = this;

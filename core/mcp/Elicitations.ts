@@ -20,12 +20,9 @@ export interface ElicitationHandlers {
 
 export class Elicitations {
   handlers: ElicitationHandlers = {};
-  private readonly runtime: Pick<AgentWork, "inBackground">;
   private readonly asking = new Map<string, number>();
 
-  constructor(runtime: Pick<AgentWork, "inBackground">) {
-    this.runtime = runtime;
-  }
+  constructor(private readonly runtime: Pick<AgentWork, "inBackground">) {}
 
   /** The requests that a server may make. Undefined: none. */
   get capability(): Readonly<Record<string, object>> | undefined {

@@ -4,7 +4,8 @@
  * made again when it wakes. The agent's clients receive every change.
  *
  * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers;
- * `McpServer` is one server; `McpRequests` asks it; `oauthCallback` handles the return from an authorization.
+ * `McpServer` is one server, and `McpRequests` asks it; `oauthCallback` handles the return from an
+ * authorization.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
@@ -52,7 +53,6 @@ interface ManagerParts {
 
 /** `this.mcp`: the MCP servers of an agent, their connections, and what they offer. */
 export class MCPClientManager extends McpOffers {
-  private readonly parts: ManagerParts;
   private readonly pending = new Set<Promise<unknown>>();
   private readonly changes = new Set<(event: void) => void>();
   private readonly observers = new Set<(event: McpObservabilityEvent) => void>();
@@ -67,9 +67,8 @@ export class MCPClientManager extends McpOffers {
   readonly onObservabilityEvent: McpEvent<McpObservabilityEvent> = (listener) =>
     subscribe(this.observers, listener);
 
-  constructor(parts: ManagerParts) {
+  constructor(private readonly parts: ManagerParts) {
     super();
-    this.parts = parts;
     this.requests = new McpRequests(parts.runtime, (server) => this.track(server.establish()));
     this.host = {
       runtime: parts.runtime,

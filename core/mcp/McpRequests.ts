@@ -10,17 +10,11 @@ import type { McpServer } from "./McpServer.ts";
 export type Asks<A> = (connection: McpConnection, options: McpRequestOptions) => Promise<A>;
 
 export class McpRequests {
-  private readonly runtime: Pick<AgentWork, "abandoned" | "flush">;
-  private readonly establish: (server: McpServer) => Promise<unknown>;
-
   /** `establish` connects a server, and does not reject. */
   constructor(
-    runtime: Pick<AgentWork, "abandoned" | "flush">,
-    establish: (server: McpServer) => Promise<unknown>,
-  ) {
-    this.runtime = runtime;
-    this.establish = establish;
-  }
+    private readonly runtime: Pick<AgentWork, "abandoned" | "flush">,
+    private readonly establish: (server: McpServer) => Promise<unknown>,
+  ) {}
 
   /**
    * Connects first where there is no connection. Aborts when the running turn has no caller any

@@ -43,12 +43,9 @@ const COLUMNS = "id, name, server_url, callback_url, client_id, auth_url, server
 type Query = (sql: string, params: ReadonlyArray<SqlValue>) => SqlResult;
 
 export class McpServerTable {
-  private readonly query: Query;
   private made = false;
 
-  constructor(query: Query) {
-    this.query = query;
-  }
+  constructor(private readonly query: Query) {}
 
   /** Requires that the table exists. */
   all(): ReadonlyArray<McpServerRow> {

@@ -40,20 +40,15 @@ export interface KnownEntry {
 }
 
 export class KnownChanges implements Pick<ChangeSources, "streams"> {
-  private readonly stored: Pick<ChangeSources, "streams" | "between" | "groupOf">;
-  private readonly eventsPerGap: number;
   /** By stream group. */
   private known = new Map<number, KnownEntry[]>();
   private bytes = 0;
   private created = "";
 
   constructor(
-    stored: Pick<ChangeSources, "streams" | "between" | "groupOf">,
-    eventsPerGap = EVENTS_PER_GAP,
-  ) {
-    this.stored = stored;
-    this.eventsPerGap = eventsPerGap;
-  }
+    private readonly stored: Pick<ChangeSources, "streams" | "between" | "groupOf">,
+    private readonly eventsPerGap = EVENTS_PER_GAP,
+  ) {}
 
   add(changes: ReadonlyArray<OwnChange>): void {
     if (this.bytes > BYTES_MAX) this.forget();

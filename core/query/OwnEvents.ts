@@ -36,7 +36,6 @@ export interface OwnChange {
 }
 
 export class OwnEvents {
-  private readonly bytesMax: number;
   /** The last change of each agent, by `addressKey`. */
   private last = new Map<string, OwnChange>();
   /** Changes that events of others follow (2). */
@@ -44,9 +43,7 @@ export class OwnEvents {
   private bytes = 0;
   private isFull = false;
 
-  constructor(bytesMax = OWN_BYTES_MAX) {
-    this.bytesMax = bytesMax;
-  }
+  constructor(private readonly bytesMax = OWN_BYTES_MAX) {}
 
   add(id: AgentId, seq: number, { head, state }: WrittenEvent): void {
     // The rows of its schedules are in its pages alone.

@@ -47,15 +47,13 @@ const tableDdl = (table: string): string => `CREATE TABLE ${quoted(table)} (
 )`;
 
 export class ViewTables {
-  private readonly database: AgentDatabase;
   /** Tables by class. */
   private readonly tables = new Map<string, string>();
   /** Statements by table: they are used for each row. */
   private readonly statements = new Map<string, RowStatements>();
 
   /** Creates missing tables. */
-  constructor(database: AgentDatabase) {
-    this.database = database;
+  constructor(private readonly database: AgentDatabase) {
     // Pages of an ended agent are overwritten.
     database.query("PRAGMA secure_delete = ON", []);
     database.query(

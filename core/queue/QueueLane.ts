@@ -96,9 +96,6 @@ export const QUEUE: Lane = {
 const encoder = new TextEncoder();
 
 export class QueueLane {
-  private readonly lane: Lane;
-  private readonly agent: QueueAgent;
-  private readonly ports: JobPorts;
   private readonly table: QueueTable;
   private readonly counted = new CountedRows();
   private readonly held = new HeldTriggers();
@@ -113,10 +110,11 @@ export class QueueLane {
   private stopped = false;
   private ranAny = false;
 
-  constructor(agent: QueueAgent, ports: JobPorts, lane = QUEUE) {
-    this.agent = agent;
-    this.ports = ports;
-    this.lane = lane;
+  constructor(
+    private readonly agent: QueueAgent,
+    private readonly ports: JobPorts,
+    private readonly lane = QUEUE,
+  ) {
     this.table = new QueueTable(agent.database, lane.table);
   }
 

@@ -42,19 +42,16 @@ export interface QueueRow {
 }
 
 export class QueueTable {
-  private readonly database: AgentDatabase;
   /** Undefined: not looked yet. */
   private there: boolean | undefined;
   /** Whether it has its index, too: tables of older releases have none. */
   private isWhole = false;
 
-  private readonly name: string;
-
   /** `name` is SQL of this class's callers only. */
-  constructor(database: AgentDatabase, name = "svc_agents_queue") {
-    this.database = database;
-    this.name = name;
-  }
+  constructor(
+    private readonly database: AgentDatabase,
+    private readonly name = "svc_agents_queue",
+  ) {}
 
   /** Whether the table exists, without opening an empty database. */
   get exists(): boolean {

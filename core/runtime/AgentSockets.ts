@@ -60,16 +60,14 @@ interface SocketsOwner {
 }
 
 export class AgentSockets implements ConnectionOutlet {
-  private readonly agent: SocketsOwner;
-  private readonly outlet: AgentOutlet;
   private readonly byKey = new SparseMap<string, Connection>();
   /** Close code and reason that `destroy` uses. Undefined: `DESTROYED`. */
   farewell: Farewell | undefined;
 
-  constructor(agent: SocketsOwner, outlet: AgentOutlet) {
-    this.agent = agent;
-    this.outlet = outlet;
-  }
+  constructor(
+    private readonly agent: SocketsOwner,
+    private readonly outlet: AgentOutlet,
+  ) {}
 
   get size(): number {
     return this.byKey.size;

@@ -40,13 +40,10 @@ interface SqlAgent extends Pick<
 }
 
 export class AgentSql {
-  private readonly agent: SqlAgent;
   /** Open transactions, nested. */
   private transactions = 0;
 
-  constructor(agent: SqlAgent) {
-    this.agent = agent;
-  }
+  constructor(private readonly agent: SqlAgent) {}
 
   /** A transaction is open: its writes may be rolled back, and are not part of a commit. */
   get inTransaction(): boolean {

@@ -30,12 +30,10 @@ interface Parts {
 }
 
 export class ProcessTargets {
-  private readonly parts: Parts;
   private readonly lent: LentTargets;
   private unlisten: (() => Promise<void>) | undefined;
 
-  constructor(parts: Parts) {
-    this.parts = parts;
+  constructor(private readonly parts: Parts) {
     const { time, processId } = parts;
     const keepAlive = () => () => undefined;
     this.lent = new LentTargets({ id: processAddress(processId), time, keepAlive });

@@ -48,12 +48,9 @@ export interface StreamsAgent
 }
 
 export class ResponseStreams {
-  private readonly agent: StreamsAgent;
   private readonly open = new SparseMap<string, Open>();
 
-  constructor(agent: StreamsAgent) {
-    this.agent = agent;
-  }
+  constructor(private readonly agent: StreamsAgent) {}
 
   /** Adds the body of a response. Returns the id by which it is pulled. */
   add(turn: Turn, body: PendingBody): string {

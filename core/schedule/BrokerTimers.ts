@@ -21,13 +21,10 @@ const REARM_MS = 250;
 type TimersAgent = Pick<AgentTurns, "id" | "time" | "sleep">;
 
 export class BrokerTimers {
-  private readonly agent: TimersAgent;
-  private readonly timers: TimersShape;
-
-  constructor(agent: TimersAgent, timers: TimersShape) {
-    this.agent = agent;
-    this.timers = timers;
-  }
+  constructor(
+    private readonly agent: TimersAgent,
+    private readonly timers: TimersShape,
+  ) {}
 
   /**
    * Resolves when the broker has stored the timer. Tries again for as long as the broker is

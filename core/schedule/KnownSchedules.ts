@@ -24,9 +24,6 @@ interface ScheduleChanges {
 export class KnownSchedules {
   /** Rows as of the last commit that began, or of activation. These are the rows that are armed. */
   readonly rows = new SparseMap<string, ScheduleRow>();
-  private readonly agent: ScheduleAgent;
-  private readonly table: ScheduleTable;
-  private readonly cron: CronShape;
   /** Ids of the rows that `Scheduler` wrote since the last commit began. */
   private readonly written = new SparseSet<string>();
   /** Any row may have changed since the last commit began. */
@@ -34,11 +31,11 @@ export class KnownSchedules {
   /** The table could not be read at the last attempt, so `rows` may be out of date. */
   private stale = false;
 
-  constructor(agent: ScheduleAgent, table: ScheduleTable, cron: CronShape) {
-    this.agent = agent;
-    this.table = table;
-    this.cron = cron;
-  }
+  constructor(
+    private readonly agent: ScheduleAgent,
+    private readonly table: ScheduleTable,
+    private readonly cron: CronShape,
+  ) {}
 
   load(): void {
     for (const row of this.readTable()) this.rows.set(row.id, row);

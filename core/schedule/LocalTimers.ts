@@ -11,18 +11,13 @@ import type { ScheduleRow } from "./ScheduleTable.ts";
 const WAIT_MS_MAX = 24 * 3600 * 1000;
 
 export class LocalTimers {
-  private readonly agent: Pick<AgentTurns, "time" | "discarded">;
-  private readonly onDue: (id: string, dueMs: number) => void;
   /** What cancels the timer, by schedule. */
   private readonly cancels = new SparseMap<string, () => void>();
 
   constructor(
-    agent: Pick<AgentTurns, "time" | "discarded">,
-    onDue: (id: string, dueMs: number) => void,
-  ) {
-    this.agent = agent;
-    this.onDue = onDue;
-  }
+    private readonly agent: Pick<AgentTurns, "time" | "discarded">,
+    private readonly onDue: (id: string, dueMs: number) => void,
+  ) {}
 
   /** Replaces the schedule's timer. Sets none beyond a day: there the broker's timer serves. */
   arm(row: ScheduleRow): void {

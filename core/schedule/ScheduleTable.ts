@@ -67,7 +67,6 @@ export interface SchedulesOfAgent {
 }
 
 export class ScheduleTable {
-  private readonly database: AgentDatabase;
   /**
    * Undefined: not looked yet. Only `make` creates the table, and any SQL that names it calls that
    * first.
@@ -87,14 +86,13 @@ export class ScheduleTable {
    */
   private readonly unshown = new SparseMap<string, number>();
 
-  private readonly ceiling: () => number;
   private readonly counted = new CountedRows();
 
   /** `ceiling`: how many schedules there may be. Default: no limit. */
-  constructor(database: AgentDatabase, ceiling = (): number => Infinity) {
-    this.database = database;
-    this.ceiling = ceiling;
-  }
+  constructor(
+    private readonly database: AgentDatabase,
+    private readonly ceiling = (): number => Infinity,
+  ) {}
 
   /** Whether the table exists, without creating it or opening an empty database. */
   get exists(): boolean {

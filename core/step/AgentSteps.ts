@@ -81,15 +81,13 @@ interface Made {
 }
 
 export class AgentSteps {
-  private readonly agent: StepsAgent;
-  private readonly fibers: StepsOfFibers;
   /** Rule 4, by work and step. */
   private readonly running = new Map<string, Promise<Made>>();
 
-  constructor(agent: StepsAgent, fibers: StepsOfFibers) {
-    this.agent = agent;
-    this.fibers = fibers;
-  }
+  constructor(
+    private readonly agent: StepsAgent,
+    private readonly fibers: StepsOfFibers,
+  ) {}
 
   /** Where the results of the turn's steps are kept. Undefined: it can have none. */
   storeOf(turn: Turn): StepStore | undefined {

@@ -20,11 +20,7 @@ export interface ExpiryAgent {
 }
 
 export class ExpiryAlarm {
-  private readonly agent: ExpiryAgent;
-
-  constructor(agent: ExpiryAgent) {
-    this.agent = agent;
-  }
+  constructor(private readonly agent: ExpiryAgent) {}
 
   /** Makes sure that the alarm fires when something expires, at this time. */
   by(atMs: number): void {

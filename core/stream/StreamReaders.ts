@@ -63,14 +63,12 @@ export interface ReadersAgent extends Pick<AgentTurns, "time" | "discarded"> {
 }
 
 export class StreamReaders {
-  private readonly agent: ReadersAgent;
-  private readonly streams: Streams;
   private readonly readers = new Map<Connection, Map<string, Reader>>();
 
-  constructor(agent: ReadersAgent, streams: Streams) {
-    this.agent = agent;
-    this.streams = streams;
-  }
+  constructor(
+    private readonly agent: ReadersAgent,
+    private readonly streams: Streams,
+  ) {}
 
   /** Begins to read, or continues from the client's place. */
   add(read: StreamRead): void {

@@ -71,11 +71,7 @@ interface StreamDatabase {
 }
 
 export class StreamTable {
-  private readonly database: StreamDatabase;
-
-  constructor(database: StreamDatabase) {
-    this.database = database;
-  }
+  constructor(private readonly database: StreamDatabase) {}
 
   /** Users may drop the tables; then there are no streams. */
   private get exists(): boolean {

@@ -20,16 +20,12 @@ const SUB_AGENTS = "cf_agents_sub_agents";
 export const FACETS = "svc_agents_facets";
 
 export class SubAgentTable {
-  private readonly runtime: Pick<AgentWork, "query" | "time">;
-  private readonly table: string;
-  private readonly more: string;
-
   /** `more`: SQL of further columns, with a comma before each. */
-  constructor(runtime: Pick<AgentWork, "query" | "time">, table = SUB_AGENTS, more = "") {
-    this.runtime = runtime;
-    this.table = table;
-    this.more = more;
-  }
+  constructor(
+    private readonly runtime: Pick<AgentWork, "query" | "time">,
+    private readonly table = SUB_AGENTS,
+    private readonly more = "",
+  ) {}
 
   has(className: string, name: string): boolean {
     return (

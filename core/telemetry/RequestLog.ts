@@ -48,22 +48,15 @@ const LINES_MAX = 500;
 const WINDOW_MS = 1_000;
 
 export class RequestLog {
-  private readonly log: LogShape;
-  private readonly time: Pick<TimeShape, "monotonicMs" | "after">;
-  private readonly lines: RequestLines;
   private windowEndsMs = 0;
   private written = 0;
   private omitted = 0;
 
   constructor(
-    log: LogShape,
-    time: Pick<TimeShape, "monotonicMs" | "after">,
-    lines: RequestLines = "failed",
-  ) {
-    this.log = log;
-    this.time = time;
-    this.lines = lines;
-  }
+    private readonly log: LogShape,
+    private readonly time: Pick<TimeShape, "monotonicMs" | "after">,
+    private readonly lines: RequestLines = "failed",
+  ) {}
 
   /** For callers that would have to measure something first. */
   wants(severity: Severity): boolean {

@@ -38,8 +38,6 @@ const AT_ONCE_MIN = 8;
 const AT_ONCE_MAX = 32;
 
 export class TimeSlices {
-  private readonly time: TimeShape;
-  private readonly sliceMs: number;
   private readonly waiting: Array<() => void> = [];
   private endMs = 0;
   /** Whether the event loop is still in the pass in which the slice began. */
@@ -51,10 +49,10 @@ export class TimeSlices {
   private isBeginning = false;
 
   /** `sliceMs`: default 10. */
-  constructor(time: TimeShape, sliceMs = SLICE_MS) {
-    this.time = time;
-    this.sliceMs = sliceMs;
-  }
+  constructor(
+    private readonly time: TimeShape,
+    private readonly sliceMs = SLICE_MS,
+  ) {}
 
   /**
    * Runs `f` now or in a later slice. `f` must not throw, and checks whether it is still wanted.

@@ -20,8 +20,6 @@ const NEVER = Number.POSITIVE_INFINITY;
 const COVERED = Number.NEGATIVE_INFINITY;
 
 export class TimeoutQueue {
-  private readonly time: Pick<TimeShape, "monotonicMs" | "after">;
-  private readonly slackMs: number;
   /** By length, each in the order in which its timeouts fall due. */
   private readonly lists = new Map<number, LinkedList<Timeout>>();
   /** When the clock's timer runs. */
@@ -33,10 +31,10 @@ export class TimeoutQueue {
    * A timeout ends up to `slackMs` late and never early. Slack bounds how often the clock's timer
    * runs: at most once in that time. Default 0.
    */
-  constructor(time: Pick<TimeShape, "monotonicMs" | "after">, slackMs = 0) {
-    this.time = time;
-    this.slackMs = slackMs;
-  }
+  constructor(
+    private readonly time: Pick<TimeShape, "monotonicMs" | "after">,
+    private readonly slackMs = 0,
+  ) {}
 
   /**
    * Runs `run` once `ms` have passed. The returned function cancels; calling it twice, or too late,

@@ -24,15 +24,11 @@ export interface Question {
 }
 
 export class AwaitedEvents {
-  private readonly table: RunTable;
-  private readonly approvals: Approvals;
-  private readonly log: LogShape;
-
-  constructor(table: RunTable, approvals: Approvals, log: LogShape) {
-    this.table = table;
-    this.approvals = approvals;
-    this.log = log;
-  }
+  constructor(
+    private readonly table: RunTable,
+    private readonly approvals: Approvals,
+    private readonly log: LogShape,
+  ) {}
 
   /** Part of the commit in which the step begins to wait. */
   ask({ key, dueMs, eventType }: StepRecord, question: Question): void {

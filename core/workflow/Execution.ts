@@ -49,7 +49,6 @@ type Fresh = Partial<Pick<StepRecord, "dueMs" | "eventType">>;
 type Settle = (record: StepRecord) => void;
 
 export class Execution {
-  private readonly host: ExecutionHost;
   readonly undos: Undos;
   private order: StepOrder;
   readonly waits: StepWaits;
@@ -65,8 +64,7 @@ export class Execution {
   private hasProgress = false;
   private onQuiet: Array<() => void> = [];
 
-  constructor(host: ExecutionHost) {
-    this.host = host;
+  constructor(private readonly host: ExecutionHost) {
     this.replay = new ReplayWatch(host.runtime.time, (error) => {
       if (this.undos.failure === undefined) host.onCodeChanged(error);
       else this.order.loosen(); // as `ask` does

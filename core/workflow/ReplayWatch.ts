@@ -14,15 +14,13 @@ import { notCalled, type StepOrder } from "./StepOrder.ts";
 const REPLAY_MS_MAX = 600_000;
 
 export class ReplayWatch {
-  private readonly time: Pick<TimeShape, "after">;
-  private readonly onChanged: (error: WorkflowCodeChanged) => void;
   private cancel = (): void => undefined;
   private stopped = false;
 
-  constructor(time: Pick<TimeShape, "after">, onChanged: (error: WorkflowCodeChanged) => void) {
-    this.time = time;
-    this.onChanged = onChanged;
-  }
+  constructor(
+    private readonly time: Pick<TimeShape, "after">,
+    private readonly onChanged: (error: WorkflowCodeChanged) => void,
+  ) {}
 
   /** A step was called, or has ended: restarts the timeout. */
   look(order: StepOrder): void {

@@ -79,12 +79,9 @@ CREATE TABLE IF NOT EXISTS workflow_events (
   id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, payload TEXT, time_ms INTEGER NOT NULL)`;
 
 export class RunTable {
-  private readonly runtime: Pick<AgentWork, "query">;
   private there = false;
 
-  constructor(runtime: Pick<AgentWork, "query">) {
-    this.runtime = runtime;
-  }
+  constructor(private readonly runtime: Pick<AgentWork, "query">) {}
 
   /** Undefined: no instance of this name was ever started. */
   run(): RunRecord | undefined {

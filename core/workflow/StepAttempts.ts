@@ -56,14 +56,12 @@ interface AttemptsOwner {
 }
 
 export class StepAttempts {
-  private readonly host: AttemptsHost;
-  private readonly owner: AttemptsOwner;
   private readonly running = new Set<AbortSource>();
 
-  constructor(host: AttemptsHost, owner: AttemptsOwner) {
-    this.host = host;
-    this.owner = owner;
-  }
+  constructor(
+    private readonly host: AttemptsHost,
+    private readonly owner: AttemptsOwner,
+  ) {}
 
   /** Aborts those that run. */
   abandon(): void {

@@ -42,18 +42,16 @@ interface Waiting {
 }
 
 export class StepWaits {
-  private readonly host: WaitsHost;
-  private readonly owner: WaitsOwner;
   /** By the step's key. */
   private readonly waiting = new Map<string, Waiting>();
   private parked: Array<() => void> = [];
   /** The instance was paused when something arrived, or when a wait began. */
   private isLate = false;
 
-  constructor(host: WaitsHost, owner: WaitsOwner) {
-    this.host = host;
-    this.owner = owner;
-  }
+  constructor(
+    private readonly host: WaitsHost,
+    private readonly owner: WaitsOwner,
+  ) {}
 
   get isEmpty(): boolean {
     return this.waiting.size + this.parked.length === 0;

@@ -11,15 +11,13 @@ import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
 export class Wakes {
-  private readonly runtime: { readonly scheduler: SchedulesOfAgent };
-  private readonly retry: RetryOptions;
   /** Ids of present and past rows, by the step's key. Undefined: not read yet. */
   private ids: Map<string, Set<string>> | undefined;
 
-  constructor(runtime: { readonly scheduler: SchedulesOfAgent }, retry: RetryOptions) {
-    this.runtime = runtime;
-    this.retry = retry;
-  }
+  constructor(
+    private readonly runtime: { readonly scheduler: SchedulesOfAgent },
+    private readonly retry: RetryOptions,
+  ) {}
 
   /** Arms one with the current commit. */
   add(key: string, atMs: number): void {

@@ -86,11 +86,7 @@ const MS_PER_SECOND = 1000;
 const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 export class WorkflowTable {
-  private readonly runtime: Pick<AgentWork, "query" | "time">;
-
-  constructor(runtime: Pick<AgentWork, "query" | "time">) {
-    this.runtime = runtime;
-  }
+  constructor(private readonly runtime: Pick<AgentWork, "query" | "time">) {}
 
   /** Throws if the id exists. */
   add(row: {

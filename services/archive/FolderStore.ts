@@ -20,13 +20,11 @@ const TEMPORARY = ".tmp-";
 
 export class FolderStore implements ArchiveStore {
   readonly name: string;
-  private readonly root: string;
 
-  private readonly newId: () => string;
-
-  constructor(root: string, newId: () => string) {
-    this.root = root;
-    this.newId = newId;
+  constructor(
+    private readonly root: string,
+    private readonly newId: () => string,
+  ) {
     this.name = root;
   }
 

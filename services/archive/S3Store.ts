@@ -29,12 +29,10 @@ export interface S3StoreOptions {
 
 export class S3Store implements ArchiveStore {
   readonly name: string;
-  private readonly options: S3StoreOptions;
   private readonly folder: string;
   private opening: Promise<{ readonly sdk: Sdk; readonly client: S3Client }> | undefined;
 
-  constructor(options: S3StoreOptions) {
-    this.options = options;
+  constructor(private readonly options: S3StoreOptions) {
     this.folder = options.prefix === "" ? "" : `${options.prefix}/`;
     this.name = `s3://${options.bucket}/${options.prefix}`;
   }

@@ -93,15 +93,13 @@ const GZIP: Gzip = {
 const ALONE: Alone = (use) => use(async () => undefined);
 
 export class SegmentArchive implements ArchiveShape {
-  private readonly options: SegmentArchiveOptions;
   private readonly gzip: Gzip;
   private readonly alone: Alone;
   private installation: string | undefined;
   /** By class. */
   private readonly gathering = new Map<string, Waiting[]>();
 
-  constructor(options: SegmentArchiveOptions) {
-    this.options = options;
+  constructor(private readonly options: SegmentArchiveOptions) {
     this.gzip = options.gzip ?? GZIP;
     this.alone = options.alone ?? ALONE;
   }

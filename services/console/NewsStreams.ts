@@ -36,14 +36,12 @@ interface NewsLine {
 }
 
 export class NewsStreams {
-  private readonly source: Pick<ConsoleSource, "follow">;
-  private readonly time: Pick<TimeShape, "after">;
   private pages = 0;
 
-  constructor(source: Pick<ConsoleSource, "follow">, time: Pick<TimeShape, "after">) {
-    this.source = source;
-    this.time = time;
-  }
+  constructor(
+    private readonly source: Pick<ConsoleSource, "follow">,
+    private readonly time: Pick<TimeShape, "after">,
+  ) {}
 
   /** Undefined: too many pages are open. */
   open(wanted: FollowedAgent | undefined): BodyReader | undefined {

@@ -40,7 +40,6 @@ export class AgentPages {
   isAll = false;
   /** Why the last request failed. */
   error: string | undefined;
-  private readonly parts: AgentPagesParts;
   private readonly closed = new AbortController();
   /** The places in the list that have news, the longest waiting first. */
   private readonly stale = new Map<string, AgentName>();
@@ -50,8 +49,7 @@ export class AgentPages {
   private restedMs = 0;
   private cancelNext = (): void => undefined;
 
-  constructor(parts: AgentPagesParts) {
-    this.parts = parts;
+  constructor(private readonly parts: AgentPagesParts) {
     this.askNext();
   }
 

@@ -22,11 +22,8 @@ const STEP_MS = 12 * HOUR_MS;
 export class ZoneClock {
   /** No clock is put back or forward by more: places that cross the date line skip a day. */
   static readonly SHIFT_MS_MAX = 26 * HOUR_MS;
-  private readonly format: Intl.DateTimeFormat;
 
-  private constructor(format: Intl.DateTimeFormat) {
-    this.format = format;
-  }
+  private constructor(private readonly format: Intl.DateTimeFormat) {}
 
   /** Throws `InvalidCron` for an unknown name. */
   static of(this: void, timezone: string): ZoneClock {

@@ -46,7 +46,6 @@ const MEMORY_CHECK_MS = 100;
  */
 const SNAPSHOTS_WAIT_MS = 2_000;
 export class Host {
-  private readonly services: HostServices;
   /** Claimed here and not lost (rule 5). */
   private readonly owned = new Map<ShardId, Shard>();
   /** The shards of `owned` that are being handed over. */
@@ -70,8 +69,7 @@ export class Host {
   /** For hibernation and hand-over, of all shards. */
   private readonly slices: TimeSlices;
 
-  private constructor(services: HostServices) {
-    this.services = services;
+  private constructor(private readonly services: HostServices) {
     const { config, leases, log, time } = services;
     this.slices = new TimeSlices(time);
     this.unowned = new UnownedShards(config.shards, time.monotonicMs());

@@ -45,11 +45,8 @@ const PASSED_MAX = 16;
 const REREAD_MS = 1_000;
 
 export class IsolatedSlot {
-  readonly id: AgentId;
   /** The agent is in the memory of another process. */
   readonly agent = undefined;
-  private readonly context: SlotContext;
-  private readonly isolation: Isolation;
   /** In stored order. */
   readonly outstanding = new SparseMap<Sequence, InputHandle>();
   private readonly passed = new Set<Sequence>();
@@ -60,11 +57,11 @@ export class IsolatedSlot {
   /** Nothing is passed any more. */
   private over = false;
 
-  constructor(id: AgentId, context: SlotContext, isolation: Isolation) {
-    this.id = id;
-    this.context = context;
-    this.isolation = isolation;
-  }
+  constructor(
+    readonly id: AgentId,
+    private readonly context: SlotContext,
+    private readonly isolation: Isolation,
+  ) {}
 
   get empty(): boolean {
     return this.outstanding.size === 0 && this.sockets.size === 0 && this.successor === undefined;

@@ -35,14 +35,12 @@ export interface MaintainedSlot {
 }
 
 export class Maintenance {
-  private readonly slot: MaintainedSlot;
-  private readonly context: Ownership & { readonly services: HostServices };
   private underWay = false;
 
-  constructor(slot: MaintainedSlot, context: Ownership & { readonly services: HostServices }) {
-    this.slot = slot;
-    this.context = context;
-  }
+  constructor(
+    private readonly slot: MaintainedSlot,
+    private readonly context: Ownership & { readonly services: HostServices },
+  ) {}
 
   get isUnderWay(): boolean {
     return this.underWay;

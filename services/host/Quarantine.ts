@@ -22,15 +22,13 @@ interface Marked {
 }
 
 export class Quarantine {
-  private readonly services: HostServices;
-  private readonly shard: ShardId;
   /** Includes quarantines that are over, because an agent's next one lasts longer. */
   private readonly marked = new Map<string, Marked>();
 
-  constructor(services: HostServices, shard: ShardId) {
-    this.services = services;
-    this.shard = shard;
-  }
+  constructor(
+    private readonly services: HostServices,
+    private readonly shard: ShardId,
+  ) {}
 
   /** Rejects with `BrokerUnavailable`. */
   async load(): Promise<void> {

@@ -22,16 +22,14 @@ export interface StartingSlot<Live> {
 }
 
 export class SlotStart<Live> {
-  private readonly slot: StartingSlot<Live>;
-  private readonly services: Pick<HostServices, "log" | "time">;
   private activating: Promise<Live> | undefined;
   private failures = 0;
   private cancelRetry: (() => void) | undefined;
 
-  constructor(slot: StartingSlot<Live>, services: Pick<HostServices, "log" | "time">) {
-    this.slot = slot;
-    this.services = services;
-  }
+  constructor(
+    private readonly slot: StartingSlot<Live>,
+    private readonly services: Pick<HostServices, "log" | "time">,
+  ) {}
 
   /** The activation under way. */
   get pending(): Promise<Live> | undefined {

@@ -17,15 +17,13 @@ const EVENTS_MAX = 1000;
 const EVENTS_AT_REST = 32;
 
 export class SnapshotPolicy {
-  private readonly agent: ActiveAgent;
-  private readonly services: HostServices;
   private lastBytes = 0;
   private writing = false;
 
-  constructor(agent: ActiveAgent, services: HostServices) {
-    this.agent = agent;
-    this.services = services;
-  }
+  constructor(
+    private readonly agent: ActiveAgent,
+    private readonly services: HostServices,
+  ) {}
 
   /** An event of `bytes` is stored and applied: begins a snapshot if one is due. */
   committed(bytes: number): void {

@@ -18,12 +18,9 @@ const CR = 13;
 /** All streams of a connection share one: an answer to a request can be a stream as well. */
 export class EventPace {
   private fullAtMs = 0;
-  private readonly nowMs: () => number;
 
   /** `nowMs`: a clock that never goes back. */
-  constructor(nowMs: () => number = () => performance.now()) {
-    this.nowMs = nowMs;
-  }
+  constructor(private readonly nowMs: () => number = () => performance.now()) {}
 
   /** Returns the milliseconds to wait, after these events, before more are read. */
   take(events: number): number {

@@ -29,16 +29,14 @@ export interface StoreConsumer {
 }
 
 export class InboxStore {
-  private readonly time: TimeShape;
-  private readonly shards: number;
   private readonly inputs = new Map<number, StoredInput>();
   private readonly consumers = new Map<ShardId, StoreConsumer>();
   private lastSeq = 0;
 
-  constructor(time: TimeShape, shards: number) {
-    this.time = time;
-    this.shards = shards;
-  }
+  constructor(
+    private readonly time: TimeShape,
+    private readonly shards: number,
+  ) {}
 
   publish(id: AgentId, data: Uint8Array): Sequence {
     const seq = ++this.lastSeq as Sequence;

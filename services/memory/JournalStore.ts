@@ -17,14 +17,11 @@ export interface JournalEvent {
 }
 
 export class JournalStore {
-  private readonly time: TimeShape;
   private readonly journals = new Map<string, AgentJournal>();
   private readonly watchers = new Set<(stored: JournalEvent) => void>();
   private lastSeq = 0;
 
-  constructor(time: TimeShape) {
-    this.time = time;
-  }
+  constructor(private readonly time: TimeShape) {}
 
   /**
    * Returns the new event's sequence; undefined when the agent's last event is not `expectedSeq`.

@@ -14,16 +14,14 @@ interface Entry {
 }
 
 export class LeaseStore {
-  private readonly time: TimeShape;
-  private readonly ttlMs: number;
   private readonly entries = new Map<string, Entry>();
   private readonly watchers = new Set<(change: LeaseChange) => void>();
   private revision = 0;
 
-  constructor(time: TimeShape, ttlMs: number) {
-    this.time = time;
-    this.ttlMs = ttlMs;
-  }
+  constructor(
+    private readonly time: TimeShape,
+    private readonly ttlMs: number,
+  ) {}
 
   /** Returns undefined when another lease holds the key. */
   claim(key: string, value: string): Lease | undefined {

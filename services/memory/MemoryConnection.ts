@@ -46,16 +46,14 @@ export interface ConnectedBroker {
 }
 
 export class MemoryConnection {
-  readonly broker: ConnectedBroker;
-  readonly name: string;
   private linked = true;
   private closed = false;
   private readonly listeners = new Set<(connected: boolean) => void>();
 
-  constructor(broker: ConnectedBroker, name: string) {
-    this.broker = broker;
-    this.name = name;
-  }
+  constructor(
+    readonly broker: ConnectedBroker,
+    readonly name: string,
+  ) {}
 
   get time(): TimeShape {
     return this.broker.time;

@@ -27,21 +27,14 @@ interface DeliveryBodiesOptions {
 }
 
 export class DeliveryBodies {
-  private readonly nats: Pick<NatsShape, "connection" | "reader">;
-  private readonly blobs: BlobsShape;
-  private readonly options: DeliveryBodiesOptions;
   /** Set while a body is fetched: the deliveries that wait for it (rule 1). */
   private waiting: Delivery[] | undefined;
 
   constructor(
-    nats: Pick<NatsShape, "connection" | "reader">,
-    blobs: BlobsShape,
-    options: DeliveryBodiesOptions,
-  ) {
-    this.nats = nats;
-    this.blobs = blobs;
-    this.options = options;
-  }
+    private readonly nats: Pick<NatsShape, "connection" | "reader">,
+    private readonly blobs: BlobsShape,
+    private readonly options: DeliveryBodiesOptions,
+  ) {}
 
   get isFetching(): boolean {
     return this.waiting !== undefined;

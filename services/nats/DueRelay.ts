@@ -42,13 +42,10 @@ const ACK = encoder.encode("+ACK");
 const NAK = encoder.encode(`-NAK {"delay":${NAK_DELAY_MS * NANOS_PER_MS}}`);
 
 export class DueRelay {
-  private readonly nats: NatsShape;
   private users = 0;
   private stopping: AbortController | undefined;
 
-  constructor(nats: NatsShape) {
-    this.nats = nats;
-  }
+  constructor(private readonly nats: NatsShape) {}
 
   /** Runs until every caller has called the returned function. */
   join(): () => void {

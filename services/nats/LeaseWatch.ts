@@ -41,10 +41,6 @@ interface Known {
 }
 
 export class LeaseWatch {
-  private readonly nats: NatsShape;
-  private readonly bucket: LeaseBucket;
-  private readonly onChange: (change: LeaseChange) => void;
-  private readonly signal: AbortSignal;
   /** The live leases, by key, as last reported. */
   private readonly known = new Map<string, Known>();
   /** When the newest message was stored, and the time of the last check for stale leases. */
@@ -52,16 +48,11 @@ export class LeaseWatch {
   private lookedMs = 0;
 
   constructor(
-    nats: NatsShape,
-    bucket: LeaseBucket,
-    onChange: (change: LeaseChange) => void,
-    signal: AbortSignal,
-  ) {
-    this.nats = nats;
-    this.bucket = bucket;
-    this.onChange = onChange;
-    this.signal = signal;
-  }
+    private readonly nats: NatsShape,
+    private readonly bucket: LeaseBucket,
+    private readonly onChange: (change: LeaseChange) => void,
+    private readonly signal: AbortSignal,
+  ) {}
 
   /** Resolves once every live lease was reported, or the signal fires. Continues until it fires. */
   start(): Promise<void> {

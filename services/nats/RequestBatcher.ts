@@ -314,25 +314,16 @@ const emptyEntry = (kind: number, id = 0, subject = ""): Entry => ({
 const addressOf = (subject: string): string => subject.slice(0, subject.lastIndexOf("."));
 
 class BatchedRequest implements Waiter {
-  private readonly batcher: RequestBatcher;
-  private readonly resolve: (answer: BusReply) => void;
-  readonly peer: Peer;
-  readonly subject: string;
   id = 0;
   /** The id of its batch's first request; 0 until the batch is sent. */
   first = 0;
 
   constructor(
-    batcher: RequestBatcher,
-    peer: Peer,
-    subject: string,
-    resolve: (answer: BusReply) => void,
-  ) {
-    this.batcher = batcher;
-    this.peer = peer;
-    this.subject = subject;
-    this.resolve = resolve;
-  }
+    private readonly batcher: RequestBatcher,
+    readonly peer: Peer,
+    readonly subject: string,
+    private readonly resolve: (answer: BusReply) => void,
+  ) {}
 
   /** A separate reply: a large answer, or the broker's report on the whole batch. */
   reply(message: Msg): boolean {

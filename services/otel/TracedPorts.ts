@@ -33,16 +33,14 @@ interface Traced {
 }
 
 export class TracedPorts {
-  private readonly tracing: TracingShape;
-  private readonly plain: AmbientShape;
   private readonly turns = new WeakMap<Turn, Traced>();
   private readonly callers = new AsyncLocalStorage<string>();
   private readonly jobs = new JobTraces();
 
-  constructor(tracing: TracingShape, plain: AmbientShape) {
-    this.tracing = tracing;
-    this.plain = plain;
-  }
+  constructor(
+    private readonly tracing: TracingShape,
+    private readonly plain: AmbientShape,
+  ) {}
 
   /** The `traceparent` of the running turn's span. */
   current(): string | undefined {

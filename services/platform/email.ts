@@ -5,16 +5,12 @@
 
 /** A message with its text, which `env.EMAIL.send` and a message's `reply` take. */
 export class EmailMessage {
-  /** The envelope's sender. */
-  readonly from: string;
-  /** The envelope's recipient. */
-  readonly to: string;
-  /** The whole message, headers and all. */
-  readonly raw: string | ReadableStream<Uint8Array>;
-
-  constructor(from: string, to: string, raw: string | ReadableStream<Uint8Array>) {
-    this.from = from;
-    this.to = to;
-    this.raw = raw;
-  }
+  constructor(
+    /** The envelope's sender. */
+    readonly from: string,
+    /** The envelope's recipient. */
+    readonly to: string,
+    /** The whole message, headers and all. */
+    readonly raw: string | ReadableStream<Uint8Array>,
+  ) {}
 }

@@ -76,7 +76,6 @@ export interface RetentionServices extends TrimPorts {
 }
 
 export class Retention {
-  private readonly services: RetentionServices;
   private readonly ownLease: OwnLease;
   private readonly stopped = new AbortController();
   private cancelRenewal = (): void => undefined;
@@ -93,8 +92,7 @@ export class Retention {
   /** Agents that were erased, and of which nothing is left. */
   private readonly forgotten = new Set<string>();
 
-  constructor(services: RetentionServices) {
-    this.services = services;
+  constructor(private readonly services: RetentionServices) {
     const { leases, log, id } = services;
     this.ownLease = new OwnLease({ leases, log, key: RETENTION_KEY, value: id });
     services.metrics.leads(() => (this.ownLease.isHeld ? 1 : 0));

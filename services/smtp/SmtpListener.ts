@@ -44,15 +44,13 @@ function errorOf(answer: MailAnswer): Error | undefined {
 const REPLY_CHARS_MAX = 400;
 
 class Listener {
-  private readonly options: MailServerOptions;
-  private readonly handlers: MailHandlers;
   private readonly peers = new Map<string, number>();
   private bytesInFlight = 0;
 
-  constructor(options: MailServerOptions, handlers: MailHandlers) {
-    this.options = options;
-    this.handlers = handlers;
-  }
+  constructor(
+    private readonly options: MailServerOptions,
+    private readonly handlers: MailHandlers,
+  ) {}
 
   async listen(): Promise<{ readonly server: SMTPServer; readonly port: number }> {
     const { SMTPServer: Server } = await import("smtp-server");

@@ -31,16 +31,14 @@ export interface OpenDatabase {
 }
 
 export class OpenConnections {
-  private readonly engine: Engine;
-  private readonly heapBytesMax: number;
   /** In the order of their last try, the oldest first. */
   private readonly open = new Set<OpenDatabase>();
   private queries = 0;
 
-  constructor(engine: Engine, heapBytesMax: number) {
-    this.engine = engine;
-    this.heapBytesMax = heapBytesMax;
-  }
+  constructor(
+    private readonly engine: Engine,
+    private readonly heapBytesMax: number,
+  ) {}
 
   add(database: OpenDatabase): void {
     database.usedSince = true;

@@ -21,9 +21,6 @@ import { PageLayer } from "./PageLayer.ts";
 import { PAGE_SIZE, pageBytes, type PagePool } from "./PagePool.ts";
 
 export class PageFile {
-  readonly image: PageImage;
-  private readonly pool: PagePool;
-  private readonly writer: PageDeltaWriter;
   private transaction: PageLayer | undefined;
   private overlay: PageLayer | undefined;
   private frozen: PageLayer | undefined;
@@ -36,11 +33,11 @@ export class PageFile {
   /** True once a write was refused for that limit. SQLite's further writes undo the statement. */
   overflowed = false;
 
-  constructor(image: PageImage, pool: PagePool, writer: PageDeltaWriter) {
-    this.image = image;
-    this.pool = pool;
-    this.writer = writer;
-  }
+  constructor(
+    readonly image: PageImage,
+    private readonly pool: PagePool,
+    private readonly writer: PageDeltaWriter,
+  ) {}
 
   /** Size of the database as SQLite sees it, in pages. */
   get count(): number {

@@ -60,7 +60,6 @@ interface Wait {
 }
 
 export class Driver {
-  private readonly host: DriverHost;
   private readonly waits = new Set<Wait>();
   /** Time spans that the test asked for, in order. `endMs` is set when a span begins. */
   private readonly spans: Array<{ readonly ms: number; endMs?: number; resolve: () => void }> = [];
@@ -70,9 +69,7 @@ export class Driver {
   /** When an open turn gets its late grace, in virtual time. */
   private graceAtMs = Infinity;
 
-  constructor(host: DriverHost) {
-    this.host = host;
-  }
+  constructor(private readonly host: DriverHost) {}
 
   /** Moves time until `done()` returns true. Rejects by rule 3. */
   until(what: string, done: () => boolean, graceMs = GRACE_MS): Promise<void> {

@@ -117,15 +117,13 @@ export class TestAgents {
   readonly env: Readonly<Record<string, unknown>>;
   /** `sign` of `agents/webhooks`, at the test's time and with ids from its seed. */
   readonly sign: typeof sign;
-  private readonly parts: TestAgentsParts;
   private readonly driver: Driver;
   private readonly calls: CallClientSource;
   private readonly end: () => Promise<void>;
 
-  constructor(parts: TestAgentsParts) {
+  constructor(private readonly parts: TestAgentsParts) {
     const { installation, outgoing, logs } = parts;
     const { time } = installation;
-    this.parts = parts;
     this.logs = logs;
     this.env = installation.env;
     this.sign = signAt(time);

@@ -40,14 +40,12 @@ export class TestClient<State = unknown> {
   readonly frames: unknown[] = [];
   /** Set once either end has closed the connection. */
   closed: Closed | undefined;
-  private readonly driver: Driver;
-  private readonly newId: () => string;
   private socket: ClientSocket | undefined;
 
-  constructor(driver: Driver, newId: () => string) {
-    this.driver = driver;
-    this.newId = newId;
-  }
+  constructor(
+    private readonly driver: Driver,
+    private readonly newId: () => string,
+  ) {}
 
   /** The peer of the socket. Frames may arrive before `opened`. */
   readonly peer = {

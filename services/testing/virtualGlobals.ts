@@ -134,15 +134,13 @@ interface TimerParts {
 
 /** Replaces Node's `Timeout`. */
 class VirtualTimer {
-  private readonly world: World;
-  private readonly agent: ActiveAgent;
-  private readonly parts: TimerParts;
   private cancel: () => void = () => undefined;
 
-  constructor(world: World, agent: ActiveAgent, parts: TimerParts) {
-    this.world = world;
-    this.agent = agent;
-    this.parts = parts;
+  constructor(
+    private readonly world: World,
+    private readonly agent: ActiveAgent,
+    private readonly parts: TimerParts,
+  ) {
     this.refresh();
   }
 

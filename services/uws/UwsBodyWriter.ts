@@ -18,9 +18,6 @@ const SLICE_BYTES = 16 * 1024;
 const FIRST_SLICE_BYTES = 256 * 1024;
 
 export class UwsBodyWriter {
-  private readonly res: UwsResponse;
-  private readonly waits: (bytes: number) => void;
-  private readonly uncorked: (write: () => void) => void;
   /** The last write is not taken whole. */
   private blocked = false;
   private everBlocked = false;
@@ -32,14 +29,10 @@ export class UwsBodyWriter {
    * `uncorked` runs a write that is not corked by `res` (rule 3).
    */
   constructor(
-    res: UwsResponse,
-    waits: (bytes: number) => void,
-    uncorked: (write: () => void) => void,
-  ) {
-    this.res = res;
-    this.waits = waits;
-    this.uncorked = uncorked;
-  }
+    private readonly res: UwsResponse,
+    private readonly waits: (bytes: number) => void,
+    private readonly uncorked: (write: () => void) => void,
+  ) {}
 
   /** The caller has gone: `res` is not used again, and a waiting `write` resolves. */
   abandon(): void {

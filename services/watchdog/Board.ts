@@ -44,14 +44,12 @@ interface BeatMemory {
 }
 
 export class Board {
-  readonly memory: SharedArrayBuffer;
   private readonly numbers: Int32Array;
   private readonly text: Uint8Array;
   private readonly encoder = new TextEncoder();
 
   /** `memory`: that of the other thread's board. Default: new memory. */
-  constructor(memory = new SharedArrayBuffer(HEAD_BYTES + TEXT_BYTES_MAX)) {
-    this.memory = memory;
+  constructor(readonly memory = new SharedArrayBuffer(HEAD_BYTES + TEXT_BYTES_MAX)) {
     this.numbers = new Int32Array(memory, 0, HEAD_BYTES / Int32Array.BYTES_PER_ELEMENT);
     this.text = new Uint8Array(memory, HEAD_BYTES);
   }

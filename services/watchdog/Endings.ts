@@ -28,12 +28,10 @@ interface EndedInput {
 type InputAgent = Pick<EndedInput, "class" | "name">;
 
 export class Endings {
-  private readonly folder: string;
   /** Names of the files that were there when this process began. */
   private readonly known = new Set<string>();
 
-  constructor(folder: string) {
-    this.folder = folder;
+  constructor(private readonly folder: string) {
     try {
       for (const name of readdirSync(folder)) this.known.add(name);
     } catch {

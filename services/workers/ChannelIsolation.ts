@@ -14,16 +14,13 @@ import { nameOf, type Begin, type FromWorker, type IsolateAnswer } from "./messa
 
 export class ChannelIsolation implements Isolation {
   endedHost: string | undefined;
-  private readonly send: (message: FromWorker) => void;
   private readonly held = new Set<string>();
   private readonly waiting = new Map<number, (reply: IsolatedReply) => void>();
   private last = 0;
   private isClosed = false;
   private onReturned = (_id: AgentId): void => undefined;
 
-  constructor(send: (message: FromWorker) => void) {
-    this.send = send;
-  }
+  constructor(private readonly send: (message: FromWorker) => void) {}
 
   holds(id: AgentId): boolean {
     return this.held.size > 0 && this.held.has(nameOf(id));

@@ -90,7 +90,6 @@ interface Remembered {
 }
 
 export class IsolationWard {
-  private readonly options: IsolationWardOptions;
   private readonly wards = new Map<string, Ward>();
   private readonly owners = new Map<number, IsolationOwner>();
   private readonly remembered = new Map<string, Remembered>();
@@ -98,8 +97,7 @@ export class IsolationWard {
   private last = 0;
   private readonly cancel: () => void;
 
-  constructor(options: IsolationWardOptions) {
-    this.options = options;
+  constructor(private readonly options: IsolationWardOptions) {
     this.cancel = interval(options.time, LOOK_MS, () => this.look());
   }
 

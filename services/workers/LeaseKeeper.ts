@@ -75,7 +75,6 @@ interface Left {
 }
 
 export class LeaseKeeper {
-  private readonly options: LeaseKeeperOptions;
   private readonly customers = new Set<Customer>();
   /** By the worker's number. */
   private readonly left = new Map<number, Left>();
@@ -85,8 +84,7 @@ export class LeaseKeeper {
   private readonly watched: Promise<void>;
   private readonly cancel: () => void;
 
-  constructor(options: LeaseKeeperOptions) {
-    this.options = options;
+  constructor(private readonly options: LeaseKeeperOptions) {
     this.watched = options.leases.watch((change) => this.changed(change), this.watch.signal);
     const { time, leases } = options;
     this.cancel = interval(time, leases.ttlMs / LOOKS_PER_TTL, () => this.look());

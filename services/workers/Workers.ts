@@ -66,15 +66,13 @@ export class Workers {
   readonly serving: Promise<void>;
   /** Rejects with `WorkerFailed` when the rule gives up on a worker; never resolves. */
   readonly failed: Promise<never>;
-  private readonly options: WorkersOptions;
   private readonly entries: ReadonlyArray<ManagedWorker>;
   private readonly notYet = new Set<number>();
   private allServe!: () => void;
   private fail!: (error: WorkerFailed) => void;
   private stopping = false;
 
-  constructor(options: WorkersOptions) {
-    this.options = options;
+  constructor(private readonly options: WorkersOptions) {
     this.serving = new Promise((resolve) => (this.allServe = resolve));
     this.failed = new Promise((_, reject) => (this.fail = reject));
     // The awaiting code receives the rejection.

@@ -44,12 +44,9 @@ export interface Piece {
 export class BackupLog {
   plan: BackupPlan | undefined;
   readonly pieces = new Map<string, Piece>();
-  private readonly folder: string;
   private last: Promise<unknown> = Promise.resolve();
 
-  private constructor(folder: string) {
-    this.folder = folder;
-  }
+  private constructor(private readonly folder: string) {}
 
   /**
    * Reads the progress of an earlier run from the folder, which exists. Throws `CliError` if the

@@ -14,12 +14,9 @@ import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 const STATES_MAX = 1_000;
 
 export class States {
-  private readonly ports: ReadPorts;
   private readonly known = new Map<string, string | undefined>();
 
-  constructor(ports: ReadPorts) {
-    this.ports = ports;
-  }
+  constructor(private readonly ports: ReadPorts) {}
 
   /** A line for each turn of the event. Rejects as `rebuildAgent`, or with `CorruptFrame`. */
   async tell(id: AgentId, { seq, data }: StoredEvent) {

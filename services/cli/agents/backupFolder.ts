@@ -46,14 +46,11 @@ export const makeFolder = (folder: string): Promise<string | undefined> =>
 /** A file of lines, which is compressed as it grows. */
 export class LinesFile {
   lines = 0;
-  private readonly file: FileHandle;
   private readonly hash: Hash = createHash("sha256");
   private waiting: string[] = [];
   private chars = 0;
 
-  private constructor(file: FileHandle) {
-    this.file = file;
-  }
+  private constructor(private readonly file: FileHandle) {}
 
   /** Replaces an existing file. */
   static async create(path: string): Promise<LinesFile> {

@@ -99,15 +99,13 @@ interface Parts extends Pick<CommandContext, "terminal"> {
 }
 
 class Follower {
-  private readonly parts: Parts;
   private readonly nextId: (timeMs: number) => string;
   /** By agent; contains only agents with a turn that has not ended. */
   private readonly open = new Map<string, InputTurns>();
   /** By agent; resolves when the fork exists here, or rejects. */
   private readonly forks = new Map<string, Promise<void>>();
 
-  constructor(parts: Parts) {
-    this.parts = parts;
+  constructor(private readonly parts: Parts) {
     this.nextId = deliveryIds(parts.time.id());
   }
 

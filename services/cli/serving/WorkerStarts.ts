@@ -40,7 +40,6 @@ export class WorkerStarts {
   adminPort = 0;
   /** Undefined where the workers run no agents. */
   readonly isolation: ReturnType<typeof serveIsolation> | undefined;
-  private readonly parts: StartParts;
   /** The port that a worker of `dev` serves on. Its successor uses the same. */
   private port: number | undefined;
   /** Why a worker has ended, as reported by its watchdog. */
@@ -50,8 +49,7 @@ export class WorkerStarts {
   /** By worker: the host id of its last process, if the end of that process is explained. */
   private readonly explained = new Map<number, string | undefined>();
 
-  constructor(parts: StartParts) {
-    this.parts = parts;
+  constructor(private readonly parts: StartParts) {
     this.port = parts.port;
     const { joins, options } = parts;
     if (options.role !== "gateway")

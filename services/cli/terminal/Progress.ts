@@ -18,22 +18,17 @@ const MS_PER_SECOND = 1_000;
 const S_PER_MINUTE = 60;
 
 export class Progress {
-  private readonly terminal: Pick<Terminal, "err" | "status">;
-  private readonly time: Pick<TimeShape, "monotonicMs">;
-  /** What is counted: `events saved`. */
-  private readonly what: string;
   private readonly startMs: number;
   private toldMs: number;
   private first = 0;
 
   constructor(
-    terminal: Pick<Terminal, "err" | "status">,
-    time: Pick<TimeShape, "monotonicMs">,
-    what: string,
+    private readonly terminal: Pick<Terminal, "err" | "status">,
+    private readonly time: Pick<TimeShape, "monotonicMs">,
+
+    /** What is counted: `events saved`. */
+    private readonly what: string,
   ) {
-    this.terminal = terminal;
-    this.time = time;
-    this.what = what;
     this.startMs = time.monotonicMs();
     this.toldMs = this.startMs;
   }

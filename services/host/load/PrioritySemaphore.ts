@@ -7,8 +7,6 @@
 import type { TimeSlices } from "../../../core/time/TimeSlices.ts";
 
 export class PrioritySemaphore {
-  private readonly slices: Pick<TimeSlices, "turn">;
-  private readonly permits: number;
   private used = 0;
   private readonly urgent: Array<() => void> = [];
   private readonly patient: Array<() => void> = [];
@@ -16,10 +14,10 @@ export class PrioritySemaphore {
   private next = 0;
 
   /** At most `permits` pieces of work run at once. */
-  constructor(permits: number, slices: Pick<TimeSlices, "turn">) {
-    this.permits = permits;
-    this.slices = slices;
-  }
+  constructor(
+    private readonly permits: number,
+    private readonly slices: Pick<TimeSlices, "turn">,
+  ) {}
 
   /** Runs `f` once a permit is free. Settles as `f` does. */
   async run<A>(urgent: boolean, f: () => Promise<A>): Promise<A> {

@@ -36,15 +36,12 @@ interface Ended {
 export class EndedSockets {
   /** By `socketKey`, oldest first. */
   private readonly ended = new SparseMap<string, Ended>();
-  private readonly open: { delete(key: string): void };
 
   /**
    * `open` are the agent's open sockets by `socketKey`. A socket whose message aborted the agent is
    * removed from them: its gateway closes it without a further call.
    */
-  constructor(open: { delete(key: string): void }) {
-    this.open = open;
-  }
+  constructor(private readonly open: { delete(key: string): void }) {}
 
   get empty(): boolean {
     return this.ended.size === 0;

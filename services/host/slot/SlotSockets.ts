@@ -9,13 +9,10 @@ import type { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
 import { socketKey } from "../../../core/runtime/AgentSockets.ts";
 
 export class SlotSockets {
-  private readonly slot: { readonly agent: ActiveAgent | undefined };
   private readonly hibernated = new SparseMap<string, SocketInfo>();
 
   /** `slot` has the agent while it is in memory. */
-  constructor(slot: { readonly agent: ActiveAgent | undefined }) {
-    this.slot = slot;
-  }
+  constructor(private readonly slot: { readonly agent: ActiveAgent | undefined }) {}
 
   /** How many are hibernated. */
   get size(): number {

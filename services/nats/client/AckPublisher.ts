@@ -133,14 +133,11 @@ export class AckPublisher {
 
 /** Awaits one ack. */
 class AckWaiter implements Waiter {
-  /** The message is the publisher's `nth`, from 1. */
-  readonly nth: number;
-  private readonly resolve: (outcome: PublishOutcome) => void;
-
-  constructor(nth: number, resolve: (outcome: PublishOutcome) => void) {
-    this.nth = nth;
-    this.resolve = resolve;
-  }
+  constructor(
+    /** The message is the publisher's `nth`, from 1. */
+    readonly nth: number,
+    private readonly resolve: (outcome: PublishOutcome) => void,
+  ) {}
 
   reply(message: Msg): boolean {
     this.resolve(readAck(message));

@@ -25,12 +25,8 @@ interface Sized extends Msg {
 }
 
 export class HeaderText {
-  private readonly text: string;
-
   /** `text`: the block from its version line on; empty without headers. */
-  constructor(text: string) {
-    this.text = text;
-  }
+  constructor(private readonly text: string) {}
 
   /** Returns undefined for a message without headers. */
   static of(message: Msg): HeaderText | undefined {

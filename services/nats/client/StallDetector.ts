@@ -13,12 +13,10 @@ import type { NatsConnectionShape } from "./NatsConnection.ts";
 const STALLED_MS = 10_000;
 
 export class StallDetector {
-  private readonly connection: NatsConnectionShape;
   /** When the first write since the last answered one failed, by the monotonic clock. */
   private sinceMs: number | undefined;
 
-  constructor(connection: NatsConnectionShape) {
-    this.connection = connection;
+  constructor(private readonly connection: NatsConnectionShape) {
     connection.onChange(() => (this.sinceMs = undefined));
   }
 
