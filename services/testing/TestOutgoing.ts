@@ -33,6 +33,9 @@ export interface Sent {
   status: number | undefined;
 }
 
+const ANSWER_IT =
+  "a test sends no real requests. Answer it: testAgents({ …, outgoing: (request) => new Response(…) })";
+
 /** Answers for the outside world. If it throws, the connection fails. */
 export type OutgoingHandler = (request: Request) => Response | Promise<Response>;
 
@@ -41,9 +44,13 @@ export class TestOutgoing {
   handler: OutgoingHandler | undefined;
   private readonly nowMs: () => number;
 
-  constructor(nowMs: () => number, handler: OutgoingHandler | undefined) {
+  private readonly unanswered: string;
+
+  /** `unanswered`: what a `fetch` without a handler rejects with, after its method and URL. */
+  constructor(nowMs: () => number, handler: OutgoingHandler | undefined, unanswered = ANSWER_IT) {
     this.nowMs = nowMs;
     this.handler = handler;
+    this.unanswered = unanswered;
   }
 
   /** The port, for hosts. The guard against private addresses is the real one, except for DNS. */
@@ -82,9 +89,7 @@ export class TestOutgoing {
   /** Answers an agent's own `fetch`. Rejects without a handler. */
   fetch(request: Request): Promise<Response> {
     return this.answer("fetch", request, () => {
-      throw new TypeError(
-        `fetch ${request.method} ${request.url}: a test sends no real requests. Answer it: testAgents({ …, outgoing: (request) => new Response(…) })`,
-      );
+      throw new TypeError(`fetch ${request.method} ${request.url}: ${this.unanswered}`);
     });
   }
 

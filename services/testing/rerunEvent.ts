@@ -15,7 +15,8 @@ import { RecordedTurn } from "../../core/step/RecordedSteps.ts";
 import { beginningOf } from "../../core/history/pastWebhooks.ts";
 import { isBySequence, transplant } from "../../core/journal/transplant.ts";
 import { isOver } from "../../core/history/pastTurns.ts";
-import type { LogShape } from "../../core/telemetry/Log.ts";
+import { messageOf } from "../../core/errors/thrown.ts";
+import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -39,18 +40,38 @@ export interface RerunCode {
 
 /** The first sequence of a stream. */
 const FIRST = 1 as Sequence;
-const SILENT: LogShape = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-};
+
+/** What an agent's code hears that asks the world outside of a step. */
+const NOTHING_SENT =
+  "nothing is sent here, and only steps (this.step, this.fetch) have recorded answers";
+
+/** Prints nothing. The last error explains an input that does not end. */
+class QuietLog implements LogShape {
+  lastError: string | undefined;
+  readonly debug = (): void => undefined;
+  readonly info = (): void => undefined;
+  readonly warn = (_message: string, fields?: LogFields): void => this.note(fields);
+  readonly error = (_message: string, fields?: LogFields): void => this.note(fields);
+
+  private note(fields: LogFields = {}): void {
+    const { error } = fields;
+    // The rest of the text is its stack.
+    if (typeof error === "string") this.lastError = error.split("\n", 1)[0]!;
+  }
+
+  /** The error with what the log had last, if anything. */
+  explain(error: unknown): unknown {
+    if (this.lastError === undefined) return error;
+    return new Error(`${this.lastError}: ${messageOf(error).replaceAll(/\s+/g, " ")}`);
+  }
+}
 
 /** Rejects if an input does not end, and as `joinMemory` does. */
 export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): Promise<Rerun> {
   const { id, inputs } = past;
   const [first] = inputs;
   let outgoing: TestOutgoing | undefined;
+  const log = new QuietLog();
   const recorded = new Map(inputs.map(({ head, steps }) => [head.key, new RecordedTurn(steps)]));
   // Rule 3. Items that the inputs queued have no results, but must not reach the world either.
   const recordedOf = (cause: Cause): RecordedTurn => {
@@ -65,9 +86,9 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
     seed: 1,
     startMs: past.startMs ?? first?.head.time,
     publicUrl: first?.head.url === undefined ? "http://localhost" : new URL(first.head.url).origin,
-    log: SILENT,
+    log,
     recorded: { of: recordedOf },
-    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined)),
+    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined, NOTHING_SENT)),
   });
   const sent = outgoing!;
   const { driver, close } = drive(installation, sent);
@@ -102,7 +123,7 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
     };
   } catch (error) {
     await close();
-    throw error;
+    throw log.explain(error);
   }
 }
 
