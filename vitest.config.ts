@@ -24,7 +24,7 @@ const PROCESSES = [
   "test/{mcp,mcpAgent}/hostDeath.test.ts",
   "test/natsServer/{natsServerFinder,natsServerSupervisor}.test.ts",
   "test/otel/traces.test.ts",
-  "test/page/tabs.test.ts",
+  "test/page/*.test.ts",
   "test/query/{brokerReads,query,slow}.test.ts",
   "test/retention/archive.test.ts",
   "test/runtime/unhandledErrors.test.ts",
