@@ -172,8 +172,7 @@ export class AgentStorage {
 
   /**
    * Sets a key, or several. A value is what the structured clone algorithm copies. Rejects with a
-   * `DataCloneError` for another value, with `TypeError` for `undefined`, and with
-   * SQLite's error.
+   * `DataCloneError` for another value, with `TypeError` for `undefined`, and with SQLite's error.
    */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;

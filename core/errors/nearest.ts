@@ -1,6 +1,4 @@
-/**
- * The word that somebody who misspelt it most likely meant, for errors that name it. Pure.
- */
+/** The word that somebody who misspelt it most likely meant, for errors that name it. Pure. */
 
 /** Edits per word of three letters: `webhook` for `webhooks`, `RepoAgnet` for `RepoAgent`. */
 const LETTERS_PER_EDIT = 3;

@@ -17,8 +17,7 @@ import type { ArchivePlace } from "../../schemas/Snapshot.ts";
 import type { StoredEvent } from "../journal/Journal.ts";
 
 /**
- * The archive is unreachable, full, or has lost stored data. Trimming waits, and nothing is
- * lost.
+ * The archive is unreachable, full, or has lost stored data. Trimming waits, and nothing is lost.
  */
 export class ArchiveUnavailable extends Data.TaggedError("ArchiveUnavailable")<{
   readonly message: string;

@@ -43,8 +43,7 @@ export interface ScheduleSettings<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;
   /**
-   * A repeated call returns the existing schedule. Default: true for cron and interval,
-   * else false.
+   * A repeated call returns the existing schedule. Default: true for cron and interval, else false.
    */
   readonly idempotent?: boolean;
   /** IANA time zone of `cron`; default UTC. */

@@ -1,6 +1,4 @@
-/**
- * The stream methods of `Agent`. The streams themselves are made with the first that is opened.
- */
+/** The stream methods of `Agent`. The streams themselves are made with the first that is opened. */
 import { checkOptions } from "../errors/checkOptions.ts";
 import type { ConnectionMessage } from "../connection/Connection.ts";
 import type { BroadcastOptions, DurableStream, DurableStreamOptions } from "./DurableStream.ts";

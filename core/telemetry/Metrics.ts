@@ -1,8 +1,7 @@
 /**
- * The metrics port: numbers for operators. Plain functions, cheap enough for the
- * per-commit path: look an instrument up once, then only bump it.
- * `services/admin/PrometheusMetrics` keeps and prints them; `noMetrics` drops them. `AgentMetrics`
- * names the ones that the system has.
+ * The metrics port: numbers for operators. Plain functions, cheap enough for the per-commit path:
+ * look an instrument up once, then only bump it. `services/admin/PrometheusMetrics` keeps and
+ * prints them; `noMetrics` drops them. `AgentMetrics` names the ones that the system has.
  */
 
 /**

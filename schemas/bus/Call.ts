@@ -1,8 +1,7 @@
 /**
- * What a process asks of an agent, or of the host of its shard: a request to
- * `Subjects.call(shard, id)`, which the host that owns the shard answers with one `CallReply`. No
- * responders means that no host owns the shard at the moment: the caller waits and retries within
- * its own deadline.
+ * What a process asks of an agent, or of the host of its shard: a request to `Subjects.call(shard,
+ * id)`, which the host that owns the shard answers with one `CallReply`. No responders means that
+ * no host owns the shard at the moment: the caller waits and retries within its own deadline.
  */
 import type { AgentsQuestion } from "../AgentsQuestion.ts";
 import type { InboxHead } from "../InboxEnvelope.ts";
@@ -164,10 +163,7 @@ type CallHead =
     }
   /** The parent deletes this agent. Answered `result` once that is stored. */
   | { readonly kind: "end" }
-  /**
-   * Discards the agent from memory, with all that it has not stored. Answered
-   * `taken`.
-   */
+  /** Discards the agent from memory, with all that it has not stored. Answered `taken`. */
   | { readonly kind: "abort"; readonly reason: string }
   /** Requests the current state. Starts the agent, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };

@@ -1,6 +1,4 @@
-/**
- * Small parts of a call for `AgentClient`: its id, and its options in the two accepted forms.
- */
+/** Small parts of a call for `AgentClient`: its id, and its options in the two accepted forms. */
 import { toHex } from "../../schemas/toHex.ts";
 import type { CallOptions, StreamOptions } from "./clientTypes.ts";
 

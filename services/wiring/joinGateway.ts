@@ -1,6 +1,4 @@
-/**
- * Turns the limits of the command line, and those of the process, into the gateway's bounds.
- */
+/** Turns the limits of the command line, and those of the process, into the gateway's bounds. */
 import type { Rate } from "../gateway/RateLimit.ts";
 import { HTTP_BOUNDS_DEFAULT, type RunGatewayOptions } from "../gateway/runGateway.ts";
 import {

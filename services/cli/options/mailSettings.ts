@@ -1,6 +1,4 @@
-/**
- * Reads and checks the options of mail: PEM files, the relay's URL, and pairs of credentials.
- */
+/** Reads and checks the options of mail: PEM files, the relay's URL, and pairs of credentials. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { MailSettings } from "../../wiring/ProcessSettings.ts";

@@ -134,8 +134,7 @@ export const typeform = provider<VerifierOptions>({
 
 /**
  * Intercom, with the app's client secret. The gateway answers its ping and the HEAD that tests the
- * URL. Deadline 4.5 s.
- * https://developers.intercom.com/docs/webhooks/webhook-notifications
+ * URL. Deadline 4.5 s. https://developers.intercom.com/docs/webhooks/webhook-notifications
  */
 export const intercom = provider<VerifierOptions>(
   {
@@ -154,8 +153,7 @@ export const intercom = provider<VerifierOptions>(
 
 /**
  * Sentry's integrations, with the client secret. The id is not signed: consider `replayGuard`.
- * Deadline 5 s.
- * https://docs.sentry.io/organization/integrations/integration-platform/webhooks/
+ * Deadline 5 s. https://docs.sentry.io/organization/integrations/integration-platform/webhooks/
  */
 export const sentry = provider<VerifierOptions>({
   ...bodyOnly,
@@ -207,8 +205,7 @@ export const vercel = provider<VerifierOptions>({
 
 /**
  * DocuSign Connect, with the first of its HMAC keys. Events have no id and are deduplicated by the
- * body's hash. Deadline 5 s.
- * https://developers.docusign.com/platform/webhooks/connect/validate/
+ * body's hash. Deadline 5 s. https://developers.docusign.com/platform/webhooks/connect/validate/
  */
 export const docusign = provider<VerifierOptions>({
   ...bodyOnly,
@@ -244,8 +241,7 @@ export const attio = provider<VerifierOptions>({
 
 /**
  * Vapi, with an HMAC credential. Events have no id and are deduplicated by the body's hash.
- * Deadline 5 s.
- * https://docs.vapi.ai/server-url/server-authentication
+ * Deadline 5 s. https://docs.vapi.ai/server-url/server-authentication
  */
 export const vapi = provider<VerifierOptions>({
   ...bodyOnly,

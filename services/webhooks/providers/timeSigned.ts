@@ -17,8 +17,7 @@ import { provider } from "./Provider.ts";
 /**
  * Stripe, with the `whsec_…` secret of the endpoint. The body, with the event's id in it, and the
  * time are signed; the time may be up to 300 s from now. Deadline 5 s. The older scheme's `v0=` in
- * the header is ignored.
- * https://docs.stripe.com/webhooks/signature
+ * the header is ignored. https://docs.stripe.com/webhooks/signature
  */
 export const stripe = provider<TimestampedOptions>({
   ...SCHEME_DEFAULTS,
@@ -72,8 +71,7 @@ const standardWebhooksScheme: SignatureScheme = {
 /**
  * Any sender that follows Standard Webhooks, with its `whsec_…` secret or its `whpk_…` public key
  * (Ed25519, `v1a`). Id, time and body are signed; the time may be up to 300 s from now. Deadline 5
- * s.
- * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ * s. https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export const standardWebhooks = provider<TimestampedOptions>(standardWebhooksScheme);
 
@@ -173,8 +171,7 @@ export const calendly = provider<TimestampedOptions>({
 
 /**
  * WorkOS. The event's id is in the signed body. The time may be up to 180 s from now, as in
- * WorkOS's library. Deadline 5 s.
- * https://workos.com/docs/events/data-syncing/webhooks
+ * WorkOS's library. Deadline 5 s. https://workos.com/docs/events/data-syncing/webhooks
  */
 export const workos = provider<TimestampedOptions>({
   ...SCHEME_DEFAULTS,
