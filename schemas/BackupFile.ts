@@ -173,13 +173,7 @@ const isSince = (value: unknown): value is NonNullable<BackupManifest["since"]> 
   isRecord(value) && typeof value["folder"] === "string" && typeof value["id"] === "string";
 
 export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>
-  JSON.stringify({
-    class: id.class,
-    name: id.name,
-    seq,
-    stored: storedMs,
-    data: toBase64(data),
-  });
+  JSON.stringify({ class: id.class, name: id.name, seq, stored: storedMs, data: toBase64(data) });
 
 /** Throws `CorruptFrame` or `InvalidAddress`. */
 export function decodeEntry(line: string): BackupEntry {
@@ -198,10 +192,5 @@ export function decodeEntry(line: string): BackupEntry {
     typeof name !== "string"
   )
     throw new CorruptFrame({ message: "a line of the backup is not an entry" });
-  return {
-    id: agentId(className, name),
-    seq,
-    storedMs: stored,
-    data: fromBase64(data),
-  };
+  return { id: agentId(className, name), seq, storedMs: stored, data: fromBase64(data) };
 }

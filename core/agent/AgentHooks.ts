@@ -63,10 +63,7 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
     const error = first instanceof Connection ? second : first;
     if (error instanceof ConnectionFailed)
       this.log.warn("a client's connection failed", { error: error.message });
-    else
-      this.log.error("an error in the agent's code", {
-        error: stackOf(error),
-      });
+    else this.log.error("an error in the agent's code", { error: stackOf(error) });
     throw error;
   }
 

@@ -102,10 +102,7 @@ export function readToken(
     secret,
     installation,
     hmacSha256,
-  }: Pick<OutgoingShape, "hmacSha256"> & {
-    readonly secret: string;
-    readonly installation: string;
-  },
+  }: Pick<OutgoingShape, "hmacSha256"> & { readonly secret: string; readonly installation: string },
 ): ApprovalToken | undefined {
   const [claims = "", given = "", ...more] = token.split(".");
   if (token.length > TOKEN_CHARS_MAX || more.length > 0) return undefined;

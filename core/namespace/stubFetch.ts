@@ -111,12 +111,7 @@ export async function upgrade(
     const { reply } = await client().call(
       id,
       { kind: "gate", id: "upgrade", method, url, headers, ...more },
-      {
-        deadlineMs: STUB_DEADLINE_MS,
-        repeatable: true,
-        tries,
-        abort,
-      },
+      { deadlineMs: STUB_DEADLINE_MS, repeatable: true, tries, abort },
     );
     if (reply.kind === "response") return response(refusedUpgrade(reply.status));
     if (reply.kind === "error") throw decodeError(reply);

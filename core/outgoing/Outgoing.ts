@@ -49,8 +49,4 @@ const missing = (): never => {
 };
 
 /** For processes that send nothing. */
-export const NO_OUTGOING: OutgoingShape = {
-  post: missing,
-  refusal: missing,
-  hmacSha256: missing,
-};
+export const NO_OUTGOING: OutgoingShape = { post: missing, refusal: missing, hmacSha256: missing };

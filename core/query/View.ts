@@ -71,9 +71,7 @@ interface ViewOptions {
 }
 
 /** The view's file can't be written to its folder. */
-export class ViewNotSaved extends Data.TaggedError("ViewNotSaved")<{
-  readonly message: string;
-}> {}
+export class ViewNotSaved extends Data.TaggedError("ViewNotSaved")<{ readonly message: string }> {}
 
 export interface ViewSources {
   readonly changes: Pick<ChangeSources, "streams"> & {

@@ -342,12 +342,7 @@ export class QueueLane {
               letter,
             ),
       onRetry: (attempt) =>
-        this.emit("retry", {
-          callback,
-          id,
-          attempt,
-          maxAttempts: item.retry.maxAttempts,
-        }),
+        this.emit("retry", { callback, id, attempt, maxAttempts: item.retry.maxAttempts }),
       onFailed: (error, attempts) => {
         ended = { error };
         this.emit("error", { callback, id, error: messageOf(error), attempts });

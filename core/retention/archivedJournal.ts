@@ -79,10 +79,7 @@ const journalFrom = (
   fromSeq: number,
   toSeq: Sequence,
 ): AsyncIterable<StoredEvent> =>
-  journal.read(id, {
-    fromSeq: fromSeq as Sequence,
-    ...(toSeq === Infinity ? {} : { toSeq }),
-  });
+  journal.read(id, { fromSeq: fromSeq as Sequence, ...(toSeq === Infinity ? {} : { toSeq }) });
 
 /** Rule 1. */
 async function* archived(

@@ -43,9 +43,7 @@ const TRIM_EVENTS_MAX = 2_000;
 const TRIM_BYTES_MAX = 16 * 1024 * 1024;
 
 /** A base differs from what was stored. Nothing was trimmed. */
-export class BaseDiffers extends Data.TaggedError("BaseDiffers")<{
-  readonly message: string;
-}> {}
+export class BaseDiffers extends Data.TaggedError("BaseDiffers")<{ readonly message: string }> {}
 
 type Trimmed =
   /** No event may be removed. */

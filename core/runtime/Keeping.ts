@@ -27,10 +27,7 @@ type KeepingAgent = StreamsAgent &
   ExpiryAgent &
   LendingAgent &
   BudgetAgent & {
-    readonly sockets: {
-      tellState(): void;
-      meet(info: SocketInfo): Connection | undefined;
-    };
+    readonly sockets: { tellState(): void; meet(info: SocketInfo): Connection | undefined };
   };
 
 export class Keeping {

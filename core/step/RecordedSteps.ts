@@ -18,9 +18,7 @@ import type { StepText } from "./runAttempts.ts";
 import { nameOfStep } from "./stepKey.ts";
 
 /** The code asks for a step, or makes a request, that the past turn did not. */
-class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{
-  readonly what: string;
-}> {
+class StepNotRecorded extends Data.TaggedError("StepNotRecorded")<{ readonly what: string }> {
   override get message(): string {
     return `${this.what}: the recorded turn has no result for it, and a re-run sends nothing`;
   }

@@ -126,10 +126,7 @@ export class SubAgents implements DynamicAgents {
       // Its code can't run, or is gone: it ends without running it. Those below it stay.
       this.#runtime.log.warn(
         "a sub-agent was deleted without its code; sub-agents below it remain",
-        {
-          subAgent: `${className} ${id.name}`,
-          error: messageOf(error),
-        },
+        { subAgent: `${className} ${id.name}`, error: messageOf(error) },
       );
       await this.#ask(id, { kind: "erase" });
     }

@@ -41,11 +41,7 @@ export type CallReply =
    * A piece of a body; empty after a while without data: pull again. `end`: the last piece, because
    * the body is `whole`, the agent's stream `failed`, or it is `gone` with its host.
    */
-  | {
-      readonly kind: "piece";
-      readonly end?: "whole" | "failed" | "gone";
-      readonly blob?: string;
-    }
+  | { readonly kind: "piece"; readonly end?: "whole" | "failed" | "gone"; readonly blob?: string }
   /**
    * The socket is accepted. Frames that were sent to it before this reply come first, then `close`.
    */

@@ -160,10 +160,7 @@ const REMEDIES: ReadonlyArray<{
     remedy: () =>
       "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or assign a role to the machine",
   },
-  {
-    codes: ["RequestTimeTooSkewed"],
-    remedy: () => "Correct this machine's clock",
-  },
+  { codes: ["RequestTimeTooSkewed"], remedy: () => "Correct this machine's clock" },
   {
     codes: ["InvalidObjectState"],
     remedy: () =>

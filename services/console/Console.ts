@@ -116,9 +116,7 @@ export class Console {
     if (error instanceof BrokerUnavailable)
       return json(503, { error: `The broker can't be reached: ${error.message}` });
     if (error instanceof URIError) return text(400, "The path can't be decoded");
-    this.log.error("the console could not answer", {
-      error: describe(error),
-    });
+    this.log.error("the console could not answer", { error: describe(error) });
     return json(500, { error: "Internal error: see the console's log" });
   }
 }

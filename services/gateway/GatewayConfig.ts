@@ -68,9 +68,6 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   requestDeadlineMs: 60_000,
   /** At 10,000 webhooks a second, two seconds of backlog. */
   webhooksWaitingMax: 20_000,
-  socketRates: {
-    frames: socketRate(FRAMES_PER_SECOND),
-    bytes: socketRate(BYTES_PER_SECOND),
-  },
+  socketRates: { frames: socketRate(FRAMES_PER_SECOND), bytes: socketRate(BYTES_PER_SECOND) },
   socketBufferBytesMax: 8 * 1024 * 1024,
 };

@@ -19,10 +19,7 @@ export const listen = (
       try {
         handler(message);
       } catch (error) {
-        log.warn("a message could not be read", {
-          subject,
-          error: messageOf(error),
-        });
+        log.warn("a message could not be read", { subject, error: messageOf(error) });
       }
     },
     { alone: true },

@@ -115,10 +115,7 @@ async function answerWith(
 }
 
 const logFailure = ({ log }: GatewayServices, request: Request, error: unknown): void =>
-  log.error("the module's fetch failed", {
-    ...whereOf(request),
-    error: stackOf(error),
-  });
+  log.error("the module's fetch failed", { ...whereOf(request), error: stackOf(error) });
 
 /** The request for the log, without its query, which may contain secrets. */
 const whereOf = ({ method, url }: Request) => ({ method, url: url.replace(/\?.*$/s, "") });

@@ -73,10 +73,7 @@ function servedHosts(
   const isLoopback = isLoopbackHost(hostname);
   if (!isLoopback && !dev && allowedHosts.length === 0) return undefined;
   const own = [hostname, ...allowedHosts, ...(publicUrl === undefined ? [] : [new URL(publicUrl).host])]; // prettier-ignore
-  return {
-    names: own.flatMap((name) => hostNameOf(name) ?? []),
-    addresses: !isLoopback,
-  };
+  return { names: own.flatMap((name) => hostNameOf(name) ?? []), addresses: !isLoopback };
 }
 
 export const runGateway = (options: RunGatewayOptions) =>
@@ -108,11 +105,7 @@ export const runGateway = (options: RunGatewayOptions) =>
     options.metrics.connections(() => gateway.sockets.size);
     options.metrics.deliveryRecordsDropped(() => services.deliveries?.dropped() ?? 0);
     const { port } = yield* server.listen(
-      {
-        ...http,
-        hostname: options.hostname,
-        port: options.port,
-      },
+      { ...http, hostname: options.hostname, port: options.port },
       gateway.handlers,
     );
     return { gateway, port, server: server.name };

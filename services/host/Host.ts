@@ -356,10 +356,7 @@ export class Host {
   private async leave(owned: Shard): Promise<void> {
     await owned.handOver(this.slices).catch((error: unknown) => {
       const { log } = this.services;
-      log.warn("a shard could not be handed over", {
-        shard: owned.shard,
-        error: String(error),
-      });
+      log.warn("a shard could not be handed over", { shard: owned.shard, error: String(error) });
       owned.drop();
     });
     if (this.owned.get(owned.shard) === owned) this.owned.delete(owned.shard);

@@ -121,11 +121,7 @@ function failed(
     isOutside
       ? "a mail could not be processed; its sender will retry"
       : "the module's email failed",
-    {
-      from,
-      to,
-      error: isOutside ? String(error) : stackOf(error),
-    },
+    { from, to, error: isOutside ? String(error) : stackOf(error) },
   );
   return LATER;
 }

@@ -200,10 +200,7 @@ const supervise = (runner: Runner, port: number, log: LogShape): Effect.Effect<n
 
 /** Waits until the server serves. A server that does not serve in time is stopped. */
 const serve = (server: ServerProcess): Effect.Effect<void, ServerDidNotStart> =>
-  Effect.tryPromise({
-    try: () => server.serves(READY_TIMEOUT_MS),
-    catch: (error) => error,
-  }).pipe(
+  Effect.tryPromise({ try: () => server.serves(READY_TIMEOUT_MS), catch: (error) => error }).pipe(
     Effect.catch((error) =>
       error instanceof ServerDidNotStart ? Effect.fail(error) : Effect.die(error),
     ),

@@ -48,10 +48,5 @@ export function processLog(options: ProcessLogOptions = {}): LogShape {
   const from = LEVELS.indexOf(level);
   const shown = (name: LogLevel): LogShape["info"] =>
     LEVELS.indexOf(name) < from ? () => undefined : log[name];
-  return {
-    debug: shown("debug"),
-    info: shown("info"),
-    warn: shown("warn"),
-    error: shown("error"),
-  };
+  return { debug: shown("debug"), info: shown("info"), warn: shown("warn"), error: shown("error") };
 }

@@ -30,10 +30,7 @@ export const gatedCalls = (
     if (!(seen?.owner instanceof ActiveAgent)) return undefined;
     const { lent } = seen.owner.keeping;
     const turn = seen.step?.turn ?? seen;
-    return {
-      lend: (target) => lent.lend(target),
-      atEnd: (f) => turn.atEnd(f),
-    };
+    return { lend: (target) => lent.lend(target), atEnd: (f) => turn.atEnd(f) };
   },
 });
 

@@ -97,10 +97,7 @@ function destinationOf([first, second]: ReadonlyArray<unknown>): Destination {
   if (Array.isArray(first)) return destinationOf(first as unknown[]);
   if (typeof first === "object" && first !== null) return first;
   if (typeof first === "string" && Number.isNaN(Number(first))) return { path: first };
-  return {
-    port: first as number | string,
-    host: typeof second === "string" ? second : undefined,
-  };
+  return { port: first as number | string, host: typeof second === "string" ? second : undefined };
 }
 
 /** Takes webhooks for sent, and logs them. */

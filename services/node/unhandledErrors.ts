@@ -45,9 +45,7 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     const turn = seen?.step?.turn ?? seen;
     if (agent !== undefined && turn !== undefined) unhandledError(agent, turn, error, { quiet });
     else if (!quiet)
-      log.error("an error outside of any turn was not handled", {
-        error: stackOf(error),
-      });
+      log.error("an error outside of any turn was not handled", { error: stackOf(error) });
   };
   process.on("unhandledRejection", handle);
   process.on("uncaughtException", handle);

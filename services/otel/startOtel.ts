@@ -51,9 +51,7 @@ export async function startOtel(
   } catch (error) {
     log.warn(
       "OTEL_* enables traces, but the SDK can't be loaded: npm install @opentelemetry/sdk-node",
-      {
-        error: messageOf(error),
-      },
+      { error: messageOf(error) },
     );
     return undefined;
   }

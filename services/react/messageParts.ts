@@ -84,10 +84,7 @@ const TOOL_CHUNKS: ReadonlyMap<string, ToolChunk> = new Map<string, ToolChunk>([
   ],
   [
     "tool-output-error",
-    {
-      follows: () => true,
-      fields: ({ errorText }) => ({ state: "output-error", errorText }),
-    },
+    { follows: () => true, fields: ({ errorText }) => ({ state: "output-error", errorText }) },
   ],
 ]);
 

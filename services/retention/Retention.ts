@@ -173,10 +173,7 @@ export class Retention {
     if (isWrong)
       log.warn(
         "this machine's clock differs from the broker's; history is trimmed by the broker's",
-        {
-          own: new Date(ownMs).toISOString(),
-          broker: new Date(rightMs).toISOString(),
-        },
+        { own: new Date(ownMs).toISOString(), broker: new Date(rightMs).toISOString() },
       );
   }
 

@@ -58,11 +58,7 @@ export class PagePool {
 
   view(slot: Slot): PageView {
     const slab = this.slabs[slot >> SLAB_SHIFT]!;
-    return {
-      bytes: slab.bytes,
-      words: slab.words,
-      at: (slot & (SLAB_PAGES - 1)) * PAGE_SIZE,
-    };
+    return { bytes: slab.bytes, words: slab.words, at: (slot & (SLAB_PAGES - 1)) * PAGE_SIZE };
   }
 
   private addSlab(): number {

@@ -64,10 +64,7 @@ export async function openSqliteDatabases({
 }> {
   const engine = sql ? await loadEngine() : NO_ENGINE;
   if (sql && hardHeapBytesMax !== undefined) engine.hardHeapBytesMax = hardHeapBytesMax;
-  const store = new ImageStore(engine, folder, {
-    residentBytesMax,
-    heapBytesMax,
-  });
+  const store = new ImageStore(engine, folder, { residentBytesMax, heapBytesMax });
   return { databases: databasesOf(store), close: () => store.close() };
 }
 

@@ -297,11 +297,7 @@ function pausedAfter(
       const place = `${JSON.stringify(urlOf(author))}, ${lineNumber}, ${columnNumber}`;
       session.post(
         "Debugger.evaluateOnCallFrame",
-        {
-          callFrameId: frame.callFrameId,
-          expression: `${ask}(${place})`,
-          returnByValue: true,
-        },
+        { callFrameId: frame.callFrameId, expression: `${ask}(${place})`, returnByValue: true },
         (error, answer) => {
           const code = error === null ? (answer.result.value as PausedCode | undefined) : undefined;
           end(code && { code, inAuthors: isAuthors(urlOf(author)) });

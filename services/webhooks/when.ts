@@ -13,9 +13,7 @@ export interface FilteredRequest {
 }
 
 /** A method's type, so that a function may declare the fields of the event that it reads. */
-type FilterFunction = {
-  f(event: unknown, request: FilteredRequest): boolean;
-}["f"];
+type FilterFunction = { f(event: unknown, request: FilteredRequest): boolean }["f"];
 
 type Scalar = string | number | boolean | null;
 

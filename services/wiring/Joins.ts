@@ -92,10 +92,7 @@ export interface Joins {
   readonly openDatabases: (kept?: {
     readonly folder: string;
     readonly residentBytesMax: number;
-  }) => Promise<{
-    readonly databases: DatabasesShape;
-    readonly close: () => void;
-  }>;
+  }) => Promise<{ readonly databases: DatabasesShape; readonly close: () => void }>;
   /**
    * Runs this program again in a separate process, and collects its output. One that takes longer
    * than `limitMs` is ended; undefined: there is no limit.
@@ -110,10 +107,7 @@ export interface Joins {
    * that the process may connect to meanwhile.
    */
   readonly rerunOn: (
-    code: {
-      readonly module: LoadedModule;
-      readonly env: Readonly<Record<string, unknown>>;
-    },
+    code: { readonly module: LoadedModule; readonly env: Readonly<Record<string, unknown>> },
     broker: string,
   ) => Promise<RerunEvent>;
   /** For a control process. Rejects as `begin` does, and when `signal` aborts it. */

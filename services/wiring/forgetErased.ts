@@ -44,8 +44,6 @@ export async function forgetErased(
     }
   } catch (error) {
     if (!signal.aborted)
-      log.warn("local files could not all be searched for erased agents", {
-        error: String(error),
-      });
+      log.warn("local files could not all be searched for erased agents", { error: String(error) });
   }
 }

@@ -35,11 +35,7 @@ export const portsLayer = (
     natsUrl,
     folder,
     stalls,
-  }: {
-    readonly natsUrl: string;
-    readonly folder: string | undefined;
-    readonly stalls: StallSink;
-  },
+  }: { readonly natsUrl: string; readonly folder: string | undefined; readonly stalls: StallSink },
 ) => {
   const { namespace, natsLogin, role, log } = settings;
   return Layer.mergeAll(

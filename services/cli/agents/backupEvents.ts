@@ -54,11 +54,7 @@ export async function saveRange(
     range,
     shares,
     saw,
-  }: {
-    readonly range: EventRange;
-    readonly shares: number;
-    readonly saw: (seq: number) => void;
-  },
+  }: { readonly range: EventRange; readonly shares: number; readonly saw: (seq: number) => void },
 ): Promise<Piece> {
   const piece = pieceOf(range);
   const edges = new Edges();

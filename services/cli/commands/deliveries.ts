@@ -111,11 +111,7 @@ export async function listDeliveries(
   {
     given,
     ...options
-  }: {
-    readonly given: GivenFilter;
-    readonly limit: number;
-    readonly json: boolean;
-  },
+  }: { readonly given: GivenFilter; readonly limit: number; readonly json: boolean },
 ): Promise<void> {
   await list(ports, terminal, { ...options, filter: await filterOf(ports, given) });
 }

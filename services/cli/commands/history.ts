@@ -131,15 +131,7 @@ function filterOf({ since: sinceMs, until: untilMs, follow, ...given }: Given): 
   if (untilMs !== undefined && follow === true)
     throw usage("--until and --follow can't be combined: new turns come after every past time."); // prettier-ignore
   const { kind, route, delivery, failed, grep } = given;
-  return {
-    kind,
-    route,
-    delivery,
-    failed,
-    text: grep,
-    sinceMs,
-    untilMs,
-  };
+  return { kind, route, delivery, failed, text: grep, sinceMs, untilMs };
 }
 
 /**
@@ -223,12 +215,7 @@ async function startOf(
   if ([text, route, delivery].some((wanted) => wanted !== undefined)) return 1;
   if (limit === undefined) return fromSeq;
   const last = (await journal.last(id))?.seq ?? 0;
-  return startOfLast(id, journal, {
-    limit,
-    fromSeq,
-    toSeq: Math.min(last, toSeq ?? last),
-    filter,
-  });
+  return startOfLast(id, journal, { limit, fromSeq, toSeq: Math.min(last, toSeq ?? last), filter });
 }
 
 /** Adds the rows that each event changed to the event's last line. */

@@ -150,10 +150,7 @@ async function webhooksOf(
   { from = 1, to, last, failed: onlyFailed }: RerunOptions,
 ): Promise<ReadonlyArray<PastEnd>> {
   const ends: PastEnd[] = [];
-  const range = {
-    fromSeq: 1 as Sequence,
-    ...(to === undefined ? {} : { toSeq: to as Sequence }),
-  };
+  const range = { fromSeq: 1 as Sequence, ...(to === undefined ? {} : { toSeq: to as Sequence }) };
   async function* events(): AsyncGenerator<PastRecords> {
     for await (const { seq, data } of journal.read(id, range))
       yield { seq, head: decodeEvent(data).head };

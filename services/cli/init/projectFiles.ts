@@ -52,11 +52,7 @@ const manifest = ({ name, packageSpec, tools }: ProjectChoices): object => ({
   version: "0.1.0",
   private: true,
   type: "module",
-  scripts: {
-    start: "turnkeep dev server.ts",
-    test: "vitest run",
-    check: "tsc",
-  },
+  scripts: { start: "turnkeep dev server.ts", test: "vitest run", check: "tsc" },
   dependencies: { turnkeep: packageSpec },
   devDependencies: tools,
 });

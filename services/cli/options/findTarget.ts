@@ -36,8 +36,5 @@ export function findTarget(options: TargetOptions): Target {
     throw failed(`No dev server runs with its data in ${folder}. ${remedy}.`);
   if (found._tag === "Stale")
     throw failed(`The dev server of ${folder} (process ${found.pid}) has ended. ${remedy}.`);
-  return {
-    natsUrl: found.dev.natsUrl,
-    namespace: options.namespace ?? found.dev.namespace,
-  };
+  return { natsUrl: found.dev.natsUrl, namespace: options.namespace ?? found.dev.namespace };
 }

@@ -85,10 +85,7 @@ export function servingOptions(
   { joins, terminal }: Pick<CommandContext, "joins" | "terminal">,
 ): ServingOptions {
   const { worker, isolated = false } = given;
-  const fields = {
-    ...(worker !== undefined && { worker }),
-    ...(isolated && { isolated }),
-  };
+  const fields = { ...(worker !== undefined && { worker }), ...(isolated && { isolated }) };
   const mail = mailSettings(given, terminal);
   // `dev` ignores the login, because in development no certificate protects a password.
   if (role === "mail") requireTlsForLogin(mail);
@@ -151,11 +148,7 @@ export function servingOptions(
     isIsolated: isolated,
     // The only worker of `dev` does not share its port.
     portShared: role === "gateway" && worker !== undefined,
-    log: joins.log({
-      level: given.logLevel,
-      format,
-      fields,
-    }),
+    log: joins.log({ level: given.logLevel, format, fields }),
     progress: terminal.err,
   };
 }

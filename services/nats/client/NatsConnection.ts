@@ -183,9 +183,7 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
       });
     } catch (error) {
       if (performance.now() >= deadline)
-        throw new BrokerUnavailable({
-          message: unavailable(servers.join(", "), error),
-        });
+        throw new BrokerUnavailable({ message: unavailable(servers.join(", "), error) });
       await delay(RECONNECT_WAIT_MS);
     }
   }
@@ -224,10 +222,7 @@ async function watchStatus(
   {
     change,
     denied,
-  }: {
-    readonly change: (up: boolean) => void;
-    readonly denied: (subject: string) => void;
-  },
+  }: { readonly change: (up: boolean) => void; readonly denied: (subject: string) => void },
   log: Log,
 ): Promise<void> {
   for await (const status of client.status()) {

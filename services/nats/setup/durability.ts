@@ -29,9 +29,7 @@ export type Durability =
   | { readonly _tag: "Unknown"; readonly replicas: number; readonly why: string };
 
 /** `--require-durable` is set, and the broker is not known to be durable. */
-export class NotDurable extends Data.TaggedError("NotDurable")<{
-  readonly message: string;
-}> {}
+export class NotDurable extends Data.TaggedError("NotDurable")<{ readonly message: string }> {}
 
 const SERVERS = "$SYS.REQ.SERVER.PING.JSZ";
 /** Every server of a cluster answers within milliseconds; one that is down never does. */

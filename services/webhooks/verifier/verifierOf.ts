@@ -95,9 +95,7 @@ export function verifierOf(
 ): Verifier {
   const { replayGuard = false } = options;
   if (typeof replayGuard !== "boolean")
-    throw new InvalidWebhook({
-      message: `${scheme.provider}({ replayGuard }): use true or false`,
-    });
+    throw new InvalidWebhook({ message: `${scheme.provider}({ replayGuard }): use true or false` });
   const keys = parts.keys ?? secretsOf(scheme, options.secret);
   const template = parseTemplate(scheme.template);
   const toleranceSeconds = checkTolerance(scheme, options.toleranceSeconds);
