@@ -6,6 +6,7 @@
 import { withIndex, withName } from "./FieldPath.ts";
 import { counted } from "../../schemas/counted.ts";
 import { countRows, rowsByPath, tablesOf, type ReadableDatabase, type Row } from "./tableRows.ts";
+import { defined } from "../collections/defined.ts";
 
 /** `before` is absent for additions, `after` for removals. */
 export interface Difference {
@@ -87,8 +88,7 @@ const own = (value: Readonly<Record<string, unknown>>, key: string): unknown =>
 
 const differenceOf = (path: string, before: unknown, after: unknown): Difference => ({
   path,
-  ...(before === undefined ? {} : { before }),
-  ...(after === undefined ? {} : { after }),
+  ...defined({ before, after }),
 });
 
 /** Characters of a value in a line. */

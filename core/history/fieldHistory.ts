@@ -18,6 +18,7 @@ import { briefCause } from "../journal/historyLines.ts";
 import { applyState } from "../journal/stateChange.ts";
 import { rowAt } from "./tableRows.ts";
 import { WholeCauses } from "./WholeCauses.ts";
+import { defined } from "../collections/defined.ts";
 
 /** `names`: below the state or the row. Empty: the whole. */
 export type Field =
@@ -146,8 +147,7 @@ function* told(
       seq,
       time: new Date(timeMs).toISOString(),
       causes: causes.map(briefCause),
-      ...(before === undefined ? {} : { before }),
-      ...(after === undefined ? {} : { after }),
+      ...defined({ before, after }),
     };
 }
 

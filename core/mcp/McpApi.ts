@@ -11,6 +11,7 @@ import type { MCPClientManager } from "./MCPClientManager.ts";
 import { normalizeServerId } from "./normalizeServerId.ts";
 import { StoredOAuthProvider, type OAuthProvider } from "./OAuthProvider.ts";
 import type { AddMcpServerOptions, AddMcpServerResult } from "./McpServerOptions.ts";
+import { defined } from "../collections/defined.ts";
 
 /** The agent that uses MCP servers. */
 export interface McpApiAgent extends Pick<AgentWork, "id" | "time"> {
@@ -50,9 +51,7 @@ export class McpApi {
       url,
       callbackUrl: this.#callbackUrl(options),
       ...(known?.row.client_id ? { clientId: known.row.client_id } : {}),
-      ...(client === undefined ? {} : { client }),
-      ...(transport === undefined ? {} : { transport }),
-      ...(retry === undefined ? {} : { retry }),
+      ...defined({ client, transport, retry }),
     });
     const result = await mcp.connectToServer(id);
     if (result.state === "authenticating")

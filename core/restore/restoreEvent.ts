@@ -22,6 +22,7 @@ import type { AgentImage } from "../journal/AgentImage.ts";
 import { keepSent } from "./keepSent.ts";
 import { rowChanges, type RowChanges } from "../journal/RowChanges.ts";
 import { diffState } from "../journal/stateChange.ts";
+import { defined } from "../collections/defined.ts";
 
 interface Restoring {
   readonly head: JournalHead;
@@ -75,8 +76,7 @@ export function restoreEvent(options: RestoreOptions): Restoring {
       turns: [turn],
       after: image.seq,
       ...(changed ? { pages: pageCount(then) } : {}),
-      ...(schedules === undefined ? {} : { schedules }),
-      ...(queue === undefined ? {} : { queue }),
+      ...defined({ schedules, queue }),
     };
     return { head, data: encodeEvent(head, delta), first: earliest(schedulesThen) };
   } finally {

@@ -41,6 +41,7 @@ import type {
   WorkflowTerminateOptions,
 } from "../workflow/WorkflowCalls.ts";
 import { messageOf, stackOf } from "../errors/thrown.ts";
+import { defined } from "../collections/defined.ts";
 
 /** Rule 3: more than a host could spend in its life. */
 const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
@@ -144,9 +145,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     const rollback = ENDED.has(run.status) ? new Undos(this.#table.steps()).outcome() : undefined;
     return {
       status: this.#statusOf(run),
-      ...(error === undefined ? {} : { error }),
-      ...(output === undefined ? {} : { output }),
-      ...(rollback === undefined ? {} : { rollback }),
+      ...defined({ error, output, rollback }),
     };
   }
 

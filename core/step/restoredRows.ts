@@ -12,6 +12,7 @@ import type { AgentImage } from "../journal/AgentImage.ts";
 import type { JournalShape } from "../journal/Journal.ts";
 import type { OpenParts } from "../journal/OpenParts.ts";
 import { rowChanges, type RowChanges } from "../journal/RowChanges.ts";
+import { defined } from "../collections/defined.ts";
 
 type Rows = Pick<JournalHead, "schedules" | "queue">;
 
@@ -41,8 +42,7 @@ export async function restoredRows(
     return row === undefined ? undefined : toQueueItem(row);
   });
   return {
-    ...(schedules === undefined ? {} : { schedules }),
-    ...(queue === undefined ? {} : { queue }),
+    ...defined({ schedules, queue }),
   };
 }
 

@@ -20,6 +20,7 @@ import type {
   WorkflowStepEvent,
 } from "./WorkflowStep.ts";
 import { messageOf } from "../errors/thrown.ts";
+import { defined } from "../collections/defined.ts";
 
 /** A step's message to the agent. */
 export type Report =
@@ -127,8 +128,7 @@ export class Steps implements WorkflowStep {
     return {
       by,
       at: timestamp.getTime(),
-      ...(reason === undefined ? {} : { reason }),
-      ...(metadata === undefined ? {} : { metadata }),
+      ...defined({ reason, metadata }),
     };
   }
 

@@ -19,6 +19,7 @@ import {
   type MailTransportShape,
   type OutgoingMail,
 } from "../../core/mail/MailTransport.ts";
+import { defined } from "../../core/collections/defined.ts";
 
 /** Relays answer in seconds; some delay new senders for half a minute. */
 const CONNECT_TIMEOUT_MS = 20_000;
@@ -108,8 +109,7 @@ function optionsOf(mail: OutgoingMail): SendMailOptions {
     ...(mail.inReplyTo && { inReplyTo: mail.inReplyTo }),
     ...(mail.references && { references: [...mail.references] }),
     headers: { ...mail.headers },
-    ...(text === undefined ? {} : { text }),
-    ...(html === undefined ? {} : { html }),
+    ...defined({ text, html }),
     alternatives: others.map(({ contentType, content }) => ({ contentType, content })),
     baseBoundary: Buffer.from(mail.id).toString("hex").slice(-BOUNDARY_CHARS), // rule 1
     ...(envelope && { envelope }),

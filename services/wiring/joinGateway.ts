@@ -9,6 +9,7 @@ import {
 } from "../gateway/SocketRates.ts";
 import { connectionRoom, openFilesMax } from "../node/connectionRoom.ts";
 import type { GatewayLimits, ProcessSettings } from "./ProcessSettings.ts";
+import { defined } from "../../core/collections/defined.ts";
 
 /** Other gateways take over. A caller that reuses a connection late should not lose its request. */
 const DRAIN_WINDOW_MS = 2_000;
@@ -34,8 +35,7 @@ export function gatewayBounds(settings: Settings): Pick<RunGatewayOptions, "boun
       ...(perAddress === undefined ? {} : { addressRate: rateOf(perAddress) }),
       ...(perEntity === undefined ? {} : { entityRate: rateOf(perEntity) }),
       socketRates: socketRates(limits),
-      ...(trustedProxies === undefined ? {} : { trustedProxies }),
-      ...(storeFirst === undefined ? {} : { storeFirst }),
+      ...defined({ trustedProxies, storeFirst }),
     },
   };
 }

@@ -17,6 +17,7 @@ import { gatedDrop, gatedTransport } from "../node/gatedMail.ts";
 import { layer as listenerLayer } from "../smtp/SmtpListener.ts";
 import { smtpRelayLayer } from "../smtp/SmtpRelay.ts";
 import { SMTP_PORT_DEFAULT, type ProcessSettings } from "./ProcessSettings.ts";
+import { defined } from "../../core/collections/defined.ts";
 
 export function mailLayers({ role, mail, env, sealed, log }: ProcessSettings) {
   // A `.env` file beside the module may also name the relay.
@@ -66,10 +67,7 @@ export const serveMail = (settings: ProcessSettings, module: () => MailModule) =
       port: mail.port ?? SMTP_PORT_DEFAULT,
       module,
       bounds: {
-        ...(messageBytesMax === undefined ? {} : { messageBytesMax }),
-        ...(messagesPerPeerPerMinute === undefined ? {} : { messagesPerPeerPerMinute }),
-        ...(tls === undefined ? {} : { tls }),
-        ...(auth === undefined ? {} : { auth }),
+        ...defined({ messageBytesMax, messagesPerPeerPerMinute, tls, auth }),
       },
     });
     return port;

@@ -17,6 +17,7 @@ import type { NatsOptions } from "../nats/natsLayer.ts";
 import type { ProvisionOptions } from "../nats/setup/provision.ts";
 import type { ProvisionSettings } from "./ProcessSettings.ts";
 import type { Target } from "./ReadPorts.ts";
+import { defined } from "../../core/collections/defined.ts";
 
 /**
  * `role` is part of the connection's name and of the subjects of its answers, so that a broker user
@@ -41,8 +42,7 @@ export function provisionOptions({
 }: ProvisionSettings): ProvisionOptions {
   if (cluster === undefined && tags === undefined) return settings;
   const placement = {
-    ...(cluster !== undefined && { cluster }),
-    ...(tags !== undefined && { tags }),
+    ...defined({ cluster, tags }),
   };
   return { ...settings, placement };
 }

@@ -8,6 +8,7 @@ import { isIP } from "node:net";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { credsAuthenticator, nkeyAuthenticator, type Authenticator } from "@nats-io/nats-core";
 import type { NodeConnectionOptions } from "@nats-io/transport-node";
+import { defined } from "../../../core/collections/defined.ts";
 
 export interface NatsLogin {
   /** A `.creds` file (decentralised authentication). */
@@ -31,9 +32,7 @@ export function loginOptions(
 ): NodeConnectionOptions {
   const { credentialsFile, nkeyFile, caFile, certFile, keyFile } = login;
   const files = {
-    ...(caFile === undefined ? {} : { caFile }),
-    ...(certFile === undefined ? {} : { certFile }),
-    ...(keyFile === undefined ? {} : { keyFile }),
+    ...defined({ caFile, certFile, keyFile }),
   };
   const authenticator = authenticatorOf(credentialsFile, nkeyFile);
   // The client passes this on to Node together with the files.
