@@ -1,4 +1,6 @@
-/** The fiber methods of `Agent` (`protocol.md` §5): reads their calls. `Fibers` runs fibers. */
+/**
+ * The fiber methods of `Agent` (`protocol.md` §5): reads their calls. `Fibers` runs fibers.
+ */
 import { checkOptions } from "../errors/checkOptions.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type {
