@@ -137,6 +137,15 @@ export function matchAgentPath(
   return "unknown";
 }
 
+/** The classes as they are named in paths. */
+export const pathClasses = (env: unknown): ReadonlyArray<string> => [
+  ...new Set(
+    Object.entries((env ?? {}) as Record<string, unknown>)
+      .filter(([, namespace]) => namespace instanceof AgentNamespace)
+      .map(([className]) => camelCaseToKebabCase(className)),
+  ),
+];
+
 const corsHeaders = (cors: RouteOptions["cors"]): HeadersInit | undefined =>
   cors === true ? CORS : cors === false ? undefined : cors;
 

@@ -13,7 +13,12 @@
  *    listed, they reach no class at all. A request without `Origin` does not come from a page.
  */
 import { textResponse } from "../../core/http/responseHead.ts";
-import { matchAgentPath, routeAgentRequest } from "../../core/namespace/routeAgentRequest.ts";
+import { nearest } from "../../core/errors/nearest.ts";
+import {
+  matchAgentPath,
+  pathClasses,
+  routeAgentRequest,
+} from "../../core/namespace/routeAgentRequest.ts";
 import { isUpgrade, readonlyUpgrade } from "../../core/socket/upgradeRequest.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
@@ -29,6 +34,11 @@ const FOREIGN_ORIGIN =
   "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/guides/access.md).\n";
 const closedText = (className: string): string =>
   `Forbidden: ${className} receives signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/guides/access.md).\n`;
+
+/** Enough for the slips of people; scanners try more names than anybody wants to read. */
+const UNKNOWN_MAX = 20;
+/** No class is longer. */
+const UNKNOWN_LENGTH_MAX = 100;
 
 /** For browsers, `*` does not include the `authorization` header. */
 const CORS_HEADERS = "*, authorization";
@@ -71,6 +81,8 @@ export class Access {
   private readonly publicHost: ReadonlyArray<string>;
   private readonly module: () => AccessModule;
   private readonly log: LogShape;
+  /** Names of classes that `noteUnknownClass` has logged. */
+  private readonly unknown = new Set<string>();
   /** Subjects that have been logged. Each is logged once, so that no caller can fill the log. */
   private readonly logged = new Set<string>();
 
@@ -128,6 +140,25 @@ export class Access {
     const response = await routeAgentRequest(request, env, { cors: corsFor(origin!) });
     response?.headers.append("vary", "origin");
     return response;
+  }
+
+  /**
+   * Logs what a request asked for that was answered 400, if its path names a class that the module
+   * does not have. The caller learns nothing about the module.
+   */
+  noteUnknownClass({ url }: Pick<Request, "url">): void {
+    const { env } = this.module();
+    const { pathname } = new URL(url);
+    if (this.unknown.size === UNKNOWN_MAX || matchAgentPath(pathname, env) !== "unknown") return;
+    const asked = pathname.split("/").find((part) => part !== "" && part !== "agents") ?? "";
+    if (this.unknown.has(asked) || asked.length > UNKNOWN_LENGTH_MAX) return;
+    this.unknown.add(asked);
+    const classes = pathClasses(env);
+    const meant = nearest(asked, classes);
+    this.log.warn("a request names a class that the module does not have", {
+      asked,
+      ...(meant === undefined ? { classes: classes.join(", ") } : { meant }),
+    });
   }
 
   /**

@@ -69,6 +69,12 @@ const UPGRADE_REQUIRED = textResponse(
  * agent that cannot be reached, and 502 if the host was lost while it had the request.
  */
 async function routed(services: GatewayServices, request: Request): Promise<Response> {
+  const response = await responseOf(services, request);
+  if (response.status === 400) services.access.noteUnknownClass(request);
+  return response;
+}
+
+async function responseOf(services: GatewayServices, request: Request): Promise<Response> {
   const { module, access, log } = services;
   try {
     const { env, fetch } = module();

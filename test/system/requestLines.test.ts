@@ -241,6 +241,21 @@ test("by default, only refusals and failures are logged", async () => {
   ]);
 });
 
+test("a path with a class that the module does not have is logged once, with the one that is meant", async () => {
+  const said = () =>
+    linesOf(({ message }) => message === "a request names a class that the module does not have");
+  for (const name of ["linedagent", "linedagent", "shop"]) {
+    const response = await fetch(`${system.url}/agents/${name}/x`);
+    expect([response.status, await response.text()]).toEqual([400, "Invalid request"]);
+  }
+  expect(said().map(({ fields }) => fields)).toEqual([
+    { asked: "linedagent", meant: "lined-agent" },
+    { asked: "shop", classes: "lined-agent" },
+  ]);
+  for (let n = 0; n < 30; n++) await fetch(`${system.url}/agents/scan-${n}-of-paths/x`);
+  expect(said()).toHaveLength(20);
+});
+
 test("a delivery's id begins with the time of its request", async () => {
   const before = Date.now();
   await postGithub(`${system.url}/hook`, event("timed", "x"));
