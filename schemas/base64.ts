@@ -1,28 +1,15 @@
 /**
- * Converts bytes to base64 text and back, with Node's `Buffer` where there is one, else with `btoa`
- * and `atob`, which every JavaScript runtime has. For the archive and the files that contain stored
- * frames (`AgentFile`, `BackupFile`), and for text in URLs.
+ * Converts bytes to base64 text with Node's `Buffer`, and back without it too, for clients in
+ * browsers. For the archive and the files that contain stored frames (`AgentFile`, `BackupFile`),
+ * and for text in URLs.
  */
-
-/** Characters per call. More arguments could overflow the stack. */
-const SLICE = 8_192;
 
 // Looked up, not imported, since schemas load in browsers too.
 const platform = globalThis.process?.getBuiltinModule?.("node:buffer")?.Buffer;
 
-export function toBase64(bytes: Uint8Array): string {
-  return platform === undefined
-    ? portableToBase64(bytes)
-    : platform.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
-}
-
-/** As `toBase64`, without the platform's. */
-export function portableToBase64(bytes: Uint8Array): string {
-  let binary = "";
-  for (let at = 0; at < bytes.length; at += SLICE)
-    binary += String.fromCharCode(...bytes.subarray(at, at + SLICE));
-  return btoa(binary);
-}
+/** In Node alone. */
+export const toBase64 = (bytes: Uint8Array): string =>
+  platform!.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
 
 /** Returns no bytes for text that is not base64; the frame's checksum then reports the damage. */
 export const fromBase64 = (text: string): Uint8Array =>

@@ -1,12 +1,7 @@
 /** Base64 is in backups and archives: whoever writes it must write the same. */
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
-import {
-  fromBase64,
-  portableFromBase64,
-  portableToBase64,
-  toBase64,
-} from "../../schemas/base64.ts";
+import { fromBase64, portableFromBase64, toBase64 } from "../../schemas/base64.ts";
 
 it("our base64 and the platform's agree, whatever the length and the offset in a larger buffer", () => {
   const bytes = new Uint8Array(randomBytes(20_000));
@@ -19,7 +14,7 @@ it("our base64 and the platform's agree, whatever the length and the offset in a
   ] as const) {
     const part = bytes.subarray(from, to);
     const text = toBase64(part);
-    expect(portableToBase64(part)).toBe(text);
+    expect(btoa(String.fromCharCode(...part))).toBe(text);
     expect(fromBase64(text)).toEqual(part);
     expect(portableFromBase64(text)).toEqual(part);
     // Nobody else's bytes are in its buffer.
