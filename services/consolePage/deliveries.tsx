@@ -130,15 +130,12 @@ export const DeliveryView = ({ id }: { readonly id: string }) => {
   );
 };
 
-const OneDelivery = ({
-  record,
-  onDone,
-}: {
+interface OneDeliveryProps {
   readonly record: Delivery;
   readonly onDone: () => void;
-}) => {
-  const [to, setTo] = useState("");
-  const agent = agentOf(record);
+}
+
+const OneDelivery = ({ record, onDone }: OneDeliveryProps) => {
   const facts: ReadonlyArray<readonly [string, unknown]> = [
     ["provider", record.provider], ["type", record.type], ["from", record.from], ["bytes", record.bytes],
     ["answer", record.http], ["milliseconds", record.ms?.toFixed(1)], ["attempt", record.attempt], ["maximum attempts", record.attempts],
@@ -146,6 +143,35 @@ const OneDelivery = ({
   ]; // prettier-ignore
   return (
     <article>
+      <DeliveryHead record={record} />
+      <dl>
+        {facts.map(([name, value]) =>
+          value === undefined ? null : (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{String(value)}</dd>
+            </div>
+          ),
+        )}
+      </dl>
+      {record.input === undefined ? (
+        <p className="quiet">
+          The request is not stored: it was refused, or its event was trimmed.
+        </p>
+      ) : (
+        <>
+          <Request input={record.input} />
+          <Redeliver record={record} onDone={onDone} />
+        </>
+      )}
+    </article>
+  );
+};
+
+const DeliveryHead = ({ record }: { readonly record: Delivery }) => {
+  const agent = agentOf(record);
+  return (
+    <>
       <h2>
         <Status text={record.status} /> {record.method ?? "POST"} {record.route ?? ""}{" "}
         <small>{record.id}</small>
@@ -172,53 +198,40 @@ const OneDelivery = ({
           </>
         )}
       </p>
-      <dl>
-        {facts.map(([name, value]) =>
-          value === undefined ? null : (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{String(value)}</dd>
-            </div>
-          ),
-        )}
-      </dl>
-      {record.input === undefined ? (
-        <p className="quiet">
-          The request is not stored: it was refused, or its event was trimmed.
-        </p>
-      ) : (
-        <Request input={record.input} />
-      )}
-      {record.input !== undefined && (
-        <div className="row">
-          <Field
-            label="Another agent of the class, such as a fork (optional)"
-            value={to}
-            onChange={setTo}
-          />
-          <Act
-            label="Redeliver"
-            question={`Redeliver ${record.id} to ${to === "" ? "its agent" : to}? Its effects are applied again.`}
-            onDone={onDone}
-            act={async () => {
-              const sent = await act<ReadonlyArray<{ readonly id: string }>>(
-                withQuery(`deliveries/${encodeURIComponent(record.id)}/redeliver`, { to }),
-              );
-              return `Redelivered as ${sent.map(({ id }) => id).join(", ")}.`;
-            }}
-          />
-        </div>
-      )}
-      {record.input !== undefined && (
-        <OnFork
-          path={`deliveries/${encodeURIComponent(record.id)}`}
-          count={1}
-          label="Redeliver"
-          one={(id) => act(`deliveries/${encodeURIComponent(id)}/redeliver`)}
-          onDone={onDone}
+    </>
+  );
+};
+
+const Redeliver = ({ record, onDone }: OneDeliveryProps) => {
+  const [to, setTo] = useState("");
+  return (
+    <>
+      <div className="row">
+        <Field
+          label="Another agent of the class, such as a fork (optional)"
+          value={to}
+          onChange={setTo}
         />
-      )}
-    </article>
+        <Act
+          label="Redeliver"
+          question={`Redeliver ${record.id} to ${to === "" ? "its agent" : to}? Its effects are applied again.`}
+          onDone={onDone}
+          act={async () => {
+            const sent = await act<ReadonlyArray<{ readonly id: string }>>(
+              withQuery(`deliveries/${encodeURIComponent(record.id)}/redeliver`, { to }),
+            );
+            return `Redelivered as ${sent.map(({ id }) => id).join(", ")}.`;
+          }}
+        />
+      </div>
+      <OnFork
+        path={`deliveries/${encodeURIComponent(record.id)}`}
+        count={1}
+        label="Redeliver"
+        one={(id) => act(`deliveries/${encodeURIComponent(id)}/redeliver`)}
+        onDone={onDone}
+      />
+    </>
   );
 };
 

@@ -25,13 +25,31 @@ function newestOf(lines: ReadonlyArray<Line>): ReadonlyArray<Line> {
   return lines.slice(first);
 }
 
-export const Timeline = (props: {
+interface TimelineProps {
   readonly agent: AgentName;
   /** Grows when the agent has new turns. */
   readonly news: number;
   readonly filter: { readonly kind: string; readonly text: string; readonly failed: boolean };
-}) => {
-  const { agent, news, filter } = props;
+}
+
+export const Timeline = (props: TimelineProps) => {
+  const { lines, isAll, isPast, error, problem, newest, older } = useTimeline(props);
+  return (
+    <>
+      {problem !== undefined && <Problem text={problem} />}
+      {isPast && <button onClick={newest}>Newest</button>}
+      {lines === undefined ? (
+        error === undefined && <p className="quiet">Loading…</p>
+      ) : (
+        <TurnTable agent={props.agent} lines={lines.toReversed()} />
+      )}
+      {lines?.[0] !== undefined && !isAll && <button onClick={older}>Older</button>}
+    </>
+  );
+};
+
+/** The lines that are shown, oldest first: the newest while they are, else a page of the past. */
+function useTimeline({ agent, news, filter }: TimelineProps) {
   const [lines, setLines] = useState<ReadonlyArray<Line>>();
   const [isAll, setIsAll] = useState(false);
   /** The newest turns are not shown any more. */
@@ -91,38 +109,21 @@ export const Timeline = (props: {
     if (next.length > shownMax) setIsPast(true);
     show(next.slice(0, shownMax));
   });
-  const first = lines?.[0]?.seq;
-  const problem = error ?? older.error;
-  return (
-    <>
-      {problem !== undefined && <Problem text={problem} />}
-      {isPast && (
-        <button
-          onClick={() => {
-            shown.current = undefined;
-            setIsPast(false);
-          }}
-        >
-          Newest
-        </button>
-      )}
-      {lines === undefined ? (
-        error === undefined && <p className="quiet">Loading…</p>
-      ) : (
-        <TurnTable agent={agent} lines={lines.toReversed()} />
-      )}
-      {first !== undefined && !isAll && (
-        <button
-          onClick={() =>
-            void older.next(withQuery(path, { ...wanted, to: first - 1, limit: PAGE }))
-          }
-        >
-          Older
-        </button>
-      )}
-    </>
-  );
-};
+  return {
+    lines,
+    isAll,
+    isPast,
+    /** Why the newest turns can't be read. */
+    error,
+    problem: error ?? older.error,
+    newest: () => {
+      shown.current = undefined;
+      setIsPast(false);
+    },
+    older: () =>
+      void older.next(withQuery(path, { ...wanted, to: lines![0]!.seq - 1, limit: PAGE })),
+  };
+}
 
 const TurnTable = ({
   agent,

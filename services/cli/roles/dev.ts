@@ -95,47 +95,53 @@ Examples:
 Data is kept between starts. Webhook secrets come from the environment, or from .env, .env.local
 and .dev.vars beside the module or in this folder.`,
     )
-    .action(async (module: string | undefined, given: GivenDev) => {
-      const { joins, terminal, args } = context;
-      const options = servingOptions("dev", module, given, context);
-      if (options.isIsolated) return serveRole(joins, terminal, options);
-      if (given.worker !== undefined) return dev(joins, terminal, options);
-      await findModule(terminal, module);
-      refuseSecond(terminal, options.dataFolder);
-      const installation = await openInstallationIfAsked(context, given);
-      const tunnel = await openTunnelIfAsked(context, given, options);
-      const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
-      const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
-      const served = await serveDevConsole(joins, terminal, {
-        dataFolder: options.dataFolder,
-        port: given.consolePort,
-        module: shownPath(terminal.cwd, await findModule(terminal, module)),
-        log: options.log,
-      });
-      if (given.open === true && served !== undefined) openInBrowser(served.url);
-      const { onConsoleKey } = await import("../serving/consoleKey.ts");
-      const endKey =
-        served === undefined
-          ? () => undefined
-          : onConsoleKey(process.stdin, () => openInBrowser(served.url));
-      try {
-        await serveWorkers(joins, {
-          ...options,
-          role: "dev",
-          count: 1,
-          args: withOptions(args, more),
-          console: served?.url,
-          beside: installation?.follow,
-        });
-      } finally {
-        endKey();
-        await installation?.close();
-        await served?.stop();
-        await tunnel?.close();
-      }
-    });
+    .action((module: string | undefined, given: GivenDev) => devCommand(context, module, given));
   addLoginOptions(command);
   for (const each of [...option.writeLimits(), ...ceilings()]) command.addOption(each);
+}
+
+async function devCommand(
+  context: CommandContext,
+  module: string | undefined,
+  given: GivenDev,
+): Promise<void> {
+  const { joins, terminal, args } = context;
+  const options = servingOptions("dev", module, given, context);
+  if (options.isIsolated) return serveRole(joins, terminal, options);
+  if (given.worker !== undefined) return dev(joins, terminal, options);
+  const file = await findModule(terminal, module);
+  refuseSecond(terminal, options.dataFolder);
+  const installation = await openInstallationIfAsked(context, given);
+  const tunnel = await openTunnelIfAsked(context, given, options);
+  const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
+  const { openInBrowser, serveDevConsole } = await import("./devConsole.ts");
+  const served = await serveDevConsole(joins, terminal, {
+    dataFolder: options.dataFolder,
+    port: given.consolePort,
+    module: shownPath(terminal.cwd, file),
+    log: options.log,
+  });
+  if (given.open === true && served !== undefined) openInBrowser(served.url);
+  const { onConsoleKey } = await import("../serving/consoleKey.ts");
+  const endKey =
+    served === undefined
+      ? () => undefined
+      : onConsoleKey(process.stdin, () => openInBrowser(served.url));
+  try {
+    await serveWorkers(joins, {
+      ...options,
+      role: "dev",
+      count: 1,
+      args: withOptions(args, more),
+      console: served?.url,
+      beside: installation?.follow,
+    });
+  } finally {
+    endKey();
+    await installation?.close();
+    await served?.stop();
+    await tunnel?.close();
+  }
 }
 
 async function openInstallationIfAsked(
