@@ -85,11 +85,19 @@ const LINE = new RegExp(
 );
 
 /**
- * Sets the names that the process's environment lacks, so that a module and its libraries find in
- * `process.env` what `this.env` has. What is set already is stronger than any file.
+ * Sets the names that the process's own environment lacks, so that a module and its libraries find
+ * in `process.env` what `this.env` has. `own` is that environment without what an earlier call has
+ * set; it is stronger than any file. `before`: what that call has set; the rest of it is removed.
  */
-export function fillProcessEnv(env: Readonly<Record<string, string>>): void {
-  for (const [name, value] of Object.entries(env)) process.env[name] ??= value;
+export function fillProcessEnv(
+  env: Readonly<Record<string, string>>,
+  own: Readonly<Record<string, string | undefined>> = process.env,
+  before: Readonly<Record<string, string>> = {},
+): void {
+  for (const name of Object.keys(before))
+    if (!Object.hasOwn(env, name)) Reflect.deleteProperty(process.env, name);
+  for (const [name, value] of Object.entries(env))
+    if (own[name] === undefined) process.env[name] = value;
 }
 
 /** Undefined if there is no such file. Throws `EnvFileUnreadable`. */

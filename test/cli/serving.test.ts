@@ -123,6 +123,24 @@ describe("agents dev", () => {
     expect(await get(url)).toEqual({ says: "two", env: secret });
   });
 
+  it("reads the .env files again when the module changes: what is new, changed and gone", async () => {
+    const says = (n: number) =>
+      MODULE("it").replace(
+        '"it"',
+        `[${n}, process.env.SECRET, process.env.OWN, process.env.NEW, process.env.GONE].join()`,
+      );
+    writeFileSync(at("server.ts"), says(1));
+    writeFileSync(at(".env"), "SECRET=one\nOWN=file\nGONE=old");
+    const dev = start(["dev", ...FREE], { OWN: "process" });
+    const url = await dev.printed(/^ {2}url +(\S+)/m);
+    await dev.printed(/Press Ctrl-C to stop/);
+    expect(await get(url)).toEqual({ says: "1,one,process,,old", env: "one" });
+    writeFileSync(at(".env"), "SECRET=two\nOWN=other\nNEW=new");
+    writeFileSync(at("server.ts"), says(2));
+    await dev.printed(/server\.ts changed: reloaded/);
+    expect(await get(url)).toEqual({ says: "2,two,process,new,", env: "two" });
+  });
+
   it("says with a tunnel which routes would refuse its URL, because their verifier has another", async () => {
     writeFileSync(
       at("server.ts"),

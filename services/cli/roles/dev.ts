@@ -214,7 +214,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);
       const { time } = joins;
-      const { module, envOf } = prepared;
+      const { module, refreshEnv, envOf } = prepared;
       const known = new Set(prepared.devSecrets);
       const apply = async (next: LoadedModule) => {
         const { env, devSecrets } = envOf(next);
@@ -223,7 +223,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
         for (const name of made) known.add(name);
         if (made.length > 0) terminal.out(generatedSecrets(made, dataFolder, terminal.cwd));
       };
-      const watch = keepLoaded({ time, terminal, module, apply });
+      const watch = keepLoaded({ time, terminal, module, refreshEnv, apply });
       return () => {
         terminal.out("Stopping …");
         watch.close();

@@ -16,12 +16,14 @@ interface KeptModule {
   readonly time: Pick<TimeShape, "after">;
   readonly terminal: Terminal;
   readonly module: LoadedModule;
+  /** Called before each load: the code's top level may read it. */
+  readonly refreshEnv: () => void;
   /** Replaces the code of the running process. */
   readonly apply: (next: LoadedModule) => Promise<void>;
 }
 
 /** Watches until `close`. */
-export function keepLoaded({ time, terminal, module, apply }: KeptModule): {
+export function keepLoaded({ time, terminal, module, refreshEnv, apply }: KeptModule): {
   readonly close: () => void;
 } {
   let latest = 0;
@@ -51,6 +53,7 @@ export function keepLoaded({ time, terminal, module, apply }: KeptModule): {
       );
     });
     try {
+      refreshEnv();
       const loaded = await loadModule(module.file);
       if (load !== latest) return;
       watch.follow(loaded.files);

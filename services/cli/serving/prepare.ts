@@ -55,6 +55,11 @@ interface PreparedEnv {
 interface Prepared extends PreparedEnv {
   readonly module: LoadedModule;
   /**
+   * Reads the files again and sets `process.env`, before the module is loaded again. Throws
+   * `EnvFileUnreadable`.
+   */
+  readonly refreshEnv: () => void;
+  /**
    * The environment of the module after a change: in `dev`, with secrets for the verifiers that are
    * new. Throws `CliError`.
    */
@@ -94,9 +99,15 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
     ),
   );
   const { module, sources, loaded: before } = await loadWithEnv(terminal, file).finally(cancel);
+  let known = before.env;
+  const refreshEnv = (): void => {
+    const { env } = loadEnv(sources);
+    if (terminal.env === process.env) fillProcessEnv(env, sources.processEnv, known);
+    known = env;
+  };
   if (isDev) {
     const envOf = (loaded: LoadedModule): PreparedEnv => devEnv(loaded, sources, options);
-    return { module, ...envOf(module), envOf };
+    return { module, ...envOf(module), refreshEnv, envOf };
   }
   const { unset, unsetUrls, faults } = checkSecrets(module.webhooks, before.env);
   if (options.role === "gateway") {
@@ -108,7 +119,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
       );
   }
   const env = { env: before.env, envFiles: before.files, devSecrets: [] };
-  return { module, ...env, envOf: () => env };
+  return { module, ...env, refreshEnv, envOf: () => env };
 }
 
 /** Reads the files again and generates the secrets that nothing sets. Throws `CliError`. */
@@ -147,7 +158,8 @@ export async function loadWithEnv(
   const sources: EnvOptions = {
     module: file,
     cwd: terminal.cwd,
-    processEnv: terminal.env,
+    // What the files set in it must not pass for its own when they are read again.
+    processEnv: { ...terminal.env },
     ...(folder === undefined ? {} : { folder: dirname(folder) }),
   };
   const loaded = loadEnv(sources);
