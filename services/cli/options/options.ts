@@ -108,7 +108,8 @@ export const publicUrl = (): Option =>
   )
     .env("AGENTS_PUBLIC_URL")
     .argParser((text: string) => {
-      if (/^https?:\/\/[^/?#]+\/?$/.test(text)) return text.replace(/\/$/, "");
+      if (/^https?:\/\/[^/?#@\s]+\/?$/.test(text) && URL.canParse(text))
+        return text.replace(/\/$/, "");
       throw new InvalidArgumentError("Use scheme and host only, as in https://hooks.example.com.");
     });
 
