@@ -24,7 +24,6 @@ import { SparseSet } from "../collections/sparse.ts";
 const HOLDS_MAX = 3;
 
 export class Holds {
-  private readonly database: Pick<AgentDatabase, "dirty">;
   /** Unfinished turns of parts that the next owner would undo. */
   readonly parted = new SparseSet<Turn>();
   private gathers = 0;
@@ -32,9 +31,7 @@ export class Holds {
   private partWanted = false;
   private over = false;
 
-  constructor(database: Pick<AgentDatabase, "dirty">) {
-    this.database = database;
-  }
+  constructor(private readonly database: Pick<AgentDatabase, "dirty">) {}
 
   /** Rule 3. */
   wantPart(): void {

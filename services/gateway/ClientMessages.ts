@@ -88,8 +88,6 @@ interface Message {
 class ClientGone extends Error {}
 
 export class ClientMessages<S extends ClientSocket> implements Peer {
-  private readonly socket: S;
-  private readonly owner: SocketOwner<S>;
   /** Messages to be sent, or to be sent again, oldest first. */
   private queued: Message[] = [];
   private queuedBytes = 0;
@@ -108,10 +106,10 @@ export class ClientMessages<S extends ClientSocket> implements Peer {
   /** Rules 4 and 5: a message was given up. Later ones are dropped. */
   private gaveUp = false;
 
-  constructor(socket: S, owner: SocketOwner<S>) {
-    this.socket = socket;
-    this.owner = owner;
-  }
+  constructor(
+    private readonly socket: S,
+    private readonly owner: SocketOwner<S>,
+  ) {}
 
   /** Number of the first message that is not known to be taken. */
   get next(): number {

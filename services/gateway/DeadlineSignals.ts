@@ -18,15 +18,13 @@ interface Shared {
 }
 
 export class DeadlineSignals {
-  private readonly time: Pick<TimeShape, "monotonicMs">;
-  private readonly timeouts: TimeoutQueue;
   /** The latest signal of each length. */
   private readonly latest = new Map<number, Shared>();
 
-  constructor(time: Pick<TimeShape, "monotonicMs">, timeouts: TimeoutQueue) {
-    this.time = time;
-    this.timeouts = timeouts;
-  }
+  constructor(
+    private readonly time: Pick<TimeShape, "monotonicMs">,
+    private readonly timeouts: TimeoutQueue,
+  ) {}
 
   /** Aborts `ms` from now, or later by up to `SLICE_MS` and the slack of the queue. */
   in(ms: number): AbortSignal {

@@ -43,7 +43,6 @@ const OVER_RATE = "its address exceeds its rate";
 const OTHER_HOST = "it is for another host";
 
 export class Gateway {
-  private readonly services: GatewayServices;
   private readonly webhooks: WebhookEndpoint;
   private readonly lines: RequestLines;
   private readonly watching = new AbortController();
@@ -56,8 +55,7 @@ export class Gateway {
   private lastRouted: HttpRequest | undefined;
   private lastMatch: RouteMatch | undefined;
 
-  private constructor(services: GatewayServices) {
-    this.services = services;
+  private constructor(private readonly services: GatewayServices) {
     this.webhooks = new WebhookEndpoint(services);
     this.lines = new RequestLines(services.requests, services.time);
     const { config, time } = services;

@@ -14,13 +14,10 @@ type Head = Pick<HttpRequest, "method" | "target">;
 const CALLER_LEFT = "caller left";
 
 export class RequestLines {
-  private readonly requests: RequestLog | undefined;
-  private readonly time: Pick<TimeShape, "monotonicMs">;
-
-  constructor(requests: RequestLog | undefined, time: Pick<TimeShape, "monotonicMs">) {
-    this.requests = requests;
-    this.time = time;
-  }
+  constructor(
+    private readonly requests: RequestLog | undefined,
+    private readonly time: Pick<TimeShape, "monotonicMs">,
+  ) {}
 
   /**
    * Called when a request was answered, `ms` after its head arrived. `why` is set if the gateway

@@ -27,14 +27,12 @@ import { SocketTable, type SocketServices } from "./SocketTable.ts";
 
 export class SocketKeeper implements StubSockets {
   readonly table: SocketTable;
-  private readonly services: SocketServices;
   private readonly ownLease: OwnLease;
   private readonly closers: Array<() => void> = [];
   private started: Promise<void> | undefined;
   private stopped = false;
 
-  constructor(services: SocketServices) {
-    this.services = services;
+  constructor(private readonly services: SocketServices) {
     this.table = new SocketTable(services);
     const { config, leases, log } = services;
     this.ownLease = new OwnLease({

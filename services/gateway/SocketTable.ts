@@ -101,7 +101,6 @@ export interface Entry {
 }
 
 export class SocketTable {
-  private readonly services: SocketServices;
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
   private readonly reassembler = new FrameReassembler();
@@ -111,8 +110,7 @@ export class SocketTable {
   /** Counts calls of `resumeAll`. */
   private round = 0;
 
-  constructor(services: SocketServices) {
-    this.services = services;
+  constructor(private readonly services: SocketServices) {
     this.rates = new SocketRates(services.config.socketRates, services.time);
     this.owner = {
       calls: services.calls,
