@@ -15,50 +15,35 @@ import {
 import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
-import { ApiRefusal, unavailable } from "./client/JetStreamApi.ts";
+import { ApiRefusal, orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
 
 export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLettersShape {
   return {
-    put: async (id, data) => {
-      try {
+    put: (id, data) =>
+      orUnavailable(async () => {
         const big =
           data.length > nats.messageBytesMax ? newClaimCheck("dead", id, data) : undefined;
         if (big !== undefined) await blobs.put(big.check.blob, data);
         const message = big?.frame ?? data;
         const outcome = await nats.publisher.publish(nats.subjects.dead(id), message);
         if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
-    count: async () => {
-      try {
+      }),
+    count: () =>
+      orUnavailable(async () => {
         const { state } = await nats.api.call<{ state: { messages: number } }>(
           `STREAM.INFO.${nats.subjects.stream.dead}`,
         );
         return state.messages;
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
     list: (className) => list(nats, blobs, className),
-    get: async (seq) => {
-      try {
+    get: (seq) =>
+      orUnavailable(async () => {
         const found = await nats.reader.byLeader(nats.subjects.stream.dead, { seq });
         return found === undefined ? undefined : await toLetter(nats, blobs, found);
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
-    remove: async (seq) => {
-      try {
-        return await remove(nats, blobs, seq);
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
+    remove: (seq) => orUnavailable(() => remove(nats, blobs, seq)),
   };
 }
 

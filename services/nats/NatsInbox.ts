@@ -21,7 +21,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
 import type { StreamPublisher } from "./client/GroupPublisher.ts";
 import { DueRelay } from "./DueRelay.ts";
-import { unavailable } from "./client/JetStreamApi.ts";
+import { orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { retryPause } from "./client/retryPause.ts";
 import { ShardConsumer } from "./ShardConsumer.ts";
@@ -87,16 +87,13 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
         throw error instanceof CorruptFrame ? error : unavailable(error);
       }
     },
-    depth: async () => {
-      try {
+    depth: () =>
+      orUnavailable(async () => {
         const depths = subjects
           .streamsOf("inbox")
           .map((stream) => nats.api.call<DepthInfo>(`STREAM.INFO.${stream}`));
         return (await Promise.all(depths)).reduce((sum, info) => sum + info.state.messages, 0);
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
   };
 }
 

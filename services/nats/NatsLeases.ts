@@ -28,7 +28,7 @@ import {
   WRONG_LAST_SEQUENCE_IN_FLIGHT,
   type PublishOutcome,
 } from "./client/AckPublisher.ts";
-import { unavailable } from "./client/JetStreamApi.ts";
+import { orUnavailable } from "./client/JetStreamApi.ts";
 import { LeaseBuckets, type LeaseBucket } from "./layout/leaseBuckets.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
 import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./layout/leaseMessage.ts";
@@ -74,8 +74,8 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     return { mark, outcome };
   };
 
-  const claim: LeasesShape["claim"] = async (key, value) => {
-    try {
+  const claim: LeasesShape["claim"] = (key, value) =>
+    orUnavailable(async () => {
       const before = await current(key);
       if (before !== undefined && isLive(before)) return { _tag: "Held" };
       const after = before?.seq ?? (0 as Sequence);
@@ -92,10 +92,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       const epoch = seq as Epoch;
       held.set(key, { epoch, revision: seq as Sequence });
       return { _tag: "Claimed", lease: { key, value, epoch } };
-    } catch (error) {
-      throw unavailable(error);
-    }
-  };
+    });
 
   /**
    * Replaces the own lease's message. Returns `Lost` when this process no longer holds the lease.
@@ -154,26 +151,20 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
   return {
     ttlMs: nats.leaseTtlMs,
     claim,
-    renew: async (lease, value) => {
-      try {
+    renew: (lease, value) =>
+      orUnavailable(async () => {
         const { _tag } = await rewrite(lease, encoder.encode(value ?? lease.value), epochOf(lease));
         return { _tag };
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
-    supersede: async (lease, value) => {
-      try {
+      }),
+    supersede: (lease, value) =>
+      orUnavailable(async () => {
         // Without an epoch in a header it is a claim (rule 2).
         const written = await rewrite(lease, encoder.encode(value));
         if (written._tag === "Lost") return { _tag: "Held" };
         const epoch = written.seq as number as Epoch;
         held.set(lease.key, { epoch, revision: written.seq });
         return { _tag: "Claimed", lease: { key: lease.key, value, epoch } };
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
     release: async (lease) => {
       // Best effort: a lease that cannot be released now expires.
       await rewrite(lease, EMPTY, epochOf(lease), [LeaseHeader.operation, RELEASED]).catch(
@@ -186,14 +177,11 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
         buckets.all.map((bucket) => new LeaseWatch(nats, bucket, onChange, signal).start()),
       );
     },
-    list: async (keyPrefix) => {
-      try {
+    list: (keyPrefix) =>
+      orUnavailable(async () => {
         const read = buckets.withKeys(keyPrefix).map((bucket) => listOf(bucket, keyPrefix));
         return (await Promise.all(read)).flat();
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
   };
 }
 

@@ -21,7 +21,7 @@ import {
   resolveClaimCheck,
   type ClaimCheck,
 } from "./layout/claimCheck.ts";
-import { unavailable } from "./client/JetStreamApi.ts";
+import { orUnavailable, unavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { plain } from "./client/ReplyInbox.ts";
 import type { StoredMessage } from "./client/StreamReading.ts";
@@ -83,14 +83,11 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
     return outcome.seq;
   };
   return {
-    put: async (id, data) => {
-      try {
+    put: (id, data) =>
+      orUnavailable(async () => {
         const subject = nats.subjects.snapshot(id);
         await store(id, data, { subject, before: await stored(id) });
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
     newestFirst: async function* (id) {
       try {
         // Any replica may answer. One that lags returns an older snapshot or none: a longer replay.
@@ -109,42 +106,33 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
         throw unavailable(error);
       }
     },
-    bases: async (id) => {
-      try {
+    bases: (id) =>
+      orUnavailable(async () => {
         const found = await storedBases(id);
         const newest = found.at(-1);
         if (newest === undefined) return undefined;
         const copies: Array<Uint8Array | undefined> = [];
         for (const { data } of found.toReversed()) copies.push(await unpack(blobs, data));
         return { revision: newest.seq, copies };
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
-    putBase: async (id, data, revision) => {
-      try {
+      }),
+    putBase: (id, data, revision) =>
+      orUnavailable(async () => {
         const before = await storedBases(id);
         return await store(id, data, {
           subject: nats.subjects.base(id),
           before,
           expected: revision,
         });
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
-    removeBases: async (id, revision) => {
-      try {
+      }),
+    removeBases: (id, revision) =>
+      orUnavailable(async () => {
         const found = (await storedBases(id)).filter(({ seq }) => seq <= revision);
         // One by one, which makes the server overwrite their bytes (`purgeAgent`).
         for (const { seq } of found)
           await nats.api.call(`STREAM.MSG.DELETE.${streamOf(id)}`, { seq });
         for (const check of claimChecksOf(found))
           if (check !== undefined) await blobs.remove(check.blob);
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
   };
 }
 

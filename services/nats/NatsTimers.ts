@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { unavailable } from "./client/JetStreamApi.ts";
+import { orUnavailable } from "./client/JetStreamApi.ts";
 import { Nats, type NatsShape } from "./client/Nats.ts";
 import { headers } from "./client/ReplyInbox.ts";
 
@@ -31,15 +31,12 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
       // An ambiguous timer may be stored. The caller arms it again, which replaces it.
       if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
     },
-    disarm: async (id, name) => {
-      try {
+    disarm: (id, name) =>
+      orUnavailable(async () => {
         const shard = shardOf(id, shards);
         const stream = subjects.streamOf("timers", subjects.groupOfShard(shard));
         await api.call(`STREAM.PURGE.${stream}`, { filter: subjects.timer(shard, id, name) });
-      } catch (error) {
-        throw unavailable(error);
-      }
-    },
+      }),
   };
 }
 

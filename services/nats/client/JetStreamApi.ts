@@ -153,3 +153,12 @@ export class JetStreamApi {
  */
 export const unavailable = (error: unknown): BrokerUnavailable =>
   error instanceof BrokerUnavailable ? error : new BrokerUnavailable({ message: messageOf(error) });
+
+/** Resolves as `ask` does. Rejects with `BrokerUnavailable` where it rejects with anything. */
+export async function orUnavailable<A>(ask: () => Promise<A>): Promise<A> {
+  try {
+    return await ask();
+  } catch (error) {
+    throw unavailable(error);
+  }
+}
