@@ -21,6 +21,7 @@ import type { Lasting } from "./authorize.ts";
 import { SQLITE_OK, type Engine } from "./Engine.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
+import { PreparedStatements } from "./PreparedStatements.ts";
 import {
   hasNoPages, hasNul, placeAndCode, RESULT_AUTH, RESULT_FULL, RESULT_MISUSE, rolledBack, SqliteError,
 } from "./SqliteError.ts"; // prettier-ignore
@@ -38,12 +39,6 @@ const STATUS_MEMORY = [1, 2, 3];
 
 /** Pages in SQLite's cache, 256 KiB. A read past it costs a copy from the page file. */
 const CACHE_PAGES = 64;
-/**
- * Limits of the statements that are kept prepared: their number, and their heap, since a wide one
- * takes 10 KB.
- */
-const STATEMENTS_MAX = 64;
-const STATEMENT_BYTES_MAX = 96 * 1024;
 
 /**
  * Run on each new connection. With a cache of two pages SQLite allocates no block in advance. Page
@@ -73,11 +68,7 @@ export class Connection {
   private readonly file: PageFile;
   private readonly name: string;
   private readonly db: number;
-  /** Prepared statements by SQL text. */
-  private readonly statements = new Map<string, Statement>();
-  private statementBytes = 0;
-  /** Counts the uses of kept statements. */
-  private uses = 0;
+  private readonly statements = new PreparedStatements();
   private depth = 0;
   /**
    * SQLite itself rolled the transaction back (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full disk).
@@ -120,10 +111,7 @@ export class Connection {
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, rowsMax?: number): SqlResult {
     if (this.rolledBack) throw rolledBack();
     const known = this.statements.get(sql);
-    if (known !== undefined) {
-      known.used = ++this.uses;
-      return this.run(known, params, { rowsMax });
-    }
+    if (known !== undefined) return this.run(known, params, { rowsMax });
     let result: SqlResult = { columns: [], rows: [], wrote: false, rowsWritten: 0 };
     let first = true;
     for (let rest = sql; rest.length > 0;) {
@@ -132,7 +120,7 @@ export class Connection {
         // A statement with a lasting effect is prepared on each use, so that the effect is recorded
         // each time.
         const whole = first && tail.length === 0 && !lasts;
-        if (whole) this.keep(sql, statement);
+        if (whole) this.statements.keep(sql, statement);
         try {
           const last = this.run(statement, first ? params : [], { rowsMax });
           result = {
@@ -147,7 +135,7 @@ export class Connection {
       }
       rest = tail;
     }
-    if (this.statementBytes > STATEMENT_BYTES_MAX) this.evict();
+    this.statements.trim();
     return result;
   }
 
@@ -243,8 +231,7 @@ export class Connection {
   }
 
   close(): void {
-    for (const statement of this.statements.values()) statement.finalize();
-    this.statements.clear();
+    this.statements.finalize();
     this.engine.exports.sqlite3_close_v2(this.db);
     this.engine.removeFile(this.name);
   }
@@ -343,26 +330,6 @@ export class Connection {
       this.pragmas.set(lasting.name, lasting.value);
     }
     return lasting !== undefined;
-  }
-
-  private keep(sql: string, statement: Statement): void {
-    statement.used = ++this.uses;
-    this.statements.set(sql, statement);
-    this.statementBytes += statement.bytes;
-    if (this.statements.size > STATEMENTS_MAX) this.evict();
-  }
-
-  /** Finalizes the least recently used statements, and always keeps one. */
-  private evict(): void {
-    const leastRecent = [...this.statements].toSorted(([, a], [, b]) => a.used - b.used);
-    for (const [sql, statement] of leastRecent) {
-      const fits =
-        this.statements.size <= STATEMENTS_MAX && this.statementBytes <= STATEMENT_BYTES_MAX;
-      if (fits || this.statements.size === 1) return;
-      this.statements.delete(sql);
-      this.statementBytes -= statement.bytes;
-      statement.finalize();
-    }
   }
 
   /** Runs SQL of the runtime, which the authorizer does not check. */
