@@ -16,6 +16,7 @@
  * 4. A batch of delivery records is one message with those of other agents. Those are stored again,
  *    as the newest batch, before the message is deleted.
  */
+import type { Purged } from "../../core/journal/Purged.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
 import { decodeRecords, encodeRecords, type RecordBatch } from "../../schemas/DeliveryRecord.ts";
@@ -27,18 +28,6 @@ import { decodeBlobEntry } from "./NatsBlobs.ts";
 
 /** Deletions in flight: enough to hide the round trip, and few enough not to delay other writes. */
 const DELETIONS_AT_ONCE = 16;
-
-/** The numbers of removed messages and blobs. */
-interface Purged {
-  readonly inputs: number;
-  readonly timers: number;
-  readonly events: number;
-  readonly snapshots: number;
-  readonly deadLetters: number;
-  readonly blobs: number;
-  /** Rule 2. */
-  readonly doneInputsGone: boolean;
-}
 
 /**
  * `keepEventsFrom`: the first event that stays. Rejects with `BrokerUnavailable` or `ApiRefusal`

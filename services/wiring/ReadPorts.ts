@@ -14,6 +14,7 @@ import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
+import type { Purged } from "../../core/journal/Purged.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
@@ -98,17 +99,3 @@ export interface ReaderOptions {
  * as unreachable.
  */
 export const STORE_TIMEOUT_MS = 30_000;
-
-/** How many of each were removed. */
-export interface Purged {
-  readonly events: number;
-  readonly inputs: number;
-  readonly timers: number;
-  readonly snapshots: number;
-  readonly deadLetters: number;
-  readonly blobs: number;
-  /**
-   * False: the broker's files still contain bytes of inputs that were done, until it rewrites them.
-   */
-  readonly doneInputsGone: boolean;
-}

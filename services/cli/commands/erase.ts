@@ -29,7 +29,8 @@ import { addressKey, type AgentId, type Sequence } from "../../../schemas/Addres
 import { isBelow } from "../../../schemas/AgentPath.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import type { ErasedAgent, HoldingBackup } from "../../../schemas/ErasureReceipt.ts";
-import type { Purged, ReadPorts } from "../../wiring/ReadPorts.ts";
+import type { Purged } from "../../../core/journal/Purged.ts";
+import type { ReadPorts } from "../../wiring/ReadPorts.ts";
 import {
   backupsIn,
   holding,
