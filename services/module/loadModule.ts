@@ -13,6 +13,7 @@ import * as nodeModule from "node:module";
 import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
+import { nearest } from "../../core/errors/nearest.ts";
 import { explainImportError } from "./explainImportError.ts";
 import { locateSyntaxError } from "./locateSyntaxError.ts";
 import { usesInstalledAgents } from "./installedAgents.ts";
@@ -107,7 +108,16 @@ function withClassNames(
   const bindings = [...wrangler.bindings].map(
     ([name, exported]) => [name, nameOf(exported)] as const,
   );
-  return { ...wrangler, bindings: new Map(bindings) };
+  const notes = bindings
+    .filter(([, className]) => !agents.has(className))
+    .map(([name, className]) => missingNote(name, className, agents));
+  return { ...wrangler, bindings: new Map(bindings), notes: [...wrangler.notes, ...notes] };
+}
+
+function missingNote(name: string, className: string, agents: LoadedModule["agents"]): string {
+  const meant = nearest(className, agents.keys());
+  const hint = meant === undefined ? "" : `. Did you mean "${meant}"?`;
+  return `the binding ${name} names the class "${className}", which the module does not export${hint}`;
 }
 
 /** Throws `ModuleError`, since the file is a part of the module's configuration. */

@@ -27,6 +27,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
   queues: "use this.queue() of an agent",
   r2_buckets: "use an S3 client",
   services: "call the other service with fetch",
+  triggers: "use this.schedule() of an agent, which takes cron expressions",
   vectorize: "use a vector database's own client",
   worker_loaders:
     "import code that you trust with import(), and run any other in a container that you call with fetch",

@@ -16,6 +16,8 @@ export interface LoadReport {
   readonly handlers?: ReadonlyArray<string>;
   readonly files: ReadonlyArray<string>;
   readonly value?: unknown;
+  /** What is printed about its configuration file. */
+  readonly notes?: ReadonlyArray<string>;
   readonly error?: { readonly name: string; readonly message: string };
 }
 
@@ -33,6 +35,7 @@ const program = (loader: string): string => `
         handlers: ["fetch", "email"].filter((name) => typeof loaded[name] === "function"),
         files: loaded.files,
         value: await first.report?.(),
+        notes: loaded.wrangler?.notes,
       };
     } catch (error) {
       report = { error: { name: error._tag ?? error.name, message: error.message }, files: error.files ?? [] };

@@ -63,6 +63,20 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     expect(files).toEqual([file, page, config]);
   });
 
+  it("says which bindings of its configuration file name a class that it does not export", async () => {
+    const bindings = [
+      { name: "COUNTER", class_name: "Counter" },
+      { name: "OTHER", class_name: "Countr" },
+      { name: "FAR", class_name: "Elsewhere", script_name: "another-worker" },
+    ];
+    put("wrangler.jsonc", JSON.stringify({ durable_objects: { bindings } }));
+    put("lib/step.ts", "export const step = 1;");
+    expect((await loader.load(put("server.ts", COUNTER))).notes).toEqual([
+      'the binding OTHER names the class "Countr", which the module does not export. Did you mean "Counter"?',
+      'the binding FAR names the class "Elsewhere", which the module does not export',
+    ]);
+  });
+
   it.each(["module", "commonjs"])("accepts a package.json beside it that says %s", async (type) => {
     put("package.json", JSON.stringify({ name: "app", type }));
     put("lib/step.ts", "export const step: number = 8;");

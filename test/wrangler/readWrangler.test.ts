@@ -71,12 +71,13 @@ describe("the configuration file beside a module", () => {
   it("reports what is not supported, and the alternative", () => {
     write(
       "wrangler.json",
-      '{ "kv_namespaces": [], "assets": {}, "env": {}, "worker_loaders": [{ "binding": "LOADER" }] }',
+      '{ "kv_namespaces": [], "triggers": { "crons": ["0 9 * * *"] }, "assets": {}, "env": {}, "worker_loaders": [{ "binding": "LOADER" }] }',
     );
     const { notes, loaders } = readWrangler(folder)!;
     expect(loaders).toEqual(["LOADER"]);
     expect(notes).toEqual([
       expect.stringMatching(/^"kv_namespaces" is not available here: use .*this\.sql/),
+      expect.stringMatching(/^"triggers" is not available here: use this\.schedule\(\)/),
       expect.stringMatching(/^"worker_loaders" is not available here: .*a container/),
       expect.stringMatching(/^"assets" has no directory.*build the page/),
       expect.stringMatching(/^"env" is ignored/),
