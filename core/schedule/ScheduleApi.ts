@@ -3,8 +3,7 @@
  * (`interface.md` §4.4, `protocol.md` §6.3). `Scheduler` keeps and runs them.
  */
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import type { NaturalSchedule } from "./naturalSchedule.ts";
-import { callOfNatural } from "./naturalSchedule.ts";
+import { callOfNatural, type NaturalSchedule } from "./naturalSchedule.ts";
 import {
   checkSettings,
   readInterval,

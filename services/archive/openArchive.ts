@@ -1,10 +1,9 @@
 /** The archive of an installation, by its URL. */
 import { fileURLToPath } from "node:url";
 import type { ArchiveStore } from "./ArchiveStore.ts";
-import type { SegmentArchiveOptions } from "./SegmentArchive.ts";
+import { SegmentArchive, type SegmentArchiveOptions } from "./SegmentArchive.ts";
 import { FolderStore } from "./FolderStore.ts";
 import { S3Store } from "./S3Store.ts";
-import { SegmentArchive } from "./SegmentArchive.ts";
 
 type Options = Omit<SegmentArchiveOptions, "store">;
 

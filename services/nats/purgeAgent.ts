@@ -17,8 +17,7 @@
  *    as the newest batch, before the message is deleted.
  */
 import type { Purged } from "../../core/journal/Purged.ts";
-import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { shardOf } from "../../schemas/Address.ts";
+import { shardOf, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeRecords, encodeRecords, type RecordBatch } from "../../schemas/DeliveryRecord.ts";
 import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./layout/claimCheck.ts";
 import { ApiRefusal } from "./client/JetStreamApi.ts";

@@ -2,10 +2,9 @@
  * The options of `useAgent`, and the part of them that determines a socket. Two renders with equal
  * socket options share one socket. Waiting calls move to a new socket only if its address is equal.
  */
-import type { AgentAddress } from "../client/agentAddress.ts";
+import { DEFAULT_NAME, type AgentAddress } from "../client/agentAddress.ts";
 import type { AgentClientEvents, AgentClientOptions } from "../client/index.ts";
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
-import { DEFAULT_NAME } from "../client/agentAddress.ts";
 import type { Query } from "./QueryCache.ts";
 
 /** One step of an address: an agent's class and name. */

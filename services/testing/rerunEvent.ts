@@ -19,8 +19,7 @@ import { messageOf } from "../../core/errors/thrown.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type Epoch, type Sequence } from "../../schemas/Address.ts";
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import { encodeEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import {
   decodeEvent,
   type Cause,

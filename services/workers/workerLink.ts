@@ -9,9 +9,16 @@ import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
 import type { RecordedSteps } from "../../core/step/RecordedSteps.ts";
 import { ChannelIsolation } from "./ChannelIsolation.ts";
 import type { LeaseChannel } from "./channelLeases.ts";
-import type { IsolateRequest } from "./messages.ts";
+import type {
+  IsolateRequest,
+  Begin,
+  FromWorker,
+  GivenBroker,
+  LeaseAnswer,
+  Serving,
+  ToWorker,
+} from "./messages.ts";
 import { Recordings } from "./Recordings.ts";
-import type { Begin, FromWorker, GivenBroker, LeaseAnswer, Serving, ToWorker } from "./messages.ts";
 
 export interface WorkerLink {
   /** Never resolves if the control process ends before. */

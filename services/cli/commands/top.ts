@@ -3,8 +3,7 @@
  * interval. Asks the owner of each shard twice, and prints the difference. On a terminal the table
  * is drawn again at each interval until Ctrl-C; elsewhere, and with `--json`, it is printed once.
  */
-import type { Command } from "commander";
-import { InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import { agentId, shardOf, type AgentId } from "../../../schemas/Address.ts";
 import type { BudgetSum, Cost, UsageReply } from "../../../core/telemetry/Usage.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
