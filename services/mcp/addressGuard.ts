@@ -21,6 +21,8 @@ const bareHost = (url: URL): string => url.hostname.replace(/^\[|\]$/g, "").repl
 const namesLoopback = (url: URL): boolean =>
   /(?:^|\.)localhost$/i.test(bareHost(url)) || isLoopback(bareHost(url));
 
+const isWeb = ({ protocol }: URL): boolean => protocol === "https:" || protocol === "http:";
+
 /** The address may not be connected to. */
 export class BlockedAddress extends Error {
   constructor(what: string) {
@@ -45,6 +47,7 @@ interface GuardOptions {
 export function refusal(href: string, options: GuardOptions): string | undefined {
   if (!URL.canParse(href)) return "it is not a URL";
   const url = new URL(href);
+  if (!isWeb(url)) return "it begins with neither https:// nor http://";
   if (url.username !== "" || url.password !== "") return "it contains a user name or password";
   if (namesLoopback(url) && !options.allowLoopback)
     return "it is this machine, which is only allowed in agents dev or with --mcp-allow-loopback";
@@ -65,9 +68,8 @@ export function addressGuard(server: URL, { allowLoopback }: GuardOptions): Addr
     allows,
     check: (url) => {
       const host = bareHost(url);
-      const web = url.protocol === "https:" || url.protocol === "http:";
       const barred = isIP(host) === 0 ? namesLoopback(url) && !local : !allows(host);
-      if (!web || host === "" || barred) throw new BlockedAddress(url.origin);
+      if (!isWeb(url) || host === "" || barred) throw new BlockedAddress(url.origin);
     },
     lookup: checkedLookup(lookup, allows, (host) => new BlockedAddress(host)),
   };

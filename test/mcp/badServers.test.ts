@@ -260,6 +260,11 @@ describe("an address", () => {
     await expect(rpc(socket, "add", "B", url)).rejects.toThrow(/^Blocked URL: /);
     expect(await rpc(socket, "rows")).toEqual([]);
   });
+  test("that is blocked says why", () => {
+    expect(refusal("ftp://example.com/", DEV)).toBe("it begins with neither https:// nor http://");
+    expect(refusal("localhost:3001/mcp", DEV)).toBe("it begins with neither https:// nor http://");
+    expect(refusal("http://10.0.0.1/mcp", DEV)).toBe("it is not an address of the public internet");
+  });
   test.each(["https://example.com/mcp", "http://127.0.0.1:3000/mcp", "http://localhost:3000", "http://[::1]/", "http://93.184.216.34/"])("%s may be registered", (url) => {
     expect(refusal(url, DEV)).toBeUndefined();
   }); // prettier-ignore
