@@ -128,13 +128,14 @@ describe("a socket", () => {
     for (let i = 0; i < 300; i++) socket.send("bump");
     await socket.first(1);
     await hostA.stop();
+    socket.send("bump"); // for the other host, if the first one has done the rest
     for (const client of [socket, other]) {
-      await client.until("all changes", () => changesOf(client).length >= 300);
-      expect(changesOf(client)).toEqual(Array.from({ length: 300 }, (_, i) => ({ n: i + 1 })));
+      await client.until("all changes", () => changesOf(client).length >= 301);
+      expect(changesOf(client)).toEqual(Array.from({ length: 301 }, (_, i) => ({ n: i + 1 })));
     }
     expect(log.filter((line) => line.startsWith("connect"))).toEqual(["connect w", "connect o"]);
     expect(log.filter((line) => line.startsWith("close"))).toEqual([]);
-    expect(hostB.host.agentsActive).toBe(1);
+    expect(log.filter((line) => line.startsWith("start")).length).toBeGreaterThan(1);
     for (const each of [socket, other]) await each.close();
     await gateway.stop();
     await hostB.stop();
