@@ -1,6 +1,6 @@
 /**
- * What the console's open pages are told of while they are open: changes of agents and deliveries,
- * which have feeds, and what is polled because it has none.
+ * Sends the console's open pages what changes: agents and deliveries, which have feeds, and what is
+ * polled because it has none.
  */
 import type { ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";

@@ -99,14 +99,14 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
     ),
   );
   const { module, sources, loaded: before } = await loadWithEnv(terminal, file).finally(cancel);
-  let known = before.env;
+  let known = before;
   const refreshEnv = (): void => {
-    const { env } = loadEnv(sources);
-    if (terminal.env === process.env) fillProcessEnv(env, sources.processEnv, known);
-    known = env;
+    const next = loadEnv(sources);
+    if (terminal.env === process.env) fillProcessEnv(next.env, sources.processEnv, known.env);
+    known = next;
   };
   if (isDev) {
-    const envOf = (loaded: LoadedModule): PreparedEnv => devEnv(loaded, sources, options);
+    const envOf = (loaded: LoadedModule): PreparedEnv => devEnv(loaded, known, options);
     return { module, ...envOf(module), refreshEnv, envOf };
   }
   const { unset, unsetUrls, faults } = checkSecrets(module.webhooks, before.env);
@@ -122,13 +122,12 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   return { module, ...env, refreshEnv, envOf: () => env };
 }
 
-/** Reads the files again and generates the secrets that nothing sets. Throws `CliError`. */
+/** Generates the secrets that nothing sets. Throws `CliError`. */
 function devEnv(
   module: LoadedModule,
-  sources: EnvOptions,
+  { env: set, files }: LoadedEnv,
   { dataFolder, time }: Pick<PrepareOptions, "dataFolder" | "time">,
 ): PreparedEnv {
-  const { env: set, files } = loadEnv(sources);
   const { unset, faults } = checkSecrets(module.webhooks, set);
   if (faults.length > 0) throw failed(faults.join("\n"));
   const env = { ...readEnvFile(devSecretsPath(dataFolder)), ...set };
