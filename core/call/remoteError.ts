@@ -1,10 +1,11 @@
 /**
  * Errors between agents: name, message and cause are passed on, and so is a thrown value that is
- * not an error. The stack is not, because it would reveal the other side's code and name files that
- * do not exist here.
+ * not an error. `JournalRateExceeded` keeps its class and fields. The stack is not passed on,
+ * because it would reveal the other side's code and name files that do not exist here.
  */
 import type { CallReply, RemoteCause, RemoteError } from "../../schemas/bus/CallReply.ts";
 import { assertWireValue } from "./wireValue.ts";
+import { JournalRateExceeded } from "../errors/errors.ts";
 import { messageOf, nameOf } from "../errors/thrown.ts";
 
 /** Causes of causes that are passed on: real chains are shorter, and a cycle ends here. */
@@ -19,6 +20,7 @@ export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteErr
     name: nameOf(thrown),
     message: messageOf(thrown),
     ...(thrown.cause === undefined ? {} : causeOf(thrown.cause, causesLeft)),
+    ...(thrown instanceof JournalRateExceeded ? { journalRate: rateOf(thrown) } : {}),
   };
 }
 
@@ -45,7 +47,8 @@ function causeOf(cause: unknown, left: number): { readonly cause?: RemoteCause }
 /** Errors whose class the other side has too: `instanceof` holds across the call. */
 const BUILT_IN = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
 
-export function decodeError({ name, message, cause }: RemoteError): Error {
+export function decodeError({ name, message, cause, journalRate }: RemoteError): Error {
+  if (journalRate !== undefined) return new JournalRateExceeded(journalRate);
   const given =
     cause === undefined ? {} : { cause: "error" in cause ? decodeError(cause.error) : cause.value };
   const type = Object.hasOwn(BUILT_IN, name) ? BUILT_IN[name as keyof typeof BUILT_IN] : Error;
@@ -53,6 +56,8 @@ export function decodeError({ name, message, cause }: RemoteError): Error {
   if (error.name !== name) error.name = name;
   return error;
 }
+
+const rateOf = ({ bytesMax, retryAfterMs }: JournalRateExceeded) => ({ bytesMax, retryAfterMs });
 
 function isJson(value: unknown): boolean {
   try {

@@ -1,4 +1,6 @@
 /** The answers to an input that its agent did not make: a repetition, a refusal, a failure. */
+import { JournalRateExceeded } from "../errors/errors.ts";
+import { nameOf } from "../errors/thrown.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import { ENTITY_CONFLICT } from "../webhook/sluggedEntity.ts";
 
@@ -14,3 +16,17 @@ export const INTERNAL_ERROR: ResponseParts = {
   headers: PLAIN,
   body: "Internal Server Error",
 };
+
+/**
+ * The answer to a caller that has to retry later, because the agent, or one that it called, may not
+ * write now. Undefined for other errors.
+ */
+export function tooMuchWritten(thrown: unknown): ResponseParts | undefined {
+  // Known by its name: that of another agent is an `Error` here.
+  const isSql = thrown instanceof Error && nameOf(thrown) === "SqlError";
+  const error = isSql ? thrown.cause : thrown;
+  if (!(error instanceof JournalRateExceeded)) return undefined;
+  const retryAfter = String(Math.ceil(error.retryAfterMs / 1000));
+  const headers = [...PLAIN, ["retry-after", retryAfter] as const];
+  return { status: 429, headers, body: "Too Many Requests" };
+}

@@ -3,13 +3,12 @@
  * the hook before its sub-agents (`subAgentCalls`).
  */
 import type { Call } from "../../schemas/bus/Call.ts";
-import { JournalRateExceeded, SqlError } from "../errors/errors.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import { beginResponse, type ResponseBegun, type ResponseParts } from "../http/takeResponse.ts";
+import { beginResponse, type ResponseBegun } from "../http/takeResponse.ts";
 import { causeOfRequest } from "../journal/causeOf.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { AbortSource } from "../lazyFetch/AbortSource.ts";
-import { INTERNAL_ERROR } from "../input/fixedAnswers.ts";
+import { INTERNAL_ERROR, tooMuchWritten } from "../input/fixedAnswers.ts";
 import { pieceBytes } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { makeRequest } from "../input/runWebhook.ts";
@@ -47,7 +46,7 @@ export async function answerRequest(
     if (agent.isLost) throw error;
     // The caller receives a plain 500, whether or not `onError` suppressed the error.
     await agent.handleError(turn, error);
-    const { body: text, ...head } = tooMuch(error) ?? INTERNAL_ERROR;
+    const { body: text, ...head } = tooMuchWritten(error) ?? INTERNAL_ERROR;
     return { reply: { kind: "response", ...head }, body: text };
   }
 }
@@ -57,18 +56,6 @@ export function respond(agent: ActiveAgent, turn: Turn, made: ResponseBegun): Ca
   const { status, headers, body, rest } = made;
   const more = rest === undefined ? {} : { stream: agent.keeping.bodies.add(turn, rest) };
   return { reply: { kind: "response", status, headers, ...more }, body };
-}
-
-/**
- * The response to a caller that has to retry later, because the agent may not write now. Undefined
- * for other errors.
- */
-function tooMuch(thrown: unknown): ResponseParts | undefined {
-  const error = thrown instanceof SqlError ? thrown.cause : thrown;
-  if (!(error instanceof JournalRateExceeded)) return undefined;
-  const retryAfter = String(Math.ceil(error.retryAfterMs / 1000));
-  const headers = [...INTERNAL_ERROR.headers, ["retry-after", retryAfter] as const];
-  return { status: 429, headers, body: "Too Many Requests" };
 }
 
 /** Users' code may return anything as a response: `beginResponse` reports what is wrong with it. */

@@ -13,6 +13,8 @@ export interface RemoteError {
   readonly name: string;
   readonly message: string;
   readonly cause?: RemoteCause;
+  /** Of a `JournalRateExceeded`, which the caller receives as one. Absent: from an older host. */
+  readonly journalRate?: { readonly bytesMax: number; readonly retryAfterMs: number };
 }
 export type RemoteCause = { readonly error: RemoteError } | { readonly value: unknown };
 

@@ -9,6 +9,7 @@ import { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import { socketOf, takePending } from "../../core/socket/socketResponse.ts";
 import { AgentUnreachable, CallLost } from "../../core/call/AgentUnreachable.ts";
 import { FAILED, textResponse } from "../../core/http/responseHead.ts";
+import { tooMuchWritten } from "../../core/input/fixedAnswers.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { toHttpResponse, type GatewayAnswer } from "./requests.ts";
@@ -66,7 +67,8 @@ const UPGRADE_REQUIRED = textResponse(
 
 /**
  * Never rejects. Responds 500 for an error of the module, 400 for an invalid agent name, 503 for an
- * agent that cannot be reached, and 502 if the host was lost while it had the request.
+ * agent that cannot be reached, 502 if the host was lost while it had the request, and 429 for an
+ * agent that is past its journal rate.
  */
 async function routed(services: GatewayServices, request: Request): Promise<Response> {
   const response = await responseOf(services, request);
@@ -101,6 +103,12 @@ async function responseOf(services: GatewayServices, request: Request): Promise<
       log.warn("an agent can't be reached", { ...whereOf(request), error: error.message });
       if (error instanceof CallLost) return new Response(HOST_LOST, { status: 502 });
       return unavailable();
+    }
+    const refused = tooMuchWritten(error);
+    if (refused !== undefined) {
+      log.warn("an agent may not write now", { ...whereOf(request), error: messageOf(error) });
+      const { status, body, headers } = refused;
+      return new Response(body as string, { status, headers: headers as [string, string][] });
     }
     logFailure(services, request, error);
     return new Response("Internal Server Error", { status: 500 });

@@ -2,13 +2,21 @@
  * Requests that are no declared webhook: `routeAgentRequest`, a module's own `fetch`, stubs.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { Agent, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
+import {
+  Agent,
+  getAgentByName,
+  isPlatformTransientError,
+  JournalRateExceeded,
+  routeAgentRequest,
+  type AgentNamespace,
+} from "agents";
 import { sign } from "agents/webhooks";
 import { read, SECRET, TestSocket, useSystems, type System } from "./kit.ts";
 
 interface Env {
   readonly ProbeAgent: AgentNamespace<ProbeAgent>;
   readonly PlainAgent: AgentNamespace<PlainAgent>;
+  readonly LimitedAgent: AgentNamespace<LimitedAgent>;
 }
 
 class ProbeAgent extends Agent<Env> {
@@ -47,6 +55,20 @@ class ProbeAgent extends Agent<Env> {
   }
 }
 
+class LimitedAgent extends Agent<Env> {
+  static override options = { journalBytesPerMinute: 1_000 };
+
+  write(how: string) {
+    if (how === "sql") return void this.sql`CREATE TABLE IF NOT EXISTS t (x)`;
+    this.setState({ text: "x".repeat(5_000) });
+  }
+  override async onRequest(request: Request) {
+    const stub = await getAgentByName(this.env.LimitedAgent, "written");
+    await stub.write(new URL(request.url).searchParams.get("how") ?? "state");
+    return new Response("written");
+  }
+}
+
 class PlainAgent extends Agent<Env> {}
 
 class FailingStart extends Agent<Env> {
@@ -58,7 +80,7 @@ class FailingStart extends Agent<Env> {
 /** Its name as an upper-case class: kebab by the reference's own rule. */
 class AIAssistant extends ProbeAgent {}
 
-const agents = { ProbeAgent, PlainAgent, FailingStart, AIAssistant };
+const agents = { ProbeAgent, PlainAgent, LimitedAgent, FailingStart, AIAssistant };
 const systems = useSystems();
 
 const seen = async (response: Response) => (await response.json()) as Record<string, unknown>;
@@ -179,6 +201,8 @@ describe("the gateway without a module's fetch", () => {
 describe("the gateway with a module's fetch", () => {
   let system: System;
   const hooks: string[] = [];
+  /** What the stub of `LimitedAgent` threw last. */
+  let refusal: unknown;
   beforeAll(async () => {
     system = await systems.start({
       agents,
@@ -192,6 +216,12 @@ describe("the gateway with a module's fetch", () => {
         if (url.pathname === "/rpc") {
           const stub = await getAgentByName(bindings.ProbeAgent, "remote");
           return Response.json(await callAll(stub as never));
+        }
+        if (parts[0] === "write") {
+          const stub = await getAgentByName(bindings.LimitedAgent, "written");
+          await stub.write(parts[1]!).catch((error: unknown) => void (refusal = error));
+          if (refusal !== undefined) throw refusal;
+          return new Response("written");
         }
         if (parts[0] === "webhooks" && request.method === "POST") {
           const name = await entityOf(request, parts);
@@ -309,6 +339,22 @@ describe("the gateway with a module's fetch", () => {
     expect(await socket.first(1)).toEqual([expect.stringContaining('"name":"w"')]);
     expect(hooks.slice(-2)).toEqual(["connect ProbeAgent w", "connect ProbeAgent w"]);
     await socket.close();
+  });
+
+  test("answers 429 with Retry-After when a stub's agent is past its journal rate", async () => {
+    expect(await (await get("/write/state")).text()).toBe("written");
+    const limited = "/api/v1/limited-agent/asking?how=";
+    for (const path of ["/write/state", "/write/sql", `${limited}state`, `${limited}sql`]) {
+      const { status, text, headers } = await read(await get(path));
+      expect([path, status, text]).toEqual([path, 429, "Too Many Requests"]);
+      expect(Number(headers.get("retry-after"))).toBeGreaterThan(60);
+      const given = (refusal as Error).name === "SqlError" ? (refusal as Error).cause : refusal;
+      expect(given).toBeInstanceOf(JournalRateExceeded);
+      expect(given).toMatchObject({ bytesMax: 1_000, retryAfterMs: expect.any(Number) });
+      expect(isPlatformTransientError(refusal)).toBe(true);
+    }
+    const log = JSON.stringify(system.gateway.log.lines);
+    expect(log).toContain("an agent may not write now");
   });
 
   test("can route a socket by getAgentByName", async () => {
