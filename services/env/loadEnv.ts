@@ -36,17 +36,19 @@ export interface EnvOptions {
   readonly folder?: string | undefined;
 }
 
-/** Missing files are skipped. Throws `EnvFileUnreadable`. */
-export function loadEnv(options: EnvOptions = {}): LoadedEnv {
+/** Absolute paths of the files that `loadEnv` looks for, the weakest first. */
+export function envFilesOf(options: EnvOptions): ReadonlyArray<string> {
   const cwd = resolve(options.cwd ?? process.cwd());
   const folders = options.folder === undefined ? [cwd] : [cwd, options.folder];
   if (options.module !== undefined) folders.push(dirname(resolve(cwd, options.module)));
-  const candidates = [...new Set(folders)].flatMap((folder) =>
-    ENV_FILES.map((name) => join(folder, name)),
-  );
+  return [...new Set(folders)].flatMap((folder) => ENV_FILES.map((name) => join(folder, name)));
+}
+
+/** Missing files are skipped. Throws `EnvFileUnreadable`. */
+export function loadEnv(options: EnvOptions = {}): LoadedEnv {
   const env: Record<string, string> = {};
   const files: string[] = [];
-  for (const file of candidates) {
+  for (const file of envFilesOf(options)) {
     const read = readEnvFile(file);
     if (read === undefined) continue;
     Object.assign(env, read);

@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createHmac } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -139,6 +148,31 @@ describe("agents dev", () => {
     writeFileSync(at("server.ts"), says(2));
     await dev.printed(/server\.ts changed: reloaded/);
     expect(await get(url)).toEqual({ says: "2,two,process,new,", env: "two" });
+  });
+
+  it("reloads the module when a .env file alone is made, changes and goes", async () => {
+    writeFileSync(at("server.ts"), MODULE("it").replace('"it"', "String(process.env.SECRET)"));
+    const dev = start(["dev", ...FREE]);
+    const url = await dev.printed(/^ {2}url +(\S+)/m);
+    await dev.printed(/Press Ctrl-C to stop/);
+    const says = (value: string): Promise<void> =>
+      vi.waitFor(async () => expect(await get(url)).toMatchObject({ says: value }), 60_000);
+    await says("undefined");
+    writeFileSync(at(".env"), "SECRET=one");
+    await says("one");
+    expect(await get(url)).toMatchObject({ env: "one" });
+    await dev.printed(/^\.env changed: reloaded$/m);
+    // A file that can't be used does not end the watch.
+    rmSync(at(".env"));
+    mkdirSync(at(".env"));
+    await dev.printed(
+      /\.env changed, but can't be loaded\. The previous code keeps running\.\n.*EISDIR/,
+    );
+    rmdirSync(at(".env"));
+    writeFileSync(at(".env"), "SECRET=two");
+    await says("two");
+    rmSync(at(".env"));
+    await says("undefined");
   });
 
   it("says with a tunnel which routes would refuse its URL, because their verifier has another", async () => {

@@ -1,7 +1,7 @@
 /**
  * `agents dev [module]`: runs a gateway and a host in one worker for one folder. By default the
- * control process also runs a broker for them. Reloads the module when its files change. If that
- * fails, the previous code keeps running.
+ * control process also runs a broker for them. Reloads the module when its files or its `.env`
+ * files change. If that fails, the previous code keeps running.
  */
 import { Option, type Command } from "commander";
 import type { Joins } from "../../wiring/Joins.ts";
@@ -37,7 +37,7 @@ export function addDev(program: Command, context: CommandContext): void {
   const command = program
     .command("dev")
     .description(
-      "Runs a gateway and a host with an embedded nats-server (or the one of --nats). Reads .env files, generates webhook secrets that are not set, and reloads the module when its files change.",
+      "Runs a gateway and a host with an embedded nats-server (or the one of --nats). Reads .env files, generates webhook secrets that are not set, and reloads the module when its files or the .env files change.",
     )
     .argument("[module]", MODULE_HELP)
     .addOption(option.port())
@@ -214,7 +214,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);
       const { time } = joins;
-      const { module, refreshEnv, envOf } = prepared;
+      const { module, refreshEnv, envFilesRead, envOf } = prepared;
       const known = new Set(prepared.devSecrets);
       const apply = async (next: LoadedModule) => {
         const { env, devSecrets } = envOf(next);
@@ -223,7 +223,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
         for (const name of made) known.add(name);
         if (made.length > 0) terminal.out(generatedSecrets(made, dataFolder, terminal.cwd));
       };
-      const watch = keepLoaded({ time, terminal, module, refreshEnv, apply });
+      const watch = keepLoaded({ time, terminal, module, refreshEnv, envFilesRead, apply });
       return () => {
         terminal.out("Stopping …");
         watch.close();

@@ -1,6 +1,7 @@
 /**
- * Keeps the module of `agents dev` as its files are: loads it again after each change, and gives
- * the new code to the running process. `watchModule` reports the changes, `loadModule` loads.
+ * Keeps the module of `agents dev` as its files and its `.env` files are: loads it again after each
+ * change, and gives the new code to the running process. `watchModule` reports the changes,
+ * `loadModule` loads.
  *
  * 1. A change does not wait for the load that an earlier one began, because the code of that one
  *    may wait at its top level without end. Only the result of the latest load is used.
@@ -18,12 +19,21 @@ interface KeptModule {
   readonly module: LoadedModule;
   /** Called before each load: the code's top level may read it. */
   readonly refreshEnv: () => void;
+  /** The files that `refreshEnv` reads. */
+  readonly envFilesRead: ReadonlyArray<string>;
   /** Replaces the code of the running process. */
   readonly apply: (next: LoadedModule) => Promise<void>;
 }
 
 /** Watches until `close`. */
-export function keepLoaded({ time, terminal, module, refreshEnv, apply }: KeptModule): {
+export function keepLoaded({
+  time,
+  terminal,
+  module,
+  refreshEnv,
+  envFilesRead,
+  apply,
+}: KeptModule): {
   readonly close: () => void;
 } {
   let latest = 0;
@@ -31,7 +41,7 @@ export function keepLoaded({ time, terminal, module, refreshEnv, apply }: KeptMo
   /** Files whose changes no message has named. */
   const changes = new Set<string>();
   const watch = watchModule({
-    files: module.files,
+    files: [...envFilesRead, ...module.files],
     // A file may have been saved since the first load.
     sinceMs: performance.timeOrigin,
     time,
@@ -40,8 +50,9 @@ export function keepLoaded({ time, terminal, module, refreshEnv, apply }: KeptMo
       void reload(++latest);
     },
   });
+  const follow = (files: ReadonlyArray<string>): void => watch.follow([...envFilesRead, ...files]);
   const followAlso = (files: ReadonlyArray<string>): void =>
-    watch.follow([...new Set([...module.files, ...files])]);
+    follow([...new Set([...module.files, ...files])]);
   const reload = async (load: number): Promise<void> => {
     const { filesBeingLoaded, loadModule } = await import("../../module/loadModule.ts");
     const changed = (): string => `${[...changes].join(", ")} changed`;
@@ -56,7 +67,7 @@ export function keepLoaded({ time, terminal, module, refreshEnv, apply }: KeptMo
       refreshEnv();
       const loaded = await loadModule(module.file);
       if (load !== latest) return;
-      watch.follow(loaded.files);
+      follow(loaded.files);
       await (applied = applied.catch(() => undefined).then(() => apply(loaded)));
       terminal.out(`${changed()}: reloaded`);
     } catch (error) {

@@ -6,6 +6,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { APPROVAL_SECRET } from "../../../core/approval/approvalLink.ts";
 import {
+  envFilesOf,
   fillProcessEnv,
   loadEnv,
   readEnvFile,
@@ -59,6 +60,8 @@ interface Prepared extends PreparedEnv {
    * `EnvFileUnreadable`.
    */
   readonly refreshEnv: () => void;
+  /** The files that it reads, also those that do not exist. */
+  readonly envFilesRead: ReadonlyArray<string>;
   /**
    * The environment of the module after a change: in `dev`, with secrets for the verifiers that are
    * new. Throws `CliError`.
@@ -99,6 +102,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
     ),
   );
   const { module, sources, loaded: before } = await loadWithEnv(terminal, file).finally(cancel);
+  const envFilesRead = envFilesOf(sources);
   let known = before;
   const refreshEnv = (): void => {
     const next = loadEnv(sources);
@@ -107,7 +111,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   };
   if (isDev) {
     const envOf = (loaded: LoadedModule): PreparedEnv => devEnv(loaded, known, options);
-    return { module, ...envOf(module), refreshEnv, envOf };
+    return { module, ...envOf(module), refreshEnv, envFilesRead, envOf };
   }
   const { unset, unsetUrls, faults } = checkSecrets(module.webhooks, before.env);
   if (options.role === "gateway") {
@@ -119,7 +123,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
       );
   }
   const env = { env: before.env, envFiles: before.files, devSecrets: [] };
-  return { module, ...env, refreshEnv, envOf: () => env };
+  return { module, ...env, refreshEnv, envFilesRead, envOf: () => env };
 }
 
 /** Generates the secrets that nothing sets. Throws `CliError`. */
