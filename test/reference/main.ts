@@ -8,17 +8,18 @@
  * table, or the rows of what was driven, into `docs/evidence/conformance.md`.
  *
  * Nothing of the checkout is part of the project. Packages that the servers import, and `miniflare`
- * for `--drive`, are installed in the checkout's root beforehand.
+ * for `--drive`, are installed in the checkout's root beforehand; `--drive` refuses without them.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { missingPackages } from "./drive/bundle.ts";
 import { driveExample } from "./drive/driveExample.ts";
 import { drivenTable, rowsOf } from "./drive/drivenTable.ts";
 import { DRIVES } from "./drive/drives.ts";
 import { startLocalServices } from "./drive/LocalServices.ts";
 import { importMiniflare, OURS } from "./drive/servers.ts";
-import { exampleServers } from "./exampleServers.ts";
+import { exampleServers, type ExampleServer } from "./exampleServers.ts";
 import { loadApart, type Loading } from "./loadApart.ts";
 import { loadingTable, type LoadingRow } from "./loadingTable.ts";
 import { needsOf } from "./needsOf.ts";
@@ -60,17 +61,39 @@ else await loadAll();
 /** Each row is written when it is there: the whole takes half an hour. */
 async function driveAll(): Promise<void> {
   const section = "npm run reference -- --drive";
+  const meant = servers.filter(({ name }) => DRIVES[name] !== undefined && isMeant(name));
+  await refuseMissing(meant);
   const services = await startLocalServices();
   const rows = new Map(rowsOf(readSection(section)).map((row) => [row.name, row]));
-  for (const server of servers) {
-    const found = DRIVES[server.name];
-    if (found === undefined || !isMeant(server.name)) continue;
-    const row = await driveExample(server, { drive: found, services, root, say: console.log });
+  for (const server of meant) {
+    const given = DRIVES[server.name]!;
+    const row = await driveExample(server, { drive: given, services, root, say: console.log });
     console.log(`\n${drivenTable([row])}\n`);
     rows.set(row.name, row);
     if (values.write === true) writeSection(section, drivenTable([...rows.values()]));
   }
   await services.stop();
+}
+
+/** Throws an error that names the packages that the checkout lacks, by example. */
+async function refuseMissing(meant: ReadonlyArray<ExampleServer>): Promise<void> {
+  const lines: string[] = [];
+  const all: string[] = [];
+  for (const { name, module } of meant) {
+    const missing = await missingPackages(module);
+    if (missing.length > 0) lines.push(`  ${name}: ${missing.join(", ")}`);
+    all.push(...missing);
+  }
+  if (all.length > 0)
+    throw new Error(
+      `The checkout lacks packages of these examples:\n${lines.join("\n")}\nInstall them:\n  ${installCommand(all)}`,
+    );
+}
+
+/** It saves them: with `--no-save`, npm removes what an earlier one has installed. */
+function installCommand(packages: ReadonlyArray<string>): string {
+  const names = [...new Set(packages)].toSorted().join(" ");
+  return `npm install --prefix ${root} --legacy-peer-deps --ignore-scripts ${names}`;
 }
 
 /** `--only` is the end of a path: `mcp`, `examples/mcp`. */
@@ -90,11 +113,8 @@ async function loadAll(): Promise<void> {
   }
   const table = loadingTable(loadings);
   console.log(`\n${table}`);
-  const missing = [...new Set(loadings.flatMap(({ packages }) => packages))].toSorted();
-  if (missing.length > 0)
-    console.log(
-      `\nnpm install --prefix ${root} --no-save --legacy-peer-deps --ignore-scripts ${missing.join(" ")}`,
-    );
+  const missing = loadings.flatMap(({ packages }) => packages);
+  if (missing.length > 0) console.log(`\n${installCommand(missing)}`);
   if (values.write === true)
     writeSection(`npm run reference${installed ? " -- --installed" : ""}`, table);
 }

@@ -6,18 +6,18 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { builtinModules, createRequire } from "node:module";
+import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "esbuild";
 import { parse } from "jsonc-parser";
 import { readWrangler } from "../../../services/wrangler/readWrangler.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
 import type { ExampleServer } from "../exampleServers.ts";
+import { bundleOf } from "./bundle.ts";
 
 /** What `agents dev` runs. */
 export const OURS = fileURLToPath(new URL("../../../dist/services/cli/main.js", import.meta.url));
@@ -63,8 +63,6 @@ export async function startOurs({ module }: ExampleServer, env: Env): Promise<Ru
   }
   return { url, stop };
 }
-
-const BUILTIN = /^(?:node:)?[a-z_]+(?:\/[a-z]+)?$/;
 
 interface Miniflare {
   readonly ready: Promise<URL>;
@@ -122,7 +120,7 @@ export async function importMiniflare(root: string): Promise<MiniflareModule> {
   } catch (cause) {
     throw new Error(
       `--drive runs the reference in miniflare, which can't be loaded from ${root}. Install it there ` +
-        `(npm install --prefix ${root} --no-save --legacy-peer-deps miniflare). It asks for Node 22.12 or newer; this is ${process.version}.`,
+        `(npm install --prefix ${root} --legacy-peer-deps miniflare). It asks for Node 22.12 or newer; this is ${process.version}.`,
       { cause },
     );
   }
@@ -132,40 +130,6 @@ export async function importMiniflare(root: string): Promise<MiniflareModule> {
 function rowsOf(file: string, list: string, key: string): ReadonlyArray<readonly [string, object]> {
   const rows = (parse(readFileSync(file, "utf8")) as Record<string, unknown>)[list] ?? [];
   return (rows as ReadonlyArray<Record<string, string>>).map((row) => [row[key]!, {}]);
-}
-
-async function bundleOf(module: string): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [module],
-    bundle: true,
-    write: false,
-    format: "esm",
-    target: "es2022",
-    conditions: ["workerd", "worker", "browser"],
-    loader: { ".svg": "dataurl", ".html": "text", ".txt": "text", ".wasm": "binary" },
-    external: ["cloudflare:*"],
-    tsconfigRaw: {},
-    logLevel: "error",
-    plugins: [
-      {
-        name: "node",
-        setup: (chain) => {
-          chain.onResolve({ filter: BUILTIN }, ({ path, kind }) =>
-            !builtinModules.includes(path.replace("node:", ""))
-              ? undefined
-              : kind === "require-call"
-                ? { path, namespace: "required" }
-                : { path: path.replace(/^(?:node:)?/, "node:"), external: true },
-          );
-          // workerd has no require.
-          chain.onLoad({ filter: /./, namespace: "required" }, ({ path }) => ({
-            contents: `import builtin from "${path}"; module.exports = builtin;`,
-          }));
-        },
-      },
-    ],
-  });
-  return outputFiles[0]!.text;
 }
 
 async function freePort(): Promise<number> {
