@@ -112,7 +112,13 @@ export function deliveryIds(seed: string): (timeMs: number) => string {
     .replace(/[^0-9a-z]/g, "")
     .slice(0, ID_SEED_LENGTH);
   let count = 0;
-  return (timeMs) => `${Math.floor(timeMs).toString(RADIX)}-${process}${(count++).toString(RADIX)}`;
+  // Several requests arrive in a millisecond.
+  let last = { timeMs: NaN, prefix: "" };
+  return (timeMs) => {
+    const time = Math.floor(timeMs);
+    if (last.timeMs !== time) last = { timeMs: time, prefix: `${time.toString(RADIX)}-${process}` };
+    return last.prefix + (count++).toString(RADIX);
+  };
 }
 
 /** When the request of an id arrived; undefined for a text that is no delivery's id. */

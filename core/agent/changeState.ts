@@ -7,7 +7,7 @@ import { ReadonlyConnection } from "../errors/errors.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { AgentHooks, StateSource } from "./AgentHooks.ts";
 import type { StateRuntime } from "./AgentRuntime.ts";
-import { stateHookOf } from "./stateHook.ts";
+import { hasStateHook, stateHookOf } from "./stateHook.ts";
 
 interface StateChange {
   readonly next: unknown;
@@ -19,7 +19,7 @@ interface StateChange {
 
 type Hooks = Pick<
   AgentHooks<unknown, never>,
-  "validateStateChange" | "onStateChanged" | "isConnectionReadonly"
+  "validateStateChange" | "onStateChanged" | "onStateUpdate" | "isConnectionReadonly"
 >;
 
 /** Throws what the validator throws, and what `StateRuntime.writeState` throws. */
@@ -38,7 +38,9 @@ export function changeState(
   }
   runtime.writeState(next, {
     ...how,
-    changed: () => stateHookOf(agent, runtime.log)?.(next, source) as unknown,
+    changed: hasStateHook(agent)
+      ? () => stateHookOf(agent, runtime.log)?.(next, source) as unknown
+      : undefined,
   });
 }
 

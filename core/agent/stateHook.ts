@@ -13,6 +13,13 @@ const NAMES = ["onStateChanged", "onStateUpdate"] as const;
 /** Classes that a warning was logged for; one is enough for all their instances. */
 const warned = new WeakSet<object>();
 
+/** Whether a change of state calls a hook. Asked at each change; few classes have one. */
+export const hasStateHook = ({
+  onStateChanged,
+  onStateUpdate,
+}: Pick<AgentHooks<unknown, never>, (typeof NAMES)[number]>): boolean =>
+  onStateChanged !== AgentHooks.prototype.onStateChanged || onStateUpdate !== undefined;
+
 /**
  * Throws if a subclass overrides both names. Logs one warning for the deprecated name. Returns
  * undefined if neither is overridden.

@@ -60,12 +60,14 @@ export class Link<A> {
     this.before = before;
   }
 
-  /** Does nothing the second time. */
-  leave(): void {
-    this.list?.unlink(this);
+  /** Does nothing the second time, and returns false. */
+  leave(): boolean {
+    if (this.list === undefined) return false;
+    this.list.unlink(this);
     this.list = undefined;
     this.value = undefined;
     this.before = undefined;
     this.after = undefined;
+    return true;
   }
 }

@@ -19,6 +19,7 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import { Turn } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 import type { AgentInput } from "./AgentInput.ts";
 import { asSentAgain, deadKeys } from "./deadInputs.ts";
 import { isReportedByGateway } from "./DirectInput.ts";
@@ -45,12 +46,10 @@ export interface RunHost {
   readonly unbegun: Pick<Unbegun, "knowsEndings">;
 }
 
-/**
- * How an input's code ended: with a response, an error, or both if `onError` suppressed the error.
- */
+/** How the code of an input that is done ended. An `error` was suppressed by `onError`. */
 interface Outcome {
-  readonly response?: ResponseParts | undefined;
-  readonly error?: string | undefined;
+  readonly response: ResponseParts;
+  readonly error: string | undefined;
 }
 
 export class InputRuns {
@@ -85,7 +84,7 @@ export class InputRuns {
     let turn = this.turnOf(input, envelope, attempt);
     if (isOver) {
       const error = undoing ?? agent.suspects.exhausted(head.key);
-      return this.finish(input, turn, envelope, { error });
+      return this.finishDead(input, turn, envelope, error);
     }
     const passed = this.doubts.pass(turn, head.time, attempt);
     const cleared = passed === undefined ? undefined : await passed;
@@ -104,10 +103,11 @@ export class InputRuns {
     }
     if (agent.destroyed) return this.endDestroyed(input, head, response ?? INTERNAL_ERROR);
     if (agent.discarded) return;
-    if (undoing !== undefined) return this.finish(input, turn, envelope, { error: undoing });
-    if (response !== undefined) return this.finish(input, turn, envelope, { response, error });
-    if (attempt >= retryOf(agent).maxAttempts)
-      return this.finish(input, turn, envelope, { error: error ?? "it failed" });
+    if (undoing !== undefined) return this.finishDead(input, turn, envelope, undoing);
+    // Awaited here, since a promise that an async function returns costs two more steps.
+    if (response !== undefined)
+      return await this.finishDone(input, turn, envelope, { response, error });
+    if (attempt >= retryOf(agent).maxAttempts) return this.finishDead(input, turn, envelope, error);
     return this.repeatLater(input, turn, { head, attempt, error });
   }
 
@@ -153,44 +153,55 @@ export class InputRuns {
     }: { readonly head: InboxHead; readonly attempt: number; readonly error: string | undefined },
   ): Promise<void> {
     const { agent } = this;
-    const retry = retryOf(agent);
     turn.outcome = { done: [], dead: false, error };
-    const delayMs = backoffMs(retry, attempt, agent.time.random());
-    const seq = await this.commitEnd(turn);
-    const { maxAttempts: attempts } = retry;
-    agent.report(turn, { status: "failed", seq, error, attempts, nextInMs: delayMs });
-    if (input.direct !== undefined) this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
-    input.nak(delayMs);
+    const delayMs = backoffMs(retryOf(agent), attempt, agent.time.random());
+    await this.commitEnd(turn, (seq) => {
+      this.report(turn, { status: "failed", seq, error, nextInMs: delayMs });
+      if (input.direct !== undefined)
+        this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
+      input.nak(delayMs);
+    });
   }
 
-  /** The input's end: done with a response, or dead (rule 5). */
-  private async finish(
+  /** The input is done. Not `async`, which saves promises for each input. */
+  private finishDone(
     input: AgentInput,
     turn: Turn,
     { head }: InboxEnvelope,
-    end: Outcome,
+    { response, error }: Outcome,
   ): Promise<void> {
-    const dead = end.response === undefined;
-    const letter = dead ? await this.agent.undo(turn, end.error ?? "it failed") : undefined;
-    if (letter !== undefined) {
-      const reason = turn.conceal(letter.reason);
-      await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
-    }
-    turn.outcome = {
-      done: letter ? deadKeys(input, head, letter.undone) : [head.key, ...(head.alsoKeys ?? [])],
-      dead,
-      error: end.error,
-    };
-    const seq = await this.commitEnd(turn);
-    if (dead && this.host.unbegun.knowsEndings) this.agent.suspects.settled(head.key);
-    input.ack();
-    const { error, response = INTERNAL_ERROR } = end;
-    if (!dead && isReportedByGateway(input, head, this.agent.time.nowMs()))
-      return input.answer(head.reply, response, { seq });
-    const status = dead ? "dead" : "done";
+    turn.outcome = { done: [head.key, ...(head.alsoKeys ?? [])], dead: false, error };
+    return this.commitEnd(turn, (seq) => {
+      input.ack();
+      if (isReportedByGateway(input, head, this.agent.time.nowMs()))
+        return input.answer(head.reply, response, { seq });
+      this.report(turn, { status: "done", seq, http: response.status, error });
+      input.answer(head.reply, response, { seq, reported: true });
+    });
+  }
+
+  /** Rule 5: the input is dead. */
+  private async finishDead(
+    input: AgentInput,
+    turn: Turn,
+    { head }: InboxEnvelope,
+    error = "it failed",
+  ): Promise<void> {
+    const letter = await this.agent.undo(turn, error);
+    const reason = turn.conceal(letter.reason);
+    await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
+    turn.outcome = { done: deadKeys(input, head, letter.undone), dead: true, error };
+    await this.commitEnd(turn, (seq) => {
+      if (this.host.unbegun.knowsEndings) this.agent.suspects.settled(head.key);
+      input.ack();
+      this.report(turn, { status: "dead", seq, http: INTERNAL_ERROR.status, error });
+      input.answer(head.reply, INTERNAL_ERROR, { seq, reported: true, dead: true });
+    });
+  }
+
+  private report(turn: Turn, end: Omit<TurnEnd, "attempts">): void {
     const { maxAttempts: attempts } = retryOf(this.agent);
-    this.agent.report(turn, { status, seq, http: response.status, error, attempts });
-    input.answer(head.reply, response, { seq, reported: true, ...(dead && { dead }) });
+    this.agent.report(turn, { ...end, attempts });
   }
 
   /**
@@ -204,14 +215,14 @@ export class InputRuns {
   }
 
   /**
-   * Ends the turn and waits for its event, whose sequence it resolves to. Never resolves for an
-   * agent that is discarded meanwhile.
+   * Ends the turn, and calls `stored` with the sequence of its event once that is stored. Resolves
+   * after it; never for an agent that is discarded meanwhile.
    */
-  private commitEnd(turn: Turn): Promise<Sequence> {
+  private commitEnd(turn: Turn, stored: (seq: Sequence) => void): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.agent.discarded) return reject(new Error("discarded"));
       this.agent.committer.end(turn);
-      this.agent.committer.afterCommit(resolve);
+      this.agent.committer.afterCommit((seq) => resolve(stored(seq)));
     });
   }
 }

@@ -13,7 +13,7 @@ export interface WebhookAgent extends Pick<AgentTurns, "id"> {
   readonly agent: { onRequest(request: Request): Response | Promise<Response> };
 }
 
-export async function runWebhook(
+export function runWebhook(
   agent: WebhookAgent,
   turn: Turn,
   head: InboxHead,
@@ -24,7 +24,10 @@ export async function runWebhook(
     body,
   });
   turn.request = request;
-  return wholeResponse(await agent.agent.onRequest(request), agent.id.class);
+  // Not `async`, which saves a promise for each webhook.
+  return Promise.resolve(agent.agent.onRequest(request)).then((response) =>
+    wholeResponse(response, agent.id.class),
+  );
 }
 
 /**

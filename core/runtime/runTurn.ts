@@ -21,27 +21,43 @@ interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time"> {
   lastActiveMs: number;
 }
 
-/** Settles as `f` does, when the turn has ended. Rejects with `TurnTimedOut` past its limit. */
-export async function runTurn<A>(
-  agent: RunningAgent,
-  turn: Turn,
-  f: () => A | Promise<A>,
-): Promise<A> {
+/**
+ * Settles as `f` does, when the turn has ended. Rejects with `TurnTimedOut` past its limit. Not
+ * `async`, which saves promises for each turn.
+ */
+export function runTurn<A>(agent: RunningAgent, turn: Turn, f: () => A | Promise<A>): Promise<A> {
+  const { parts } = agent;
   agent.busy++;
   const sinceMs = (agent.lastActiveMs = agent.time.monotonicMs());
   turn.running = true;
-  try {
-    const result = await limited(agent, turn, f, sinceMs);
-    if (turn.rejected || turn.failure !== undefined) await throwUnhandled(agent, turn);
-    return result;
-  } finally {
-    turn.running = false;
-    agent.busy--;
-    agent.lastActiveMs = agent.time.monotonicMs();
-    agent.parts.meter.turn(agent.lastActiveMs - sinceMs);
-    // The mailbox ends a durable turn, after it has set its outcome.
-    if (!turn.durable) agent.keeping.ended(turn);
-  }
+  return new Promise((resolve, reject) => {
+    const onError = (error: unknown): void => {
+      ended(agent, turn, sinceMs);
+      reject(error as Error);
+    };
+    const onValue = (value: A): void => {
+      if (turn.rejected || turn.failure !== undefined)
+        return void throwUnhandled(agent, turn).then(() => onValue(value), onError);
+      ended(agent, turn, sinceMs);
+      resolve(value);
+    };
+    try {
+      const result = parts.ambient.run(turn, f);
+      if (!(result instanceof Promise)) return onValue(result);
+      parts.turnLimits.watch(parts, turn, result, { sinceMs, onValue, onError });
+    } catch (error) {
+      onError(error);
+    }
+  });
+}
+
+function ended(agent: RunningAgent, turn: Turn, sinceMs: number): void {
+  turn.running = false;
+  agent.busy--;
+  agent.lastActiveMs = agent.time.monotonicMs();
+  agent.parts.meter.turn(agent.lastActiveMs - sinceMs);
+  // The mailbox ends a durable turn, after it has set its outcome.
+  if (!turn.durable) agent.keeping.ended(turn);
 }
 
 /** Runs code of a turn, for as long as a turn may take. */
@@ -49,11 +65,10 @@ export function limited<A>(
   { parts, time }: RunningAgent,
   turn: Turn,
   f: () => A | Promise<A>,
-  sinceMs = time.monotonicMs(),
 ): A | Promise<A> {
   const result = parts.ambient.run(turn, f);
   if (!(result instanceof Promise)) return result;
-  return parts.turnLimits.wait(parts, turn, result, sinceMs);
+  return parts.turnLimits.wait(parts, turn, result, time.monotonicMs());
 }
 
 /**

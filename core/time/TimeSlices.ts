@@ -8,8 +8,10 @@
  * 1. Work that arrives alone begins at once. Once a slice is used up, the rest waits for the event
  *    loop's next pass, and everything else runs first.
  * 2. Work begins in the order of its arrival.
- * 3. While passes are short although more work arrives than may begin at once, more of it may: each
- *    piece that waits costs two promises. After a long pass it is the least again.
+ * 3. Work that begins in one callback has not run yet when the next piece begins, so only so many
+ *    may. Of work that arrives in callbacks of its own, the time is known, and only that counts.
+ * 4. While passes are short although more work arrives than may begin at once, more of it may: each
+ *    piece that waits costs some ten promises. After a long pass it is the least again.
  *
  * A process has three for its agents: `slicesOf` for those that wake, `turnSlicesOf` for turns, and
  * `readSlicesOf` for what clients ask to be sent again.
@@ -29,22 +31,23 @@ const SLICE_MS = 10;
  * only when the thread is held. Half of the 200 ms from which the watchdog logs that.
  */
 const TURNS_MS = 100;
-/**
- * Work that begins in one callback has not run yet when the next begins, so its time is not known.
- * Eight times 20 ms is below the 200 ms from which the watchdog logs a hold.
- */
+/** Eight times 20 ms is below the 200 ms from which the watchdog logs a hold. */
 const AT_ONCE_MIN = 8;
-/** As many webhooks as usually arrive in one pass; a burst of long turns among them holds once. */
+/** As many webhooks as one message usually brings; a burst of long turns among them holds once. */
 const AT_ONCE_MAX = 32;
+/** The end of a callback is awaited once for as many pieces of work, since each wait costs. */
+const COUNTED_ANEW = AT_ONCE_MIN / 2;
 
 export class TimeSlices {
   private readonly waiting: Array<() => void> = [];
   private endMs = 0;
   /** Whether the event loop is still in the pass in which the slice began. */
   private inPass = false;
-  /** How many pieces of work wanted to begin at once in this pass, and how many may (rule 3). */
+  /** How many pieces of work wanted to begin in this callback, and how many may (rule 3). */
   private begun = 0;
   private atOnce = AT_ONCE_MIN;
+  /** The most that wanted to begin in one callback of this pass. */
+  private begunMost = 0;
   /** Whether `beginWaiting` runs. */
   private isBeginning = false;
 
@@ -76,7 +79,16 @@ export class TimeSlices {
   }
 
   private mayBegin(): boolean {
-    return this.hasSlice() && this.begun++ < this.atOnce;
+    if (!this.hasSlice()) return false;
+    this.begun++;
+    // Runs when the callback returns.
+    if (this.begun === COUNTED_ANEW) process.nextTick(() => this.countAnew());
+    return this.begun <= this.atOnce;
+  }
+
+  private countAnew(): void {
+    this.begunMost = Math.max(this.begunMost, this.begun);
+    this.begun = 0;
   }
 
   /** Whether nothing waits and the slice has time left. Begins one in a new pass. */
@@ -93,7 +105,6 @@ export class TimeSlices {
 
   private beginSlice(): void {
     this.inPass = true;
-    this.begun = 0;
     this.endMs = this.time.monotonicMs() + this.sliceMs;
     this.time.after(0, () => {
       this.inPass = false;
@@ -104,12 +115,15 @@ export class TimeSlices {
     });
   }
 
-  /** Rule 3, at the end of a pass. */
+  /** Rule 4, at the end of a pass. */
   private adapt(): void {
+    this.countAnew();
+    const { atOnce, begunMost } = this;
+    this.begunMost = 0;
     const isLong = this.endMs - this.time.monotonicMs() < this.sliceMs / 2;
     if (isLong) this.atOnce = AT_ONCE_MIN;
-    else if (this.begun > this.atOnce) this.atOnce = Math.min(AT_ONCE_MAX, this.atOnce * 2);
-    else if (this.begun <= this.atOnce / 2) this.atOnce = Math.max(AT_ONCE_MIN, this.atOnce / 2);
+    else if (begunMost > atOnce) this.atOnce = Math.min(AT_ONCE_MAX, atOnce * 2);
+    else if (begunMost <= atOnce / 2) this.atOnce = Math.max(AT_ONCE_MIN, atOnce / 2);
   }
 
   private wait(f: () => void): void {

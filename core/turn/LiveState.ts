@@ -14,8 +14,8 @@ export interface StateWrite {
   readonly except?: Connection | undefined;
   /** The class's `initialState`: the next start would write it again. */
   readonly isInitial?: boolean;
-  /** The hook that follows, once the change is stored and sent. */
-  readonly changed: () => unknown;
+  /** The hook that follows, once the change is stored and sent; undefined where there is none. */
+  readonly changed: (() => unknown) | undefined;
 }
 
 interface StateOwner extends Pick<AgentTurns, "id" | "image" | "committer" | "turn" | "emit"> {
@@ -70,10 +70,8 @@ export class LiveState {
     agent.committer.touch(turn, { last: true, remade: isInitial });
     agent.committer.afterCommit((seq) => {
       agent.sockets.castState(text ?? "null", seq, except);
-      agent.runDeferred(turn, () => {
-        agent.emit("state:update", {});
-        return changed();
-      });
+      agent.emit("state:update", {});
+      if (changed !== undefined) agent.runDeferred(turn, changed);
     });
     agent.committer.whenStored((seq) =>
       this.outlet.publishState(agent.id, seq, agent.image.timeMs, text),

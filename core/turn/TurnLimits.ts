@@ -8,7 +8,7 @@
  * 3. From then on its code can't write: writes are refused with the same error (`Turn.givenUp`), so
  *    it never commits, neither in its own name nor in another turn's.
  *
- * `ActiveAgent.run` adds each turn; the host's sweep looks for those whose time is over, so a turn
+ * `runTurn` adds each turn; the host's sweep looks for those whose time is over, so a turn
  * that settles in time costs no timer.
  */
 import { LinkedList } from "../collections/LinkedList.ts";
@@ -29,7 +29,13 @@ interface Run {
   readonly agent: LimitedAgent;
   readonly turn: Turn;
   readonly sinceMs: number;
-  readonly reject: (error: TurnTimedOut) => void;
+  readonly onError: (error: TurnTimedOut) => void;
+}
+
+/** What is called when code has settled. */
+interface Settled<A> {
+  readonly onValue: (value: A) => void;
+  readonly onError: (error: unknown) => void;
 }
 
 /** Default of `turnSeconds`: longer than any model or provider takes to answer. */
@@ -64,24 +70,28 @@ export class TurnLimits {
    * began.
    */
   wait<A>(agent: LimitedAgent, turn: Turn, result: Promise<A>, sinceMs: number): Promise<A> {
+    if (agent.turnSeconds === 0) return result;
+    return new Promise((onValue, onError) =>
+      this.watch(agent, turn, result, { sinceMs, onValue, onError }),
+    );
+  }
+
+  /** As `wait`, with callbacks: one of them is called, once. */
+  watch<A>(
+    agent: LimitedAgent,
+    turn: Turn,
+    result: Promise<A>,
+    { sinceMs, onValue, onError }: { readonly sinceMs: number } & Settled<A>,
+  ): void {
     const { turnSeconds } = agent;
-    if (turnSeconds === 0) return result;
+    if (turnSeconds === 0) return void result.then(onValue, onError);
     let runs = this.#runs.get(turnSeconds);
     if (runs === undefined) this.#runs.set(turnSeconds, (runs = new LinkedList()));
-    const list = runs;
-    return new Promise((resolve, reject) => {
-      const link = list.add({ agent, turn, sinceMs, reject });
-      result.then(
-        (value) => {
-          link.leave();
-          resolve(value);
-        },
-        (error: Error) => {
-          link.leave();
-          reject(error);
-        },
-      );
-    });
+    const link = runs.add({ agent, turn, sinceMs, onError });
+    result.then(
+      (value) => link.leave() && onValue(value),
+      (error: unknown) => link.leave() && onError(error),
+    );
   }
 
   /** Gives up the turns whose time is over. */
@@ -94,10 +104,10 @@ export class TurnLimits {
       }
   }
 
-  #giveUp({ agent, turn, reject }: Run, error: TurnTimedOut): void {
+  #giveUp({ agent, turn, onError }: Run, error: TurnTimedOut): void {
     const { kind, id: key, attempt } = turn.cause;
     // A turn is logged once, even if several calls wait for its code.
-    if (turn.givenUp !== undefined) return reject(error);
+    if (turn.givenUp !== undefined) return onError(error);
     agent.log.error("a turn did not end in time and was given up", {
       turn: kind,
       ...(key !== undefined && { key }),
@@ -107,6 +117,6 @@ export class TurnLimits {
     this.#onGivenUp(agent.image.id.class);
     // The listeners of its signal are the turn's code, too.
     agent.ambient.run(turn, () => turn.giveUp(error));
-    reject(error);
+    onError(error);
   }
 }

@@ -108,6 +108,22 @@ test("eight tasks that begin with promises begin at once; for the rest, what the
   expect(await eachPass(clock, () => done, 20)).toEqual([8, 10, 12, 14, 16, 18, 20]);
 });
 
+test("of work that arrives in callbacks of its own, all begins that the slice has time for", async () => {
+  const clock = standingClock();
+  const slices = new TimeSlices(clock.time, 100);
+  let begun = 0;
+  for (let n = 0; n < 40; n++)
+    await new Promise<void>((resolve) =>
+      setImmediate(() => {
+        if (slices.turn() === undefined) begun++;
+        // What it does once its callback has returned.
+        void Promise.resolve().then(() => clock.spend(5));
+        resolve();
+      }),
+    );
+  expect(begun).toBe(20);
+});
+
 test("a pass that begins while waiting work begins runs nothing twice, and leaves nothing out", async () => {
   const clock = standingClock();
   const slices = new TimeSlices(clock.time);
