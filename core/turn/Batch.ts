@@ -58,9 +58,13 @@ export const mayEndSoon = (turn: Turn): boolean =>
 
 /**
  * Takes out of the turn what it has for the journal. Undefined if that is nothing; SQL that changed
- * no page (`CREATE TABLE IF NOT EXISTS`) does not count.
+ * no page (`CREATE TABLE IF NOT EXISTS`) does not count. `jobsChanged`: the commit has schedules or
+ * queue items, and a turn that made them says who did; a durable one says so when it ends.
  */
-export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | undefined {
+export function takeRecord(
+  turn: Turn,
+  { pagesChanged, jobsChanged }: { readonly pagesChanged: boolean; readonly jobsChanged: boolean },
+): TurnRecord | undefined {
   const { state } = turn;
   const sql = pagesChanged ? turn.sql : [];
   turn.sql = [];
@@ -69,7 +73,7 @@ export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | unde
   const outcome = turn.ended ? turn.outcome : undefined;
   const isTold = state !== undefined || sql.length > 0 || outcome !== undefined || turn.announced;
   // A part has a record of each unfinished turn, even without writes of its own.
-  if (!isTold && !(pagesChanged && isOpen(turn)))
+  if (!isTold && !(pagesChanged && isOpen(turn)) && !(jobsChanged && !turn.durable))
     return turn.steps === undefined ? undefined : takeSteps(turn);
   turn.announced = false;
   turn.state = undefined;

@@ -67,9 +67,10 @@ export function writeBatch(commits: Commits, batch: Batch): Written {
   const { host } = commits;
   const triggers = host.takeTriggers(batch.turns);
   const frozen = host.database.dirty ? host.database.freeze() : undefined;
+  const changed = { pagesChanged: frozen !== undefined, jobsChanged: triggers !== undefined };
   const records: TurnRecord[] = [];
   for (const turn of batch.turns) {
-    const record = takeRecord(turn, frozen !== undefined);
+    const record = takeRecord(turn, changed);
     if (record !== undefined) records.push(record);
   }
   return append(commits, batch, { records, triggers, frozen });
