@@ -7,7 +7,7 @@ import { defined } from "../collections/defined.ts";
 import type { Cause, JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import { applyState } from "./stateChange.ts";
 
-/** `cause.kind` is also `claimed` (a host took the agent over) and `destroyed`. */
+/** `cause.kind` is also `claimed` (a host took the agent over) and `destroyed` (by no turn). */
 export interface HistoryLine {
   readonly seq: number;
   /** ISO 8601, when the host wrote the event. */
@@ -33,6 +33,8 @@ export interface HistoryLine {
   readonly undone?: true;
   /** The agent was restored to an earlier event (`agents restore`). */
   readonly restored?: TurnRecord["restored"];
+  /** The turn ended the agent's life (`destroy`). */
+  readonly destroyed?: true;
   readonly host: string;
   readonly epoch: number;
 }
@@ -103,7 +105,7 @@ function lineOf(
   },
 ): HistoryLine {
   // Fields of the event itself, not of one turn, are in the line of its last turn.
-  const { schedules, queue } = isLast ? head : {};
+  const { schedules, queue, kind } = isLast ? head : {};
   const { cause, state: change, sql, done, begun, dead, ...rest }: Partial<TurnRecord> = turn ?? {};
   const { error, steps, again, undone, restored } = rest;
   return {
@@ -117,6 +119,7 @@ function lineOf(
           : cause,
     ...(change !== undefined && { state: omit.includes("state") || valueOf(state) }),
     ...defined({ sql, schedules, queue, done, begun, dead, error, steps, again, undone, restored }),
+    ...(kind === "destroyed" && turn !== undefined && { destroyed: true as const }),
     host: head.host,
     epoch: head.epoch,
   };

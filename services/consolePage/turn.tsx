@@ -59,6 +59,7 @@ const OneTurn = ({ line }: { readonly line: Line }) => {
         )}
         {cause.traceparent !== undefined && <>, trace {cause.traceparent.split("-")[1]}</>}
       </p>
+      {line.destroyed === true && <p>The agent was destroyed.</p>}
       {line.error !== undefined && (
         <>
           <h3>Error</h3>

@@ -99,7 +99,7 @@ export function addHistory(program: Command, context: CommandContext): void {
       `
 --json prints one object a line, oldest first:
   {seq, time, cause, state?, sql?, rows?, schedules?, queue?, done?, begun?, dead?, error?, steps?,
-  again?, undone?, restored?, host, epoch}
+  again?, undone?, restored?, destroyed?, host, epoch}
 cause has kind, id, provider, type, headers and body of the input; state is the state after the
 turn, if the turn changed it; rows is [{path, before?, after?}] with --rows.
 
@@ -307,6 +307,7 @@ export function describeLine(line: TurnLine): string {
     ),
     ...(line.undone ? ["    undone: what was stored of this turn before its host ended"] : []),
     ...(line.restored ? [restoredNote(line.restored)] : []),
+    ...(line.destroyed ? ["    destroyed: state, SQL, schedules and queue were removed"] : []),
     ...(line.begun ? [notFinished(line)] : []),
     ...(line.dead ? ["    dead: attempts exhausted; the input is a dead letter"] : []),
   ].join("\n");

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { Agent } from "agents";
 import { testAgents } from "agents/testing";
+import { describeLine } from "../../services/cli/commands/history.ts";
 
 class Planner extends Agent {
   async enqueue() {
@@ -14,6 +15,9 @@ class Planner extends Agent {
   }
   async tell() {
     await this.sendWebhook("https://hooks.example.com/", {});
+  }
+  async end() {
+    await this.destroy();
   }
   work() {}
   override async onRequest() {
@@ -41,4 +45,17 @@ test("a turn that makes or cancels jobs, and writes nothing else, is in the hist
     ["rpc tell", "queue"],
     ["request", "queue"],
   ]);
+});
+
+test("a turn that destroys its agent says so", async () => {
+  await using installation = await testAgents({ module: { Planner } });
+  const agent = installation.agent(Planner, "p");
+  await agent.enqueue();
+  await agent.end();
+  const lines = await agent.events();
+  expect(lines.map(({ destroyed = false }) => destroyed).indexOf(true)).toBe(lines.length - 1);
+  expect(lines.at(-1)).toMatchObject({ cause: { kind: "rpc", type: "end" } });
+  expect(describeLine(lines.at(-1)!)).toContain(
+    "\n    destroyed: state, SQL, schedules and queue were removed",
+  );
 });
