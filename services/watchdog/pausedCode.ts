@@ -12,6 +12,8 @@ export const WHAT_RUNS = "turnkeep.whatRuns";
 
 export interface PausedCode {
   readonly turn: WatchedTurn | undefined;
+  /** A number of the turn in its process. Undefined for code of no turn. */
+  readonly run: number | undefined;
   /** `src/agents.ts:12:5`, in the author's source where a source map is known. */
   readonly where: string;
 }

@@ -82,10 +82,17 @@ export function startWatchdog(
       limitMs: limitOf(owner),
     };
   };
+  const runs = new WeakMap<Turn, number>();
+  let runsCount = 0;
+  const runOf = (turn: Turn): number => {
+    if (!runs.has(turn)) runs.set(turn, ++runsCount);
+    return runs.get(turn)!;
+  };
   const whatRuns = (url: string, line: number, column: number): PausedCode => {
     const turn = ambient.current();
     return {
       turn: turn === undefined ? undefined : nameTurn(turn),
+      run: turn === undefined ? undefined : runOf(turn),
       where: sourceLine(url, line, column),
     };
   };

@@ -3,14 +3,16 @@
  * `startWatchdog`.
  *
  * 1. A turn that holds the thread for longer than its class allows (`cpuSeconds`) ends the process.
- *    The log line names the agent, the input and the source line that ran.
+ *    The log line names the agent, the input and the source line that ran. Several looks at what
+ *    runs tell one turn from many that follow each other (`judgeLook`).
  * 2. The turn is known exactly where the debugger can pause the code: in JavaScript, regular
  *    expressions and SQL. Native code can't be paused; then the turn that entered last is named,
  *    with `exactly: false`.
- * 3. A hold by code of no turn ends the process after `OUTSIDE_FACTOR` times the limit.
+ * 3. A hold by code of no turn, or by many turns, ends the process after `OUTSIDE_FACTOR` times the
+ *    limit.
  * 4. Nothing is ended while a debugger is open (`--inspect`): its breakpoints hold the thread, too.
- * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
- *    `STALL_QUIET_MS`. Each hold is reported to the main thread, which counts them by agent
+ * 5. A shorter hold is logged when it is over, if it was of a turn: one that is short beside the
+ *    limit at most once in `STALL_QUIET_MS`. Each hold is reported to the main thread, which counts them by agent
  *    (`Stall`). A hold that was not looked into counts for the turn that entered last.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
  *    turn that is most often found running is named, else the turn that entered last. `exactly` is
@@ -25,6 +27,7 @@ import { ownFolder } from "../ownPackage/ownFile.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HoldMeter } from "./HoldMeter.ts";
+import { judgeLook, type Judged } from "./judgeLook.ts";
 import { judgeMemory, residentMb } from "./judgeMemory.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
 import { WHAT_RUNS, type PausedCode, type Stall, type WatchdogData } from "./pausedCode.ts";
@@ -58,6 +61,11 @@ const NEARLY_ALWAYS = 0.75;
 const SEEN_MIN = 3;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
 const OUTSIDE_FACTOR = 4;
+/** Rule 1: a turn that begins late in a hold is ended at most this part of its limit too late. */
+const LOOKS_A_LIMIT = 4;
+
+/** A message, with the fields of the last turn that was found. */
+const MANY = "many turns held the thread of their process, one after the other";
 
 const { memory, cpuMs, log, endings, reports, heapLimitMb, rssMaxMb } = workerData as WatchdogData;
 const board = new Board(memory);
@@ -69,13 +77,8 @@ function write(level: LogLevel, message: string, own: Readonly<Record<string, un
   writeSync(STDERR, logLine(log.format, { level, message, fields, timeMs: Date.now() }));
 }
 
-/** What was found out about the present hold. */
-interface Found {
-  readonly code: PausedCode | undefined;
-  readonly heldMs: number;
-}
-
-let found: Found | undefined;
+/** About the present hold. */
+let found: Judged | undefined;
 let heldMs = 0;
 /** The turn that had entered last when the hold became a stall. */
 let heldBy: WatchedTurn | undefined;
@@ -91,7 +94,7 @@ setInterval(() => {
   if (heldMs === 0 || board.debugged) return isOver(before);
   if (heldMs >= STALL_MS) heldBy ??= board.last;
   if (looking || isEnding || heldMs < nextLookMs()) return;
-  if (heldMs < limitOf(board.last)) {
+  if (found === undefined && heldMs < limitOf(board.last) / LOOKS_A_LIMIT) {
     if (nowMs - stalledMs < STALL_QUIET_MS) return;
     stalledMs = nowMs;
   }
@@ -101,12 +104,20 @@ setInterval(() => {
 
 if (reports) setInterval(() => report({ beat: true, held: heldMs >= STALL_MS }), REPORT_BEAT_MS);
 
-/** A first look at a stall, then one when the limit of what was found has passed. */
+/** A first look at a stall, then some before the limit of what was found has passed. */
 function nextLookMs(): number {
   if (found === undefined) return STALL_MS;
-  const limitMs = found.code === undefined ? limitOf(board.last) : limitOf(found.code.turn);
-  return Math.max(limitMs, found.heldMs + STALL_MS);
+  const { heldMs: lookedMs, sinceMs } = found;
+  const limitMs = limitOf(turnOf(found));
+  return Math.max(
+    lookedMs + STALL_MS,
+    Math.min(sinceMs + limitMs, lookedMs + limitMs / LOOKS_A_LIMIT),
+  );
 }
+
+/** Rule 2. */
+const turnOf = ({ code }: Judged): WatchedTurn | undefined =>
+  code === undefined ? board.last : code.turn;
 
 const limitOf = (turn: Pick<WatchedTurn, "limitMs"> | undefined): number => {
   const limitMs = turn === undefined ? cpuMs * OUTSIDE_FACTOR : turn.limitMs;
@@ -193,36 +204,45 @@ function noteEnding(turn: WatchedTurn | undefined, reason: string, exactly: bool
 async function lookInto(): Promise<void> {
   const code = await sample();
   if (heldMs === 0) return; // it was over meanwhile
-  found = { code, heldMs };
-  const turn = code === undefined ? board.last : code.turn;
-  if (heldMs < limitOf(turn) || isEnding) return;
-  write(
-    "error",
-    turn === undefined
-      ? "code outside of any turn held the thread of its process, which is ended"
-      : "a turn held the thread of its process for longer than cpuSeconds: the process is ended",
-    {
-      ...fieldsOf(turn),
-      ...(code === undefined && { exactly: false, where: "native code" }),
-      ...(code !== undefined && { where: code.where }),
-      heldMs: Math.round(heldMs),
-    },
-  );
-  const reason = `its turn held the thread of its process for ${(heldMs / 1000).toFixed(1)} s, in ${code?.where ?? "native code"}`;
-  noteEnding(turn, reason, code !== undefined);
+  found = judgeLook(found, { code, heldMs });
+  const turn = turnOf(found);
+  const limitMs = limitOf(turn);
+  const ownMs = heldMs - found.sinceMs;
+  const isTooLong = ownMs >= limitMs || heldMs >= limitMs * OUTSIDE_FACTOR;
+  if (!isTooLong || isEnding) return;
+  const exactly = code !== undefined && ownMs >= limitMs;
+  const where = code?.where ?? "native code";
+  write("error", messageOf(turn, ownMs >= limitMs), {
+    ...fieldsOf(turn),
+    ...(!exactly && { exactly }),
+    where,
+    heldMs: Math.round(heldMs),
+  });
+  const reason = `its turn held the thread of its process for ${(ownMs / 1000).toFixed(1)} s, in ${where}`;
+  noteEnding(turn, reason, exactly);
   process.kill(process.pid, "SIGKILL");
+}
+
+function messageOf(turn: WatchedTurn | undefined, isAlone: boolean): string {
+  if (turn === undefined)
+    return "code outside of any turn held the thread of its process, which is ended";
+  return isAlone
+    ? "a turn held the thread of its process for longer than cpuSeconds: the process is ended"
+    : `${MANY}: the process is ended`;
 }
 
 function isOver(ms: number): void {
   const of = found?.code?.turn;
   const holder = found?.code === undefined ? heldBy : of;
-  if (ms >= STALL_MS && holder !== undefined && !board.debugged) {
+  const ownMs = ms - (found?.sinceMs ?? 0);
+  if (ownMs >= STALL_MS && holder !== undefined && !board.debugged) {
     const { class: className, name } = holder;
-    parentPort!.postMessage({ className, name, ms } satisfies Stall);
+    parentPort!.postMessage({ className, name, ms: ownMs } satisfies Stall);
   }
   heldBy = undefined;
   if (of !== undefined) {
-    write("warn", "a turn held the thread of its process", {
+    const isAlone = found!.sinceMs === 0;
+    write("warn", isAlone ? "a turn held the thread of its process" : MANY, {
       ...fieldsOf(of),
       where: found!.code!.where,
       heldMs: Math.round(ms),

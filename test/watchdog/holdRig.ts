@@ -61,8 +61,8 @@ export function useHoldRig() {
     );
   }
 
-  const countOf = async (name: string): Promise<number> => {
-    const response = await fetch(`${installation.gateway.url}/agents/neighbour/${name}`);
+  const countOf = async (name: string, kind = "neighbour"): Promise<number> => {
+    const response = await fetch(`${installation.gateway.url}/agents/${kind}/${name}`);
     return response.ok ? ((await response.json()) as { count: number }).count : -1;
   };
 
@@ -148,6 +148,6 @@ export function useHoldRig() {
     get host() {
       return host;
     },
-    send, linesOf, expectEnded, expectAlone, endsOf, deadOf, whileNeighboursWork,
+    send, countOf, linesOf, expectEnded, expectAlone, endsOf, deadOf, whileNeighboursWork,
   }; // prettier-ignore
 }

@@ -82,6 +82,25 @@ export class Neighbour extends Agent<unknown, { readonly count: number }> {
   }
 }
 
+/** By when they are over. */
+const pauses = new Map<number, Promise<void>>();
+
+/** Waits for what others of its process wait for, and then works for a while. */
+export class Waiter extends Neighbour {
+  static override options = { http: "open", cpuSeconds: 1 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return Response.json(this.state);
+    const { untilMs, workMs } = (await request.json()) as { untilMs: number; workMs: number };
+    if (!pauses.has(untilMs)) pauses.set(untilMs, pause(untilMs - Date.now()));
+    await pauses.get(untilMs);
+    const endMs = performance.now() + workMs;
+    while (performance.now() < endMs);
+    this.setState({ count: this.state.count + 1 });
+    return new Response("OK");
+  }
+}
+
 const verify = github({ secret: "SECRET" });
 /** Stored and answered 202 when an agent is slow. */
 const deadlineMs = 1_500;
@@ -90,6 +109,7 @@ export default {
   webhooks: [
     webhook("/webhooks/hoarder", { agent: Hoarder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/holder", { agent: Holder, verify, entity: body("agent"), deadlineMs }),
+    webhook("/webhooks/waiter", { agent: Waiter, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/neighbour", { agent: Neighbour, verify, entity: body("agent"), deadlineMs }),
   ],
 };

@@ -4,9 +4,11 @@
  * dead after its attempts, and the neighbours' webhooks apply once.
  */
 import { describe, expect, test } from "vitest";
+import { pollUntil } from "../kit/poll.ts";
 import { TIMEOUT_MS, useHoldRig } from "./holdRig.ts";
 
-const { linesOf, expectEnded, expectAlone, deadOf, whileNeighboursWork } = useHoldRig();
+const rig = useHoldRig();
+const { linesOf, expectEnded, expectAlone, deadOf, whileNeighboursWork } = rig;
 
 describe("a turn that blocks its process", () => {
   test.each([
@@ -37,6 +39,25 @@ describe("a turn that blocks its process", () => {
     TIMEOUT_MS * 2,
   );
 });
+
+test(
+  "turns that continue together and hold the thread for longer than any of them may are not ended",
+  async () => {
+    // Some 30 on each of two workers, for 50 ms each; the limit of one is a second.
+    const names = Array.from({ length: 60 }, (_, n) => `waiter-${n}`);
+    const untilMs = Date.now() + 4_000;
+    await Promise.all(names.map((name) => rig.send("waiter", name, { untilMs, workMs: 50 })));
+    for (const name of names)
+      await pollUntil(
+        `${name} has run`,
+        async () =>
+          (await rig.countOf(name, "waiter")) === 1 || { done: false, saw: rig.host.told() },
+        { timeoutMs: TIMEOUT_MS },
+      );
+    expectEnded(0);
+  },
+  TIMEOUT_MS * 2,
+);
 
 describe("a turn that fills the memory of its process", () => {
   test.each([
