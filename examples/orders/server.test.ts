@@ -47,6 +47,9 @@ describe("an order", () => {
     await test.crash();
     await test.revive();
     expect(server.ledger).toHaveLength(2);
+    expect(await (await test.fetch(path)).json()).toMatchObject({
+      orders: [{ workflowId: id, status: "waiting" }],
+    });
     await test.fetch(`${path}?approve=${id}`, { method: "POST" });
     await test.advance("1 s");
     expect(server.ledger.slice(2)).toEqual(["shipped piano"]);

@@ -34,11 +34,13 @@ export class Customer extends Agent<Record<string, unknown>, { news: string[] }>
       return Response.json({ id: await this.runWorkflow("ORDER_WORKFLOW", order) });
     }
     const { workflows } = await this.getWorkflows({ limit: 20 });
-    const orders = workflows.map(({ workflowId, status, error }) => ({
-      workflowId,
-      status,
-      error,
-    }));
+    // The row of an order changes when its workflow reports something: the instance knows more.
+    const orders = await Promise.all(
+      workflows.map(async ({ workflowId, error }) => {
+        const { status } = await this.getWorkflowStatus("ORDER_WORKFLOW", workflowId);
+        return { workflowId, status, error };
+      }),
+    );
     return Response.json({ news: this.state.news, orders });
   }
 
