@@ -19,12 +19,12 @@ export function signedCurl(route: WebhookRoute, options: CurlOptions): string | 
   const secret = names.map((name) => options.env[name]).find((value) => value !== undefined);
   if (route.verifier.provider !== "github" || secret === undefined || route.path.includes(":"))
     return undefined;
-  const body = JSON.stringify(sampleStar());
+  const body = JSON.stringify(samplePush());
   // Unique for each start. Pasting the same command twice sends a redelivery.
   const id = `try-${options.nowSeconds}`;
   const headers = {
     "content-type": "application/json",
-    ...sign.github(body, secret, { id, event: "star" }),
+    ...sign.github(body, secret, { id, event: "push" }),
   };
   const lines = [
     `curl -i ${options.url}${route.path}`,
@@ -35,15 +35,19 @@ export function signedCurl(route: WebhookRoute, options: CurlOptions): string | 
 }
 
 /**
- * The part of GitHub's `star` event that routing and the example read, without characters that a
- * shell would interpret.
+ * The part of GitHub's `push` event that routing, README's agent and the example read, without
+ * characters that a shell would interpret.
  */
-const sampleStar = () => ({
-  action: "created",
-  starred_at: "2026-01-01T00:00:00Z",
-  repository: {
-    full_name: "octocat/hello-world",
-    html_url: "https://github.com/octocat/hello-world",
-  },
-  sender: { login: "octocat" },
-});
+function samplePush() {
+  const commit = { id: "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d", message: "Say hello" };
+  return {
+    ref: "refs/heads/main",
+    head_commit: commit,
+    commits: [commit],
+    repository: {
+      full_name: "octocat/hello-world",
+      html_url: "https://github.com/octocat/hello-world",
+    },
+    sender: { login: "octocat" },
+  };
+}
