@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { projectFiles, type ProjectChoices } from "./projectFiles.ts";
-import { STARTER_NAMES, STARTERS, type StarterName } from "./starters.ts";
+import { STARTER_NAMES, STARTERS, type Starter, type StarterName } from "./starters.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { packageManifest } from "../../ownPackage/packageManifest.ts";
 import { failed } from "../terminal/CliError.ts";
@@ -55,10 +55,11 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
 export function init(terminal: Terminal, folder: string, given: Given): void {
   const target = resolve(terminal.cwd, folder);
   const { version, devDependencies } = packageManifest();
+  const starter: Starter = STARTERS[given.webhooks];
   const tool = (name: keyof ProjectChoices["tools"]): string => devDependencies[name] ?? "*";
   const files = projectFiles({
     name: projectName(basename(target)),
-    starter: STARTERS[given.webhooks],
+    starter,
     page: given.page,
     strict: given.strict,
     packageSpec: given.turnkeep ?? `^${version}`,
@@ -86,7 +87,7 @@ export function init(terminal: Terminal, folder: string, given: Given): void {
   terminal.out("");
   if (shown !== ".") terminal.out(`  cd ${shown}`);
   terminal.out("  npm install");
-  terminal.out("  npm start       # prints a URL and a signed curl");
+  terminal.out(`  npm start       # prints a URL${starter.curl ? " and a signed curl" : ""}`);
   terminal.out("  npm test");
 }
 

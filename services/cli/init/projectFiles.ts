@@ -176,7 +176,7 @@ One agent for each ${starter.entityNoun}, on [turnkeep](https://www.npmjs.com/pa
 
 \`\`\`sh
 npm install
-npm start     # serves on http://localhost:8787 and prints a signed curl to try
+npm start     # serves on http://localhost:8787${starter.curl ? " and prints a signed curl to try" : ""}
 npm test
 npm run check # types
 \`\`\`

@@ -19,9 +19,14 @@ export interface Starter {
   readonly entity: string;
   readonly entityImports: ReadonlyArray<string>;
   readonly path: string;
+  /** Whether `dev` prints a signed curl for it (`serving/signedCurl`). */
+  readonly curl?: true;
   /** Where to enter the URL and find the secret in the sender's settings. */
   readonly settings: string;
-  /** An event for the test, and the name of the agent that receives it. */
+  /**
+   * An event for the test, and the name of the agent that receives it: GitHub's is the one that the
+   * signed curl of `dev` reaches.
+   */
   readonly sample: { readonly body: object; readonly event: string; readonly agentName: string };
 }
 
@@ -35,11 +40,12 @@ export const STARTERS = {
     entity: 'body("repository.full_name", escapedSlug)',
     entityImports: ["body", "escapedSlug"],
     path: "/webhooks/github",
+    curl: true,
     settings: "the repository's Settings > Webhooks, content type application/json",
     sample: {
-      body: { repository: { full_name: "acme/site" } },
+      body: { repository: { full_name: "octocat/hello-world" } },
       event: "push",
-      agentName: "acme~site",
+      agentName: "octocat~hello-world",
     },
   },
   stripe: {
