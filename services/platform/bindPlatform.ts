@@ -21,6 +21,15 @@ export const reportRejection = (error: unknown): void => report(error);
 /** What there is before the module is imported. */
 export const seedPlatform = (variables: Bindings): void => replace(env, variables);
 
+/**
+ * For the code that is loaded next, while other code runs: replaces the variables `before`, and
+ * keeps what else is bound.
+ */
+export function reseedPlatform(variables: Bindings, before: Bindings): void {
+  for (const name of Object.keys(before)) Reflect.deleteProperty(env, name);
+  Object.assign(env, variables);
+}
+
 /** `onRejected` receives what promises rejected with that nobody waits for. */
 export function bindPlatform(
   module: {

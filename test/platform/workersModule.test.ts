@@ -3,7 +3,12 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { bindPlatform, env, exports } from "../../services/platform/bindPlatform.ts";
+import {
+  bindPlatform,
+  env,
+  exports,
+  reseedPlatform,
+} from "../../services/platform/bindPlatform.ts";
 import { RpcTarget } from "../../core/rpcTarget/RpcTarget.ts";
 import { WorkerEntrypoint } from "../../services/platform/WorkerEntrypoint.ts";
 import { readModule } from "../../services/module/readModule.ts";
@@ -145,4 +150,12 @@ describe("an RpcTarget", () => {
     class Relay extends RpcTarget {}
     expect(() => JSON.stringify({ relay: new Relay() })).toThrow(/Relay is an RpcTarget.*by reference/s); // prettier-ignore
   });
+});
+
+it("new variables replace those of before, and leave bindings to the code that runs", () => {
+  const bound = { OLD: "1", KEPT: "secret" };
+  Object.defineProperty(bound, "Hidden", { value: "a namespace", enumerable: false });
+  bindPlatform({ agents: new Map(), entrypoints: new Map() }, bound, () => undefined);
+  reseedPlatform({ NEW: "2" }, { OLD: "1" });
+  expect([{ ...env }, env["Hidden"]]).toEqual([{ KEPT: "secret", NEW: "2" }, "a namespace"]);
 });

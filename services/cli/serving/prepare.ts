@@ -14,6 +14,7 @@ import {
   type LoadedEnv,
 } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
+import { reseedPlatform } from "../../platform/bindPlatform.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { Begun, Joins } from "../../wiring/Joins.ts";
@@ -56,8 +57,8 @@ interface PreparedEnv {
 interface Prepared extends PreparedEnv {
   readonly module: LoadedModule;
   /**
-   * Reads the files again and sets `process.env`, before the module is loaded again. Throws
-   * `EnvFileUnreadable`.
+   * Reads the files again and sets `process.env`, and `env` of `cloudflare:workers`, before the
+   * module is loaded again. Throws `EnvFileUnreadable`.
    */
   readonly refreshEnv: () => void;
   /** The files that it reads, also those that do not exist. */
@@ -107,6 +108,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   const refreshEnv = (): void => {
     const next = loadEnv(sources);
     if (terminal.env === process.env) fillProcessEnv(next.env, sources.processEnv, known.env);
+    reseedPlatform(next.env, known.env);
     known = next;
   };
   if (isDev) {
