@@ -177,6 +177,7 @@ async function mostSeen(): Promise<{
 }> {
   const seen = new Map<string, PausedCode[]>();
   let count = 0;
+  let run: number | undefined;
   for (let look = 0; look < LOOKS; look++) {
     const code = await sample();
     if (code?.turn !== undefined) {
@@ -185,9 +186,10 @@ async function mostSeen(): Promise<{
       seen.set(place, [...(seen.get(place) ?? []), code]);
       count++;
     }
-    // The code runs until it is ended, or can't be paused.
-    if (code === undefined || (heldMs > 0 && code.turn !== undefined))
-      return { code, exactly: code !== undefined };
+    // The turn runs until it is ended, or can't be paused.
+    const isHeld = heldMs > 0 && code?.turn !== undefined && code.run === run;
+    if (code === undefined || isHeld) return { code, exactly: isHeld };
+    run = code.run;
     await new Promise((resolve) => setTimeout(resolve, LOOKS_EVERY_MS));
   }
   const [most = []] = [...seen.values()].toSorted((a, b) => b.length - a.length);
