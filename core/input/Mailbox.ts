@@ -144,7 +144,7 @@ export class Mailbox {
           this.agent.committer.whenReleased(() => this.pump());
           return;
         }
-        const pause = mayBegin ? undefined : this.slices.turn();
+        const pause = mayBegin ? undefined : this.slices.turn(this.agent.image.id);
         if (pause !== undefined || input.data === undefined || this.agent.isBlocked) {
           void this.pumpLater(input, pause);
           return;

@@ -1,23 +1,21 @@
 /**
- * Cooperative scheduling for work that arrives in great numbers at one instant: the work begins a
- * slice of time at a time, and everything else runs between two slices. At midnight 100,000
- * schedules fall due, and as many agents wake for them. 400 requests that each compute for 20 ms
- * arrive together. Run one after another without a pause, they would block the process for seconds,
- * and a host that is blocked for a lease's length loses its leases.
+ * Cooperative scheduling for work that arrives in great numbers at one instant: it begins a slice
+ * of time at a time, and everything else runs between two slices. At midnight 100,000 schedules
+ * fall due, and as many agents wake for them. 400 requests that each compute for 20 ms arrive
+ * together. Run one after another, they would block the process for seconds.
  *
  * 1. Work that arrives alone begins at once. Once a slice is used up, the rest waits for the event
- *    loop's next pass, and everything else runs first.
- * 2. Work begins in the order of its arrival.
+ *    loop's next pass.
+ * 2. Work that waits begins in the order of its arrival, but of one agent a piece at a time: after
+ *    it, the others that wait come first.
  * 3. Work that begins in one callback has not run yet when the next piece begins, so only so many
  *    may. Of work that arrives in callbacks of its own, the time is known, and only that counts.
  * 4. While passes are short although more work arrives than may begin at once, more of it may: each
  *    piece that waits costs some ten promises. After a long pass it is the least again.
- *
- * A process has three for its agents: `slicesOf` for those that wake, `turnSlicesOf` for turns, and
- * `readSlicesOf` for what clients ask to be sent again.
- * `Host` has one of its own for hibernation and hand-over, so that these do not wait behind a crowd
- * of agents that wake.
+ * 5. After a long slice nothing that waits begins for a while. A neighbour's request takes several
+ *    passes (its call, its commit, its answer), and would wait for a long turn in each of them.
  */
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { perClock } from "./perClock.ts";
 import type { TimeShape } from "./Time.ts";
 
@@ -35,11 +33,14 @@ const TURNS_MS = 100;
 const AT_ONCE_MIN = 8;
 /** As many webhooks as one message usually brings; a burst of long turns among them holds once. */
 const AT_ONCE_MAX = 32;
+/** Rule 5: this part of the slice. A crowd loses it, and a request beside it needs no more. */
+const GAP = 0.05;
 /** The end of a callback is awaited once for as many pieces of work, since each wait costs. */
 const COUNTED_ANEW = AT_ONCE_MIN / 2;
 
 export class TimeSlices {
-  private readonly waiting: Array<() => void> = [];
+  /** By agent, in the order of their turns (rule 2). */
+  private readonly waiting = new Map<unknown, Array<() => void>>();
   private endMs = 0;
   /** Whether the event loop is still in the pass in which the slice began. */
   private inPass = false;
@@ -65,9 +66,10 @@ export class TimeSlices {
     else this.wait(f);
   }
 
-  /** Undefined when the caller may begin now; otherwise resolves when it may. */
-  turn(): Promise<void> | undefined {
-    return this.mayBegin() ? undefined : new Promise((resolve) => this.wait(resolve));
+  /** Undefined when the caller may begin now; otherwise resolves when it may. `of`: rule 2. */
+  turn(of?: AgentId): Promise<void> | undefined {
+    if (this.mayBegin()) return undefined;
+    return new Promise((resolve) => this.wait(resolve, of && addressKey(of)));
   }
 
   /**
@@ -93,7 +95,7 @@ export class TimeSlices {
 
   /** Whether nothing waits and the slice has time left. Begins one in a new pass. */
   private hasSlice(): boolean {
-    if (this.waiting.length > 0) return false;
+    if (this.waiting.size > 0) return false;
     if (this.inPass) return this.hasTime();
     this.beginSlice();
     return true;
@@ -109,10 +111,18 @@ export class TimeSlices {
     this.time.after(0, () => {
       this.inPass = false;
       this.adapt();
-      if (this.waiting.length === 0) return;
-      this.beginSlice();
-      void this.beginWaiting();
+      if (this.waiting.size === 0) return;
+      // Rule 5.
+      const usedMs = this.time.monotonicMs() - this.endMs + this.sliceMs;
+      const gapMs = Math.floor(usedMs * GAP);
+      if (gapMs === 0) return this.beginNext();
+      this.time.after(gapMs, () => this.beginNext());
     });
+  }
+
+  private beginNext(): void {
+    this.beginSlice();
+    void this.beginWaiting();
   }
 
   /** Rule 4, at the end of a pass. */
@@ -126,23 +136,36 @@ export class TimeSlices {
     else if (begunMost <= atOnce / 2) this.atOnce = Math.max(AT_ONCE_MIN, atOnce / 2);
   }
 
-  private wait(f: () => void): void {
+  private wait(f: () => void, key: unknown = Symbol("alone")): void {
     // Work that waits for its number only begins in this slice.
-    if (this.waiting.push(f) === 1) void promisesSettled().then(() => this.beginWaiting());
+    if (this.waiting.size === 0) void promisesSettled().then(() => this.beginWaiting());
+    const line = this.waiting.get(key);
+    if (line === undefined) this.waiting.set(key, [f]);
+    else line.push(f);
   }
 
   /** Begins as much of the waiting work as the slice has time for. */
   private async beginWaiting(): Promise<void> {
     if (this.isBeginning) return; // it continues in the new slice
     this.isBeginning = true;
-    const { waiting } = this;
-    let next = 0;
-    while (next < waiting.length && this.hasTime()) {
-      waiting[next++]!();
+    while (this.hasTime()) {
+      const begin = this.next();
+      if (begin === undefined) break;
+      begin();
       await promisesSettled();
     }
-    waiting.splice(0, next);
     this.isBeginning = false;
+  }
+
+  /** Rule 2: takes a piece of the first agent's work; the rest of it goes behind the others. */
+  private next(): (() => void) | undefined {
+    for (const [key, line] of this.waiting) {
+      this.waiting.delete(key);
+      const begin = line.shift();
+      if (line.length > 0) this.waiting.set(key, line);
+      return begin;
+    }
+    return undefined;
   }
 }
 
@@ -151,6 +174,9 @@ export class TimeSlices {
  * anything else counts towards its slice.
  */
 const promisesSettled = (): Promise<void> => new Promise((resolve) => process.nextTick(resolve));
+
+// `Host` has slices of its own for hibernation and hand-over, so that these do not wait behind a
+// crowd of agents that wake.
 
 /** The slices in which agents wake, shared by all agents of a clock. */
 export const slicesOf = perClock((time) => new TimeSlices(time));

@@ -265,7 +265,7 @@ export class Shard {
     const { blobs, log, time } = this.services;
     // Before anything is checked, so that nothing is old when the call begins. An input waits in
     // its agent's mailbox.
-    const pause = call.kind === "input" ? undefined : turnSlicesOf(time).turn();
+    const pause = call.kind === "input" ? undefined : turnSlicesOf(time).turn(id);
     if (pause !== undefined) await pause;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();

@@ -72,3 +72,14 @@ test.each([
   expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThanOrEqual(TURNS_A_PASS);
 });
+
+test("a neighbour of an agent with many long requests waits for some of them, not for all", async () => {
+  const ask = (name: string): Promise<unknown> => fetch(`${system.url}/agents/busy/${name}`);
+  await Promise.all([ask("slow"), ask("neighbour")]);
+  let answered = 0;
+  const slow = Array.from({ length: BURST }, () => ask("slow").then(() => answered++));
+  await ask("neighbour");
+  // Some have run before its request has arrived.
+  expect(answered).toBeLessThan(BURST / 2);
+  await Promise.all(slow);
+});

@@ -5,6 +5,7 @@
 import { expect, test } from "vitest";
 import { slicesOf, TimeSlices, turnSlicesOf } from "../../core/time/TimeSlices.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import { agentId } from "../../schemas/Address.ts";
 
 /**
  * A clock that stands still but for what the test lets things cost; timers run when they are told
@@ -12,12 +13,12 @@ import type { TimeShape } from "../../core/time/Time.ts";
  */
 function standingClock() {
   let nowMs = 1_000;
-  const timers: Array<() => void> = [];
+  const timers: Array<readonly [ms: number, f: () => void]> = [];
   const time: TimeShape = {
     nowMs: () => nowMs,
     monotonicMs: () => nowMs,
-    after: (_ms, f) => {
-      timers.push(f);
+    after: (ms, f) => {
+      timers.push([ms, f]);
       return () => undefined;
     },
     id: () => "id",
@@ -28,7 +29,13 @@ function standingClock() {
     spend: (ms: number) => void (nowMs += ms),
     /** The event loop begins another pass: timers run, and what they lead to. */
     pass: async () => {
-      for (const f of timers.splice(0)) f();
+      for (const [, f] of timers.splice(0)) f();
+      const gaps = timers.filter(([ms]) => ms > 0);
+      for (const gap of gaps) {
+        timers.splice(timers.indexOf(gap), 1);
+        nowMs += gap[0];
+        gap[1]();
+      }
       await settled();
     },
   };
@@ -175,6 +182,40 @@ test("a task that starts others has them run after those that wait", async () =>
   slices.run(note("c"));
   await eachPass(clock, () => ran.length, 4);
   expect(ran).toEqual(["a", "b", "c", "d"]);
+});
+
+test("after a long slice, the next one begins later by a twentieth of it; a short one has no gap", async () => {
+  for (const [costMs, gapMs] of [
+    [10, 0],
+    [300, 15],
+  ] as const) {
+    const clock = standingClock();
+    const slices = new TimeSlices(clock.time);
+    const beganMs = clock.time.nowMs();
+    let nextMs = 0;
+    slices.run(() => clock.spend(costMs));
+    slices.run(() => (nextMs = clock.time.nowMs()));
+    await settled();
+    await clock.pass();
+    expect(nextMs - beganMs).toBe(costMs + gapMs);
+  }
+});
+
+test("of one agent's waiting work, a piece begins at a time: the others come first", async () => {
+  const clock = standingClock();
+  const slices = new TimeSlices(clock.time);
+  const ran: string[] = [];
+  const begin = async (name: string, n: number): Promise<void> => {
+    await slices.turn(agentId("Some", name));
+    clock.spend(20);
+    ran.push(`${name}${n}`);
+  };
+  // Uses up the slice.
+  slices.run(() => clock.spend(20));
+  for (const n of [1, 2, 3]) void begin("slow", n);
+  for (const n of [1, 2]) void begin("quick", n);
+  await eachPass(clock, () => ran.length, 5);
+  expect(ran).toEqual(["slow1", "quick1", "slow2", "quick2", "slow3"]);
 });
 
 test("a process has one queue per clock for agents that wake, and one for turns", () => {
