@@ -9,7 +9,7 @@ import { FIBER_ALARM, FIBER_OPTIONS_DEFAULT } from "./Fiber.ts";
 /** A failed recovery is tried again with the next alarm. The wait doubles each time, up to this. */
 const ALARM_MS_MAX = 300_000;
 /** Each alarm is a commit, and a timer in the broker. */
-export const ALARM_MS_MIN = 100;
+const ALARM_MS_MIN = 100;
 /** Keeps the factor finite. The default interval reaches `ALARM_MS_MAX` after 4 doublings. */
 const DOUBLINGS_MAX = 10;
 

@@ -5,7 +5,6 @@
  */
 import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
 import { optionsFault } from "../../core/errors/checkOptions.ts";
-import { ALARM_MS_MIN } from "../../core/fiber/FiberAlarm.ts";
 import { nearest } from "../../core/errors/nearest.ts";
 import { shownValue } from "../../core/errors/shownValue.ts";
 import { isFieldPath } from "../../core/redaction/FieldRedaction.ts";
@@ -24,10 +23,6 @@ const isNumber = (value: unknown): value is number =>
 const flag = use("true or false", (value) => typeof value === "boolean");
 const seconds = use("a number of seconds", (value) => isNumber(value) && value >= 0);
 const milliseconds = use("a number of milliseconds", (value) => isNumber(value) && value >= 0);
-const alarmInterval = use(
-  `a number of milliseconds, at least ${ALARM_MS_MIN}`,
-  (value) => Number.isFinite(value) && (value as number) >= ALARM_MS_MIN,
-);
 const limit = use("a number above 0", (value) => isNumber(value) && value > 0);
 const fields = use('a list of fields, like ["customer.email", "card.*"]', (value) =>
   Array.isArray(value)
@@ -44,7 +39,7 @@ const CHECKS: { readonly [Option in keyof Required<AgentStaticOptions>]: Check }
   history: historyFault,
   cpuSeconds: seconds,
   turnSeconds: seconds,
-  keepAliveIntervalMs: alarmInterval,
+  keepAliveIntervalMs: milliseconds,
   fiberRecoveryScanDeadlineMs: milliseconds,
   fiberRecoveryMaxAgeMs: milliseconds,
   http: use(
