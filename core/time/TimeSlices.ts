@@ -41,6 +41,8 @@ const COUNTED_ANEW = AT_ONCE_MIN / 2;
 export class TimeSlices {
   /** By agent, in the order of their turns (rule 2). */
   private readonly waiting = new Map<unknown, Array<() => void>>();
+  /** Kept, because a new iterator passes all that has left. */
+  private order = this.waiting.entries();
   private endMs = 0;
   /** Whether the event loop is still in the pass in which the slice began. */
   private inPass = false;
@@ -136,7 +138,7 @@ export class TimeSlices {
     else if (begunMost <= atOnce / 2) this.atOnce = Math.max(AT_ONCE_MIN, atOnce / 2);
   }
 
-  private wait(f: () => void, key: unknown = Symbol("alone")): void {
+  private wait(f: () => void, key: unknown = f): void {
     // Work that waits for its number only begins in this slice.
     if (this.waiting.size === 0) void promisesSettled().then(() => this.beginWaiting());
     const line = this.waiting.get(key);
@@ -159,13 +161,17 @@ export class TimeSlices {
 
   /** Rule 2: takes a piece of the first agent's work; the rest of it goes behind the others. */
   private next(): (() => void) | undefined {
-    for (const [key, line] of this.waiting) {
-      this.waiting.delete(key);
-      const begin = line.shift();
-      if (line.length > 0) this.waiting.set(key, line);
-      return begin;
+    let first = this.order.next();
+    if (first.done === true) {
+      this.order = this.waiting.entries();
+      first = this.order.next();
+      if (first.done === true) return undefined;
     }
-    return undefined;
+    const [key, line] = first.value;
+    this.waiting.delete(key);
+    const begin = line.shift();
+    if (line.length > 0) this.waiting.set(key, line);
+    return begin;
   }
 }
 
