@@ -337,7 +337,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a batch that was lost counts as stored",
-    caughtBy: 41,
+    caughtBy: 58,
     breaks: ["I1", "I2", "I9"],
     groupsLie: true,
   },
