@@ -60,7 +60,7 @@ export class Link<A> {
     this.before = before;
   }
 
-  /** Does nothing the second time, and returns false. */
+  /** Returns false, and does nothing, once it has left. */
   leave(): boolean {
     if (this.list === undefined) return false;
     this.list.unlink(this);

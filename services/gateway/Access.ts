@@ -83,8 +83,6 @@ export class Access {
   private readonly log: LogShape;
   /** Names of classes that `noteUnknownClass` has logged. */
   private readonly unknown = new Set<string>();
-  /** The last host that was served: nearly every request has the same one. */
-  private lastServed: string | undefined;
   /** Subjects that have been logged. Each is logged once, so that no caller can fill the log. */
   private readonly logged = new Set<string>();
 
@@ -103,11 +101,7 @@ export class Access {
     // At most one, and a valid host, as the server has checked (`namesResource`).
     const [host] = headers["host"] ?? [];
     if (host === "") return textResponse(400, "Invalid request");
-    if (host === this.lastServed) return undefined;
-    if (servesHost(hosts, host)) {
-      this.lastServed = host;
-      return undefined;
-    }
+    if (servesHost(hosts, host)) return undefined;
     this.warnOnce("host", "a request's host is not served", { host });
     return MISDIRECTED;
   }

@@ -214,7 +214,7 @@ async function lookInto(): Promise<void> {
   if (!isTooLong || isEnding) return;
   const exactly = code !== undefined && ownMs >= limitMs;
   const where = code?.where ?? "native code";
-  write("error", messageOf(turn, ownMs >= limitMs), {
+  write("error", endMessage(turn, ownMs >= limitMs), {
     ...fieldsOf(turn),
     ...(!exactly && { exactly }),
     where,
@@ -225,7 +225,7 @@ async function lookInto(): Promise<void> {
   process.kill(process.pid, "SIGKILL");
 }
 
-function messageOf(turn: WatchedTurn | undefined, isAlone: boolean): string {
+function endMessage(turn: WatchedTurn | undefined, isAlone: boolean): string {
   if (turn === undefined)
     return "code outside of any turn held the thread of its process, which is ended";
   return isAlone

@@ -1,7 +1,6 @@
 /**
- * Keeps the module of `agents dev` as its files and its `.env` files are: loads it again after each
- * change, and gives the new code to the running process. `watchModule` reports the changes,
- * `loadModule` loads.
+ * Loads the module of `agents dev` again when its files or its `.env` files change, and replaces
+ * the code of the running process. `watchModule` reports the changes, `loadModule` loads.
  *
  * 1. A change does not wait for the load that an earlier one began, because the code of that one
  *    may wait at its top level without end. Only the result of the latest load is used.
