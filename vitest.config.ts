@@ -33,7 +33,7 @@ const PROCESSES = [
 /** `npm run test:long`: real processes, clusters, whole calendars; half a minute each or more. */
 const LONG = [
   "test/cluster/*.test.ts",
-  "test/faults/{rig,rigFound,socketOrder,nothingLost,leftBehind,topology,deadCallee,damage}.test.ts",
+  "test/faults/{rig,rigFound,socketOrder,lostCalls,nothingLost,leftBehind,topology,deadCallee,damage}.test.ts",
   "test/membership/{membership,gatewayEnds}.test.ts",
   "test/workflow/kill.test.ts",
   "test/durableObject/dialedHostDeath.test.ts",
@@ -106,6 +106,8 @@ export default defineConfig({
     // For a machine that is busy elsewhere: no test passes or fails by how fast it is.
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    // A report of a failure has its first line only: it says what was there.
+    chaiConfig: { truncateThreshold: 2_000 },
     pool: "forks",
     // The tiers after the first one take the sources as that one left them.
     experimental: { fsModuleCache: true },

@@ -250,7 +250,8 @@ function pageSizeOf(image: Uint8Array): number {
 }
 
 function viewOf(image: Uint8Array): PageView {
-  const bytes = image.byteOffset % 4 === 0 ? image : image.slice();
+  // Not by `slice`, since that of a Node `Buffer` copies nothing.
+  const bytes = image.byteOffset % 4 === 0 ? image : new Uint8Array(image);
   const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
   return { bytes, words, at: 0 };
 }

@@ -68,6 +68,7 @@ import type {
   RunWorkflowOptions,
   WorkflowInfo,
   WorkflowPage,
+  WorkflowDeleteCriteria,
   WorkflowQueryCriteria,
 } from "../workflow/WorkflowTable.ts";
 import type { AgentApis } from "./AgentApis.ts";
@@ -587,7 +588,8 @@ export class Agent<
 
   /**
    * Returns a page of tracked instances, newest first by default, selected by `cursor` or by
-   * `limit` and `offset`. The result is both the page and a promise of it.
+   * `limit` and `offset`. The result is both the page and a promise of it. Throws for an unknown
+   * criterion.
    */
   getWorkflows(criteria: WorkflowQueryCriteria = {}): Promise<WorkflowPage> & WorkflowPage {
     const page = this.#apis.workflows.page(criteria);
@@ -665,10 +667,11 @@ export class Agent<
   deleteWorkflow(workflowId: string): boolean {
     return this.#apis.workflows.forget(workflowId);
   }
-  /** Stops tracking the instances that meet the criteria. Returns their number. */
-  deleteWorkflows(
-    criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date } = {},
-  ): number {
+  /**
+   * Stops tracking the instances that meet the criteria; with none, all. Returns their number.
+   * Throws for an unknown criterion.
+   */
+  deleteWorkflows(criteria: WorkflowDeleteCriteria = {}): number {
     return this.#apis.workflows.forgetAll(criteria);
   }
   /**

@@ -128,8 +128,13 @@ export class Connection<TState = unknown> {
     return this.#internals.readyState;
   }
 
-  /** For the runtime: flags and addressing. Not part of the agent's API. */
+  /**
+   * For the runtime: flags and addressing. Not part of the agent's API. Throws `TypeError` for what
+   * is no connection.
+   */
   static internals(connection: Connection): Internals {
+    if (!(#internals in Object(connection)))
+      throw new TypeError("not a connection: pass what onConnect received, or getConnection(id)");
     return connection.#internals;
   }
 }

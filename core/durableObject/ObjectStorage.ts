@@ -3,6 +3,7 @@
  * only objects use: asynchronous transactions, `deleteAll`, the alarm. Bytes of SQL come back as
  * `ArrayBuffer`s, as on the reference's platform.
  */
+import { ownBuffer } from "../../schemas/ownBuffer.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { AgentStorage, SqlCursor } from "../database/AgentStorage.ts";
 import type { SqlResult } from "../database/Databases.ts";
@@ -42,7 +43,7 @@ export class ObjectStorage extends AgentStorage {
 
   protected override cursorOf<Row>({ columns, rows, rowsWritten }: SqlResult): SqlCursor<Row> {
     const plain = rows.map((row) =>
-      row.map((value) => (value instanceof Uint8Array ? (bufferOf(value) as never) : value)),
+      row.map((value) => (value instanceof Uint8Array ? (ownBuffer(value) as never) : value)),
     );
     return new SqlCursor<Row>(columns, plain, rowsWritten);
   }
@@ -122,6 +123,3 @@ export class ObjectStorage extends AgentStorage {
     this.#parts.alarms.set(null);
   }
 }
-
-/** A copy of the bytes, whose buffer is theirs alone. */
-const bufferOf = (bytes: Uint8Array): ArrayBuffer => bytes.slice().buffer as ArrayBuffer;

@@ -48,7 +48,23 @@ export function withoutCutEdges(text: string, chars: number): string {
 
 /** The message of an error; of another value its text. */
 export const messageOf = (thrown: unknown): string =>
-  read(() => (thrown instanceof Error ? thrown.message : thrown));
+  read(() => (thrown instanceof Error ? thrown.message : textOf(thrown)));
+
+/** A reader recognizes an object by so many names of its fields. */
+const FIELDS_MAX = 10;
+
+/**
+ * The text of a value; of an object like `{ code: 7 }`, which has none, its `message` or the names
+ * of its fields. Their values are left out, since they may be a provider's whole answer.
+ */
+function textOf(thrown: unknown): string {
+  const text = String(thrown);
+  if (text !== "[object Object]") return text;
+  const { message } = thrown as { readonly message?: unknown };
+  if (typeof message === "string") return message;
+  const names = Object.keys(thrown as object).slice(0, FIELDS_MAX);
+  return `an object with ${names.length === 0 ? "no fields" : `the fields ${names.join(", ")}`}`;
+}
 
 /** Causes of a cause that `stackOf` shows: a chain may lead back to its beginning. */
 const CAUSES_MAX = 4;
@@ -66,7 +82,7 @@ export function stackOf(thrown: unknown): string {
 }
 
 const ownStackOf = (thrown: unknown): string =>
-  read(() => (thrown instanceof Error ? (thrown.stack ?? thrown.message) : thrown));
+  read(() => (thrown instanceof Error ? (thrown.stack ?? thrown.message) : textOf(thrown)));
 
 function causeOf(thrown: unknown): unknown {
   try {

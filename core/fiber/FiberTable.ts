@@ -10,6 +10,7 @@
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
+import { timeOf } from "../errors/timeOf.ts";
 import type {
   DeleteFibersOptions,
   FiberInspection,
@@ -121,14 +122,15 @@ export class FiberTable {
 
   /** Deletes those that ended longest ago first. Returns their number. */
   delete({ status = DELETED_USUALLY, settledBefore, limit }: DeleteFibersOptions): number {
+    const settledMs = timeOf("deleteFibers: settledBefore", settledBefore);
     const statuses = statusesOf(status).filter(hasEnded);
     if (statuses.length === 0 || !this.exists()) return 0;
     const params: SqlValue[] = [];
     // A fiber that is still to be recovered is not over, although it is `interrupted`.
     const where = ["kept = 1", "owed = 0", isOneOf(statuses, params)];
-    if (settledBefore !== undefined) {
+    if (settledMs !== undefined) {
       where.push("completed_at < ?");
-      params.push(settledBefore.getTime());
+      params.push(settledMs);
     }
     const found = `SELECT fiber_id FROM ${TABLE} WHERE ${where.join(" AND ")} ORDER BY completed_at, created_at LIMIT ?`;
     const sql = `DELETE FROM ${TABLE} WHERE fiber_id IN (${found})`;

@@ -17,6 +17,7 @@
  * `FiberApi` reads the calls of `Agent`.
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import { withDefaults } from "../collections/withDefaults.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { jsonText } from "../journal/jsonText.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
@@ -94,7 +95,7 @@ export class Fibers {
     this.table = new FiberTable(runtime);
     this.#runtime = runtime;
     this.#owner = owner;
-    this.#options = { ...FIBER_OPTIONS_DEFAULT, ...owner.options };
+    this.#options = withDefaults<Required<FiberOptions>>(FIBER_OPTIONS_DEFAULT, owner.options);
     this.#alarm = new FiberAlarm(runtime, this.#options.keepAliveIntervalMs);
     const { leaving } = runtime;
     leaving.onFire(() => {

@@ -2,15 +2,18 @@
  * The rows that single events of an agent changed, from the pages that they carry: what a statement
  * in the history wrote, with its values. For `agents history --rows` and the console.
  */
-import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import { readTables, tableDifferences, type Difference, type Tables } from "./agentDifferences.ts";
+import { readOn } from "../journal/Beginnings.ts";
 import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
 
 /** Rows of one table past which only their number is compared. */
 const ROWS_MAX = 10_000;
 
-/** `seqs`: ascending. Yields those that changed rows, in order. Rejects as `rebuildAgent`. */
+/**
+ * `seqs`: ascending. Yields those that changed rows, in order. Rejects as `rebuildAgent` and
+ * `readOn`.
+ */
 export async function* eventRows(
   id: AgentId,
   seqs: ReadonlyArray<number>,
@@ -22,9 +25,7 @@ export async function* eventRows(
   /** The rows as of now; undefined: not read since the last change. */
   let tables: Tables | undefined;
   try {
-    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: seqs.at(-1) as Sequence };
-    for await (const { seq, data } of sources.journal.read(id, range)) {
-      const event = decodeEvent(data);
+    for await (const { seq, event } of readOn(image, seqs.at(-1)!, sources.journal)) {
       const changes = event.delta.length > 0 || event.head.kind === "destroyed";
       const isShown = changes && wanted.has(seq);
       const before = isShown ? (tables ?? readTables(database, ROWS_MAX)) : undefined;

@@ -13,9 +13,10 @@
 import { defined } from "../collections/defined.ts";
 import { fromBase64 } from "../../schemas/base64.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
+import { readOn } from "../journal/Beginnings.ts";
 import type { JournalShape } from "../journal/Journal.ts";
 import type { PastEvent, PastInput } from "./Rerun.ts";
-import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import {
   decodeEvent,
@@ -55,7 +56,7 @@ interface Beginning {
   readonly snapshot: PastEvent["before"];
 }
 
-/** `ends`: ascending. Rejects as `rebuildAgent`. */
+/** `ends`: ascending. Rejects as `rebuildAgent` and `readOn`. */
 export async function* pastWebhooks(
   id: AgentId,
   ends: ReadonlyArray<PastEnd>,
@@ -73,9 +74,7 @@ export async function* pastWebhooks(
   });
   try {
     let event = await eventAt(journal, image);
-    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: ends.at(-1)!.seq as Sequence };
-    for await (const { seq, data } of journal.read(id, range)) {
-      const stored = decodeEvent(data);
+    for await (const { seq, data, event: stored } of readOn(image, ends.at(-1)!.seq, journal)) {
       const { head } = stored;
       if (begun.has(seq)) {
         const before = moment();

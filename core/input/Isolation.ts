@@ -61,6 +61,11 @@ export interface Isolation {
   /** Never rejects. Waits for the agent's process to start. */
   readonly ask: (id: AgentId, owner: IsolatedOwner, ask: IsolatedAsk) => Promise<IsolatedReply>;
   /**
+   * Sets what is called when an agent becomes isolated, which `holds` then knows: the host leaves
+   * the agent to its process.
+   */
+  readonly onIsolate: (f: (id: AgentId) => void) => void;
+  /**
    * Sets what is called when an agent may run among the others again: the host drains it and calls
    * `left`.
    */

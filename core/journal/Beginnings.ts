@@ -8,12 +8,15 @@
  * 2. A base may cover events that are still there (`baseFor`). Those are left out.
  * 3. The journal may be trimmed again before the base of a gap is read, and only the last bases are
  *    kept. In that case there is a base for the journal's new beginning.
+ * 4. The agent may be erased while its journal is read. Then the event after the gap is gone, too.
+ *    If it would have been the first, reading begins where the journal begins now.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { baseFor, type Base } from "./baseFor.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
+import type { AgentImage } from "./AgentImage.ts";
 import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { SnapshotsShape } from "./Snapshots.ts";
 
@@ -31,7 +34,8 @@ interface Sources {
 /**
  * One agent's journal, or the part of it with these sequences, both included. Rejects as
  * `Journal.read`, with `CorruptFrame` where no base of what was trimmed can be read, and with
- * `HistoryTrimmed` where the only one is past `toSeq`.
+ * `HistoryTrimmed` where the only one is past `toSeq`, or if a part was read before the agent was
+ * erased.
  */
 export async function* readFromBase(
   id: AgentId,
@@ -49,10 +53,16 @@ export async function* readFromBase(
     const after = afterOf(event, decode);
     if (after > seq) {
       const base = await findBase(id, after, sources);
-      if (base === undefined)
-        throw new CorruptFrame({
-          message: `event ${event.seq} follows event ${after}, which was trimmed, and no base for it can be read`,
-        });
+      if (base === undefined) {
+        const removed = await removedSince(id, event.seq, sources.journal);
+        if (removed === undefined)
+          throw new CorruptFrame({
+            message: `event ${event.seq} follows event ${after}, which was trimmed, and no base for it can be read`,
+          });
+        if (seq >= fromSeq) throw removed;
+        seq = removed.seq - 1;
+        continue;
+      }
       if (base.head.seq > (toSeq ?? Infinity))
         throw new HistoryTrimmed({ id, seq: event.seq, after, timeMs: decode().head.time });
       yield { _tag: "Base", base, restarts: seq >= fromSeq };
@@ -121,4 +131,41 @@ export async function trimmedBefore(
   const { after = 0, time } = decodeEvent(first.data).head;
   if (after === 0) return undefined;
   return new HistoryTrimmed({ id, seq: first.seq, after, timeMs: time });
+}
+
+/**
+ * The error for a reader that has found a gap before event `seq`, if that event has been removed
+ * since: the agent was erased, or trimmed again. Rejects as `Journal.first`.
+ */
+export async function removedSince(
+  id: AgentId,
+  seq: number,
+  journal: Pick<JournalShape, "first">,
+): Promise<HistoryTrimmed | undefined> {
+  const first = await journal.first(id);
+  if (first === undefined || first.seq <= seq) return undefined;
+  const { after = first.seq - 1, time } = decodeEvent(first.data).head;
+  return new HistoryTrimmed({ id, seq: first.seq, after, timeMs: time });
+}
+
+/**
+ * The events after `seq`, up to `toSeq`, for a reader that can't begin anew. Rejects as
+ * `Journal.read`, with `CorruptFrame` or `UnknownVersion` for an event that can't be read, and with
+ * `HistoryTrimmed` if they are removed meanwhile.
+ */
+export async function* readOn(
+  { id, seq }: Pick<AgentImage, "id" | "seq">,
+  toSeq: number,
+  journal: Pick<JournalShape, "read" | "first">,
+): AsyncGenerator<StoredEvent & { readonly event: JournalEvent }, void, void> {
+  let last = seq;
+  const range = { fromSeq: (seq + 1) as Sequence, toSeq: toSeq as Sequence };
+  for await (const stored of journal.read(id, range)) {
+    const event = decodeEvent(stored.data);
+    const { after = last } = event.head;
+    const removed = after === last ? undefined : await removedSince(id, stored.seq, journal);
+    if (removed !== undefined) throw removed;
+    last = stored.seq;
+    yield { ...stored, event };
+  }
 }

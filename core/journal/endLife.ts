@@ -66,6 +66,16 @@ export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefine
   return head !== undefined && isBare(head) ? head : undefined;
 }
 
+/** Whether the agent was erased since its event `seq` was read. Rejects as `Journal.first`. */
+export async function erasedSince(
+  id: AgentId,
+  seq: number,
+  journal: Pick<JournalShape, "first">,
+): Promise<boolean> {
+  const first = await journal.first(id);
+  return first !== undefined && first.seq > seq && bareEnd(first) !== undefined;
+}
+
 const isBare = (head: JournalHead): boolean => head.kind === "destroyed" && head.turns.length === 0;
 
 /** Undefined for an unreadable event: an agent in quarantine can be erased, too. */

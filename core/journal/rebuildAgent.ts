@@ -9,6 +9,7 @@
  *   predecessor, also one of an old local cache, is replaced by the agent's base.
  * - The journal's last event is read first, once, from the stream's leader: it is often the only
  *   one that the image lacks.
+ * - If the agent is erased meanwhile, events that were read are gone, and the rebuild starts over.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -23,7 +24,8 @@ import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { SnapshotsShape } from "./Snapshots.ts";
 import { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
-import { findBase, trimmedBefore } from "./Beginnings.ts";
+import type { Base } from "./baseFor.ts";
+import { findBase, removedSince, trimmedBefore } from "./Beginnings.ts";
 import { HistoryTrimmed } from "./HistoryTrimmed.ts";
 
 export interface RebuildSources {
@@ -90,14 +92,25 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
     const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
     let replayed: Replayed | Gap = NOTHING;
     if (!isWhole) replayed = await replayTail(image, database, { ...sources, last });
+    const startOver = (): Promise<Rebuilt> => {
+      database.close();
+      sources.databases.discard(id);
+      return rebuildAgent(id, sources);
+    };
+    const isGone = async (seq: number): Promise<boolean> =>
+      (await removedSince(id, seq, sources.journal)) !== undefined;
     let trimmed = 0;
     while ("after" in replayed) {
       // After another trim between the two reads there is a gap again, with a later base.
-      if (replayed.after <= trimmed) throw missing(image, replayed);
+      const base = replayed.after > trimmed ? await baseOf(id, sources, replayed) : undefined;
+      if (base === undefined && (await isGone(replayed.seq))) return startOver();
+      if (base === undefined) throw missing(image, replayed);
       trimmed = replayed.after;
-      image = await restoreBase(id, database, sources, replayed);
+      database.restore(base.image);
+      image = AgentImage.fromSnapshot(id, base.head);
       replayed = await replayTail(image, database, { ...sources, last: undefined });
     }
+    if (last !== undefined && image.seq < last.seq && (await isGone(last.seq))) return startOver();
     image.eventsSince += replayed.events;
     image.bytesSince += replayed.bytes;
     return rebuilt(image, database, replayed, unproven);
@@ -189,30 +202,22 @@ type Gap = Pick<HistoryTrimmed, "seq" | "after" | "timeMs">;
 
 const missing = (image: AgentImage, { seq, after }: Gap): CorruptFrame =>
   new CorruptFrame({
-    message: `event ${seq} follows event ${after}, which is missing: the one before it here is ${image.seq}`,
+    message: `event ${seq} follows event ${after}, which is missing, and no base of it can be read: the one before it here is ${image.seq}`,
   });
 
 /**
- * Restores the base that covers `gap`: the one at the predecessor that it names or, after a trim
- * that was stored and not carried out, at a later event.
+ * The base that covers `gap`: the one at the predecessor that it names or, after a trim that was
+ * stored and not carried out, at a later event. Undefined if none can be read.
  */
-async function restoreBase(
+async function baseOf(
   id: AgentId,
-  database: AgentDatabase,
   { journal, snapshots, atSeq = Infinity, atTimeMs = Infinity }: RebuildSources,
-  gap: Gap,
-): Promise<AgentImage> {
-  if (snapshots === undefined) throw missing(new AgentImage(id), gap);
-  const base = await findBase(id, gap.after, { journal, snapshots });
-  if (base === undefined)
-    throw new CorruptFrame({
-      message: `event ${gap.seq} follows event ${gap.after}, which is missing, and no base of it can be read`,
-    });
-  const { head, image } = base;
-  if (head.seq > atSeq || head.time > atTimeMs)
-    throw new HistoryTrimmed({ id, seq: gap.seq, after: gap.after, timeMs: gap.timeMs });
-  database.restore(image);
-  return AgentImage.fromSnapshot(id, head);
+  { seq, after, timeMs }: Gap,
+): Promise<Base | undefined> {
+  const base = snapshots && (await findBase(id, after, { journal, snapshots }));
+  if (base !== undefined && (base.head.seq > atSeq || base.head.time > atTimeMs))
+    throw new HistoryTrimmed({ id, seq, after, timeMs });
+  return base;
 }
 
 /**

@@ -2,6 +2,8 @@
  * The body of a lazy request or response: read directly from its bytes or text, once; a second
  * reading ends as the platform's would. Once the real object exists, its body is used.
  */
+import { ownBuffer } from "../../schemas/ownBuffer.ts";
+
 interface RealBody {
   readonly bodyUsed: boolean;
   arrayBuffer(): Promise<ArrayBuffer>;
@@ -43,7 +45,7 @@ export class LazyBody {
     const { source } = this;
     if (source === null) return new ArrayBuffer(0);
     const bytes = typeof source === "string" ? encoder.encode(source) : source;
-    return bytes.slice().buffer as ArrayBuffer;
+    return ownBuffer(bytes);
   }
 
   async text(): Promise<string> {

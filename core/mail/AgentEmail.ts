@@ -84,7 +84,7 @@ export class ReceivedEmail implements AgentEmail {
 
   /** Returns a copy, so that the message can't be changed. */
   async getRaw(): Promise<Uint8Array> {
-    return this.#raw.slice();
+    return new Uint8Array(this.#raw); // a Buffer's own `slice` copies nothing
   }
 
   /** The message as a stream, for modules that read one. */

@@ -30,6 +30,8 @@ export class MailApi {
 
   async reply(email: AgentEmail, options: ReplyOptions): Promise<SentEmail | undefined> {
     const agent = this.#agent;
+    if (typeof (email as Partial<AgentEmail> | undefined)?.headers?.get !== "function")
+      throw new TypeError("replyToEmail(email, options): pass the email that onEmail received");
     if (email._secureRouted === true && options.secret === undefined)
       throw new TypeError(
         "replyToEmail: this mail was routed by createSecureReplyEmailResolver: pass the same secret, so that the next reply is routed too, or secret: null to send it unsigned",

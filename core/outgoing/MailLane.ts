@@ -9,6 +9,7 @@
  *    by its Message-ID.
  */
 import { encodeToken } from "../../schemas/Address.ts";
+import { withDefaults } from "../collections/withDefaults.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { EmailRefused, stamped, throwUnlessSent } from "../mail/EmailBinding.ts";
 import type { MailDraft } from "../mail/composeMail.ts";
@@ -60,7 +61,10 @@ export class MailLane extends QueueLane {
     const id = this.#newId();
     const mail = stamped(draft, id, this.#agent.time.nowMs());
     // Not under the Message-ID, which may be the caller's: a second one must not replace the first.
-    this.push("sendEmail", mail, { id, retry: { ...MAIL_RETRY_DEFAULT, ...retry } });
+    this.push("sendEmail", mail, {
+      id,
+      retry: withDefaults<RetryOptions>(MAIL_RETRY_DEFAULT, retry),
+    });
     return mail.id;
   }
 

@@ -16,7 +16,7 @@
  *    run begins again from what is stored. Bases are replaced by compare-and-set, and the one that
  *    the journal begins behind is never displaced.
  * 6. An agent that was erased meanwhile keeps no base: `agents erase` removes those that it finds,
- *    and a trimming process looks at the journal again after it has stored its base.
+ *    and a trimming process looks at the journal again after its base is stored, and at a gap.
  * 7. Without an archive, an agent whose older history is in one is trimmed only with
  *    `leavesArchive`: a process that was started without it by mistake would lose history.
  */
@@ -26,6 +26,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
 import { AgentImage } from "../journal/AgentImage.ts";
+import { removedSince } from "../journal/Beginnings.ts";
 import { baseFor, equal, settledBase, type Base } from "../journal/baseFor.ts";
 import { bareEnd } from "../journal/endLife.ts";
 import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
@@ -87,10 +88,34 @@ export async function trimAgent(
   ports: TrimPorts,
   options: TrimOptions,
 ): Promise<Trimmed> {
-  const { journal, snapshots, databases, archive } = ports;
+  const { journal } = ports;
   const first = await journal.first(id);
   const last = await journal.last(id);
   if (first === undefined || last === undefined || first.seq === last.seq) return KEPT;
+  try {
+    return await trimBetween(id, ports, { first, last, options });
+  } catch (error) {
+    if (!(error instanceof CorruptFrame)) throw error;
+    // Rule 6: it is not damaged if its events were removed meanwhile.
+    if ((await removedSince(id, first.seq, journal)) === undefined) throw error;
+    return OVERTAKEN;
+  }
+}
+
+async function trimBetween(
+  id: AgentId,
+  ports: TrimPorts,
+  {
+    first,
+    last,
+    options,
+  }: {
+    readonly first: StoredEvent;
+    readonly last: StoredEvent;
+    readonly options: TrimOptions;
+  },
+): Promise<Trimmed> {
+  const { journal, snapshots, databases, archive } = ports;
   const stored = await snapshots.bases(id);
   const start = startOf(id, first, stored);
   if (start !== undefined && first.seq <= start.head.seq)

@@ -18,6 +18,9 @@ export async function retryCall<T>(
   options: RetryCallOptions,
   { time, classRetry }: { readonly time: TimeShape; readonly classRetry: RetryOptions | undefined },
 ): Promise<T> {
+  // Called in an attempt, it would be an error that is retried.
+  if (typeof f !== "function")
+    throw new TypeError(`retry(f, …): f must be a function, not ${typeof f}`);
   checkRetry("retry(f, …)", options);
   const { shouldRetry, ...given } = options;
   const policy = resolveRetry(classRetry, given);

@@ -4,6 +4,7 @@
  */
 import type { LogShape } from "../telemetry/Log.ts";
 import { checkOptions } from "../errors/checkOptions.ts";
+import { withDefaults } from "../collections/withDefaults.ts";
 import { RETRY_DEFAULT, type RetryOptions } from "./RetryOptions.ts";
 
 /** As of a workflow's step: an undo that kills its host each time is given up. */
@@ -28,10 +29,7 @@ export function checkRetry(what: string, retry: RetryOptions | undefined): void 
 
 /** Per-call options over the class's over the defaults. Throws `Error` with the specified texts. */
 export function resolveRetry(...options: ReadonlyArray<RetryOptions | undefined>): ResolvedRetry {
-  const merged: ResolvedRetry = Object.assign(
-    { ...RETRY_DEFAULT },
-    ...options.map((o) => o ?? {}),
-  ) as ResolvedRetry;
+  const merged = withDefaults<ResolvedRetry>(RETRY_DEFAULT, ...options);
   const { maxAttempts, baseDelayMs, maxDelayMs } = merged;
   if (!Number.isInteger(maxAttempts)) throw new Error("retry.maxAttempts must be an integer");
   if (maxAttempts < 1) throw new Error("retry.maxAttempts must be >= 1");

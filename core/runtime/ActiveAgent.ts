@@ -389,6 +389,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   assertRunning(): void {
     const { givenUp } = this.#current() ?? {};
     if (givenUp !== undefined) throw givenUp;
+    if (this.destroyed) throw new AgentDestroyed();
     if (this.discarded) throw new AgentDiscarded();
   }
   #assertLive(): void {

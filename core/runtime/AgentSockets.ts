@@ -5,6 +5,7 @@
  * One message goes to each gateway that holds sockets of the agent, on one ordered stream for each
  * gateway. A client therefore receives frames in the order of the agent's commits.
  */
+import { ownBytes } from "../../schemas/ownBuffer.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import {
@@ -313,11 +314,8 @@ function skipTo(connection: Connection, next: number | undefined): void {
 /** A value that is neither text nor bytes is sent as its text, as every WebSocket does. */
 function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint8Array } {
   // A copy, because it is sent after the commit and the caller may reuse its buffer.
-  if (ArrayBuffer.isView(message)) {
-    const { buffer, byteOffset, byteLength } = message;
-    return { text: false, bytes: new Uint8Array(buffer, byteOffset, byteLength).slice() };
-  }
-  if (isArrayBuffer(message)) return { text: false, bytes: new Uint8Array(message).slice() };
+  if (ArrayBuffer.isView(message) || isArrayBuffer(message))
+    return { text: false, bytes: ownBytes(message) };
   return { text: true, bytes: encoder.encode(String(message)) };
 }
 

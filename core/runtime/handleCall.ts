@@ -12,6 +12,7 @@
  *    pipelines them: after a missing one, none is taken. A message that was taken before is
  *    acknowledged again, when its writes are stored, and does not run again.
  */
+import { ownBuffer } from "../../schemas/ownBuffer.ts";
 import type { AgentCall, Call } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { changeFromClient } from "../agent/changeState.ts";
@@ -283,9 +284,7 @@ async function receive(
   text: boolean,
   body: Uint8Array,
 ): Promise<void> {
-  const message = text
-    ? new TextDecoder().decode(body)
-    : (body.buffer.slice(body.byteOffset, body.byteOffset + body.byteLength) as ArrayBuffer);
+  const message = text ? new TextDecoder().decode(body) : ownBuffer(body);
   const isPlain = typeof message !== "string" || agent.agent instanceof ObjectActor;
   const frame = isPlain ? ({ _tag: "Message" } as const) : parseClientFrame(message);
   if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);

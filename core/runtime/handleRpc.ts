@@ -4,6 +4,7 @@
  * `protocol.md` §2.4.
  */
 import type { Call } from "../../schemas/bus/Call.ts";
+import { RPC_LOST } from "../../schemas/rpcLost.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { Agent } from "../agent/Agent.ts";
 import type { PublicOfBase } from "../namespace/AgentStub.ts";
@@ -38,7 +39,10 @@ async function askDurable(agent: ActiveAgent, turn: Turn, call: DurableCall): Pr
   return answer;
 }
 
-/** The abort sources of a connection's running calls, by the calls' ids. */
+/**
+ * The abort sources of a connection's running calls, by the calls' ids. A streaming call runs until
+ * its stream is ended.
+ */
 const running = new WeakMap<Connection, SparseMap<string, AbortSource>>();
 
 /**
@@ -48,6 +52,13 @@ const running = new WeakMap<Connection, SparseMap<string, AbortSource>>();
 export function cancelRpc(connection: Connection, id: string): void {
   const reason = new DOMException("The client has cancelled the call", "AbortError");
   running.get(connection)?.get(id)?.fire(reason);
+}
+
+/** The calls that nobody will answer: they do not run here, and no durable stream answers them. */
+function lostOf(connection: Connection, ids: ReadonlyArray<unknown>): ReadonlyArray<unknown> {
+  const calls = running.get(connection);
+  const { reads } = Connection.internals(connection);
+  return ids.filter((id) => typeof id !== "string" || !(calls?.has(id) === true || reads.has(id)));
 }
 
 function runs(connection: Connection, id: string, abort: AbortSource): () => void {
@@ -70,15 +81,21 @@ export async function handleRpcFrame(
 ): Promise<void> {
   const reply = (what: RpcReply): void =>
     agent.sockets.sendText(connection, rpcFrame(frame.id, what));
-  const stream = new StreamingResponse({
-    reply,
-    isOpen: () => connection.readyState === Connection.OPEN,
-    read: (key) => agent.keeping.readers.add({ connection, id: frame.id, key, asCall: true }),
-  });
   const { method: name, key } = frame;
+  if (name === RPC_LOST)
+    return reply({ success: true, result: lostOf(connection, frame.args), done: true });
+  const stream = new StreamingResponse({
+    reply: (what) => {
+      reply(what);
+      if (!what.success || what.done) over();
+    },
+    isOpen: () => connection.readyState === Connection.OPEN,
+    read: (of) => agent.keeping.readers.add({ connection, id: frame.id, key: of, asCall: true }),
+  });
   // The client repeats a pending call.
   if (key !== undefined && running.get(connection)?.has(frame.id) === true) return;
   const over = runs(connection, frame.id, turn.abort);
+  let isLeftOpen = false;
   try {
     const method = methodOn(agent.agent, name);
     if (method === undefined) throw new Error(`Method ${name} does not exist`);
@@ -98,7 +115,10 @@ export async function handleRpcFrame(
     const result = await agent.run(turn, () => method.apply(agent.agent, args));
     // A streaming method answers through its stream only. If it never ends the stream, the call
     // stays open.
-    if (streams) return;
+    if (streams) {
+      isLeftOpen = !stream.isClosed;
+      return;
+    }
     reply({ success: true, result, done: true });
     agent.emit("rpc", { method: name });
   } catch (error) {
@@ -107,7 +127,7 @@ export async function handleRpcFrame(
     agent.emit("rpc:error", { method: name, error: message });
     stream.error(message);
   } finally {
-    over();
+    if (!isLeftOpen) over();
   }
 }
 

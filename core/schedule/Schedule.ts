@@ -131,11 +131,15 @@ const kindOf = (value: unknown): string => (value === null ? "null" : `a ${typeo
 
 function readWhen(when: unknown): When {
   if (when instanceof Date) {
-    if (Number.isNaN(when.getTime())) throw new RangeError("Invalid job time: NaN");
+    if (Number.isNaN(when.getTime()))
+      throw new RangeError("Invalid job time: NaN. schedule: the time must be a valid Date");
     return { type: "scheduled", atMs: when.getTime() };
   }
   if (typeof when === "number") {
-    if (!Number.isFinite(when)) throw new RangeError(`Invalid job time: ${when}`);
+    if (!Number.isFinite(when))
+      throw new RangeError(
+        `Invalid job time: ${when}. schedule: the delay must be a finite number of seconds`,
+      );
     return { type: "delayed", delayInSeconds: when };
   }
   if (typeof when === "string") return { type: "cron", cron: when };

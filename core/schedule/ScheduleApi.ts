@@ -2,6 +2,7 @@
  * The schedule methods of `Agent`: reads their calls, and returns schedules as users see them
  * (`interface.md` §4.4, `protocol.md` §6.3). `Scheduler` keeps and runs them.
  */
+import { timeOf } from "../errors/timeOf.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { callOfNatural, type NaturalSchedule } from "./naturalSchedule.ts";
 import {
@@ -85,16 +86,16 @@ export class ScheduleApi {
   }
 
   cancel(id: string): boolean {
+    if (typeof id !== "string")
+      throw new TypeError(
+        `cancelSchedule(id): the id must be the id of a schedule, not ${typeof id}`,
+      );
     return this.#toWrite.cancel(id);
   }
 }
 
 /** The Unix time of a limit of `timeRange`. Throws `TypeError` for an invalid time. */
 function secondsOf(limit: string, time: unknown): number | undefined {
-  if (time === undefined) return undefined;
-  if (!(time instanceof Date) || Number.isNaN(time.getTime()))
-    throw new TypeError(
-      `getSchedules: timeRange.${limit} is a valid Date, such as new Date("2026-12-01")`,
-    );
-  return time.getTime() / 1000;
+  const ms = timeOf(`getSchedules: timeRange.${limit}`, time);
+  return ms === undefined ? undefined : ms / 1000;
 }

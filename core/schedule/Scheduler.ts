@@ -133,7 +133,10 @@ export class Scheduler {
       startedMs: null,
     };
     const dueMs = firstDue(row, agent.time.nowMs(), this.ports.cron);
-    if (!(dueMs <= DUE_MS_MAX)) throw new RangeError(`Invalid job time: ${dueMs}`);
+    if (!(dueMs <= DUE_MS_MAX))
+      throw new RangeError(
+        `Invalid job time: ${dueMs}. schedule: the latest time is the end of the year 9999`,
+      );
     const oneShot = when.type === "scheduled" || when.type === "delayed";
     if (oneShot) this.warnOfRepetition(callback, settings.idempotent);
     const idempotent = settings.idempotent ?? !oneShot;

@@ -9,6 +9,7 @@
  *    of it at once. A close that the process chose by itself (1009, 1013) is not clean, and is an
  *    `error` first.
  */
+import { ownBuffer, ownBytes } from "../../schemas/ownBuffer.ts";
 import {
   CLOSE_LAGGING,
   CLOSE_NO_CODE,
@@ -93,7 +94,7 @@ export class StubLink implements SocketLink {
 
   #received(data: string | Uint8Array): void {
     if (this.#readyState !== Connection.OPEN) return;
-    this.#tell({ type: "message", data: typeof data === "string" ? data : data.slice().buffer });
+    this.#tell({ type: "message", data: typeof data === "string" ? data : ownBuffer(data) });
   }
 
   #closed(code: number, reason: string): void {
@@ -129,8 +130,7 @@ export class StubLink implements SocketLink {
 
 /** Copied: it is sent later, and the caller may reuse its buffer. */
 export function sent(message: ConnectionMessage): string | Uint8Array {
-  if (ArrayBuffer.isView(message))
-    return new Uint8Array(message.buffer, message.byteOffset, message.byteLength).slice();
-  if (message instanceof ArrayBuffer) return new Uint8Array(message).slice();
-  return String(message);
+  return ArrayBuffer.isView(message) || message instanceof ArrayBuffer
+    ? ownBytes(message)
+    : String(message);
 }

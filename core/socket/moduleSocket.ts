@@ -6,6 +6,7 @@
  * The socket ends with its process, and is not in the journal. What must outlive a process is a
  * socket of an agent or a Durable Object.
  */
+import { ownBuffer } from "../../schemas/ownBuffer.ts";
 import { CLOSE_LAGGING, CLOSE_NO_CODE, CLOSE_TOO_BIG, CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../http/HttpServer.ts";
 import { assertCloseFrame, Connection } from "../connection/Connection.ts";
@@ -66,7 +67,7 @@ class ClientLink implements SocketLink {
       onMessage: (data) =>
         tell({
           type: "message",
-          data: typeof data === "string" ? data : new Uint8Array(data).buffer,
+          data: typeof data === "string" ? data : ownBuffer(data),
         }),
       onClose: (code, reason, wasClean) => {
         this.#readyState = Connection.CLOSED;

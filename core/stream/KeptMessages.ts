@@ -16,6 +16,7 @@
  *
  * Part of `Keeping`.
  */
+import { ownBytes } from "../../schemas/ownBuffer.ts";
 import { toBase64 } from "../../schemas/base64.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
 import { keptFrame, type KeptFrame } from "../connection/protocol.ts";
@@ -91,7 +92,7 @@ export class KeptMessages {
     )
       // prettier-ignore
       throw new TypeError("a kept message must be text or bytes: broadcast JSON.stringify(message)");
-    const value = typeof message === "string" ? message : bytesOf(message);
+    const value = typeof message === "string" ? message : ownBytes(message);
     const size = typeof value === "string" ? new TextEncoder().encode(value).length : value.length;
     if (size > MESSAGE_SIZE_MAX)
       throw new RangeError(
@@ -245,10 +246,3 @@ export function sinceOf(url: string): string | undefined {
     ? since
     : undefined;
 }
-
-/** Copied: the caller may reuse its buffer. */
-const bytesOf = (message: ArrayBuffer | ArrayBufferView): Uint8Array =>
-  (ArrayBuffer.isView(message)
-    ? new Uint8Array(message.buffer, message.byteOffset, message.byteLength)
-    : new Uint8Array(message)
-  ).slice();

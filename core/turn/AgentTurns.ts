@@ -49,8 +49,8 @@ export interface AgentTurns extends Pick<
    */
   undo(turn: Turn, failure: string): Promise<Undone>;
   /**
-   * Called before a write. Throws `AgentDiscarded`, or `TurnTimedOut` if the running code belongs
-   * to a turn that was given up.
+   * Called before a write. Throws `AgentDestroyed`, `AgentDiscarded`, or `TurnTimedOut` if the
+   * running code belongs to a turn that was given up.
    */
   assertRunning(): void;
   /** Rejects with `AgentDiscarded` once the agent is discarded. */

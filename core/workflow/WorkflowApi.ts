@@ -23,6 +23,7 @@ import {
   type RunWorkflowOptions,
   type WorkflowInfo,
   type WorkflowPage,
+  type WorkflowDeleteCriteria,
   type WorkflowQueryCriteria,
 } from "./WorkflowTable.ts";
 
@@ -141,7 +142,7 @@ export class WorkflowApi {
     return this.#table.remove(workflowId);
   }
 
-  forgetAll(criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date }): number {
+  forgetAll(criteria: WorkflowDeleteCriteria): number {
     return this.#table.removeAll(criteria);
   }
 

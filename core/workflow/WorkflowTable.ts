@@ -4,6 +4,8 @@
  */
 import { fromBase64, toBase64 } from "../../schemas/base64.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
+import { checkOptions } from "../errors/checkOptions.ts";
+import { timeOf } from "../errors/timeOf.ts";
 import { toJson } from "../journal/jsonText.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
@@ -57,6 +59,18 @@ export interface WorkflowQueryCriteria {
   /** `nextCursor` of the page before; null: the first page. */
   readonly cursor?: string | null;
 }
+
+/** Criteria of `deleteWorkflows`: the filter of `getWorkflows`, which ignores the page. */
+export interface WorkflowDeleteCriteria extends WorkflowQueryCriteria {
+  /** Only instances that were tracked before it. */
+  readonly createdBefore?: Date;
+}
+
+/** A misspelt criterion would be none, and `deleteWorkflows` would delete what it was to spare. */
+const CRITERIA: ReadonlySet<string> = new Set([
+  "workflowName", "status", "metadata", "limit", "offset", "orderBy", "cursor",
+] satisfies ReadonlyArray<keyof WorkflowQueryCriteria>); // prettier-ignore
+const DELETE_CRITERIA: ReadonlySet<string> = new Set([...CRITERIA, "createdBefore"]);
 
 const STATUSES: ReadonlyArray<WorkflowStatus> = [
   "queued", "running", "paused", "errored", "terminated", "complete", "waiting", "waitingForPause",
@@ -142,8 +156,9 @@ export class WorkflowTable {
     );
   }
 
-  /** Throws for an invalid cursor. */
+  /** Throws for an invalid cursor and for an unknown criterion. */
   page(criteria: WorkflowQueryCriteria): WorkflowPage {
+    checkOptions("getWorkflows", criteria, CRITERIA);
     const { limit: asked = LIMIT_MAX, offset = 0, orderBy = "desc", cursor = null } = criteria;
     const limit = Math.min(Math.max(1, Math.floor(asked)), LIMIT_MAX);
     const from = cursor === null ? undefined : readCursor(cursor);
@@ -173,14 +188,16 @@ export class WorkflowTable {
     return true;
   }
 
-  /** Returns the number of deleted rows. */
-  removeAll(criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date }): number {
+  /** Returns the number of deleted rows. Throws for an unknown criterion and an invalid date. */
+  removeAll(criteria: WorkflowDeleteCriteria): number {
+    checkOptions("deleteWorkflows", criteria, DELETE_CRITERIA);
+    const { createdBefore } = criteria;
+    const beforeMs = timeOf("deleteWorkflows: createdBefore", createdBefore);
     if (!this.exists()) return 0;
     const { where, params } = conditions(criteria);
-    const { createdBefore } = criteria;
-    if (createdBefore !== undefined) {
+    if (beforeMs !== undefined) {
       where.push("created_at < ?");
-      params.push(Math.floor(createdBefore.getTime() / MS_PER_SECOND));
+      params.push(Math.floor(beforeMs / MS_PER_SECOND));
     }
     return this.runtime.query(`DELETE FROM ${TABLE} ${whereOf(where)}`, params).rowsWritten;
   }

@@ -56,8 +56,9 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   /**
    * Calls a method: `call("method", [args], { timeout, stream: { onChunk, onDone, onError } })`.
    * Resolves to its result, or to a stream's final chunk. Rejects with an `Error`: with the
-   * server's text, on timeout, when the send buffer is full, or with "Connection closed" when the
-   * call may have been lost. A call without a connection waits for the next one.
+   * server's text, on timeout, when the send buffer is full, or with "Connection closed" or "The
+   * call was lost …" when the method may have run without an answer. A call without a connection
+   * waits for the next one.
    */
   call: AgentCall<AgentT>;
   /** The agent's methods: `stub.method(...args)` is `call("method", args)`. */

@@ -10,7 +10,10 @@
  *    place.
  * 4. A call with a key is one call, however often it is sent. It is sent again on each connection,
  *    and every `AGAIN_MS` until it is answered, since its host may have died.
+ * 5. A connection outlives the host of its agent. Every `AGAIN_MS`, the agent is asked which of the
+ *    calls without a key it will not answer. They reject.
  */
+import { RPC_LOST } from "../../schemas/rpcLost.ts";
 import type { FollowOptions } from "./clientTypes.ts";
 import { DurableRead } from "./DurableRead.ts";
 import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
@@ -19,8 +22,14 @@ import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
  * Milliseconds to wait for a reply. Long enough for a method that calls a slow model or provider.
  */
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
-/** Rule 4. The default time to live of a host's lease, after which another host has the agent. */
+/**
+ * Rules 4 and 5. The default time to live of a host's lease, after which another host has the
+ * agent.
+ */
 const AGAIN_MS = 5_000;
+
+/** Rule 5. */
+const LOST = "The call was lost with its agent's host; the method may have run";
 
 /** A longer timer fires at once in browsers and Node. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -97,6 +106,13 @@ export class PendingCalls {
   readonly #calls = new Map<string, PendingCall>();
   /** Calls that nobody waits for, but whose replies may still arrive. */
   readonly #cancelled = new Set<string>();
+  /** Rule 5: runs while there are calls. */
+  #asking: ReturnType<typeof setInterval> | undefined;
+  /** Rule 5: ids of the questions that are not answered. */
+  readonly #questions = new Set<string>();
+  #lastQuestion = 0;
+  /** The server of this connection has no `RPC_LOST`. */
+  #answersNoQuestion = false;
 
   constructor(socket: CallSocket) {
     this.#socket = socket;
@@ -144,7 +160,7 @@ export class PendingCalls {
       };
       signal?.addEventListener("abort", abort, { once: true });
       // Registered before sending, since a socket may answer at once.
-      this.#calls.set(id, call);
+      this.#add(id, call);
       try {
         const sent = send();
         if (sent === "dropped")
@@ -161,6 +177,10 @@ export class PendingCalls {
    * place if chunks of a durable stream were lost before it.
    */
   settle(id: string, reply: Reply, place?: StreamPlace): boolean | StreamRequest {
+    if (this.#questions.delete(id)) {
+      this.#learnLost(reply);
+      return true;
+    }
     const call = this.#calls.get(id);
     if (call === undefined) return this.#cancelled.has(id);
     if (place !== undefined) {
@@ -219,6 +239,8 @@ export class PendingCalls {
   /** Rule 1. Called when the connection was lost. */
   rejectTransmitted(reason: string): void {
     this.#cancelled.clear();
+    this.#questions.clear();
+    this.#answersNoQuestion = false;
     for (const [id, call] of this.#calls)
       if (call.transmitted && !outlives(call)) this.#fail(id, new Error(reason));
   }
@@ -233,9 +255,9 @@ export class PendingCalls {
   moveBuffered(to: PendingCalls): void {
     for (const [id, call] of this.#calls) {
       if (call.transmitted && !outlives(call)) continue;
-      this.#calls.delete(id);
+      this.#remove(id);
       call.book = to;
-      to.#calls.set(id, call);
+      to.#add(id, call);
     }
   }
 
@@ -245,10 +267,47 @@ export class PendingCalls {
     if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(call.again());
   }
 
+  /** Rule 5. */
+  #askForLost(): void {
+    if (this.#answersNoQuestion || this.#socket.readyState !== this.#socket.OPEN) return;
+    const asked = [...this.#calls].filter(([, call]) => call.transmitted && !outlives(call));
+    if (asked.length === 0) return;
+    const id = `lost ${++this.#lastQuestion}`;
+    this.#questions.add(id);
+    const args = asked.map(([callId]) => callId);
+    this.#socket.send(JSON.stringify({ type: "rpc", id, method: RPC_LOST, args }));
+  }
+
+  /** Rule 5. */
+  #learnLost(answer: Reply): void {
+    const lost = answer._tag === "Result" ? answer.result : undefined;
+    if (!Array.isArray(lost)) {
+      this.#answersNoQuestion = true;
+      return;
+    }
+    for (const id of lost as ReadonlyArray<string>) {
+      // A host that only stood still may answer after all.
+      if (this.#calls.has(id)) this.#cancelled.add(id);
+      this.#fail(id, new Error(LOST));
+    }
+  }
+
+  #add(id: string, call: PendingCall): void {
+    this.#calls.set(id, call);
+    this.#asking ??= setInterval(() => this.#askForLost(), AGAIN_MS);
+  }
+
+  #remove(id: string): void {
+    this.#calls.delete(id);
+    if (this.#calls.size > 0) return;
+    clearInterval(this.#asking);
+    this.#asking = undefined;
+  }
+
   #take(id: string): PendingCall | undefined {
     const call = this.#calls.get(id);
     if (call === undefined) return undefined;
-    this.#calls.delete(id);
+    this.#remove(id);
     clearTimeout(call.timer);
     call.unlisten();
     if (call.repeated) this.#cancelled.add(id);

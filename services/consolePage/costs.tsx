@@ -29,7 +29,7 @@ export const Costs = () => {
               label="Cost by class"
               columns={["Class", ...COLUMNS]}
               none="No agent has run a turn since the hosts started."
-              rows={byClass(classes).map((cost) => ({
+              rows={classes.map((cost) => ({
                 key: cost.class,
                 cells: [cost.class, ...numbersOf(cost)],
               }))}
@@ -73,25 +73,3 @@ const numbersOf = (cost: Cost) => [
   <span className={cost.stalls > 0 ? "bad" : ""}>{cost.stalls}</span>,
   cost.stalledSeconds,
 ];
-
-const tenth = (value: number): number => Math.round(value * 10) / 10;
-
-/** The costs of each class, summed over the hosts, which report their own. */
-function byClass(costs: ReadonlyArray<Cost>): ReadonlyArray<Cost> {
-  const sums = new Map<string, Cost>();
-  for (const cost of costs) {
-    const sum = sums.get(cost.class);
-    if (sum === undefined) sums.set(cost.class, cost);
-    else
-      sums.set(cost.class, {
-        class: cost.class,
-        turns: tenth(sum.turns + cost.turns),
-        turnMs: tenth(sum.turnMs + cost.turnMs),
-        commits: tenth(sum.commits + cost.commits),
-        bytes: tenth(sum.bytes + cost.bytes),
-        stalls: sum.stalls + cost.stalls,
-        stalledSeconds: tenth(sum.stalledSeconds + cost.stalledSeconds),
-      });
-  }
-  return [...sums.values()];
-}

@@ -80,7 +80,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
   readonly sockets = new SlotSockets(this);
   private readonly ended = new EndedSockets(this.sockets);
   private readonly cancellable = new CancellableCalls();
-  private readonly maintenance: Maintenance;
+  readonly maintenance: Maintenance;
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
   private suspicious: boolean;
 

@@ -29,7 +29,7 @@ import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { HostServices } from "./HostServices.ts";
 import { idleLimitMs } from "./load/idleLimit.ts";
 import { rebalance } from "./load/rebalance.ts";
-import { serveReturns } from "./IsolatedSlot.ts";
+import { followIsolation } from "./IsolatedSlot.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { countStalls } from "./shardUsage.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
@@ -125,7 +125,7 @@ export class Host {
   private async start(): Promise<void> {
     const { leases, bus, config, log, memoryInUse } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
-    for (const serve of [serveReturns, countStalls])
+    for (const serve of [followIsolation, countStalls])
       serve(this.services, (shard) => this.owned.get(shard));
     this.timers.add(serveStateRequests(this.services));
     this.timers.add(serveErasures(this.services));

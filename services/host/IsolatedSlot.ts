@@ -1,5 +1,5 @@
 /**
- * The slot of an agent that runs in a separate process, because it has ended the process of
+ * The slot of an agent that runs in a separate process, because it has ended or held the process of
  * others: passes its inputs and calls there. Owned by `Shard` in the place of an `AgentSlot`.
  *
  * 1. The agent's writes are fenced by the shard's epoch as ever: the process appends with it, and a
@@ -233,16 +233,22 @@ export function isolatedSlot(id: AgentId, context: SlotContext): IsolatedSlot | 
   return isolation?.holds(id) === true ? new IsolatedSlot(id, context, isolation) : undefined;
 }
 
-/** Has isolated agents that may run among the others again return to their shards. */
-export function serveReturns(
+/** Has agents leave their shards for processes of their own, and return. */
+export function followIsolation(
   { isolation, config }: Pick<HostServices, "isolation" | "config">,
-  ownedShard: (shard: ShardId) => { readonly returned: (id: AgentId) => void } | undefined,
+  ownedShard: (shard: ShardId) => IsolatingShard | undefined,
 ): void {
+  isolation?.onIsolate((id) => ownedShard(shardOf(id, config.shards))?.isolated(id));
   isolation?.onReturn((id) => {
     const shard = ownedShard(shardOf(id, config.shards));
     if (shard === undefined) isolation.left(id);
     else shard.returned(id);
   });
+}
+
+interface IsolatingShard {
+  readonly isolated: (id: AgentId) => void;
+  readonly returned: (id: AgentId) => void;
 }
 
 /** An isolated agent runs among the others again: its slot in `slots` is replaced. */

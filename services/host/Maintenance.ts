@@ -1,5 +1,6 @@
 /**
- * Maintenance of one agent: `agents erase` and `agents restore`, on the host that owns the agent.
+ * Maintenance of one agent on the host that owns it: `agents erase`, `agents restore`, and the
+ * change to another kind of slot.
  *
  * 1. Nothing of the agent begins meanwhile: an activation would read what is about to be replaced.
  *    Callers are asked to retry, and inputs wait.
@@ -91,8 +92,18 @@ export class Maintenance {
     return answer;
   }
 
-  /** Rules 1 and 2. */
-  private async exclusively(f: () => Promise<number>): Promise<CallAnswer> {
+  /** Calls `f`, which puts another slot in the place of this one, when no turn runs. */
+  async replace(f: () => void): Promise<void> {
+    // An agent that is being erased or put back is left where it is.
+    if (this.underWay) return;
+    await this.exclusively(async () => {
+      await this.slot.settle();
+      f();
+    });
+  }
+
+  /** Rules 1 and 2. Answers with what `f` resolves to. */
+  private async exclusively(f: () => Promise<number | void>): Promise<CallAnswer> {
     if (this.underWay) throw new AgentDiscarded();
     this.underWay = true;
     try {

@@ -230,6 +230,11 @@ export class Shard {
         });
   }
 
+  /** The agent is to run in a process of its own. */
+  isolated(id: AgentId): void {
+    this.slots.isolated(id);
+  }
+
   /** An isolated agent runs here again. */
   returned(id: AgentId): void {
     this.slots.returned(id);

@@ -90,15 +90,27 @@ export class Slots {
     this.quarantine.clear();
   }
 
+  /** The agent is isolated: it leaves when no turn of it runs. */
+  isolated(id: AgentId): void {
+    const slot = this.find(id);
+    if (!(slot instanceof AgentSlot)) return;
+    void slot.maintenance.replace(() => {
+      if (this.find(id) === slot) this.replace(id);
+    });
+  }
+
   /** An isolated agent may run here again. */
   returned(id: AgentId): void {
     returnIsolated(this.all, id, this.context);
   }
 
-  /** For `agents connections`. An agent that has no slot has no connections. */
+  /**
+   * For `agents connections`. An agent that has no slot has no connections, and is where its next
+   * input would run.
+   */
   connections(id: AgentId, page: Parameters<typeof listConnections>[1]): ConnectionsReply {
-    const slot = this.find(id);
-    const sockets = slot?.agent?.sockets.open() ?? slot?.sockets.values() ?? [];
+    const slot = this.find(id) ?? this.newSlot(id);
+    const sockets = slot.agent?.sockets.open() ?? slot.sockets.values();
     return { agent: placeOf(slot), ...listConnections(sockets, page) };
   }
 
@@ -151,8 +163,8 @@ export class Slots {
   }
 }
 
-function placeOf(slot: Slot | undefined): ConnectionsReply["agent"] {
+function placeOf(slot: Slot): ConnectionsReply["agent"] {
   if (slot instanceof QuarantinedSlot) return "quarantined";
   if (slot instanceof IsolatedSlot) return "isolated";
-  return slot?.agent === undefined ? "hibernated" : "inMemory";
+  return slot.agent === undefined ? "hibernated" : "inMemory";
 }

@@ -18,11 +18,18 @@ export interface PausedCode {
   readonly where: string;
 }
 
-/** A hold of the main thread that is over, of `STALL_MS` or more. */
+/**
+ * A hold of the main thread that is over, of `STALL_MS` or more. The main thread counts them by
+ * agent; the control process isolates an agent that holds the thread most of the time.
+ */
 export interface Stall {
   readonly className: string;
   readonly name: string;
   readonly ms: number;
+  /** Since the process began, its main thread has waited so long for a processor (`HoldMeter`). */
+  readonly waitedMs: number;
+  /** False: the turn that entered the thread last, which need not be the one that held it. */
+  readonly exactly: boolean;
 }
 
 /** How the thread writes its lines: the main thread, which writes for its threads, is held. */
@@ -41,6 +48,9 @@ export interface WatchdogData {
   /** Where `Endings` are kept. */
   readonly endings: string;
   readonly reports: boolean;
+  /** Of the main thread, as V8 reports it: both generations. */
   readonly heapLimitMb: number;
+  /** As the process was told (`--max-semi-space-size`). Undefined: V8's default. */
+  readonly semiSpaceMb: number | undefined;
   readonly rssMaxMb: number;
 }

@@ -3,10 +3,12 @@
  * watchdog's thread writes itself, because the main thread may be held. `forkWorker` reads them.
  *
  * - A beat, twice a second: the process runs. `held`: its main thread does not.
+ * - Each hold of the main thread that is over (`Stall`).
  * - Why the process is about to end, just before it does.
  */
 import { writeSync } from "node:fs";
 import type { NamedTurn } from "./Board.ts";
+import type { Stall } from "./pausedCode.ts";
 
 /** The file descriptor of the pipe in the worker: after the standard three and the channel. */
 const REPORTS_FD = 4;
@@ -25,7 +27,9 @@ export interface Ending {
 }
 
 export type WatchdogReport =
-  { readonly beat: true; readonly held: boolean } | { readonly ending: Ending };
+  | { readonly beat: true; readonly held: boolean }
+  | { readonly stall: Stall }
+  | { readonly ending: Ending };
 
 /** Never throws: without a control process there is no receiver. */
 export function report(what: WatchdogReport): void {
@@ -52,14 +56,23 @@ export function reportReader(onReport: (report: WatchdogReport) => void): (chunk
 /** Undefined for anything else: agents' code can write to the pipe, too. */
 function readReport(line: string): WatchdogReport | undefined {
   try {
-    const { beat, held, ending } = JSON.parse(line) as {
+    const { beat, held, stall, ending } = JSON.parse(line) as {
       readonly beat?: unknown;
       readonly held?: unknown;
+      readonly stall?: Partial<Stall>;
       readonly ending?: Partial<Ending>;
     };
     if (beat === true) return { beat, held: held === true };
+    if (isStall(stall)) return { stall };
     return typeof ending?.reason === "string" ? { ending: ending as Ending } : undefined;
   } catch {
     return undefined;
   }
 }
+
+const isStall = (stall: Partial<Stall> | undefined): stall is Stall =>
+  typeof stall?.className === "string" &&
+  typeof stall.name === "string" &&
+  typeof stall.ms === "number" &&
+  typeof stall.waitedMs === "number" &&
+  typeof stall.exactly === "boolean";

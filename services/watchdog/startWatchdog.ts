@@ -113,7 +113,8 @@ export function startWatchdog(
       log,
       endings: folder,
       reports,
-      heapLimitMb: oldHeapLimitMb(),
+      heapLimitMb: getHeapStatistics().heap_size_limit / MB,
+      semiSpaceMb: givenSemiSpaceMb(),
       rssMaxMb: rssBytesMax / MB,
     } satisfies WatchdogData,
     // Node's own options are those of the main thread; the module's loader is not needed.
@@ -186,16 +187,10 @@ function sourceLine(url: string, line: number, column: number): string {
 
 const stackOf = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");
 
-/** V8's default for 64 bits. */
-const SEMI_SPACE_MB = 16;
-/** V8's limit counts three semi-spaces beside the old generation, which is what becomes full. */
-const SEMI_SPACES = 3;
-
-function oldHeapLimitMb(): number {
+function givenSemiSpaceMb(): number | undefined {
   const options = [...process.execArgv, process.env["NODE_OPTIONS"] ?? ""].join(" ");
   const given = /--max[-_]semi[-_]space[-_]size[= ](\d+)/.exec(options)?.[1];
-  const young = SEMI_SPACES * (given === undefined ? SEMI_SPACE_MB : Number(given));
-  return getHeapStatistics().heap_size_limit / MB - young;
+  return given === undefined ? undefined : Number(given);
 }
 
 /** Tests and benches run the sources as they are. */

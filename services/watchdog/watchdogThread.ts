@@ -12,25 +12,26 @@
  *    limit.
  * 4. Nothing is ended while a debugger is open (`--inspect`): its breakpoints hold the thread, too.
  * 5. A shorter hold is logged when it is over, if it was of a turn: one that is short beside the
- *    limit at most once in `STALL_QUIET_MS`. Each hold is reported to the main thread, which counts them by agent
- *    (`Stall`). A hold that was not looked into counts for the turn that entered last.
+ *    limit at most once in `STALL_QUIET_MS`. Each hold is reported (`Stall`) to the main thread and
+ *    the control process. A short one is looked into only if it is logged, or if those of its agent
+ *    add up (`HeavyHolders`); else it counts for the turn that entered last.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
  *    turn that is most often found running is named, else the turn that entered last. `exactly` is
  *    true only if that turn runs nearly always: the memory may be another's.
  * 7. A process that can open no more files is ended, too. No turn is named.
  */
-import { Session, type Debugger, type InspectorNotification } from "node:inspector";
 import { writeSync } from "node:fs";
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort, resourceLimits, workerData } from "node:worker_threads";
 import { logLine, type LogLevel } from "../node/logLine.ts";
-import { ownFolder } from "../ownPackage/ownFile.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
-import { HoldMeter } from "./HoldMeter.ts";
+import { HeavyHolders } from "./HeavyHolders.ts";
+import { HoldMeter, mainThreadWaitedMs } from "./HoldMeter.ts";
 import { judgeLook, type Judged } from "./judgeLook.ts";
 import { judgeMemory, residentMb } from "./judgeMemory.ts";
+import { MainThreadDebugger } from "./MainThreadDebugger.ts";
 import { report, REPORT_BEAT_MS } from "./reports.ts";
-import { WHAT_RUNS, type PausedCode, type Stall, type WatchdogData } from "./pausedCode.ts";
+import type { PausedCode, Stall, WatchdogData } from "./pausedCode.ts";
 
 /** The file descriptor of standard error. */
 const STDERR = 2;
@@ -40,14 +41,6 @@ const LOOK_MS = 50;
 const STALL_MS = 200;
 /** Rule 5: each look costs a pause of some 20 ms, and recompilation of code. */
 const STALL_QUIET_MS = 60_000;
-/**
- * Rule 2: the time without a message from the main thread after which its code is native. The
- * debugger pauses JavaScript within some 100 ms, and within a second and more where the machine is
- * busy: the thread reports a thousand scripts first.
- */
-const SILENT_MS_MAX = 1_500;
-/** Microtasks that follow each other run Node's own code between them: some ten steps. */
-const STEPS_MAX = 50;
 /**
  * Rule 6: the number of looks at what runs, and the time between them. The limit leaves room for a
  * third of a second.
@@ -59,6 +52,8 @@ const LOOKS_EVERY_MS = 15;
  */
 const NEARLY_ALWAYS = 0.75;
 const SEEN_MIN = 3;
+/** Rule 6: V8 counts so many as the young generation. */
+const SEMI_SPACES = 3;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
 const OUTSIDE_FACTOR = 4;
 /** Rule 1: a turn that begins late in a hold is ended at most this part of its limit too late. */
@@ -67,9 +62,19 @@ const LOOKS_A_LIMIT = 4;
 /** A message, with the fields of the last turn that was found. */
 const MANY = "many turns held the thread of their process, one after the other";
 
-const { memory, cpuMs, log, endings, reports, heapLimitMb, rssMaxMb } = workerData as WatchdogData;
+const { memory, cpuMs, log, endings, reports, semiSpaceMb, rssMaxMb, ...given } =
+  workerData as WatchdogData;
+/** The limit of the old generation, which is what becomes full. */
+const heapLimitMb = given.heapLimitMb - youngGenerationMb();
 const board = new Board(memory);
 const meter = new HoldMeter();
+
+/** A thread reports V8's default, which is 48, 192 or 96 MB by the release of Node. */
+function youngGenerationMb(): number {
+  return semiSpaceMb === undefined
+    ? (resourceLimits.maxYoungGenerationSizeMb ?? 0)
+    : SEMI_SPACES * semiSpaceMb;
+}
 
 /** The main thread, which writes standard error for its threads, is held. */
 function write(level: LogLevel, message: string, own: Readonly<Record<string, unknown>>): void {
@@ -83,6 +88,9 @@ let heldMs = 0;
 /** The turn that had entered last when the hold became a stall. */
 let heldBy: WatchedTurn | undefined;
 let looking = false;
+/** Rule 5: the present hold is looked into, and not logged. */
+let isQuiet = false;
+const heavy = new HeavyHolders();
 /** When a stall was last looked into. */
 let stalledMs = -STALL_QUIET_MS;
 
@@ -94,15 +102,19 @@ setInterval(() => {
   if (heldMs === 0 || board.debugged) return isOver(before);
   if (heldMs >= STALL_MS) heldBy ??= board.last;
   if (looking || isEnding || heldMs < nextLookMs()) return;
+  isQuiet = false;
   if (found === undefined && heldMs < limitOf(board.last) / LOOKS_A_LIMIT) {
-    if (nowMs - stalledMs < STALL_QUIET_MS) return;
-    stalledMs = nowMs;
+    isQuiet = nowMs - stalledMs < STALL_QUIET_MS;
+    if (isQuiet && !(heldBy !== undefined && heavy.isHeavy(heldBy, nowMs))) return;
+    if (!isQuiet) stalledMs = nowMs;
   }
   looking = true;
   void lookInto().finally(() => (looking = false));
 }, LOOK_MS);
 
 if (reports) setInterval(() => report({ beat: true, held: heldMs >= STALL_MS }), REPORT_BEAT_MS);
+
+const isHeldNow = (): boolean => heldMs > 0;
 
 /** A first look at a stall, then some before the limit of what was found has passed. */
 function nextLookMs(): number {
@@ -178,17 +190,18 @@ async function mostSeen(): Promise<{
   const seen = new Map<string, PausedCode[]>();
   let count = 0;
   let run: number | undefined;
+  const thread = new MainThreadDebugger();
   for (let look = 0; look < LOOKS; look++) {
-    const code = await sample();
-    if (code?.turn !== undefined) {
+    const code = await thread.whatRuns(isHeldNow);
+    if (code === undefined) break;
+    if (code.turn !== undefined) {
       const { class: ofClass, name, key } = code.turn;
       const place = JSON.stringify([ofClass, name, key]);
       seen.set(place, [...(seen.get(place) ?? []), code]);
       count++;
     }
-    // The turn runs until it is ended, or can't be paused.
-    const isHeld = heldMs > 0 && code?.turn !== undefined && code.run === run;
-    if (code === undefined || isHeld) return { code, exactly: isHeld };
+    // The turn runs until it is ended.
+    if (heldMs > 0 && code.turn !== undefined && code.run === run) return { code, exactly: true };
     run = code.run;
     await new Promise((resolve) => setTimeout(resolve, LOOKS_EVERY_MS));
   }
@@ -204,7 +217,8 @@ function noteEnding(turn: WatchedTurn | undefined, reason: string, exactly: bool
 }
 
 async function lookInto(): Promise<void> {
-  const code = await sample();
+  const thread = new MainThreadDebugger();
+  const code = await thread.whatRuns(isHeldNow).finally(() => thread.close());
   if (heldMs === 0) return; // it was over meanwhile
   found = judgeLook(found, { code, heldMs });
   const turn = turnOf(found);
@@ -239,10 +253,19 @@ function isOver(ms: number): void {
   const ownMs = ms - (found?.sinceMs ?? 0);
   if (ownMs >= STALL_MS && holder !== undefined && !board.debugged) {
     const { class: className, name } = holder;
-    parentPort!.postMessage({ className, name, ms: ownMs } satisfies Stall);
+    const stall: Stall = {
+      className,
+      name,
+      ms: ownMs,
+      waitedMs: mainThreadWaitedMs(),
+      exactly: of !== undefined,
+    };
+    heavy.note(holder, ownMs, performance.now());
+    parentPort!.postMessage(stall);
+    if (reports) report({ stall });
   }
   heldBy = undefined;
-  if (of !== undefined) {
+  if (of !== undefined && !isQuiet) {
     const isAlone = found!.sinceMs === 0;
     write("warn", isAlone ? "a turn held the thread of its process" : MANY, {
       ...fieldsOf(of),
@@ -258,80 +281,3 @@ function fieldsOf(turn: WatchedTurn | undefined): Readonly<Record<string, unknow
   const { limitMs: _limitMs, ...fields } = turn;
   return fields;
 }
-
-/**
- * Pauses the main thread, asks what runs, and resumes it. Undefined: it can't be paused. Where
- * the pause meets code of no turn, or none of its author's, it steps to what follows.
- */
-async function sample(): Promise<PausedCode | undefined> {
-  const session = new Session();
-  session.connectToMainThread();
-  try {
-    // A paused frame names its script by number only.
-    const urls = new Map<string, string>();
-    session.on("Debugger.scriptParsed", ({ params: { scriptId, url } }) => urls.set(scriptId, url));
-    session.post("Debugger.enable");
-    let best: Paused | undefined;
-    for (let n = 0; n < STEPS_MAX; n++) {
-      const command = n === 0 ? "Debugger.pause" : "Debugger.stepInto";
-      const next = await pausedAfter(session, command, urls);
-      if (next === undefined) break;
-      const isExact = next.inAuthors && next.code.turn !== undefined;
-      if (best?.code.turn === undefined || isExact) best = next;
-      if (isExact || heldMs === 0) break;
-    }
-    session.post("Debugger.resume");
-    return best?.code;
-  } finally {
-    session.disconnect();
-  }
-}
-
-interface Paused {
-  readonly code: PausedCode;
-  /** The line is the author's, and not only Node's. */
-  readonly inAuthors: boolean;
-}
-
-/** What runs where the thread pauses next. The thread stays paused. */
-function pausedAfter(
-  session: Session,
-  command: "Debugger.pause" | "Debugger.stepInto",
-  urls: ReadonlyMap<string, string>,
-): Promise<Paused | undefined> {
-  const urlOf = ({ location }: Debugger.CallFrame): string => urls.get(location.scriptId) ?? "";
-  return new Promise((resolve) => {
-    const end = (paused?: Paused): void => {
-      clearTimeout(late);
-      session.off("Debugger.scriptParsed", onMessage);
-      session.off("Debugger.paused", onPaused);
-      resolve(paused);
-    };
-    const late = setTimeout(end, SILENT_MS_MAX);
-    const onMessage = (): unknown => late.refresh();
-    const onPaused = ({ params }: InspectorNotification<Debugger.PausedEventDataType>): void => {
-      onMessage();
-      const [frame] = params.callFrames;
-      const author = params.callFrames.find((each) => isAuthors(urlOf(each))) ?? frame;
-      if (frame === undefined || author === undefined) return;
-      const { lineNumber, columnNumber = 0 } = author.location;
-      const ask = `globalThis["${WHAT_RUNS}"]`;
-      const place = `${JSON.stringify(urlOf(author))}, ${lineNumber}, ${columnNumber}`;
-      session.post(
-        "Debugger.evaluateOnCallFrame",
-        { callFrameId: frame.callFrameId, expression: `${ask}(${place})`, returnByValue: true },
-        (error, answer) => {
-          const code = error === null ? (answer.result.value as PausedCode | undefined) : undefined;
-          end(code && { code, inAuthors: isAuthors(urlOf(author)) });
-        },
-      );
-    };
-    session.on("Debugger.scriptParsed", onMessage);
-    session.on("Debugger.paused", onPaused);
-    session.post(command);
-  });
-}
-
-/** Not Node's own, and not a dependency's: the line that the author can change. */
-const isAuthors = (url: string): boolean =>
-  url.startsWith("file:") && !url.includes("/node_modules/") && !url.startsWith(ownFolder);

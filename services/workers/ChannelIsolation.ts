@@ -18,6 +18,7 @@ export class ChannelIsolation implements Isolation {
   private readonly waiting = new Map<number, (reply: IsolatedReply) => void>();
   private last = 0;
   private isClosed = false;
+  private onIsolated = (_id: AgentId): void => undefined;
   private onReturned = (_id: AgentId): void => undefined;
 
   constructor(private readonly send: (message: FromWorker) => void) {}
@@ -34,6 +35,10 @@ export class ChannelIsolation implements Isolation {
       const agent = { class: id.class, name: id.name };
       this.send({ isolate: { n, agent, owner, ask } });
     });
+  }
+
+  onIsolate(f: (id: AgentId) => void): void {
+    this.onIsolated = f;
   }
 
   onReturn(f: (id: AgentId) => void): void {
@@ -62,6 +67,7 @@ export class ChannelIsolation implements Isolation {
 
   isolates(agent: AgentKey): void {
     this.held.add(nameOf(agent));
+    this.onIsolated(agent as AgentId);
   }
 
   answered({ n, reply }: IsolateAnswer): void {

@@ -1,17 +1,19 @@
 /**
- * The agents that run alone, in the control process: an agent whose turn has ended a worker is
- * isolated. Its next inputs run in a separate process, where they affect no other agent.
+ * The agents that run alone, in the control process: an agent is isolated when its turn has ended a
+ * worker, or when its turns hold the worker's thread most of the time (`judgeHolds`). Its next
+ * inputs run in a separate process, where they affect no other agent.
  *
  * 1. An isolated agent belongs to the worker that owns its shard, whichever that is: every worker
  *    knows of the agent, and the one with the latest epoch passes what arrives for it
  *    (`IsolatedSlot`). The ward starts the agent's process when the first work arrives.
  * 2. A process that ends answers what it had with `ended`. The next one starts after a pause that
  *    grows with each end.
- * 3. An agent that has ended no process for `CLEAN_MS`, and has no work in progress, returns to its
- *    worker. If it ends a worker again, it stays four times as long, and so on.
+ * 3. An agent that has neither ended nor held a process for `CLEAN_MS`, and has no work in
+ *    progress, returns to its worker. If it is isolated again, it stays four times as long, and so on.
  * 4. When the worker ends, so do the processes of its agents: its successor passes everything
  *    again.
- * 5. At most `PROCESSES_MAX` processes run. Agents beyond them wait.
+ * 5. At most `PROCESSES_MAX` processes run. Agents beyond them wait, so an agent that has ended no
+ *    process is not isolated then.
  * 6. An agent that ends too many processes (`judgeEnds`) is condemned: its next request is answered
  *    `condemned`, and the owner of its shard quarantines it. Only ends that are certainly the
  *    agent's count.
@@ -23,7 +25,9 @@ import { interval } from "../../core/time/interval.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
 import { judgeEnds, type KilledProcess } from "../../core/quarantine/quarantineRule.ts";
+import type { Stall } from "../watchdog/pausedCode.ts";
 import type { Ending } from "../watchdog/reports.ts";
+import { judgeHolds, type Hold } from "./judgeHolds.ts";
 import { nameOf, type IsolateRequest } from "./messages.ts";
 import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
@@ -33,7 +37,7 @@ const PAUSE_MS_MIN = 100;
 const PAUSE_MS_MAX = 5_000;
 /** Rule 3. Longer than the pauses between the attempts of one input. */
 const CLEAN_MS = 20_000;
-/** Rule 3: each time that the agent ends a worker again. */
+/** Rule 3: each time that the agent is isolated again. */
 const CLEAN_FACTOR = 4;
 const CLEAN_MS_MAX = 3_600_000;
 /** Agents whose ends are remembered after they have returned: the oldest is forgotten first. */
@@ -51,7 +55,7 @@ export interface IsolationWardOptions {
 
 /** A worker, as the ward uses it. */
 interface IsolationOwner {
-  /** An agent of another worker is isolated: its shard may move here. */
+  /** An agent is isolated: of this worker, or of another whose shard may move here. */
   readonly isolates: (agent: AgentKey) => void;
   readonly returns: (agent: AgentKey) => void;
 }
@@ -67,9 +71,9 @@ interface Ward {
   /** The latest in which it was asked. */
   epoch: number;
   ends: number;
-  /** Rule 3. */
+  /** Rule 3. `harmedMs`: when it was isolated, or last ended or held a process. */
   readonly cleanMs: number;
-  lastMs: number;
+  harmedMs: number;
   process: WorkerProcess | undefined;
   serves: boolean;
   /** Why the process is about to end, as its watchdog reported it. */
@@ -82,8 +86,10 @@ interface Ward {
 
 /** The facts of an agent that outlive its isolation. */
 interface Remembered {
-  /** How often it has ended a worker. */
+  /** How often it was isolated. */
   times: number;
+  /** Its holds of a worker's thread that may count. */
+  holds: ReadonlyArray<Hold>;
   ends: ReadonlyArray<KilledProcess>;
   /** Why it is condemned. */
   condemned: string | undefined;
@@ -123,24 +129,32 @@ export class IsolationWard {
       name: agent.name,
       reason: ending!.reason,
     });
-    const nowMs = this.options.time.monotonicMs();
     if (ending!.exactly) this.count(agent, ending);
-    const times = ++this.memoryOf(agent).times;
-    this.wards.set(nameOf(agent), {
-      agent: { class: agent.class, name: agent.name },
-      owner,
-      epoch: 0,
-      ends: 1,
-      cleanMs: Math.min(CLEAN_MS_MAX, CLEAN_MS * CLEAN_FACTOR ** (times - 1)),
-      lastMs: nowMs,
-      process: undefined,
-      serves: false,
-      ending: undefined,
-      startsAtMs: nowMs,
-      asked: new Map(),
-      returning: false,
+    this.isolate(owner, agent, 1);
+  }
+
+  /** A turn has held the thread of a worker that runs on. */
+  held(owner: number, stall: Stall): void {
+    const { exactly, ms, waitedMs } = stall;
+    const agent = { class: stall.className, name: stall.name };
+    // The messages of a worker that has ended meanwhile arrive late.
+    if (!exactly || this.stopping || !this.owners.has(owner) || this.wards.has(nameOf(agent)))
+      return;
+    const memory = this.memoryOf(agent);
+    const { holds, overSeconds } = judgeHolds(memory.holds, {
+      worker: owner,
+      atMs: this.options.time.monotonicMs() - waitedMs,
+      ms,
     });
-    for (const worker of this.owners.values()) worker.isolates(agent);
+    memory.holds = holds;
+    // Rule 5.
+    if (overSeconds === undefined || this.wards.size >= PROCESSES_MAX) return;
+    memory.holds = [];
+    this.options.log.warn(
+      "an agent has held the thread of its process most of the time; it now runs in its own process",
+      { ...agent, heldSecondsOfLastMinute: overSeconds },
+    );
+    this.isolate(owner, agent, 0);
   }
 
   ask(owner: number, request: IsolateRequest, answer: (reply: IsolatedReply) => void): void {
@@ -154,7 +168,6 @@ export class IsolationWard {
     if (ward.process === undefined && kind === "drain") return answer({ kind: "ended" });
     const n = ++this.last;
     ward.asked.set(n, { request, answer });
-    ward.lastMs = this.options.time.monotonicMs();
     // It was quarantined when it could have returned.
     if (kind !== "drain") ward.returning = false;
     if (ward.serves) this.pass(ward, n);
@@ -191,7 +204,6 @@ export class IsolationWard {
       const asked = ward.asked.get(n);
       if (asked === undefined) continue;
       ward.asked.delete(n);
-      ward.lastMs = this.options.time.monotonicMs();
       return asked.answer(reply);
     }
   }
@@ -207,6 +219,28 @@ export class IsolationWard {
 
   kill(): void {
     for (const { process } of this.wards.values()) process?.kill();
+  }
+
+  /** `ends`: of processes, so far. */
+  private isolate(owner: number, agent: AgentKey, ends: number): void {
+    const nowMs = this.options.time.monotonicMs();
+    const times = ++this.memoryOf(agent).times;
+    const key = { class: agent.class, name: agent.name };
+    this.wards.set(nameOf(key), {
+      agent: key,
+      owner,
+      epoch: 0,
+      ends,
+      cleanMs: Math.min(CLEAN_MS_MAX, CLEAN_MS * CLEAN_FACTOR ** (times - 1)),
+      harmedMs: nowMs,
+      process: undefined,
+      serves: false,
+      ending: undefined,
+      startsAtMs: nowMs,
+      asked: new Map(),
+      returning: false,
+    });
+    for (const worker of this.owners.values()) worker.isolates(key);
   }
 
   /** Rule 1. The later owner passes the earlier owner's work again. */
@@ -245,6 +279,7 @@ export class IsolationWard {
     ward.process = process;
     process.onReport((report) => {
       if ("ending" in report) ward.ending = report.ending;
+      if ("stall" in report) ward.harmedMs = time.monotonicMs();
     });
     void process.serving.then(() => {
       if (ward.process !== process) return;
@@ -269,8 +304,8 @@ export class IsolationWard {
     ward.ending = undefined;
     if (this.stopping || !this.wards.has(nameOf(ward.agent))) return;
     ward.ends++;
-    ward.lastMs = time.monotonicMs();
-    ward.startsAtMs = ward.lastMs + Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** ward.ends);
+    ward.harmedMs = time.monotonicMs();
+    ward.startsAtMs = ward.harmedMs + Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** ward.ends);
     log.warn("an isolated agent has ended its process", {
       ...ward.agent,
       ends: ward.ends,
@@ -287,7 +322,7 @@ export class IsolationWard {
     const nowMs = this.options.time.monotonicMs();
     for (const ward of this.wards.values()) {
       if (ward.process === undefined && ward.asked.size > 0) this.begin(ward);
-      else if (ward.asked.size === 0 && nowMs - ward.lastMs >= ward.cleanMs) this.return(ward);
+      else if (ward.asked.size === 0 && nowMs - ward.harmedMs >= ward.cleanMs) this.return(ward);
     }
   }
 
@@ -317,7 +352,12 @@ export class IsolationWard {
 
   private memoryOf(agent: AgentKey): Remembered {
     const name = nameOf(agent);
-    const memory = this.remembered.get(name) ?? { times: 0, ends: [], condemned: undefined };
+    const memory = this.remembered.get(name) ?? {
+      times: 0,
+      holds: [],
+      ends: [],
+      condemned: undefined,
+    };
     this.remembered.delete(name);
     if (this.remembered.size >= REMEMBERED_MAX)
       this.remembered.delete(this.remembered.keys().next().value!);

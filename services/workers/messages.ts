@@ -76,7 +76,7 @@ export type ToWorker =
   /** To the process of an isolated agent. */
   | { readonly isolate: IsolateRequest }
   | { readonly isolateAnswer: IsolateAnswer }
-  /** The agent has ended another worker: it runs alone here, too. */
+  /** The agent is to run alone, whichever worker owns its shard. */
   | { readonly isolates: AgentKey }
   /** The agent may run in the worker again. */
   | { readonly returns: AgentKey }

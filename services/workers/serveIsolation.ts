@@ -44,6 +44,9 @@ export function serveIsolation(
         else if ("lost" in told) ward.lost(worker, told.lost);
         else if ("newCode" in told) ward.returnAll(worker);
       });
+      process.onReport((report) => {
+        if ("stall" in report) ward.held(worker, report.stall);
+      });
       void process.ended.then(() => ward.ended(worker, endingOf(process)));
       return ward.join(worker, {
         isolates: (agent) => process.send({ isolates: agent }),

@@ -48,6 +48,7 @@ export type {
 export type { WorkflowStatus } from "../../core/workflow/RunTable.ts";
 export type {
   RunWorkflowOptions,
+  WorkflowDeleteCriteria,
   WorkflowInfo,
   WorkflowPage,
   WorkflowQueryCriteria,

@@ -97,6 +97,9 @@ class RoomAgent extends Agent<Env, State> {
     this.setConnectionReadonly(connection, readonly);
     return this.isConnectionReadonly(connection);
   }
+  flipNobody() {
+    this.setConnectionReadonly(this.getConnection("nobody")!);
+  }
   find(id: string) {
     const connection = this.getConnection(id);
     return connection === undefined ? "none" : { id: connection.id, tags: connection.tags };
@@ -174,6 +177,7 @@ describe("a readonly connection", () => {
     const socket = await open("flip?readonly&_pk=me");
     const agent = await room("flip");
     expect(await agent.flip("me", false)).toBe(false);
+    await expect(agent.flipNobody()).rejects.toThrow("not a connection: pass what onConnect");
     socket.send(call("write", "now"));
     await socket.until("written", () => results(socket).length === 1);
     expect(await agent.flip("me", true)).toBe(true);

@@ -80,6 +80,11 @@ class MortalAgent extends Agent<Env, State> {
     await done;
     attempt(() => this.setState({ n: 9 }));
     attempt(() => this.sql`INSERT INTO things VALUES (1)`);
+    for (const write of [
+      () => this.schedule("never", { delayInSeconds: 1 }),
+      () => this.queue("never"),
+    ])
+      await write().catch((error: Error) => errors.push(error.name));
     return errors;
   }
   async endAndFail() {
@@ -179,6 +184,8 @@ describe("a destroyed agent", () => {
       "SqlError: AgentDestroyed",
       "AgentDestroyed",
       "SqlError: AgentDestroyed",
+      "AgentDestroyed",
+      "AgentDestroyed",
     ]);
     const events = await journalOf(options, "MortalAgent", "writes");
     expect(JSON.stringify(events)).toContain('{"set":{"n":1}}');

@@ -4,7 +4,10 @@
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { agentId } from "../../schemas/Address.ts";
+import { agentId, type Sequence } from "../../schemas/Address.ts";
+import { copyAgent } from "../../services/cli/agents/copyAgent.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import type { ReadPorts } from "../../services/wiring/ReadPorts.ts";
 import { Installation } from "../kit/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 
@@ -77,6 +80,31 @@ test("a fork's schedules run without a call", async () => {
       },
       { timeoutMs: 30_000, intervalMs: 250 },
     );
+});
+
+test("a copy of an agent that is erased meanwhile is called incomplete", async () => {
+  for (const text of ["one", "two", "three"]) await call("leaving", "note", text);
+  const [from, to] = [agentId("Keeper", "leaving"), agentId("Keeper", "half of it")];
+  const journal: ReadPorts["journal"] = {
+    ...ports.journal,
+    read: async function* (id, range) {
+      for await (const event of ports.journal.read(id, range)) {
+        yield event;
+        await agents("erase", "Keeper", "leaving", "--yes");
+        return;
+      }
+    },
+  };
+  const toSeq = (await seqNow("leaving")) as Sequence;
+  const copying = copyAgent({ ...ports, journal }, ports, machineTime, {
+    from,
+    to,
+    toSeq,
+    advice: "",
+  });
+  await expect(copying).rejects.toThrow(
+    "The history of Keeper/leaving was removed while it was copied: Keeper/half of it has only a part of it. Erase Keeper/half of it (agents erase).",
+  );
 });
 
 test("an impossible fork is refused, and writes nothing", async () => {

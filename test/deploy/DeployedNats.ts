@@ -22,6 +22,8 @@ export const CONFIG_FILES = [
   "accounts-nkey.conf",
   "tls.conf",
 ] as const;
+/** Of nine ports, tests beside this one rarely take one. */
+const ATTEMPTS_MAX = 3;
 /** Three servers that meet, on a busy machine. */
 const READY_TIMEOUT_MS = 20_000;
 const STOP_GRACE_MS = 5_000;
@@ -67,8 +69,22 @@ export interface Deployed {
   readonly stop: () => Promise<void>;
 }
 
-/** Resolves when it serves; a cluster when it has elected. */
+/**
+ * Resolves when it serves; a cluster when it has elected. A port that another program has taken
+ * since it was picked is picked again.
+ */
 export async function deployNats(options: DeployedOptions): Promise<Deployed> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await deployOnce(options);
+    } catch (error) {
+      if (attempt === ATTEMPTS_MAX || !String(error).includes("address already in use"))
+        throw error;
+    }
+  }
+}
+
+async function deployOnce(options: DeployedOptions): Promise<Deployed> {
   const folder = tempFolder("deployed");
   const count = options.config === "cluster.conf" ? 3 : 1;
   const plans: Array<{ name: string; port: number; monitorPort: number; routePort: number }> = [];

@@ -32,6 +32,15 @@ function email(
   return new ReceivedEmail({ from, to, raw, secureRouted: false }, NOBODY);
 }
 
+test("the raw message is a copy, with no other bytes behind it", async () => {
+  const raw = Buffer.from("from: a@example.org\r\n\r\nbody"); // in Node's pool
+  const mail = new ReceivedEmail({ from: "a", to: "b", raw, secureRouted: false }, NOBODY);
+  const read = await mail.getRaw();
+  expect([Buffer.isBuffer(read), read.buffer.byteLength]).toEqual([false, raw.length]);
+  read.fill(0);
+  expect(Buffer.from(await mail.getRaw())).toEqual(raw);
+});
+
 describe("by address", () => {
   const resolve = createAddressBasedEmailResolver("Default");
   test.each([

@@ -32,6 +32,8 @@ interface Letter {
   readonly text: string;
   readonly secure: boolean;
   readonly attachments: ReadonlyArray<{ readonly name: string; readonly base64: string }>;
+  /** Letters of the agent's table, with this one. */
+  readonly kept: number;
 }
 
 /** What agents of this process saw, in order. */
@@ -56,6 +58,7 @@ class SupportAgent extends Agent<Env> {
       subject: mail.subject ?? "",
       text: (mail.text ?? "").trim(),
       secure: email._secureRouted === true,
+      kept: this.sql`SELECT * FROM letters`.length,
       attachments: mail.attachments.map(({ filename, content }) => ({
         name: filename ?? "",
         base64: Buffer.from(content as ArrayBuffer).toString("base64"),
@@ -68,9 +71,6 @@ class SupportAgent extends Agent<Env> {
       body: `You wrote: ${mail.subject}`,
       secret: SECRET,
     });
-  }
-  count(): number {
-    return this.sql`SELECT * FROM letters`.length;
   }
 }
 
@@ -354,7 +354,10 @@ describe("mail by SMTP", () => {
       timeoutMs: 30_000,
     });
     await sink.got(1);
-    expect(letters.filter(({ agent }) => agent === "Away")).toHaveLength(1);
+    // A host whose lease ended while the broker stood still runs the turn again: what the first
+    // run wrote and sent is gone.
+    for (const { agent, kept } of letters) expect([agent, kept]).toEqual(["Away", 1]);
+    expect(sink.mails).toHaveLength(1);
   });
 });
 

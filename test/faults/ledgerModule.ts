@@ -8,6 +8,7 @@
  */
 import { Agent, query, type AgentNamespace } from "agents";
 import { body, github, webhook } from "agents/webhooks";
+import { holdThread } from "../kit/holdThread.ts";
 import { freezeIfAsked } from "./freezeIfAsked.ts";
 
 interface LedgerState {
@@ -37,8 +38,7 @@ export class Ledger extends Agent<Env, LedgerState> {
       return Response.json({ state: this.state, ids: rows.map((row) => row.id) });
     }
     const { id, holdMs = 0 } = (await request.json()) as { id: string; holdMs?: number };
-    const endMs = performance.now() + holdMs;
-    while (performance.now() < endMs);
+    holdThread(holdMs);
     await tick();
     this.setState({ count: this.state.count + 1 });
     // Random bytes: a rebuild that ran the SQL again would differ.

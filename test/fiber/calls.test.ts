@@ -24,7 +24,19 @@ test("an option that is not known is refused: it would select other fibers, or n
   await expect(worker.start({ fiberid: "x" })).rejects.toThrow(
     'startFiber("quick", …): unknown option "fiberid"',
   );
+  await expect(worker.ask("deleteFibers", { settledBefore: "2026-12-01" })).rejects.toThrow(
+    "deleteFibers: settledBefore is a valid Date",
+  );
   expect(await worker.ask("listFibers")).toHaveLength(1);
+});
+
+test("replyToEmail needs a mail", async () => {
+  await using run = await testAgents({ agents: [Worker] });
+  const worker = run.agent(Worker, "w");
+  for (const mail of [undefined, {}, { from: "a@example.com", headers: {} }])
+    await expect(worker.ask("replyToEmail", mail, { fromName: "R", body: "hi" })).rejects.toThrow(
+      "replyToEmail(email, options): pass the email that onEmail received",
+    );
 });
 
 test.each(["runFiber", "startFiber"])("%s needs a name and a function", async (method) => {

@@ -9,6 +9,11 @@ import { pollUntil } from "../kit/poll.ts";
 /** A command that takes longer has hung; an install without a cache takes a minute. */
 const COMMAND_TIMEOUT_MS = 300_000;
 const SERVING_TIMEOUT_MS = 60_000;
+/**
+ * Releases that are younger are not installed: a registry may have one and not yet all of what it
+ * needs, and `npm ci` then refuses the lock that `npm install` wrote.
+ */
+const SETTLED_MS = 7 * 24 * 3_600_000;
 const WARNING = /\bwarn(?:ing)?\b|deprecat|EBADENGINE/i;
 /** A sign of a busy machine, not of a fault in the package. */
 const BUSY = "a turn held the thread of its process";
@@ -87,6 +92,7 @@ export class Folder {
         // A registry behind a proxy: Debian's Node reads the system's certificates, others do not.
         ...(NODE_EXTRA_CA_CERTS === undefined ? {} : { NODE_EXTRA_CA_CERTS }),
         npm_config_update_notifier: "false",
+        npm_config_before: new Date(Date.now() - SETTLED_MS).toISOString(),
       },
       stdio: ["ignore", "pipe", "pipe"],
       detached: true, // a group of its own: npm does not pass every signal on

@@ -3,14 +3,17 @@
  * the slot knows of its agent's sockets.
  */
 import { expect, test } from "vitest";
-import { agentId, type AgentId, type Epoch } from "../../schemas/Address.ts";
+import { agentId, type AgentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import type { SocketInfo } from "../../schemas/bus/GatewayMessage.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
 import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
 import type { AgentSlot, SlotContext } from "../../services/host/AgentSlot.ts";
+import type { Ownership } from "../../services/host/AgentPorts.ts";
+import type { HostServices } from "../../services/host/HostServices.ts";
 import { IsolatedSlot } from "../../services/host/IsolatedSlot.ts";
+import { Slots } from "../../services/host/Slots.ts";
 
 const ID = agentId("Board", "one");
 const SOCKET: SocketInfo = {
@@ -18,7 +21,19 @@ const SOCKET: SocketInfo = {
 }; // prettier-ignore
 const attachment = (n: number) => ({ tags: [], state: { n }, readonly: false, protocol: true });
 const CONNECTED: CallReply = { kind: "connected", attachment: attachment(1) };
+const PAGE = { skip: 0, limit: 10 };
 const NO_BODY = new Uint8Array();
+
+/** The shard of an isolated agent that nothing has arrived for. */
+function slotsOf(isolated: boolean): Slots {
+  const services = { isolation: { holds: () => isolated } } as unknown as HostServices;
+  const ownership = { epoch: 1 as Epoch, signal: new AbortController().signal };
+  return new Slots(services, {
+    ...(ownership as unknown as Ownership),
+    shard: 0 as ShardId,
+    isHeld: () => true,
+  });
+}
 
 class Alone {
   readonly asked: string[] = [];
@@ -41,6 +56,7 @@ class Alone {
       endedHost: undefined,
       holds: () => true,
       ask: (_id, _owner, ask) => Promise.resolve(answer(ask)),
+      onIsolate: () => undefined,
       onReturn: () => undefined,
       left: () => undefined,
       lost: () => undefined,
@@ -95,4 +111,11 @@ test("if the process has ended, the next slot takes over the sockets as their ga
   expect(await alone.succeed()).toEqual([now]);
   // No process is started for them.
   expect(alone.asked).toEqual(["call", "drain"]);
+});
+
+test("an agent without a slot is where its next input would run, and gets no slot by the question", () => {
+  const isolated = slotsOf(true);
+  expect(isolated.connections(ID, PAGE)).toMatchObject({ agent: "isolated", total: 0 });
+  expect([...isolated.values()]).toEqual([]);
+  expect(slotsOf(false).connections(ID, PAGE)).toMatchObject({ agent: "hibernated", total: 0 });
 });

@@ -134,6 +134,16 @@ describe("a lazy request", () => {
     );
   });
 
+  test("gives its own bytes only, where they are part of a pool that other requests share", async () => {
+    const body = Buffer.from("héllo"); // Node's pool: 8 KiB, with the bytes of others
+    expect(body.buffer.byteLength).toBeGreaterThan(body.length);
+    const request = LazyRequest.make("http://x/", { method: "POST", headers: {}, body });
+    const read = await request.arrayBuffer();
+    expect(Buffer.from(read)).toEqual(body);
+    new Uint8Array(read).fill(0);
+    expect(body.toString()).toBe("héllo");
+  });
+
   test("has a signal, as does the platform's request behind it, in any order of reads", () => {
     for (const looksFirst of [true, false])
       for (const method of ["GET", "PURGE"]) {

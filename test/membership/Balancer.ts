@@ -1,14 +1,12 @@
 /**
- * A balancer of TCP connections in front of several gateways, which it uses in turn; if one
- * refuses, it tries the next. It knows no HTTP and no health checks, and never retries an
- * established connection, so that clients see everything that a gateway does to a connection.
+ * A balancer of TCP connections in front of several gateways, which it uses in turn. It knows no
+ * HTTP and no health checks, and retries nothing, so that clients see everything that a gateway
+ * does to a connection.
  */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
 export class Balancer {
   readonly url: string;
-  /** Connections that a gateway refused, and another took. */
-  refused = 0;
   private readonly server: Server;
   private readonly ports: number[] = [];
   private readonly open = new Set<Socket>();
@@ -17,7 +15,7 @@ export class Balancer {
   private constructor(server: Server) {
     this.server = server;
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    server.on("connection", (client) => this.connect(client, this.ports.length));
+    server.on("connection", (client) => this.connect(client));
   }
 
   static async listen(): Promise<Balancer> {
@@ -30,6 +28,7 @@ export class Balancer {
     this.ports.push(port);
   }
 
+  /** Connections that go to it stay. */
   remove(port: number): void {
     this.ports.splice(this.ports.indexOf(port), 1);
   }
@@ -39,22 +38,10 @@ export class Balancer {
     return new Promise((resolve) => this.server.close(() => resolve()));
   }
 
-  private connect(client: Socket, tries: number): void {
+  private connect(client: Socket): void {
     const port = this.ports[this.next++ % this.ports.length];
-    if (port === undefined || tries === 0) return void client.destroy();
+    if (port === undefined) return void client.destroy();
     const gateway = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
-    const refused = (): void => {
-      this.refused++;
-      this.connect(client, tries - 1);
-    };
-    gateway.once("error", refused);
-    gateway.once("connect", () => {
-      gateway.off("error", refused);
-      this.join(client, gateway);
-    });
-  }
-
-  private join(client: Socket, gateway: Socket): void {
     for (const [from, to] of [[client, gateway], [gateway, client]] as const) {
       this.open.add(from);
       // A reset on one side is one on the other.

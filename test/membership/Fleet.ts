@@ -107,7 +107,7 @@ export class Fleet {
     const gateway = await this.startProcess(["gateway", this.release.module, "--port", "0"]);
     if (this.hosts.length > 0) await gateway.ready();
     this.gateways.push(gateway);
-    this.balancer.add(Number(new URL(gateway.url).port));
+    this.balancer.add(portOf(gateway));
     return gateway;
   }
 
@@ -137,8 +137,13 @@ export class Fleet {
     return pathToFileURL(path).href;
   }
 
-  /** SIGTERM; resolves when it has ended, with the milliseconds that took. */
+  /**
+   * SIGTERM; resolves when it has ended, with the milliseconds that took. The balancer leaves a
+   * gateway before, as in `deploy/kubernetes`: the kernel resets a connection that arrives between
+   * a server's last look at its new connections and the end of its listening.
+   */
   async stopMember(member: AgentsProcess): Promise<number> {
+    if (this.gateways.includes(member)) this.balancer.remove(portOf(member));
     this.forget(member);
     const startMs = performance.now();
     await member.stop();
@@ -221,6 +226,8 @@ export class Fleet {
     return started;
   }
 }
+
+const portOf = (gateway: AgentsProcess): number => Number(new URL(gateway.url).port);
 
 /** Shards of each host, largest first. */
 export function sharesOf(owners: Owners): number[] {

@@ -1,7 +1,7 @@
 /**
  * A rolling restart of all hosts, then of all gateways, as `deploy/kubernetes` does it: a new one
- * is started and ready before an old one gets its SIGTERM. Clients stay connected and webhooks flow
- * through a balancer that takes a gateway out only when it refuses a connection.
+ * is started and ready, and the balancer has left the old one before its SIGTERM. Clients stay
+ * connected and webhooks flow meanwhile.
  */
 import { agentId } from "../../schemas/Address.ts";
 import { percentile } from "../bench/rig/statistics.ts";
@@ -29,7 +29,6 @@ interface Phase {
   readonly name: string;
   readonly webhooks: Webhooks;
   readonly closed: ReadonlyArray<Closed>;
-  readonly refused: number;
   /** How long each SIGTERM took to end its process. */
   readonly stopMs: ReadonlyArray<number>;
 }
@@ -52,7 +51,7 @@ export async function measureRolling(options: RollingOptions): Promise<PartResul
     watchers = await Watchers.open(fleet.url, names, clients);
     const open = watchers;
     const phase = async (name: string, act: () => Promise<number[]>): Promise<Phase> => {
-      const [closedBefore, refusedBefore] = [open.closed.length, fleet.balancer.refused];
+      const closedBefore = open.closed.length;
       const webhooks = new Webhooks({ url: fleet.url, agents: names, perSecond });
       const stopMs = await act();
       await webhooks.stop();
@@ -62,7 +61,6 @@ export async function measureRolling(options: RollingOptions): Promise<PartResul
         name,
         webhooks,
         closed: open.closed.slice(closedBefore),
-        refused: fleet.balancer.refused - refusedBefore,
         stopMs,
       };
     };
@@ -112,8 +110,7 @@ export async function measureRolling(options: RollingOptions): Promise<PartResul
       ],
       raw: phases.map(({ name, stopMs, closed, webhooks }) => ({ name, stopMs, closed, failed: webhooks.failed })),
       notes: [
-        "failed: no 2xx, or a connection that broke. Not counted: connections that a stopping gateway refused",
-        "(column refused), which the balancer gave to another gateway. Nothing else is tried again.",
+        "failed: no 2xx, or a connection that broke. Nothing is tried again.",
       ],
     }; // prettier-ignore
   } finally {
@@ -137,21 +134,18 @@ async function restartHosts(fleet: Fleet): Promise<number[]> {
 async function restartGateways(fleet: Fleet): Promise<number[]> {
   const stopMs: number[] = [];
   for (const old of fleet.gateways.slice()) {
-    const port = Number(new URL(old.url).port);
     await fleet.addGateway();
     stopMs.push(await fleet.stopMember(old));
-    fleet.balancer.remove(port);
   }
   return stopMs;
 }
 
-const row = ({ name, webhooks, closed, refused, stopMs }: Phase) => ({
+const row = ({ name, webhooks, closed, stopMs }: Phase) => ({
   name,
   values: {
     webhooks: webhooks.sent.length,
     failed: webhooks.failed.length,
     ...latencies(webhooks.sent),
-    refused,
     "sockets closed": closed.length,
     "slowest stop": percentile(stopMs, 100),
   },

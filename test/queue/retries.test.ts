@@ -55,6 +55,10 @@ class Worker extends Agent<unknown, { readonly done: number; readonly tried: num
     }).catch((error: Error) => error.message);
     return { asked, failed };
   }
+  /** What is no function is not tried. */
+  async nothing(): Promise<unknown> {
+    return this.retry(5 as never, { baseDelayMs: 60_000 }).catch(String);
+  }
   override onError(error: unknown): void {
     errors.push((error as Error).message);
   }
@@ -284,6 +288,7 @@ describe("retry()", () => {
   });
 
   test("calls shouldRetry with the error and the next attempt, and stops at false", async () => {
+    expect(await call("nothing")).toBe("TypeError: retry(f, …): f must be a function, not number");
     expect(await call("picky")).toEqual({ asked: [["fatal", 2], ["fatal", 3]], failed: "fatal" }); // prettier-ignore
   });
 
@@ -302,6 +307,11 @@ describe("retry()", () => {
 
 describe("the backoff", () => {
   const policy = resolveRetry();
+  test("ignores options that are undefined, as a caller passes on what it was not given", () => {
+    const given = { maxAttempts: undefined, baseDelayMs: undefined } as unknown as RetryOptions;
+    expect(resolveRetry(given)).toEqual(policy);
+    expect(resolveRetry({ maxAttempts: 5 }, given)).toEqual({ ...policy, maxAttempts: 5 });
+  });
   test("after failed attempt n is below base times 2 to the n, and below the maximum", () => {
     for (let attempt = 1; attempt <= 20; attempt++) {
       const limit = Math.min(100 * 2 ** attempt, 3_000);

@@ -194,9 +194,13 @@ describe("a schedule is rejected at the call for", () => {
   });
 
   test("invalid times, with the reason", async () => {
-    expect(await rig.call("a", "planNaN")).toBe(
-      "Invalid job time: NaN; Invalid job time: Infinity; Invalid job time: NaN; Invalid job time: 8640000000000000",
-    );
+    const texts = [
+      "Invalid job time: NaN. schedule: the delay must be a finite number of seconds",
+      "Invalid job time: Infinity. schedule: the delay must be a finite number of seconds",
+      "Invalid job time: NaN. schedule: the time must be a valid Date",
+      "Invalid job time: 8640000000000000. schedule: the latest time is the end of the year 9999",
+    ];
+    expect(await rig.call("a", "planNaN")).toBe(texts.join("; "));
   });
 
   test("nothing within the bounds: 30 days, and a tenth of a second", async () => {
@@ -426,6 +430,7 @@ describe("reading and cancelling schedules", () => {
       async cancel(): Promise<unknown[]> {
         return [
           await this.cancelSchedule("x"),
+          await this.cancelSchedule(undefined as never).catch(String),
           await this.dequeueAll(),
           await this.getQueues("a", 1),
         ];
@@ -433,7 +438,12 @@ describe("reading and cancelling schedules", () => {
     }
     rig = await JobRig.make({ Plain });
     expect(await rig.call("a", "look")).toBe(0);
-    expect(await rig.call("a", "cancel")).toEqual([false, 0, []]);
+    expect(await rig.call("a", "cancel")).toEqual([
+      false,
+      "TypeError: cancelSchedule(id): the id must be the id of a schedule, not undefined",
+      0,
+      [],
+    ]);
     expect(rig.journal("a").filter(({ pages }) => pages !== undefined)).toEqual([]);
   });
 });

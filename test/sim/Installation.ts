@@ -3,6 +3,7 @@
  * was observed of them. `faults` breaks and repairs it, `workload` uses it, and `simulate` combines
  * them.
  */
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { decodeQuarantineMark } from "../../schemas/QuarantineMark.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
@@ -118,6 +119,14 @@ export class Installation {
   }
   get gatewaysAlive(): ReadonlyArray<SimGateway> {
     return this.gateways.flatMap(({ now }) => (now?.process.alive === true ? [now] : []));
+  }
+
+  /** The agent holds the thread of the worker that has it in memory most of the time. */
+  hold(id: AgentId): void {
+    const at = this.hosts.find(({ now }) =>
+      now?.agents().some((agent) => addressKey(agent.id) === addressKey(id)),
+    );
+    at?.control?.hold(id);
   }
 
   /** Kills a process. Its leases stay until they run out; its disk stays, or does not. */

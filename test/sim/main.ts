@@ -39,6 +39,7 @@ const COMMON_FAULTS = [
   "mail accepted",
   "batch: lost",
   "trimmed",
+  "isolated while its worker runs",
 ];
 
 const { values } = parseArgs({

@@ -25,6 +25,8 @@ export interface HeldTurn {
 
 /** The only worker. */
 const WORKER = 0;
+/** More than an agent may hold the thread in a minute (`judgeHolds`). */
+const HELD_MS = 40_000;
 
 export class SimControl {
   readonly endings: LastEndings;
@@ -93,6 +95,14 @@ export class SimControl {
     } else this.reports.get(process)?.(ending);
     installation.endWorker(process);
     return never();
+  }
+
+  /** The watchdog reports that the agent has held the worker's thread most of the time. */
+  hold({ class: className, name }: AgentKey): void {
+    const before = this.ward.agents.length;
+    this.ward.held(WORKER, { className, name, ms: HELD_MS, waitedMs: 0, exactly: true });
+    if (this.ward.agents.length > before)
+      this.installation.weather.bit("isolated while its worker runs");
   }
 
   /** The machine dies. */

@@ -61,6 +61,9 @@ export class Workload {
   /** As those of errands: orders that hold their thread. */
   private readonly spinRandom: Random;
   private readonly spins: number;
+  /** As those of errands: agents that hold the thread most of the time. */
+  private readonly busyRandom: Random;
+  private readonly busy: number;
   private readonly operator: Operator;
   private orders = 0;
   private sending = 0;
@@ -82,6 +85,8 @@ export class Workload {
     this.operator = new Operator(installation);
     this.spinRandom = new Random(installation.seed, "spins");
     this.spins = this.spinRandom.chance(RUNS_WITH_SPINS) ? SPINS : 0;
+    this.busyRandom = new Random(installation.seed, "busy");
+    this.busy = this.busyRandom.chance(RUNS_WITH_BUSY_AGENTS) ? BUSY_AGENTS : 0;
   }
 
   /** One thing that the outside does. */
@@ -96,6 +101,7 @@ export class Workload {
     this.trims.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     if (this.spinRandom.chance(this.spins)) this.order("spin", this.spinRandom.pick(LEDGERS));
+    if (this.busyRandom.chance(this.busy)) this.installation.hold(this.busyRandom.pick(BUSY));
     switch (
       random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })
     ) {
@@ -394,6 +400,10 @@ const ERASURES = 0.15;
 const RUNS_WITH_SPINS = 0.35;
 /** The share of steps that spin, in such runs. */
 const SPINS = 0.06;
+const RUNS_WITH_BUSY_AGENTS = 0.35;
+/** The share of steps at which an agent is found to be busy, in such runs. */
+const BUSY_AGENTS = 0.1;
+const BUSY = [agentId("Board", BOARD), ...LEDGERS.map((name) => agentId("Ledger", name))];
 const CLIENTS_MAX = 4;
 /** The share of notes that others follow at once; and how many. */
 const AHEAD = 0.6;

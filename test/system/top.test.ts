@@ -34,10 +34,15 @@ beforeAll(async () => {
 });
 
 /** Runs it, with `meanwhile` between its two readings. */
-async function run(className: string | undefined, meanwhile: () => Promise<void>, json = true) {
+async function run(
+  className: string | undefined,
+  meanwhile: () => Promise<void>,
+  json = true,
+  calls: object = system.gateway.calls,
+) {
   const printed: string[] = [];
   const terminal = { out: (line: string) => printed.push(line), interactive: false };
-  const ports = { calls: system.gateway.calls, shards: SHARDS };
+  const ports = { calls, shards: SHARDS } as Parameters<typeof top>[0];
   let nowMs = 0;
   await top(ports, terminal as unknown as Terminal, {
     className,
@@ -81,6 +86,21 @@ test("top shows what each class and agent did between the two readings, the busi
   expect(agentOf("a")).toMatchObject({ class: "Busy", turns: 1, waiting: 0 });
   expect(agentOf("b")).toMatchObject({ class: "Busy", turns: 5.5 });
   expect(agentOf("before")).toBeUndefined();
+});
+
+test("top shows a class once, with what it cost on all hosts", async () => {
+  const started = { Busy: 0 };
+  const cost = (turns: number) => ({ class: "Busy", turns, turnMs: 10 * turns, commits: turns, bytes: 100, stalls: 1, stallMs: 200 }); // prettier-ignore
+  const call = async ({ name }: { readonly name: string }) => {
+    const host = Number(name) % 2 === 0 ? "a" : "b";
+    const turns = started.Busy * (host === "a" ? 4 : 10);
+    const value = { host, classes: [cost(turns)], agents: [], budgets: [] };
+    return { reply: { kind: "result", value } };
+  };
+  const printed = await run("busy", async () => void (started.Busy = 1), true, { call });
+  expect((JSON.parse(printed[0]!) as Top).classes).toEqual([
+    { class: "Busy", turns: 7, turnMs: 70, commits: 7, bytes: 0, stalls: 2, stalledSeconds: 0.4 },
+  ]);
 });
 
 test("top sums what the agents of a class spent of their budgets, and what was refused", async () => {

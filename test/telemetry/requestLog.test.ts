@@ -117,11 +117,11 @@ describe("extra fields", () => {
       message: "said",
       a: 1,
       big: "1",
-      circle: "[object Object]",
+      circle: "an object with the fields self",
       bare,
     });
     expect(written("text", { a: 1, ...odd })).toContain(
-      `said a=1 big=1 circle=[object Object] bare=${bare}\n`,
+      `said a=1 big=1 circle=an object with the fields self bare=${bare}\n`,
     );
   });
 });

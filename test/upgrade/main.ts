@@ -97,7 +97,6 @@ async function replaceGateways(fleet: Fleet, letters: Letters): Promise<void> {
   for (const old of fleet.gateways.slice()) {
     await fleet.addGateway();
     await fleet.stopMember(old);
-    fleet.balancer.remove(Number(new URL(old.url).port));
   }
 }
 

@@ -5,6 +5,7 @@
 import { pbkdf2Sync } from "node:crypto";
 import { Agent } from "agents";
 import { body, github, webhook } from "agents/webhooks";
+import { holdThread } from "../kit/holdThread.ts";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -85,7 +86,7 @@ export class Neighbour extends Agent<unknown, { readonly count: number }> {
 /** By when they are over. */
 const pauses = new Map<number, Promise<void>>();
 
-/** Waits for what others of its process wait for, and then works for a while. */
+/** Waits for what others of its process wait for, and then holds the thread for a while. */
 export class Waiter extends Neighbour {
   static override options = { http: "open", cpuSeconds: 1 };
 
@@ -94,11 +95,15 @@ export class Waiter extends Neighbour {
     const { untilMs, workMs } = (await request.json()) as { untilMs: number; workMs: number };
     if (!pauses.has(untilMs)) pauses.set(untilMs, pause(untilMs - Date.now()));
     await pauses.get(untilMs);
-    const endMs = performance.now() + workMs;
-    while (performance.now() < endMs);
+    holdThread(workMs);
     this.setState({ count: this.state.count + 1 });
     return new Response("OK");
   }
+}
+
+/** With the default limit, of which its holds are a small part. */
+export class Worker extends Waiter {
+  static override options = { http: "open", cpuSeconds: 5 };
 }
 
 const verify = github({ secret: "SECRET" });
@@ -110,6 +115,7 @@ export default {
     webhook("/webhooks/hoarder", { agent: Hoarder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/holder", { agent: Holder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/waiter", { agent: Waiter, verify, entity: body("agent"), deadlineMs }),
+    webhook("/webhooks/worker", { agent: Worker, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/neighbour", { agent: Neighbour, verify, entity: body("agent"), deadlineMs }),
   ],
 };

@@ -59,6 +59,43 @@ test(
   TIMEOUT_MS * 2,
 );
 
+test.each([
+  ["most", "waiter", 700],
+  ["a small part", "worker", 500],
+])(
+  "an agent whose turns hold the thread most of the time, each for %s of its limit, runs alone",
+  async (_part, kind, workMs) => {
+    const more = { untilMs: 0, workMs };
+    let sent = 0;
+    const work = async (): Promise<void> => {
+      expect([200, 202]).toContain(await rig.send(kind, "busy", more));
+      sent++;
+    };
+    await pollUntil(
+      "it is isolated",
+      async () => {
+        await work();
+        const lines = rig.linesOf("busy", "it now runs in its own process");
+        return lines.length > 0 || { done: false, saw: rig.host.told() };
+      },
+      { timeoutMs: TIMEOUT_MS, intervalMs: 1 },
+    );
+    for (let n = 0; n < 5; n++) await work();
+    await pollUntil(
+      "each of its webhooks is done, once",
+      async () => {
+        const saw = await rig.countOf("busy", kind);
+        return saw === sent || { done: false, saw: { saw, sent } };
+      },
+      { timeoutMs: TIMEOUT_MS },
+    );
+    const shown = await rig.installation.agents("connections", kind, "busy", "--json");
+    expect(shown.out).toContain('"isolated"');
+    expectEnded(0);
+  },
+  TIMEOUT_MS * 2,
+);
+
 describe("a turn that fills the memory of its process", () => {
   test.each([
     ["heap", "its heap had"],

@@ -37,6 +37,19 @@ const all = [
   ["hmac", hmac, sign.hmac] as const,
 ];
 
+test("a header with more signatures than a provider sends is refused, and the reason has the limit", () => {
+  const verifier = svix({ secret: "SECRET" });
+  const headers = sign.svix(BODY, SECRET, { nowMs: NOW_MS });
+  const name = Object.keys(headers).find((each) => each.endsWith("signature"))!;
+  const { [name]: own } = headers;
+  const of = (count: number) => ({ ...headers, [name]: Array(count).fill(own).join(" ") });
+  expect(verdictOf(verifier, { headers: of(16) })._tag).toBe("Verified");
+  expect(reasonOf(verifier, { headers: of(17) })).toBe("17 signatures in one header; at most 16");
+  expect(reasonOf(verifier, { headers: { ...headers, [name]: `${own}  ${own}` } })).toMatch(
+    "an empty item",
+  );
+});
+
 describe.each(all)("%s", (_, make, signer) => {
   const signed = (secret: string, body: string | Uint8Array = BODY) =>
     signer(body, secret, { nowMs: NOW_MS });

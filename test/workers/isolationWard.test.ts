@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { Epoch } from "../../schemas/Address.ts";
 import type { AgentKey, IsolatedAsk, IsolatedReply } from "../../core/input/Isolation.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import type { Stall } from "../../services/watchdog/pausedCode.ts";
 import type { Ending } from "../../services/watchdog/reports.ts";
 import { IsolationWard } from "../../services/workers/IsolationWard.ts";
 import { collectingLog } from "../kit/system.ts";
@@ -18,13 +19,14 @@ const endingOf = (agent: AgentKey, key = "key"): Ending => ({
 let time: VirtualTime;
 let ward: IsolationWard;
 let processes: HandWorker[];
+let isolated: AgentKey[];
 let returned: AgentKey[];
 /** What the second worker was told. */
 let told: string[];
 let replies: IsolatedReply[];
 
 const owner = {
-  isolates: () => undefined,
+  isolates: (agent: AgentKey) => void isolated.push(agent),
   returns: (agent: AgentKey) => void returned.push(agent),
 };
 const other = {
@@ -50,6 +52,7 @@ const passed = (process = processes.at(-1)!): number[] =>
 beforeEach(() => {
   time = new VirtualTime();
   processes = [];
+  isolated = [];
   returned = [];
   told = [];
   replies = [];
@@ -275,5 +278,109 @@ describe("an agent whose turn ended its worker", () => {
     ask();
     await time.advance(60_000);
     expect(processes).toHaveLength(1);
+  });
+});
+
+describe("an agent that holds its worker's thread, each time for less than its limit", () => {
+  const STALL: Stall = {
+    className: BAD.class,
+    name: BAD.name,
+    ms: 4_000,
+    waitedMs: 0,
+    exactly: true,
+  };
+  /** Holds of four seconds each, one in `everyMs`, for a minute. */
+  const hold = async (everyMs: number, more: Partial<Stall> = {}, agent = BAD): Promise<void> => {
+    const stall = { ...STALL, name: agent.name, ...more };
+    for (let passedMs = 0; passedMs < 60_000; passedMs += everyMs) {
+      await time.advance(everyMs);
+      ward.held(0, stall);
+    }
+  };
+
+  it("is isolated in all workers, with neither end nor restart", async () => {
+    ward.join(1, other);
+    await hold(6_000);
+    expect([ward.agents, isolated, told]).toEqual([[BAD], [BAD], ["isolates bad"]]);
+    ask();
+    await serve();
+    expect(passed()).toEqual([1]);
+  });
+
+  it("is left where it is below half of the time", async () => {
+    await hold(9_000);
+    expect(ward.agents).toEqual([]);
+  });
+
+  it("is isolated where the thread mostly waits for a processor, if it holds it most of the rest", async () => {
+    let waitedMs = 0;
+    const holdBeside = async (ms: number): Promise<void> => {
+      for (let n = 0; n < 40; n++) {
+        await time.advance(20_000);
+        ward.held(0, { ...STALL, ms, waitedMs: (waitedMs += 16_000) });
+      }
+    };
+    await holdBeside(1_500);
+    expect(ward.agents).toEqual([]);
+    await holdBeside(2_500);
+    expect(ward.agents).toEqual([BAD]);
+  });
+
+  it("is left where it is while the holds are of several workers' threads", async () => {
+    ward.join(1, other);
+    for (let n = 0; n < 10; n++) {
+      await time.advance(6_000);
+      ward.held(n % 2, STALL);
+    }
+    expect(ward.agents).toEqual([]);
+  });
+
+  it("is left where it is if the turn may have been another's", async () => {
+    await hold(6_000, { exactly: false });
+    expect(ward.agents).toEqual([]);
+  });
+
+  it("is left where it is while there is no process for it", async () => {
+    const agents = Array.from({ length: 4 }, (_, n) => ({ class: "Repo", name: `bad-${n}` }));
+    for (const agent of agents) ward.ended(0, endingOf(agent));
+    ward.join(0, owner);
+    await hold(6_000);
+    expect(ward.agents).toEqual(agents);
+    ward.left(0, agents[0]!);
+    await hold(6_000);
+    expect(ward.agents).toContainEqual(BAD);
+  });
+
+  it("returns, busy or not, when it has held no thread for a while", async () => {
+    await hold(6_000);
+    let n = 0;
+    const work = async (seconds: number, holds: boolean): Promise<void> => {
+      for (let second = 0; second < seconds; second++) {
+        ask();
+        if (n === 0) await serve();
+        if (holds) processes.at(-1)!.report({ stall: { ...STALL, ms: 300 } });
+        ward.answered(++n, { kind: "acked" });
+        await time.advance(1_000);
+      }
+    };
+    await work(60, true);
+    expect(returned).toEqual([]);
+    await work(18, false);
+    expect(returned).toEqual([]);
+    await work(3, false);
+    expect(returned[0]).toEqual(BAD);
+  });
+
+  it("that ends its worker before it has left it is isolated for the longer time", async () => {
+    await hold(6_000);
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await serve();
+    ward.answered(1, { kind: "acked" });
+    await time.advance(60_000);
+    expect(returned).toEqual([]);
+    await time.advance(21_000);
+    expect(returned).toEqual([BAD]);
   });
 });

@@ -167,6 +167,20 @@ describe("listing", () => {
     expect(await shop().dropAll({ workflowName: "WAIT_WORKFLOW" })).toBe(1);
     expect((await shop().page({})).total).toBe(0);
   });
+
+  test("is not deleted by a criterion that does not exist, or a date that is none", async () => {
+    await shop().start("WaitWorkflow", {}, "a");
+    await expect(shop().dropAll({ workflow: "Other" })).rejects.toThrow(
+      'deleteWorkflows: unknown option "workflow"; the options are workflowName',
+    );
+    await expect(shop().dropAll({ createdBefore: "2026-12-01" })).rejects.toThrow(
+      "deleteWorkflows: createdBefore is a valid Date",
+    );
+    await expect(shop().page({ state: "complete" })).rejects.toThrow(
+      'getWorkflows: unknown option "state"',
+    );
+    expect((await shop().page({ status: undefined })).total).toBe(1);
+  });
 });
 
 describe("communication between an instance and its agent", () => {

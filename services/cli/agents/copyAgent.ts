@@ -4,10 +4,13 @@
  * `agents import`, its schedules are armed and its queued items run.
  */
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
+import { erasedSince } from "../../../core/journal/endLife.ts";
+import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import type { AgentId, Sequence } from "../../../schemas/Address.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
+import { failed, type CliError } from "../terminal/CliError.ts";
 import { baseAsEvent } from "./baseAsEvent.ts";
 import { freePlace, storeEvent } from "./newJournal.ts";
 import { armTimers, wakeAgent } from "./wakeAgent.ts";
@@ -27,7 +30,10 @@ interface Copied {
   readonly timers: number;
 }
 
-/** Throws `CliError` if an agent of the new name exists, and as `readFromBase` does. */
+/**
+ * Throws `CliError` if an agent of the new name exists, or if the other one is erased meanwhile;
+ * else as `readFromBase`.
+ */
 export async function copyAgent(
   source: Pick<ReadPorts, "journal" | "snapshots">,
   target: ReadPorts,
@@ -37,12 +43,23 @@ export async function copyAgent(
   const { seq, epoch } = await freePlace(target, to, advice);
   let last = seq;
   let events = 0;
-  for await (const read of readFromBase(from, source, { toSeq })) {
-    const event = read._tag === "Event" ? read.event : baseAsEvent(read);
-    last = await storeEvent(target, to, transplant(event.data, { id: to, epoch }), last);
-    events++;
+  let copied = 0;
+  const incomplete = (): CliError =>
+    failed(
+      `The history of ${addressKey(from)} was removed while it was copied: ${addressKey(to)} has only a part of it. Erase ${addressKey(to)} (agents erase).`,
+    );
+  try {
+    for await (const read of readFromBase(from, source, { toSeq })) {
+      const event = read._tag === "Event" ? read.event : baseAsEvent(read);
+      last = await storeEvent(target, to, transplant(event.data, { id: to, epoch }), last);
+      copied = event.seq;
+      events++;
+    }
+  } catch (error) {
+    throw error instanceof HistoryTrimmed && events > 0 ? incomplete() : error;
   }
   if (events === 0) return { events, timers: 0 };
+  if (await erasedSince(from, copied, source.journal)) throw incomplete();
   const timers = await armTimers(target, to);
   await wakeAgent(target, time, to);
   return { events, timers };

@@ -7,9 +7,11 @@
  */
 import { Option, type Command } from "commander";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
+import { erasedSince } from "../../../core/journal/endLife.ts";
+import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { counted } from "../../../schemas/counted.ts";
-import { addressKey } from "../../../schemas/Address.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { agentFileEnd, agentFileEvent, agentFileHead } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import type { ReadPorts } from "../../wiring/ReadPorts.ts";
@@ -20,7 +22,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import { parsed } from "../options/argumentParsers.ts";
 import * as option from "../options/options.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
-import { failed, usage } from "../terminal/CliError.ts";
+import { failed, usage, type CliError } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 export function addExport(program: Command, context: CommandContext): void {
@@ -77,7 +79,13 @@ interface Given extends GivenTarget {
   readonly limit?: number;
 }
 
-/** Throws `CliError` if the agent does not exist, or its journal is damaged. */
+const erasedMeanwhile = (id: AgentId): CliError =>
+  failed(`${addressKey(id)} was erased while it was read, and the copy is incomplete.`);
+
+/**
+ * Throws `CliError` if the agent does not exist or is erased meanwhile, or if its journal is
+ * damaged.
+ */
 async function exportAgent(
   ports: ReadPorts,
   terminal: Terminal,
@@ -87,14 +95,18 @@ async function exportAgent(
   const id = await findAgent(ports.journal, className, name);
   terminal.out(agentFileHead(id, time.nowMs()));
   let events = 0;
+  let seq = 0;
   try {
     for await (const read of readFromBase(id, ports)) {
       const event = read._tag === "Event" ? read.event : baseAsEvent(read);
       if (read._tag === "Event") read.decode(); // a damaged event fails the export rather than the import
       terminal.out(agentFileEvent(event));
+      seq = event.seq;
       events++;
     }
+    if (await erasedSince(id, seq, ports.journal)) throw erasedMeanwhile(id);
   } catch (error) {
+    if (error instanceof HistoryTrimmed) throw erasedMeanwhile(id);
     if (!(error instanceof CorruptFrame)) throw error;
     throw failed(
       `The journal of ${addressKey(id)} is damaged, and the copy is incomplete: ${error.message}`,

@@ -90,6 +90,8 @@ export async function fork(
     toSeq,
     advice: "Use another name, or erase it first (agents erase).",
   });
+  if (events === 0)
+    throw failed(`${addressKey(from)} was erased while it was copied. Nothing was written.`);
   const done = { class: id.class, name: id.name, seq: toSeq, events, timers };
   if (json) terminal.out(JSON.stringify(done));
   else

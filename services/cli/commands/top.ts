@@ -175,14 +175,13 @@ function compare(
   const rows = (kind: "classes" | "agents"): Row[] =>
     [...is[kind]]
       .filter(([, cost]) => isAskedFor(cost))
-      .map(([key, cost]) => rate(cost, was[kind].get(key), seconds))
-      .toSorted((a, b) => b.turnMs - a.turnMs);
+      .map(([key, cost]) => rate(cost, was[kind].get(key), seconds));
   return {
     seconds,
     hosts: is.hosts.size,
     shardsAway: after.filter((reply) => reply === undefined).length,
-    classes: rows("classes"),
-    agents: rows("agents")
+    classes: busiestFirst(sumsOfHosts(rows("classes"))),
+    agents: busiestFirst(rows("agents"))
       .filter(({ turns, stalls, waiting = 0 }) => turns > 0 || stalls > 0 || waiting > 0)
       .slice(0, AGENTS_SHOWN),
     budgets: [...is.budgets.values()].filter(isAskedFor),
@@ -194,7 +193,7 @@ const isOfClass = (name: string, given: string): boolean =>
 
 type Counted = Cost & { readonly class: string; readonly name?: string; readonly waiting?: number };
 
-/** Counts the classes of each host once, although each of its shards reports them. */
+/** The classes of each host are in it once, although each of its shards reports them. */
 function sums(reading: Reading) {
   const hosts = new Set<string>();
   const classes = new Map<string, Counted>();
@@ -235,6 +234,30 @@ function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
     stalledSeconds: Math.round((now.stallMs ?? 0) / 100) / 10,
     ...(now.waiting !== undefined && { waiting: now.waiting }),
   };
+}
+
+const busiestFirst = (rows: ReadonlyArray<Row>): Row[] =>
+  rows.toSorted((a, b) => b.turnMs - a.turnMs);
+
+/** One row for each class, from those of its hosts: each may have restarted by itself. */
+function sumsOfHosts(rows: ReadonlyArray<Row>): Row[] {
+  const sum = (a: number, b: number): number => Math.round((a + b) * 10) / 10;
+  const classes = new Map<string, Row>();
+  for (const row of rows) {
+    const before = classes.get(row.class);
+    if (before === undefined) classes.set(row.class, row);
+    else
+      classes.set(row.class, {
+        class: row.class,
+        turns: sum(before.turns, row.turns),
+        turnMs: sum(before.turnMs, row.turnMs),
+        commits: sum(before.commits, row.commits),
+        bytes: sum(before.bytes, row.bytes),
+        stalls: before.stalls + row.stalls,
+        stalledSeconds: sum(before.stalledSeconds, row.stalledSeconds),
+      });
+  }
+  return [...classes.values()];
 }
 
 const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "stalls", "stalled s", "waiting"] as const; // prettier-ignore

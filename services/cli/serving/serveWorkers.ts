@@ -72,7 +72,7 @@ export async function serveWorkers(
     if (isolated !== undefined)
       metrics.gaugeFrom(
         "agents_isolated",
-        "Agents that run in a separate process, because they ended a worker",
+        "Agents that run in a separate process, because they ended or held a worker",
         () => isolated!.agents.length,
       );
     const workers = new Workers({

@@ -45,9 +45,10 @@ export const REFUSALS_BYTES = 64 * 1024 * 1024;
 
 /** The first element is the first group's inbox, whose metadata has the layout. */
 export function streamConfigs(subjects: Subjects, choices: StreamChoices): readonly StreamConfig[] {
-  const { namespace, stream, bucket, layout } = subjects;
   const common = {
     storage: choices.storage,
+    retention: "limits",
+    discard: "new",
     num_replicas: choices.replicas,
     ...(choices.placement === undefined ? {} : { placement: choices.placement }),
     allow_direct: true,
@@ -57,15 +58,29 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
     max_bytes: -1,
     max_age: 0,
   };
+  return [
+    ...groupStreams(subjects),
+    deadLetters(subjects),
+    // Gateways' leases are apart (`leaseBuckets`): the server refuses expiry markers without
+    // rollups.
+    leaseBucket(subjects.bucket.leases, choices.leaseTtlMs),
+    leaseBucket(subjects.bucket.gateways, choices.leaseTtlMs),
+    objectStore(subjects.bucket.blobs),
+    bodies(subjects),
+    logStream(subjects.stream.deliveries, subjects.delivery("taken"), DELIVERIES_BYTES),
+    logStream(subjects.stream.refusals, subjects.delivery("refused"), REFUSALS_BYTES),
+  ].map((config) => ({ ...common, ...config }));
+}
+
+/** The streams that each group has, by kind. */
+function groupStreams(subjects: Subjects): readonly StreamConfig[] {
+  const { layout } = subjects;
   const metadata = {
     [SHARDS_KEY]: String(layout.shards),
     [STREAM_GROUPS_KEY]: String(layout.streamGroups),
   };
-  return [
-    ...subjects.groups.map((group) => ({
-      ...common,
-      name: subjects.streamOf("inbox", group),
-      subjects: subjects.subjectsOf("inbox", group),
+  const kinds = {
+    inbox: {
       retention: "workqueue",
       // If an operator sets a limit, a full inbox refuses messages and never drops acknowledged
       // ones.
@@ -77,11 +92,8 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       // Group commit (`GroupPublisher`).
       allow_atomic: true,
       metadata,
-    })),
-    ...subjects.groups.map((group) => ({
-      ...common,
-      name: subjects.streamOf("timers", group),
-      subjects: subjects.subjectsOf("timers", group),
+    },
+    timers: {
       retention: "workqueue",
       // The server refuses scheduled messages with `discard: new`. There is no limit that could
       // drop any.
@@ -90,88 +102,73 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       // Stored here too, because an inbox that is being replaced is absent for a moment
       // (`moveInbox`).
       metadata,
-    })),
-    ...subjects.groups.map((group) => ({
-      ...common,
-      name: subjects.streamOf("journal", group),
-      subjects: subjects.subjectsOf("journal", group),
-      retention: "limits",
+    },
+    journal: {
       // If an operator sets a limit, a full journal refuses events and never drops any.
       discard: "new",
       allow_atomic: true,
-    })),
-    ...subjects.groups.map((group) => ({
-      ...common,
-      name: subjects.streamOf("snapshots", group),
-      subjects: subjects.subjectsOf("snapshots", group),
-      retention: "limits",
+    },
+    snapshots: {
       discard: "old",
       max_msgs_per_subject: SNAPSHOTS_KEPT,
-    })),
-    {
-      ...common,
-      name: stream.dead,
-      subjects: [`${namespace}.dead.>`],
-      retention: "limits",
-      discard: "new",
     },
-    // Gateways' leases are apart (`leaseBuckets`): the server refuses expiry markers without
-    // rollups.
-    ...[bucket.leases, bucket.gateways].map((leases) => ({
-      // A key-value bucket in the layout of the NATS tools. Its age limit is the leases' TTL: each
-      // renewal is a new message and restarts it, while an update would lose a TTL of the message
-      // itself.
-      ...common,
-      name: `KV_${leases}`,
-      subjects: [`$KV.${leases}.>`],
-      retention: "limits",
-      discard: "new",
-      max_msgs_per_subject: 1,
-      allow_rollup_hdrs: true,
-      deny_delete: true,
-      max_age: choices.leaseTtlMs * NANOS_PER_MS,
-      allow_msg_ttl: true,
-      subject_delete_marker_ttl: MARKER_TTL_MS * NANOS_PER_MS,
-      // The server refuses an age limit shorter than this window.
-      duplicate_window: Math.min(choices.leaseTtlMs, 120_000) * NANOS_PER_MS,
+  };
+  return (Object.keys(kinds) as Array<keyof typeof kinds>).flatMap((kind) =>
+    subjects.groups.map((group) => ({
+      name: subjects.streamOf(kind, group),
+      subjects: subjects.subjectsOf(kind, group),
+      ...kinds[kind],
     })),
-    {
-      // An object store in the layout of the NATS tools.
-      ...common,
-      name: `OBJ_${bucket.blobs}`,
-      subjects: [`$O.${bucket.blobs}.C.>`, `$O.${bucket.blobs}.M.>`],
-      retention: "limits",
-      discard: "new",
-      allow_rollup_hdrs: true,
-    },
-    {
-      // Written once (`blobStores`). Gateways publish here, and may neither replace nor remove
-      // anything.
-      ...common,
-      name: stream.bodies,
-      subjects: [`${namespace}.body.>`],
-      retention: "limits",
-      discard: "new",
-      discard_new_per_subject: true,
-      max_msgs_per_subject: 1,
-      allow_rollup_hdrs: false,
-      allow_msg_ttl: true,
-    },
-    ...[
-      { name: stream.deliveries, kind: "taken", max_bytes: DELIVERIES_BYTES } as const,
-      { name: stream.refusals, kind: "refused", max_bytes: REFUSALS_BYTES } as const,
-    ].map(({ name, kind, max_bytes }) => ({
-      ...common,
-      name,
-      subjects: [subjects.delivery(kind)],
-      retention: "limits",
-      // The delivery log drops its oldest records.
-      discard: "old",
-      max_bytes,
-      max_age: DELIVERIES_AGE_MS * NANOS_PER_MS,
-      // Read in order, by people.
-      compression: "s2",
-      allow_rollup_hdrs: false,
-    })),
-  ];
+  );
 }
+
+const deadLetters = ({ stream, namespace }: Subjects): StreamConfig => ({
+  name: stream.dead,
+  subjects: [`${namespace}.dead.>`],
+});
+
+/**
+ * A key-value bucket in the layout of the NATS tools. Its age limit is the leases' TTL: each
+ * renewal is a new message and restarts it, while an update would lose a TTL of the message itself.
+ */
+const leaseBucket = (name: string, leaseTtlMs: number): StreamConfig => ({
+  name: `KV_${name}`,
+  subjects: [`$KV.${name}.>`],
+  max_msgs_per_subject: 1,
+  allow_rollup_hdrs: true,
+  deny_delete: true,
+  max_age: leaseTtlMs * NANOS_PER_MS,
+  allow_msg_ttl: true,
+  subject_delete_marker_ttl: MARKER_TTL_MS * NANOS_PER_MS,
+  // The server refuses an age limit shorter than this window.
+  duplicate_window: Math.min(leaseTtlMs, 120_000) * NANOS_PER_MS,
+});
+
+/** In the layout of the NATS tools. */
+const objectStore = (name: string): StreamConfig => ({
+  name: `OBJ_${name}`,
+  subjects: [`$O.${name}.C.>`, `$O.${name}.M.>`],
+  allow_rollup_hdrs: true,
+});
+
+/** Written once (`blobStores`). Gateways publish here, and may not replace or remove anything. */
+const bodies = ({ stream, namespace }: Subjects): StreamConfig => ({
+  name: stream.bodies,
+  subjects: [`${namespace}.body.>`],
+  discard_new_per_subject: true,
+  max_msgs_per_subject: 1,
+  allow_rollup_hdrs: false,
+  allow_msg_ttl: true,
+});
+
+/** A part of the delivery log, which drops its oldest records. */
+const logStream = (name: string, subject: string, bytesMax: number): StreamConfig => ({
+  name,
+  subjects: [subject],
+  discard: "old",
+  max_bytes: bytesMax,
+  max_age: DELIVERIES_AGE_MS * NANOS_PER_MS,
+  // Read in order, by people.
+  compression: "s2",
+  allow_rollup_hdrs: false,
+});

@@ -24,14 +24,17 @@ export interface SentSignatures {
 export function sentSignatures(scheme: SignatureScheme, header: string): SentSignatures | string {
   const { prefix, separator } = scheme;
   const items = itemsOf(scheme, header);
-  if (separator !== undefined && items.some(isJoint)) return "the signature header is not one list";
+  if (separator !== undefined && items.some(isJoint))
+    return "the signature header is not one list: an empty item, or two headers joined by a proxy";
   const after = (start: string) =>
     items.filter((item) => item.startsWith(start)).map((item) => item.slice(start.length));
   const signatures = after(prefix);
   const asymmetric = scheme.asymmetric === undefined ? [] : after(scheme.asymmetric.prefix);
   const count = signatures.length + asymmetric.length;
   if (count === 0) return `no signature that begins with "${prefix}"`;
-  if (count > SIGNATURES_MAX || asymmetric.length > ASYMMETRIC_MAX) return `${count} signatures`;
+  if (count > SIGNATURES_MAX) return `${count} signatures in one header; at most ${SIGNATURES_MAX}`;
+  if (asymmetric.length > ASYMMETRIC_MAX)
+    return `${asymmetric.length} public-key signatures in one header; at most ${ASYMMETRIC_MAX}`;
   const timePrefix = scheme.timestamp?.item;
   if (timePrefix === undefined) return { signatures, asymmetric };
   const times = after(timePrefix);
