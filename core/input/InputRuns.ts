@@ -4,8 +4,8 @@
  *
  * 4. An input is acked and answered only after the event that finishes it is stored.
  * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
- *    its backoff. After the last failed attempt its steps are undone (`AgentTurns.undo`), the
- *    input is stored as a dead letter, then journaled as dead, then acked.
+ *    its backoff. After the last failed attempt its steps are undone, the input is
+ *    stored as a dead letter (`failForGood`), then journaled as dead, then acked.
  */
 import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
@@ -17,6 +17,7 @@ import { causeOfEnvelope } from "../journal/causeOf.ts";
 import { hideFields } from "../redaction/FieldRedaction.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
+import { failForGood } from "../step/failForGood.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
@@ -187,10 +188,11 @@ export class InputRuns {
     { head }: InboxEnvelope,
     error = "it failed",
   ): Promise<void> {
-    const letter = await this.agent.undo(turn, error);
-    const reason = turn.conceal(letter.reason);
-    await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
-    turn.outcome = { done: deadKeys(input, head, letter.undone), dead: true, error };
+    const { undone } = await failForGood(this.agent, turn, error, (letter) => {
+      const reason = turn.conceal(letter.reason);
+      return this.host.deadLetter(input, { ...letter, reason }, input.encoded);
+    });
+    turn.outcome = { done: deadKeys(input, head, undone), dead: true, error };
     await this.commitEnd(turn, (seq) => {
       if (this.host.unbegun.knowsEndings) this.agent.suspects.settled(head.key);
       input.ack();

@@ -5,8 +5,8 @@
  *    so a trigger that comes again finds nothing to run.
  * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
  *    policy's backoff. Writes of a failed attempt stay, as in the reference.
- * 3. After the last failed attempt the turn's steps are undone (`AgentTurns.undo`). The job becomes
- *    a dead letter, and `onError` receives the error, once. The writes of `onError` are part of the
+ * 3. After the last failed attempt the turn's steps are undone, and the job becomes a dead letter
+ *    (`failForGood`). `onError` receives the error, once. The writes of `onError` are part of the
  *    commit that settles the job; its own errors are ignored.
  * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns
  *    back.
@@ -16,6 +16,7 @@
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
+import { failForGood } from "../step/failForGood.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
@@ -129,8 +130,7 @@ async function fail(
   error: unknown,
   attempts: number,
 ): Promise<void> {
-  const letter = await agent.undo(turn, failureText(error));
-  await job.deadLetter?.(letter);
+  await failForGood(agent, turn, failureText(error), async (letter) => job.deadLetter?.(letter));
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();

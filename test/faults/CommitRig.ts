@@ -44,6 +44,8 @@ export class CommitRig {
   readonly held: HeldAppend[] = [];
   /** Appends wait in `held` while this is set. */
   holding = false;
+  /** A dead letter is stored once this resolves. */
+  mayBury: Promise<void> = Promise.resolve();
   refused = 0;
   /** What the shard says of its lease. */
   isStillOurs: true | Promise<boolean> = true;
@@ -215,6 +217,7 @@ export class CommitRig {
       deadLetters: {
         ...deadLetters,
         put: async (...args: Parameters<typeof deadLetters.put>) => {
+          await this.mayBury;
           await deadLetters.put(...args);
           this.left.push("buried");
         },

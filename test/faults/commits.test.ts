@@ -28,6 +28,9 @@ class Subject extends Agent<unknown, { readonly n: number }> {
   override onError(): void {
     throw new Error("it failed");
   }
+  async job(): Promise<void> {
+    await onInput(this, "job");
+  }
   write(text: string): void {
     this.setState({ n: this.state.n + 1 });
     this.sql`INSERT INTO t VALUES (${text})`;
@@ -38,6 +41,7 @@ let rig: CommitRig;
 beforeEach(async () => {
   instances = [];
   runs = [];
+  Subject.options = { retry: { maxAttempts: 2 } };
   onInput = (agent, text) => agent.write(text);
   rig = await CommitRig.make(Subject as unknown as AgentClassType);
   // Each test begins with input 1: the agent is in memory, its table exists, its state is 1.
@@ -426,6 +430,60 @@ describe("repeated and failing inputs", () => {
     await rig.deliver(2, "key-1");
     expect(runs).toHaveLength(3);
   });
+});
+
+describe("a turn that has stored a part, and failed for good", () => {
+  const latch = () => {
+    let open!: () => void;
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    return { open, opened };
+  };
+
+  test.each(["a webhook", "a job"])(
+    "is followed by no other write before its end: %s",
+    async (kind) => {
+      const [paying, burying] = [latch(), latch()];
+      rig.mayBury = burying.opened;
+      const failsIn = kind === "a job" ? "job" : "key-1";
+      onInput = async (agent, text) => {
+        if (kind === "a job" && text === "key-1")
+          return void (await agent.queue("job", undefined, { retry: { maxAttempts: 1 } }));
+        agent.write(text);
+        if (text !== failsIn) return;
+        await agent.step("pay", () => paying.opened, { undo: () => undefined });
+        throw new Error("never");
+      };
+      Subject.options = { retry: { maxAttempts: 1 } };
+      await rig.deliver(1);
+      const wrote = async () =>
+        (await rig.events()).flatMap(({ turns: all, part }) =>
+          all.flatMap(({ cause, state }) =>
+            state === undefined ? [] : [[cause.kind, cause.id, part]],
+          ),
+        );
+      const before = await wrote();
+      expect(before.at(-1)?.at(-1)).toBe(true);
+      rig.holding = true;
+      paying.open();
+      await rig.settled();
+      await rig.deliver(2);
+      const steps: string[] = [];
+      // The result, the beginning of the undoing, and the undo are slow; so is the dead letter.
+      for (let append = rig.held.shift(); append !== undefined; append = rig.held.shift()) {
+        await rig.pass(10 * GATHER_MS);
+        steps.push(...append.head.turns.flatMap((turn) => turn.steps?.map(({ key }) => key) ?? []));
+        await append.pass();
+      }
+      expect(steps).toEqual(["1:pay", "undoing", "undo 1:pay"]);
+      await rig.pass(10 * GATHER_MS);
+      expect(await wrote()).toEqual(before);
+      rig.holding = false;
+      burying.open();
+      await rig.settled();
+      expect((await wrote()).slice(before.length)).toEqual([["webhook", "key-2", undefined]]);
+      expect(rig.left).toContain("answer 2 200");
+    },
+  );
 });
 
 describe("attempts", () => {

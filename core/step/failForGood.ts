@@ -1,0 +1,31 @@
+/**
+ * What a durable turn leaves when it has failed for good: its done steps are undone, and its dead
+ * letter is stored. Meanwhile other writes wait for the turn, as they do for a turn in a step
+ * (`Holds`, rule 2). Otherwise another turn's event could follow what this turn stored as a part;
+ * the part would stand, and if the host then ended, the turn would run and write again.
+ */
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
+import { TurnSteps } from "../turn/TurnSteps.ts";
+
+/**
+ * Resolves when both are done; the caller then ends the turn. `bury`: stores the dead letter.
+ * Rejects as `AgentTurns.undo` and `bury` do.
+ */
+export async function failForGood(
+  agent: Pick<AgentTurns, "undo" | "committer">,
+  turn: Turn,
+  failure: string,
+  bury: (letter: Undone) => Promise<void>,
+): Promise<Undone> {
+  const steps = (turn.steps ??= new TurnSteps());
+  steps.running++;
+  try {
+    const letter = await agent.undo(turn, failure);
+    await bury(letter);
+    return letter;
+  } finally {
+    steps.running--;
+    agent.committer.endStep(turn);
+  }
+}
