@@ -17,7 +17,7 @@ import { causeOfEnvelope } from "../journal/causeOf.ts";
 import { hideFields } from "../redaction/FieldRedaction.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
-import { failForGood } from "../step/failForGood.ts";
+import { failForGood } from "../turn/failForGood.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";

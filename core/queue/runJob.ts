@@ -16,7 +16,7 @@
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
-import { failForGood } from "../step/failForGood.ts";
+import { failForGood } from "../turn/failForGood.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";

@@ -7,7 +7,7 @@
  *    (`Committer`, rule 3).
  * 2. A commit that changes state or SQL waits for a turn that has written and is in a step until
  *    that turn ends, however long the step takes. After any crash its writes are applied once. A
- *    turn that failed for good counts as in a step until its end (`core/step/failForGood`).
+ *    turn that failed for good counts as in a step until its end (`core/turn/failForGood`).
  * 3. When a step or an outgoing call begins, the writes of unfinished turns may be stored as a part
  *    (`JournalHead.part`), so that clients see them. The next owner undoes a part at the journal's
  *    end, so rule 2 also holds for turns of a stored part. Turns whose writes need not be undone

@@ -4,25 +4,25 @@
  * (`Holds`, rule 2). Otherwise another turn's event could follow what this turn stored as a part;
  * the part would stand, and if the host then ended, the turn would run and write again.
  */
-import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
-import type { Turn } from "../turn/Turn.ts";
-import { TurnSteps } from "../turn/TurnSteps.ts";
+import type { AgentTurns, Undone } from "./AgentTurns.ts";
+import type { Turn } from "./Turn.ts";
+import { TurnSteps } from "./TurnSteps.ts";
 
 /**
- * Resolves when both are done; the caller then ends the turn. `bury`: stores the dead letter.
- * Rejects as `AgentTurns.undo` and `bury` do.
+ * Resolves when both are done; the caller then ends the turn. `deadLetter`: stores it.
+ * Rejects as `AgentTurns.undo` and `deadLetter` do.
  */
 export async function failForGood(
   agent: Pick<AgentTurns, "undo" | "committer">,
   turn: Turn,
   failure: string,
-  bury: (letter: Undone) => Promise<void>,
+  deadLetter: (letter: Undone) => Promise<void>,
 ): Promise<Undone> {
   const steps = (turn.steps ??= new TurnSteps());
   steps.running++;
   try {
     const letter = await agent.undo(turn, failure);
-    await bury(letter);
+    await deadLetter(letter);
     return letter;
   } finally {
     steps.running--;
