@@ -8,6 +8,7 @@ import { DurableObject } from "cloudflare:workers";
 import { WebSocket } from "ws";
 import type { ObjectSocket } from "../../core/socket/ObjectSocket.ts";
 import type { ObjectState } from "../../core/durableObject/ObjectState.ts";
+import { passHalfway } from "../faults/halfway.ts";
 
 // The reference's modules read it while they are loaded; Node has one from 22 on.
 if (!("WebSocket" in globalThis)) Object.assign(globalThis, { WebSocket });
@@ -30,16 +31,24 @@ export class Till extends DurableObject {
 
   async fetch(request: Request): Promise<Response> {
     // By their names, so that a kill meets them at different points of a step.
-    if (request.method === "PUT")
-      await this.ctx.storage.setAlarm(Date.now() + Number(this.ctx.id.name) * STEP_MS);
+    if (request.method === "PUT") await this.begin();
     if (request.method === "POST") await this.step(await request.text());
     return Response.json(await this.told());
   }
 
+  /** Once: a caller whose answer is lost asks again. */
+  private async begin(): Promise<void> {
+    const { storage, id } = this.ctx;
+    if ((await storage.get("begun")) === true) return;
+    void storage.put("begun", true);
+    await storage.setAlarm(Date.now() + Number(id.name) * STEP_MS);
+  }
+
   /** The wait is longer than a turn's writes gather: what stores them as one is the transaction. */
-  alarm(): Promise<void> {
+  async alarm(): Promise<void> {
     const { storage } = this.ctx;
-    return storage.transaction(async () => {
+    await passHalfway((await storage.get<number>("next")) ?? 0, STEPS);
+    await storage.transaction(async () => {
       const n = (await storage.get<number>("next")) ?? 0;
       await this.step(`alarm ${n}`, 3 * STEP_MS);
       await storage.put("next", n + 1);
@@ -92,11 +101,17 @@ export class Tally extends ReferenceAgent<Record<string, unknown>, { readonly st
 
   override async onRequest(request: Request): Promise<Response> {
     this.sql`CREATE TABLE IF NOT EXISTS steps (n INTEGER PRIMARY KEY, step TEXT)`;
-    if (request.method === "PUT")
-      for (let n = 0; n < STEPS; n++)
-        await this.schedule((n * 2 * STEP_MS) / 1_000, "step", `schedule ${n}`);
+    this.sql`CREATE TABLE IF NOT EXISTS begun (n INTEGER PRIMARY KEY)`;
+    if (request.method === "PUT") for (let n = 0; n < STEPS; n++) await this.begin(n);
     const rows = this.sql<{ step: string }>`SELECT step FROM steps ORDER BY n`;
     return Response.json({ steps: this.state.steps, rows: rows.map(({ step }) => step) });
+  }
+
+  /** Once: a caller whose answer is lost asks again. Both rows are written before the await. */
+  private async begin(n: number): Promise<void> {
+    if (this.sql`SELECT n FROM begun WHERE n = ${n}`.length > 0) return;
+    this.sql`INSERT INTO begun (n) VALUES (${n})`;
+    await this.schedule((n * 2 * STEP_MS) / 1_000, "step", `schedule ${n}`);
   }
 
   async step(step: string): Promise<void> {

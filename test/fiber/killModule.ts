@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, type FiberContext, type FiberRecoveryContext } from "agents";
+import { passHalfway } from "../faults/halfway.ts";
 
 const STEPS = 40;
 const STEP_MS = 100;
@@ -45,6 +46,7 @@ export class Worker extends Agent {
 
   private async work({ stash, id }: FiberContext, from: number, of = id): Promise<void> {
     for (let step = from; step < STEPS; step++) {
+      await passHalfway(step, STEPS);
       await sleep(STEP_MS);
       this.sql`INSERT INTO steps (step) VALUES (${step})`;
       stash({ step: step + 1, of });
