@@ -110,6 +110,8 @@ describe("an item", () => {
 
   test.each<[string, unknown[], string]>([
     ["an unknown method", ["nope"], "this.nope is not a function"],
+    ["the class itself", ["constructor"], "this.constructor is not a function"],
+    ["a method that every object has", ["valueOf"], "this.valueOf is not a function"],
     ["no name of a method", [{ method: "work" }], "queue: the method must be its name, and not of type object"],
     ["retry options out of range", ["work", 1, { maxAttempts: 0 }], "retry.maxAttempts must be >= 1"],
     ["the same inside `retry`", ["work", 1, { retry: { baseDelayMs: 4_000 } }], "retry.baseDelayMs must be <= retry.maxDelayMs"],

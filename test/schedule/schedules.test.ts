@@ -155,6 +155,7 @@ test("an interval is a new one each time under either name of the option", async
 
 describe("a schedule is rejected at the call for", () => {
   test.each<[string, unknown[], string | RegExp]>([
+    ["the class itself", [5, "constructor"], 'Unknown scheduled callback "constructor": not registered on this Scheduler'],
     ["an unknown method", [5, "nope"], 'Unknown scheduled callback "nope": not registered on this Scheduler'],
     ["a property that is no method", [5, "initialState"], 'Unknown scheduled callback "initialState"'],
     ["a bad cron expression", ["a b c d e", "tick"], '"a b c d e" is not a cron expression'],
