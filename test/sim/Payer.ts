@@ -1,8 +1,8 @@
 /**
- * The agent of a simulation that spends and compensates. Each order reserves part of a budget,
- * takes some steps that can be undone, and settles what it reserved, or leaves that to the end of
- * the turn. Some orders fail once, some for good. The tables and the journal show what was counted
- * twice, left over or undone wrongly.
+ * The agent of a simulation that spends and compensates. Each order writes a bill, reserves part of
+ * a budget, takes some steps that can be undone, and settles what it reserved, or leaves that to
+ * the end of the turn. Some orders fail once, some for good. The tables and the journal show what
+ * was written or counted twice, left over or undone wrongly.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import { getCurrentAgent } from "../../services/node/getCurrentAgent.ts";
@@ -26,6 +26,10 @@ export const spentBy = (order: Numbered): number =>
 export class Payer extends Agent<SubjectEnv> {
   static override options = OPTIONS;
 
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS bills (ord TEXT, attempt INTEGER)`;
+  }
+
   override async onRequest(request: Request): Promise<Response> {
     if (request.method === "GET") return Response.json({});
     await this.pay((await request.json()) as Order);
@@ -40,6 +44,7 @@ export class Payer extends Agent<SubjectEnv> {
     const { id, ms = 0, fails: steps = 0 } = order;
     const limit = Number.MAX_SAFE_INTEGER;
     const { attempt } = getCurrentAgent();
+    this.sql`INSERT INTO bills VALUES (${id}, ${attempt ?? 1})`;
     const budget = reservesOnce(order) ? "once" : MONEY;
     const spend =
       budget === MONEY || attempt === 1

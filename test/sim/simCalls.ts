@@ -118,9 +118,11 @@ export class Calls {
   private pay(): void {
     const { payments } = this;
     if (!payments.chance(this.paymentRate)) return;
-    const id = `pay-${++this.orders}`;
     const agent = payments.pick(PAYERS);
-    const [ms, fails] = [payments.int(1, MS_MAX), payments.int(0, BUYS_MAX)];
-    this.send("Payer", { id, agent, do: "pay", ms, fails });
+    for (let n = payments.int(1, TOGETHER_MAX); n > 0; n--) {
+      const id = `pay-${++this.orders}`;
+      const [ms, fails] = [payments.int(1, MS_MAX), payments.int(0, BUYS_MAX)];
+      this.send("Payer", { id, agent, do: "pay", ms, fails });
+    }
   }
 }

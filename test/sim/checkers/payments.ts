@@ -10,6 +10,8 @@ interface Payment {
   /** Parts of it whose steps are done, and those that are undone, in the order of the journal. */
   readonly bought: number[];
   readonly undone: Array<{ readonly part: number; readonly seq: number }>;
+  /** Attempts that have ended. What each wrote stays. */
+  attempts: number;
   /** Its input is done or dead with that event. */
   end?: { readonly seq: number; readonly dead: boolean; readonly isExhausted: boolean };
 }
@@ -17,7 +19,7 @@ interface Payment {
 /**
  * I22: a budget counts what done inputs have spent, once, and nothing of dead inputs. No
  * reservation outlives its input. Only the steps of dead inputs are undone, the last one first. An
- * undo that has ended does not run again.
+ * undo that has ended does not run again. Each attempt that has ended has written its bill, once.
  */
 export function checkPaymentsEnd({ agents, observed }: RunHistory): Violations {
   const payers = agents.filter(({ id }) => id.class === "Payer");
@@ -38,6 +40,7 @@ export function checkPaymentsEnd({ agents, observed }: RunHistory): Violations {
         )
           wrong.push(`the undo of part ${part} of ${order.id} was run again though it had ended`);
     if (payments.some(({ end }) => end === undefined)) return wrong;
+    wrong.push(...wrongBills(payments, history.bills ?? []));
     const spent = payments
       .filter(({ end }) => end?.dead === false)
       .reduce((sum, { order }) => sum + spentBy(order), 0);
@@ -59,6 +62,16 @@ function wrongOf({ order: { id }, bought, undone, end }: Payment): string[] {
     : [`${id} (${end.dead ? "dead" : "done"}) undid the parts [${parts}], and not [${whole}]`];
 }
 
+function wrongBills(payments: ReadonlyArray<Payment>, bills: ReadonlyArray<string>): string[] {
+  return [...new Set(payments.map(({ order }) => order.id))].flatMap((id) => {
+    const wrote = bills.filter((order) => order === id).length;
+    const ended = payments
+      .filter(({ order }) => order.id === id)
+      .reduce((sum, { attempts }) => sum + attempts, 0);
+    return wrote === ended ? [] : [`${id} wrote ${wrote} bills in ${ended} attempts`];
+  });
+}
+
 /** A provider that sends a webhook again once it is dead begins another payment. */
 function paymentsOf({ events }: AgentHistory): Payment[] {
   const payments: Payment[] = [];
@@ -69,7 +82,7 @@ function paymentsOf({ events }: AgentHistory): Payment[] {
       const order = orderOf(cause.body);
       let payment = last.get(key);
       if (order !== undefined && (payment === undefined || payment.end !== undefined)) {
-        payment = { order, bought: [], undone: [] };
+        payment = { order, bought: [], undone: [], attempts: 0 };
         payments.push(payment);
         last.set(key, payment);
       }
@@ -81,6 +94,7 @@ function paymentsOf({ events }: AgentHistory): Payment[] {
         else payment.bought.push(Number(part));
       }
       const isExhausted = error?.startsWith("its attempts are exhausted") === true;
+      if (!isExhausted && (error !== undefined || done.length > 0)) payment.attempts++;
       if (done.length > 0) payment.end ??= { seq, dead: dead === true, isExhausted };
     }
   return payments;

@@ -4,6 +4,7 @@
  */
 import { Budgets } from "../../../core/budget/Budgets.ts";
 import type { AgentImage } from "../../../core/journal/AgentImage.ts";
+import { OpenParts } from "../../../core/journal/OpenParts.ts";
 import { AgentSteps } from "../../../core/step/AgentSteps.ts";
 import type { Turn } from "../../../core/turn/Turn.ts";
 import { TurnSteps } from "../../../core/turn/TurnSteps.ts";
@@ -89,13 +90,19 @@ export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "the first step of a turn is not undone",
-    caughtBy: 8,
+    caughtBy: 17,
     breaks: ["I22"],
     install: () => afterNextKey(({ undos }) => void undos.delete("1:buy")),
   },
   {
+    name: "the bill of an interrupted run stays, and is written twice",
+    caughtBy: 8,
+    breaks: ["I22"],
+    install: () => patch(OpenParts, "after", () => () => undefined),
+  },
+  {
     name: "steps are undone in their own order",
-    caughtBy: 22,
+    caughtBy: 17,
     breaks: ["I22"],
     install: () =>
       afterNextKey(({ undos }) => {
@@ -106,7 +113,7 @@ export const PAYMENT_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "an undo that has ended is run again",
-    caughtBy: 8,
+    caughtBy: 37,
     breaks: ["I22"],
     install: () =>
       patch(

@@ -58,7 +58,11 @@ export interface AgentHistory {
   readonly fibers: ReadonlyArray<string> | undefined;
   /** For a caller: what its turns wrote, in order; undefined where there is no such table. */
   readonly parts: ReadonlyArray<string> | undefined;
-  /** For a payer: what its budget has spent, and how many reservations there are. */
+  /**
+   * For a payer: the orders of its bills, what its budget has spent, and how many reservations
+   * there are.
+   */
+  readonly bills: ReadonlyArray<string> | undefined;
   readonly used: string | undefined;
   readonly reserved: number | undefined;
   /** For a tape: its notes, and what each of its restores put back. */
@@ -225,6 +229,7 @@ async function readAgent(
   let steps: string[] | undefined;
   let fibers: string[] | undefined;
   let parts: string[] | undefined;
+  let bills: string[] | undefined;
   let used: string | undefined;
   let reserved: number | undefined;
   let notes: string[] | undefined;
@@ -256,6 +261,7 @@ async function readAgent(
           database,
           "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
         );
+        bills = column(database, "SELECT ord FROM bills");
         [used] =
           column(database, `SELECT used FROM cf_agents_budgets WHERE name = '${MONEY}'`) ?? [];
         reserved = column(database, "SELECT key FROM cf_agents_spends")?.length;
@@ -287,7 +293,7 @@ async function readAgent(
   const differing = [...cores].flatMap(([way, core]) =>
     whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
   );
-  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, used, reserved, notes, points, answers, votes, approvals, below, ended }; // prettier-ignore
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, bills, used, reserved, notes, points, answers, votes, approvals, below, ended }; // prettier-ignore
 }
 
 async function pointsOf(
