@@ -4,8 +4,8 @@
  *
  * 4. An input is acked and answered only after the event that finishes it is stored.
  * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
- *    its backoff. After the last failed attempt its steps are undone, the input is
- *    stored as a dead letter (`failForGood`), then journaled as dead, then acked.
+ *    its backoff. After the last failed attempt its steps are undone, the input is stored
+ *    as a dead letter (`failForGood`), then journaled as dead, then acked.
  */
 import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";

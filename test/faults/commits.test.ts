@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { GATHER_MS } from "../../core/turn/Committer.ts";
+import { makeLatch } from "../system/kit.ts";
 import { CommitRig } from "./CommitRig.ts";
 
 type Step = (agent: Subject, text: string) => void | string | Promise<void | string>;
@@ -433,16 +434,10 @@ describe("repeated and failing inputs", () => {
 });
 
 describe("a turn that has stored a part, and failed for good", () => {
-  const latch = () => {
-    let open!: () => void;
-    const opened = new Promise<void>((resolve) => (open = resolve));
-    return { open, opened };
-  };
-
   test.each(["a webhook", "a job"])(
     "is followed by no other write before its end: %s",
     async (kind) => {
-      const [paying, burying] = [latch(), latch()];
+      const [paying, burying] = [makeLatch(), makeLatch()];
       rig.mayBury = burying.opened;
       const failsIn = kind === "a job" ? "job" : "key-1";
       onInput = async (agent, text) => {

@@ -27,7 +27,7 @@ export class Payer extends Agent<SubjectEnv> {
   static override options = OPTIONS;
 
   override onStart(): void {
-    this.sql`CREATE TABLE IF NOT EXISTS bills (ord TEXT, attempt INTEGER)`;
+    this.sql`CREATE TABLE IF NOT EXISTS bills (ord TEXT)`;
   }
 
   override async onRequest(request: Request): Promise<Response> {
@@ -44,7 +44,7 @@ export class Payer extends Agent<SubjectEnv> {
     const { id, ms = 0, fails: steps = 0 } = order;
     const limit = Number.MAX_SAFE_INTEGER;
     const { attempt } = getCurrentAgent();
-    this.sql`INSERT INTO bills VALUES (${id}, ${attempt ?? 1})`;
+    this.sql`INSERT INTO bills VALUES (${id})`;
     const budget = reservesOnce(order) ? "once" : MONEY;
     const spend =
       budget === MONEY || attempt === 1
