@@ -6,9 +6,10 @@
  *
  * 1. A path is names with dots between them. `*` is any name or index. A list is looked through:
  *    `items.email` is the field of each item.
- * 2. JSON and forms can be read; in a form's value that is JSON, too (`payload.user.name`). Any
- *    other body is hidden whole, and so is JSON that is nested too deeply to be followed: nobody
- *    can say where the fields are in it.
+ * 2. JSON can be read, whatever content type its sender gives it: the agent's code may do the same.
+ *    So can forms, where `customer[email]` and `customer.email` are the field `customer.email`, and
+ *    JSON in a form's value (`payload.user.name`). Any other body is hidden whole, and so is JSON
+ *    that is nested too deeply to be followed: nobody can say where the fields are in it.
  */
 import { withoutCutEdges } from "../errors/thrown.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -70,12 +71,12 @@ function hide(body: Uint8Array, paths: ReadonlyArray<string>, { isForm = false }
   const text = textOf(body);
   let hidden: string | undefined;
   try {
-    hidden = text === undefined ? REDACTED : isForm ? hiding.form(text) : hiding.json(text);
+    if (text !== undefined) hidden = hiding.json(text) ?? (isForm ? hiding.form(text) : undefined);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     hidden = undefined; // nested deeper than the stack reaches
   }
-  if (hidden === text) return { body, values: NOTHING };
+  if (hidden !== undefined && hidden === text) return { body, values: NOTHING };
   const values = [...hiding.values].toSorted((a, b) => b.length - a.length).slice(0, VALUES_MAX);
   return { body: encoder.encode(hidden ?? REDACTED), values };
 }
@@ -118,8 +119,11 @@ class Hiding {
   }
 
   private field(name: string, value: string): string {
-    const paths = this.paths.filter(([first]) => first === name || first === "*");
-    if (paths.some((path) => path.length === 1)) return String(this.hidden(value));
+    const names = name.replaceAll("]", "").split(/[[.]/);
+    const paths = this.paths
+      .map((path) => restOf(path, names))
+      .filter((rest) => rest !== undefined);
+    if (paths.some((rest) => rest.length === 0)) return String(this.hidden(value));
     if (paths.length === 0) return value;
     let parsed: unknown;
     try {
@@ -128,7 +132,7 @@ class Hiding {
       // A plain value has no fields.
       return value;
     }
-    for (const [, ...rest] of paths) parsed = this.in(parsed, rest);
+    for (const rest of paths) parsed = this.in(parsed, rest);
     return JSON.stringify(parsed);
   }
 
@@ -168,6 +172,21 @@ class Hiding {
     this.values.add(text);
     for (const write of ESCAPES) this.values.add(write(text));
   }
+}
+
+/**
+ * What remains of the path within a form's field of these names; empty if all of it is hidden,
+ * undefined if the field is another.
+ */
+function restOf(
+  path: ReadonlyArray<string>,
+  names: ReadonlyArray<string>,
+): ReadonlyArray<string> | undefined {
+  const [first, ...rest] = path;
+  const [name, ...deeper] = names;
+  if (first === undefined || name === undefined) return path;
+  if (first === "*" || first === name) return restOf(rest, deeper);
+  return /^\d*$/.test(name) ? restOf(path, deeper) : undefined;
 }
 
 /** How a value stands in other texts: in JSON, in a URL's path, its query, and a form. */

@@ -48,7 +48,7 @@ export class Redaction {
 
   constructor({ headers = [], query = [] }: RedactNames = {}) {
     this.headers = new Set([...HEADERS, ...headers.map((name) => name.toLowerCase())]);
-    this.parameters = new Set([...PARAMETERS, ...query.map(bareName)]);
+    this.parameters = new Set([...PARAMETERS, ...query.flatMap(bareNames)]);
   }
 
   /** `name` in lower case. */
@@ -82,25 +82,26 @@ export class Redaction {
     const equals = pair.indexOf("=");
     // There is nothing to hide without a value.
     if (equals === -1 || equals === pair.length - 1) return pair;
-    const name = bareName(pair.slice(0, equals));
-    if (!this.parameters.has(name) && !PARAMETER_ENDS.test(name)) return pair;
-    return pair.slice(0, equals + 1) + REDACTED;
+    const isHidden = bareNames(pair.slice(0, equals)).some(
+      (name) => this.parameters.has(name) || PARAMETER_ENDS.test(name),
+    );
+    return isHidden ? pair.slice(0, equals + 1) + REDACTED : pair;
   }
 }
 
 /**
- * As senders of one name write it: `api_key`, `api-key`, `apiKey`, `user[api_key]`, `%61pi_key`.
+ * As senders of one name write it: `api_key`, `api-key`, `apiKey`, `%61pi_key`. Each part of a name
+ * in brackets is one: `user[api_key]`, `api_key[]`, `api_key[0]`.
  */
-function bareName(written: string): string {
+function bareNames(written: string): string[] {
   let name = written;
   try {
     name = decodeURIComponent(written.replaceAll("+", " "));
   } catch {
     // A broken escape: the name is used as it is.
   }
-  name = name.toLowerCase().trim();
-  if (name.endsWith("]")) name = name.slice(name.lastIndexOf("[") + 1, -1);
-  return name.replace(/[-_.]/g, "");
+  const parts = name.toLowerCase().split(/[[\]]+/);
+  return parts.map((part) => part.trim().replace(/[-_.]/g, ""));
 }
 
 /** The usual names only. */

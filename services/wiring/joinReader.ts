@@ -38,13 +38,16 @@ import type { ReadPorts, ReaderOptions, Target } from "./ReadPorts.ts";
 import { tellErased } from "./tellErased.ts";
 import { watchCalls } from "./watchCalls.ts";
 
+/** Long enough for a broker that restarts. Someone waits for the command's first line. */
+const CONNECT_TIMEOUT_MS = 3_000;
+
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
 export async function openReader(
   target: Target,
   { sql = true, role = "cli" }: ReaderOptions = {},
 ): Promise<ReadPorts> {
   const layer = Layer.mergeAll(
-    natsLayer(natsOptions(target, role)),
+    natsLayer({ ...natsOptions(target, role), connectTimeoutMs: CONNECT_TIMEOUT_MS }),
     sqliteDatabases({ folder: undefined, sql, hardHeapBytesMax: READER_HEAP_BYTES_MAX }),
   );
   const ports = Effect.gen(function* () {

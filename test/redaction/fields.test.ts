@@ -49,6 +49,19 @@ describe("a body's hidden fields", () => {
     expect(new URLSearchParams(text).get("payload")).toBe('{"user":{"name":"REDACTED"},"n":1}');
   });
 
+  it.each([
+    ["customer%5Bemail%5D=a%40b&n=1", ["customer.email"], "customer%5Bemail%5D=REDACTED&n=1"],
+    ["customer[a]=1&customer[b]=2&n=1", ["customer"], "customer%5Ba%5D=REDACTED&customer%5Bb%5D=REDACTED&n=1"],
+    ["items[0][email]=a&items[][email]=b&items[0][n]=1", ["items.email"], "items%5B0%5D%5Bemail%5D=REDACTED&items%5B%5D%5Bemail%5D=REDACTED&items%5B0%5D%5Bn%5D=1"],
+    ["a[b]=1&a[c]=2", ["*.b"], "a%5Bb%5D=REDACTED&a%5Bc%5D=2"],
+    ["customer.email=a&customers[email]=b", ["customer.email"], "customer.email=REDACTED&customers%5Bemail%5D=b"],
+    ['a[b]={"c":1,"d":2}', ["a.b.c"], "a%5Bb%5D=%7B%22c%22%3A%22REDACTED%22%2C%22d%22%3A2%7D"],
+    // JSON that its sender calls a form, as curl does.
+    ['{"customer":{"email":"a@b"},"n":1}', ["customer.email"], '{"customer":{"email":"REDACTED"},"n":1}'],
+  ])("of the form %s are selected by %j", (text, paths, kept) => {
+    expect(hide(text, paths, "application/x-www-form-urlencoded").text).toBe(kept);
+  }); // prettier-ignore
+
   it("hide the whole body if it is not text", () => {
     const head = { key: "k", kind: "webhook", time: 0, redact: ["a"] } as const;
     const { body: kept } = hideFields({ head, body: new Uint8Array([0xff, 0xfe]) });

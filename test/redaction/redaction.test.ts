@@ -14,6 +14,7 @@ describe("a URL's query", () => {
     "token", "access_token", "accessToken", "ACCESS-TOKEN", "refresh_token", "hub.verify_token", "id_token",
     "api_key", "apikey", "api-key", "key", "secret", "client_secret", "password", "passwd", "pwd", "auth",
     "signature", "X-Amz-Signature", "sig", "code", "jwt", "session", "%74oken", "user[password]", "to%6Ben", "+token",
+    "token[]", "access_token%5B%5D", "password[0]", "client_secret[a][b]",
   ])("loses the value of %s", (name) => {
     expect(REDACTION.url(`http://h/p?a=1&${name}=hunter2&b=2#end`)).toBe(`http://h/p?a=1&${name}=REDACTED&b=2#end`);
   }); // prettier-ignore
