@@ -1,7 +1,7 @@
 /**
- * The budgets of an agent: reserves before a call, settles after it. `cf_agents_budgets` has what
- * is used of each budget in its present period, `cf_agents_spends` the reservations; both are
- * tables of the agent's own database, made with the first reservation.
+ * The budgets of an agent: reserves before a call, settles after it. `cf_agents_budget_uses` has
+ * what is used of each budget in its present period, `cf_agents_budget_spends` the reservations;
+ * both are tables of the agent's own database, made with the first reservation.
  *
  * 1. A reservation is made with the turn's writes, and is therefore stored before any `fetch` of
  *    the agent leaves. Its key is the turn's input and the count of its calls, so a turn that runs
@@ -13,6 +13,8 @@
  * 3. A turn of an input that is not durable does not run again. Its reservations end with it, as
  *    spent. If its host died, they are released when the agent is next activated.
  * 4. A reservation with a key of its own outlives its turn. It ends with its period, as spent.
+ * 5. A budget counts each kind of period by itself: one name may have a limit an hour and another
+ *    a day, or days of two time zones.
  *
  * Part of `Keeping`; `BudgetApi` is what `Agent` delegates to.
  */
@@ -31,19 +33,23 @@ import {
   type SpendOptions,
 } from "./Budget.ts";
 
-const BUDGETS = "cf_agents_budgets";
-const SPENDS = "cf_agents_spends";
+const USES = "cf_agents_budget_uses";
+const SPENDS = "cf_agents_budget_spends";
 const DDL = [
-  `CREATE TABLE IF NOT EXISTS ${BUDGETS} (
-  name TEXT PRIMARY KEY NOT NULL,
+  `CREATE TABLE IF NOT EXISTS ${USES} (
+  name TEXT NOT NULL,
   per TEXT NOT NULL,
+  timezone TEXT NOT NULL,
   resets_at INTEGER,
   used REAL NOT NULL,
-  limit_amount REAL NOT NULL
+  limit_amount REAL NOT NULL,
+  PRIMARY KEY (name, per, timezone)
 )`,
   `CREATE TABLE IF NOT EXISTS ${SPENDS} (
   key TEXT PRIMARY KEY NOT NULL,
   budget TEXT NOT NULL,
+  per TEXT NOT NULL,
+  timezone TEXT NOT NULL,
   resets_at INTEGER,
   amount REAL NOT NULL,
   status TEXT NOT NULL,
@@ -67,6 +73,8 @@ const OPTIONS: ReadonlySet<string> = new Set<keyof SpendOptions>([
 const NAME_LENGTH_MAX = 64;
 /** Budgets of one agent at most. Their names come from the code, never from users. */
 const BUDGETS_MAX = 100;
+/** Of a limit: 0.1 three times fit into 0.3, though their sum as floats is larger. */
+const ROUNDING = 1e-9;
 const KEY_LENGTH_MAX = 256; // it is in a row for as long as its period
 
 /** The agent that has them. */
@@ -74,6 +82,8 @@ export interface BudgetAgent extends Pick<
   AgentTurns,
   "committer" | "database" | "time" | "turn" | "emit" | "id"
 > {
+  /** The step whose function runs. */
+  readonly currentStep: unknown;
   query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
   readonly parts: {
     readonly jobs: { readonly cron: CronShape };
@@ -81,9 +91,20 @@ export interface BudgetAgent extends Pick<
   };
 }
 
-interface SpendRow {
-  readonly key: string;
+/** What counts by itself (rule 5). */
+interface Counter {
   readonly budget: string;
+  readonly per: BudgetPeriod;
+  /** Empty for UTC. */
+  readonly timezone: string;
+}
+
+/** Selects a counter's row in `USES`. */
+const COUNTER = "name = ? AND per = ? AND timezone = ?";
+const keyOfCounter = ({ budget, per, timezone }: Counter) => [budget, per, timezone] as const;
+
+interface SpendRow extends Counter {
+  readonly key: string;
   readonly resetsAt: number | null;
   readonly amount: number;
   readonly status: Spend["status"];
@@ -103,29 +124,38 @@ export class Budgets {
    */
   private quiet: boolean;
 
-  /**
-   * Made at the first use after the agent's activation: releases the reservations of turns that
-   * died with their host (rule 3). `inCommit`: that use is a commit.
-   */
+  /** Whether there may be reservations of turns that died with their host (rule 3). */
+  private mayBeLost: boolean;
+
+  /** Made at the first use after the agent's activation. `inCommit`: that use is a commit. */
   constructor(agent: BudgetAgent, inCommit: boolean) {
     this.agent = agent;
     this.made = !agent.database.isEmpty;
     this.made = this.exists;
+    this.mayBeLost = this.made;
     this.quiet = inCommit;
-    if (!this.made) return;
+    if (inCommit) this.releaseLost();
+    this.quiet = false;
+  }
+
+  /** Not in the function of a step, which does not write. */
+  private releaseLost(): void {
+    if (!this.mayBeLost) return;
+    this.mayBeLost = false;
     const sql = `SELECT key FROM ${SPENDS} WHERE durable = 0 AND status = 'reserved'`;
     for (const [key] of this.read(sql)) this.settle(String(key), 0, "released");
     this.forget("durable = 0", []);
-    this.quiet = false;
   }
 
   /** Throws `TypeError` or `RangeError` for invalid arguments, and `BudgetExceeded`. */
   spend(budget: string, amount: number, options: SpendOptions): Spend {
     const { agent } = this;
     check(budget, amount, options);
-    const { limit, per = "day", timezone } = options;
+    const { limit, per = "day", timezone = "" } = options;
+    const counter = { budget, per, timezone };
     const turn = agent.turn();
     const own = options.key !== undefined;
+    this.releaseLost();
     const { id, key } = own ? { id: null, key: options.key } : this.keyOf(turn);
     // Rule 4.
     if (this.exists) this.forget("turn IS NULL AND resets_at <= ?", [agent.time.nowMs()]);
@@ -135,32 +165,38 @@ export class Budgets {
         throw new TypeError(
           `the key "${key}" belongs to a reservation of the budget "${known.budget}", not of "${budget}"`,
         );
-      return this.handle(key, known.budget);
+      return this.handle(key, known);
     }
-    const resetsAt = this.endOf(budget, per, timezone);
-    const used = this.usedOf(budget, resetsAt);
-    if (used + amount > limit) {
+    const resetsAt = this.endOf(counter);
+    const used = this.usedOf(counter, resetsAt);
+    if (used + amount - limit > limit * ROUNDING) {
       agent.parts.metrics?.budgetRefused(agent.id.class, budget);
       agent.emit("budget:refused", { budget, amount, used, limit });
       throw new BudgetExceeded({ budget, amount, used, limit, resetsAt });
     }
-    this.make(budget);
+    this.make(counter);
     agent.query(
-      `INSERT OR REPLACE INTO ${BUDGETS} (name, per, resets_at, used, limit_amount) VALUES (?, ?, ?, ?, ?)`,
-      [budget, per, resetsAt, used + amount, limit],
+      `INSERT OR REPLACE INTO ${USES} (name, per, timezone, resets_at, used, limit_amount) VALUES (?, ?, ?, ?, ?, ?)`,
+      [...keyOfCounter(counter), resetsAt, used + amount, limit],
     );
     agent.query(
-      `INSERT INTO ${SPENDS} (key, budget, resets_at, amount, status, turn, durable) VALUES (?, ?, ?, ?, 'reserved', ?, ?)`,
-      [key, budget, resetsAt, amount, id, Number(own || turn.durable)],
+      `INSERT INTO ${SPENDS} (key, budget, per, timezone, resets_at, amount, status, turn, durable) VALUES (?, ?, ?, ?, ?, ?, 'reserved', ?, ?)`,
+      [key, ...keyOfCounter(counter), resetsAt, amount, id, Number(own || turn.durable)],
     );
-    return this.handle(key, budget);
+    return this.handle(key, counter);
   }
 
   list(): BudgetInfo[] {
+    if (this.agent.currentStep === undefined) this.releaseLost();
+    return this.infos("TRUE", []);
+  }
+
+  private infos(which: string, params: ReadonlyArray<SqlValue>): BudgetInfo[] {
     if (!this.exists) return [];
     const nowMs = this.agent.time.nowMs();
     return this.read(
-      `SELECT name, per, resets_at, used, limit_amount FROM ${BUDGETS} ORDER BY name`,
+      `SELECT name, per, resets_at, used, limit_amount FROM ${USES} WHERE ${which} ORDER BY name, per, timezone`,
+      params,
     ).map(([budget, per, at, used, limit]) => {
       const resetsAt = at === null ? null : Number(at);
       const isOver = resetsAt !== null && resetsAt <= nowMs;
@@ -197,12 +233,13 @@ export class Budgets {
     this.quiet = false;
   }
 
-  private handle(key: string, budget: string): Spend {
+  private handle(key: string, counter: Counter): Spend {
+    const { budget } = counter;
     const row = (): SpendRow | undefined => this.find(key);
     // Ended with its turn, or its period.
     const gone = { amount: 0, status: "settled" } as const;
     const left = (): number => {
-      const info = this.list().find((each) => each.budget === budget);
+      const [info] = this.infos(COUNTER, keyOfCounter(counter));
       return info === undefined ? 0 : Math.max(0, info.limit - info.used);
     };
     const settle = (actual: number, status: Spend["status"]): boolean => {
@@ -232,9 +269,9 @@ export class Budgets {
     const { agent } = this;
     this.write(`UPDATE ${SPENDS} SET amount = ?, status = ? WHERE key = ?`, [actual, status, key]);
     // The count of a period that is over is gone.
-    this.write(`UPDATE ${BUDGETS} SET used = max(0, used + ?) WHERE name = ? AND resets_at IS ?`, [
+    this.write(`UPDATE ${USES} SET used = max(0, used + ?) WHERE ${COUNTER} AND resets_at IS ?`, [
       actual - row.amount,
-      row.budget,
+      ...keyOfCounter(row),
       row.resetsAt,
     ]);
     agent.parts.metrics?.budgetSpent(agent.id.class, row.budget, actual);
@@ -254,44 +291,50 @@ export class Budgets {
    * When the present period ends. If the clock goes back to before the start of a period that has
    * begun (after a correction, or on another host), the previous period does not begin again.
    */
-  private endOf(budget: string, per: BudgetPeriod, timezone: string | undefined): number | null {
+  private endOf(counter: Counter): number | null {
+    const { per, timezone } = counter;
     if (per === "ever") return null;
     const { cron } = this.agent.parts.jobs;
-    const end = cron.next(BEGINS[per], this.agent.time.nowMs(), timezone);
+    const next = (fromMs: number) => cron.next(BEGINS[per], fromMs, timezone || undefined);
+    const end = next(this.agent.time.nowMs());
     if (!this.exists) return end;
-    const sql = `SELECT resets_at FROM ${BUDGETS} WHERE name = ? AND per = ? AND resets_at > ?`;
-    const later = this.read(sql, [budget, per, end])[0]?.[0];
-    return later !== undefined && later === cron.next(BEGINS[per], end, timezone) ? later : end;
+    const sql = `SELECT resets_at FROM ${USES} WHERE ${COUNTER} AND resets_at > ?`;
+    const later = this.read(sql, [...keyOfCounter(counter), end])[0]?.[0];
+    return later !== undefined && later === next(end) ? later : end;
   }
 
-  private usedOf(budget: string, resetsAt: number | null): number {
+  private usedOf(counter: Counter, resetsAt: number | null): number {
     if (!this.exists) return 0;
-    const sql = `SELECT used FROM ${BUDGETS} WHERE name = ? AND resets_at IS ?`;
-    return Number(this.read(sql, [budget, resetsAt])[0]?.[0] ?? 0);
+    const sql = `SELECT used FROM ${USES} WHERE ${COUNTER} AND resets_at IS ?`;
+    return Number(this.read(sql, [...keyOfCounter(counter), resetsAt])[0]?.[0] ?? 0);
   }
 
   private find(key: string): SpendRow | undefined {
     if (!this.exists) return undefined;
-    const sql = `SELECT key, budget, resets_at, amount, status FROM ${SPENDS} WHERE key = ?`;
+    const sql = `SELECT budget, per, timezone, resets_at, amount, status FROM ${SPENDS} WHERE key = ?`;
     const row = this.read(sql, [key])[0];
     return (
       row && {
-        key: String(row[0]),
-        budget: String(row[1]),
-        resetsAt: row[2] === null ? null : Number(row[2]),
-        amount: Number(row[3]),
-        status: String(row[4]) as Spend["status"],
+        key,
+        budget: String(row[0]),
+        per: String(row[1]) as BudgetPeriod,
+        timezone: String(row[2]),
+        resetsAt: row[3] === null ? null : Number(row[3]),
+        amount: Number(row[4]),
+        status: String(row[5]) as Spend["status"],
       }
     );
   }
 
-  private make(budget: string): void {
+  private make(counter: Counter): void {
     if (!this.exists) for (const ddl of DDL) this.agent.query(ddl, []);
     this.made = true;
-    const names = this.read(`SELECT name FROM ${BUDGETS}`).map(([name]) => String(name));
-    if (names.length >= BUDGETS_MAX && !names.includes(budget))
+    const count = Number(this.read(`SELECT count(*) FROM ${USES}`)[0]?.[0]);
+    if (count < BUDGETS_MAX) return;
+    const known = this.read(`SELECT 1 FROM ${USES} WHERE ${COUNTER}`, keyOfCounter(counter));
+    if (known.length === 0)
       throw new RangeError(
-        `an agent has at most ${BUDGETS_MAX} budgets: name a budget after what is spent, not after who spends it`,
+        `an agent has at most ${BUDGETS_MAX} budgets and periods: name a budget after what is spent, not after who spends it`,
       );
   }
 
@@ -311,7 +354,7 @@ export class Budgets {
 
   private get exists(): boolean {
     const { database } = this.agent;
-    return this.made && tableExists(database, BUDGETS) && tableExists(database, SPENDS);
+    return this.made && tableExists(database, USES) && tableExists(database, SPENDS);
   }
 }
 

@@ -185,7 +185,7 @@ const APPROVALS = `SELECT name, prompt,
   decided_by AS by, reason, ${isoOf("decided_at")} AS decided, ${isoOf("asked_at")} AS asked,
   ${isoOf("expires_at")} AS until FROM cf_agents_approvals ORDER BY rowid DESC`;
 const BUDGETS = `SELECT name, per, used, limit_amount AS "limit", ${isoOf("resets_at")} AS until
-  FROM cf_agents_budgets ORDER BY name`;
+  FROM cf_agents_budget_uses ORDER BY name`;
 
 export const ApprovalsTab = (part: Part & { readonly place: Place }) => (
   <>
@@ -193,7 +193,7 @@ export const ApprovalsTab = (part: Part & { readonly place: Place }) => (
     <h2>Approvals</h2>
     <TableIfThere {...part} table="cf_agents_approvals" query={APPROVALS} none="No approvals." />
     <h2>Budgets</h2>
-    <TableIfThere {...part} table="cf_agents_budgets" query={BUDGETS} none="No budgets." />
+    <TableIfThere {...part} table="cf_agents_budget_uses" query={BUDGETS} none="No budgets." />
   </>
 );
 

@@ -62,7 +62,14 @@ class Spender extends Agent {
     return this.getBudgets();
   }
   reservations(): number {
-    return this.sql`SELECT * FROM cf_agents_spends`.length;
+    return this.sql`SELECT * FROM cf_agents_budget_spends`.length;
+  }
+  async beginLook(): Promise<void> {
+    await this.queue("look", {});
+  }
+  async look(): Promise<void> {
+    const [budget] = await this.step("look", () => this.getBudgets());
+    seen.push(`${budget?.budget} ${budget?.limit}`);
   }
   async hold(amount: number): Promise<void> {
     await this.spend("tokens", amount, PER_DAY);
@@ -120,6 +127,47 @@ it("periods follow the calendar, in UTC or in a time zone", async () => {
   await test.advance("27 days");
   expect(await spender().plain(1, { limit: 10, per: "month" }, "monthly")).toBe(9);
   expect(await spender().used("life")).toBe(10);
+});
+
+it("each period and time zone counts by itself under one name", async () => {
+  await start();
+  const perHour: SpendOptions = { limit: 20, per: "hour" };
+  const berlin: SpendOptions = { limit: 20, per: "day", timezone: "Europe/Berlin" };
+  for (let n = 0; n < 2; n += 1) {
+    await spender().plain(10, perHour);
+    await spender().plain(10, PER_DAY);
+    await spender().plain(10, berlin);
+  }
+  for (const options of [perHour, berlin])
+    expect(await spender().error("tokens", 1, options)).toMatchObject({ name: "BudgetExceeded" });
+  expect(await spender().settled(10, 5, PER_DAY)).toEqual([true, false, false, 75, "settled"]);
+  await test.advance("1 hour");
+  expect(await spender().plain(20, perHour)).toBe(0);
+  expect((await spender().budgets()).map(({ per, used }) => [per, used])).toEqual([
+    ["day", 25],
+    ["day", 20],
+    ["hour", 20],
+  ]);
+});
+
+it("a limit holds as many amounts as it is written to, whatever their sum as floats is", async () => {
+  await start();
+  const cents: SpendOptions = { limit: 0.3 };
+  for (let n = 0; n < 3; n += 1) await spender().plain(0.1, cents);
+  expect(await spender().error("tokens", 0.001, cents)).toMatchObject({ name: "BudgetExceeded" });
+});
+
+it("getBudgets can be the first use after a host's death, also in a step", async () => {
+  await start();
+  void spender()
+    .hold(40)
+    .catch(() => undefined);
+  await test.advance("1 second");
+  await test.crash();
+  await test.revive();
+  await spender().beginLook();
+  await test.advance("1 second");
+  expect(seen).toEqual(["tokens 100"]);
 });
 
 it("a job that runs again reserves once and settles once, through failures and lost hosts", async () => {

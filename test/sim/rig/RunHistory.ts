@@ -263,8 +263,8 @@ async function readAgent(
         );
         bills = column(database, "SELECT ord FROM bills");
         [used] =
-          column(database, `SELECT used FROM cf_agents_budgets WHERE name = '${MONEY}'`) ?? [];
-        reserved = column(database, "SELECT key FROM cf_agents_spends")?.length;
+          column(database, `SELECT used FROM cf_agents_budget_uses WHERE name = '${MONEY}'`) ?? [];
+        reserved = column(database, "SELECT key FROM cf_agents_budget_spends")?.length;
         notes = column(database, "SELECT key FROM notes ORDER BY n");
         points = await pointsOf(id, events, sources);
         answers = column(
