@@ -15,7 +15,7 @@ export interface HistoryLine {
   readonly cause: Omit<TurnRecord["cause"], "kind"> & { readonly kind: string };
   /**
    * The state after the turn, where the turn changed it; null also when it was unset. True where
-   * states are omitted.
+   * it is omitted.
    */
   readonly state?: unknown;
   readonly sql?: ReadonlyArray<string>;
@@ -54,6 +54,8 @@ interface WantedLines {
    * headers and bodies.
    */
   readonly omit?: ReadonlyArray<Omitted>;
+  /** States of more UTF-16 units, as JSON, are omitted. Default: none. */
+  readonly stateLengthMax?: number;
 }
 
 export const OMITTED = ["state", "input"] as const;
@@ -67,7 +69,7 @@ export function historyLines(
   seq: number,
   head: JournalHead,
   before: string | undefined,
-  { isWanted, omit = [] }: WantedLines = {},
+  { isWanted, omit = [], stateLengthMax = Infinity }: WantedLines = {},
 ): Told {
   const omitsState = omit.includes("state");
   let state = head.kind === "destroyed" || omitsState ? undefined : before;
@@ -78,7 +80,9 @@ export function historyLines(
   for (const [index, turn] of turns.entries()) {
     if (turn?.state !== undefined && !omitsState) state = applyState(state, turn.state);
     if (isWanted?.(turn, index) === false) continue;
-    lines.push(lineOf(seq, head, { turn, state, isLast: index === turns.length - 1, omit }));
+    const isOmitted = omitsState || (state?.length ?? 0) > stateLengthMax;
+    const told = turn?.state === undefined ? undefined : isOmitted || valueOf(state);
+    lines.push(lineOf(seq, head, { turn, state: told, isLast: index === turns.length - 1, omit }));
   }
   return { lines, state };
 }
@@ -99,14 +103,14 @@ function lineOf(
     omit,
   }: {
     turn: TurnRecord | undefined;
-    state: string | undefined;
+    state: unknown;
     isLast: boolean;
     omit: ReadonlyArray<Omitted>;
   },
 ): HistoryLine {
   // Fields of the event itself, not of one turn, are in the line of its last turn.
   const { schedules, queue, kind } = isLast ? head : {};
-  const { cause, state: change, sql, done, begun, dead, ...rest }: Partial<TurnRecord> = turn ?? {};
+  const { cause, sql, done, begun, dead, ...rest }: Partial<TurnRecord> = turn ?? {};
   const { error, steps, again, undone, restored } = rest;
   return {
     seq,
@@ -117,8 +121,20 @@ function lineOf(
         : omit.includes("input")
           ? briefCause(cause)
           : cause,
-    ...(change !== undefined && { state: omit.includes("state") || valueOf(state) }),
-    ...defined({ sql, schedules, queue, done, begun, dead, error, steps, again, undone, restored }),
+    ...defined({
+      state,
+      sql,
+      schedules,
+      queue,
+      done,
+      begun,
+      dead,
+      error,
+      steps,
+      again,
+      undone,
+      restored,
+    }),
     ...(kind === "destroyed" && turn !== undefined && { destroyed: true as const }),
     host: head.host,
     epoch: head.epoch,

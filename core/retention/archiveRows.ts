@@ -1,7 +1,8 @@
 /**
  * The rows of an archived part: JSON lines, one for each turn, as `agents history --json` prints
  * them, with class and name. The last row of an event has the event's frame, from which it is read
- * again; the first row of a part names the part before it.
+ * again; the first row of a part names the part before it. A long state is omitted (`true`): an
+ * event that changes a byte of it would otherwise make a row of megabytes.
  */
 import { fromBase64, toBase64 } from "../../schemas/base64.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
@@ -12,6 +13,9 @@ import { historyLines } from "../journal/historyLines.ts";
 import type { StoredEvent } from "../journal/Journal.ts";
 import type { ArchivedPart, PartBegin } from "./Archive.ts";
 
+/** Of the JSON of a state: 2,000 rows, which is a whole part, have 8 MB of states. */
+const STATE_LENGTH_MAX = 4096;
+
 /** Yields lines, without their ends. Throws `CorruptFrame`. */
 export function* archiveRows(
   id: AgentId,
@@ -20,7 +24,9 @@ export function* archiveRows(
   let state = stateBefore;
   let isFirst = true;
   for (const { seq, storedMs, data } of events) {
-    const told = historyLines(seq, decodeEvent(data).head, state);
+    const told = historyLines(seq, decodeEvent(data).head, state, {
+      stateLengthMax: STATE_LENGTH_MAX,
+    });
     state = told.state;
     for (const [n, line] of told.lines.entries()) {
       yield JSON.stringify({

@@ -96,6 +96,8 @@ export class SegmentArchive implements ArchiveShape {
   private readonly gzip: Gzip;
   private readonly alone: Alone;
   private installation: string | undefined;
+  /** Settles when no part is being encoded. One at a time: its rows are twice its events. */
+  private encoding: Promise<unknown> = Promise.resolve();
   /** By class. */
   private readonly gathering = new Map<string, Waiting[]>();
 
@@ -105,8 +107,9 @@ export class SegmentArchive implements ArchiveShape {
   }
 
   readonly put: ArchiveShape["put"] = async (id, part) => {
-    const text = [...archiveRows(id, part)].join("\n") + "\n";
-    const body = await this.gzip.zip(new TextEncoder().encode(text));
+    const encoded = this.encoding.then(() => this.encode(id, part));
+    this.encoding = encoded.catch(() => undefined);
+    const body = await encoded;
     const { events, previous } = part;
     const entry = {
       name: id.name,
@@ -119,6 +122,12 @@ export class SegmentArchive implements ArchiveShape {
     };
     return new Promise((stored, failed) => this.gather(id.class, { entry, body, stored, failed }));
   };
+
+  private async encode(id: AgentId, part: Parameters<ArchiveShape["put"]>[1]): Promise<Buffer> {
+    const rows: Buffer[] = [];
+    for (const row of archiveRows(id, part)) rows.push(Buffer.from(`${row}\n`));
+    return this.gzip.zip(Buffer.concat(rows));
+  }
 
   readonly read: ArchiveShape["read"] = async (id, place) =>
     readRows(id, await this.rowsAt(id, place));

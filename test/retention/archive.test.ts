@@ -14,6 +14,7 @@ import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
+import { decodeEvent, encodeEvent } from "../../schemas/JournalEvent.ts";
 import { emptyMember } from "../../services/archive/emptyMember.ts";
 import { eraseAlone } from "../../services/archive/eraseAlone.ts";
 import { archiveFault } from "../../core/retention/archiveUrl.ts";
@@ -128,6 +129,20 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(rows.map(({ seq }) => seq)).toEqual(all.slice(0, -3).map(({ seq }) => seq));
     expect(rows[4]).toMatchObject({ class: "Book", name: "one", state: { n: 5 }, done: ["key-5"] });
     expect(rows[4]).toHaveProperty("cause.kind", "webhook");
+  });
+
+  test("omits states of more than 4 KiB in its rows", async () => {
+    const { agent } = await trimmed(1);
+    const [stored] = agent.broker.journal.eventsOf(ID);
+    const { head } = decodeEvent(stored!.data);
+    const events = [10, 5000].map((length) => {
+      const turns = [{ ...head.turns[0]!, state: { set: { text: "x".repeat(length) } } }];
+      return { ...stored!, data: encodeEvent({ ...head, turns }) };
+    });
+    const place = await archive.put(ID, { events, previous: undefined, stateBefore: undefined });
+    const rows = gunzipSync(Buffer.from((await store.get(place.segment, place))!)).toString();
+    expect(rows.trim().split("\n").map((row) => (JSON.parse(row) as { state: unknown }).state)).toEqual([{ text: "x".repeat(10) }, true]); // prettier-ignore
+    expect((await archive.read(ID, place)).events).toEqual(events);
   });
 
   test("shares a segment among agents trimmed at once, and each is read by its own range", async () => {
