@@ -40,11 +40,12 @@ export function applyEvent(
   for (const turn of head.turns) {
     if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
     if (turn.restored !== undefined) forgetJobs(image);
-    // The input that ended the agent's life does not count. In a fork, entities of the history do
-    // not match the fork's name.
-    const { entity } = turn.cause;
-    if (entity !== undefined && image.entity === undefined && head.kind !== "destroyed")
-      if (slugOf(entity) === name) image.entity = entity;
+    // The input that ended the agent's life does not count, but a base that begins a life anew does
+    // (`eventOfBase`). In a fork, entities of the history do not match the fork's name.
+    const { entity, kind } = turn.cause;
+    if (entity !== undefined && image.entity === undefined)
+      if (head.kind !== "destroyed" || kind === "background")
+        if (slugOf(entity) === name) image.entity = entity;
     const key = turn.cause.id;
     if (key !== undefined && turn.begun === true) begin(image, key, turn);
     else if (key !== undefined) forget(image, key);

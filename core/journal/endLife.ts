@@ -12,6 +12,7 @@ import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
+import { restartsLife } from "./eventOfBase.ts";
 import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { TimeShape } from "../time/Time.ts";
 
@@ -64,6 +65,15 @@ export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Seq
 export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefined {
   const head = headOf(last);
   return head !== undefined && isBare(head) ? head : undefined;
+}
+
+/**
+ * Whether nothing before the event belongs to the agent's life: its bare end, or a base that stands
+ * for events after one (`eventOfBase`).
+ */
+export function endsAllBefore({ data }: Pick<StoredEvent, "data">): boolean {
+  const head = headOf({ data });
+  return head !== undefined && (isBare(head) || restartsLife(head));
 }
 
 /** Whether the agent was erased since its event `seq` was read. Rejects as `Journal.first`. */

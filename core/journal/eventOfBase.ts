@@ -3,13 +3,15 @@
  * the trimmed events where an agent is copied, so that files of `agents export` and backups contain
  * only events, which every release reads.
  *
- * Kept: state, pages, inputs done and begun, the entity. The done inputs' times are not: all count
- * from the base's.
+ * Kept: state, pages, inputs done and begun, results of steps, the entity. The done inputs' times
+ * are not: all count from the base's. Bases have no open parts (`core/retention/trimAgent`, rule 4).
  */
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import { pageDeltaBetween } from "../../schemas/PageDelta.ts";
 import type { Snapshot } from "../../schemas/Snapshot.ts";
 
+/** In place of the name of a host. */
+const HOST = "base";
 /** `type` of the turn's cause, for people. */
 const BASE_TYPE = "history before this was trimmed";
 
@@ -27,15 +29,25 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
     ...("state" in head ? { state: { set: head.state } } : {}),
     ...(head.done.length === 0 ? {} : { done: head.done.map(([key]) => key) }),
   };
-  const begun = head.begun.map(([key, attempt, seq]): TurnRecord => ({
-    cause: { kind: "background", id: key, attempt, ...(seq === 0 ? {} : { seq }) },
-    begun: true,
-  }));
+  const stepsOf = new Map(head.steps);
+  const begun = head.begun.map(([key, attempts, seq]): TurnRecord => {
+    const steps = stepsOf.get(key)?.map(([step, ...result]) => ({
+      key: String(step),
+      ...(result.length === 0 ? {} : { result: result[0] }),
+    }));
+    // A run that has completed a step is not counted (`applyEvent`).
+    const attempt = steps === undefined ? attempts : attempts + 1;
+    return {
+      cause: { kind: "background", id: key, attempt, ...(seq === 0 ? {} : { seq }) },
+      begun: true,
+      ...(steps === undefined ? {} : { steps }),
+    };
+  });
   const event: JournalHead = {
     id: `base-${head.seq}`,
     agent: head.agent,
     kind: restarts ? "destroyed" : "turns",
-    host: "base",
+    host: HOST,
     epoch: head.epoch,
     time: head.time,
     turns: [first, ...begun],
@@ -47,3 +59,7 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
     ? encodeEvent(event)
     : encodeEvent(event, pageDeltaBetween(new Uint8Array(0), image));
 }
+
+/** Whether it is a base whose events come after others of the agent, which it makes void. */
+export const restartsLife = ({ kind, host }: JournalHead): boolean =>
+  kind === "destroyed" && host === HOST;

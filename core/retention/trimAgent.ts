@@ -11,7 +11,8 @@
  * 3. The first event that stays names the one before it (`after`), so that nobody replays the rest
  *    from nothing. Events of early releases and of imported agents name none: those go together
  *    with the first later one.
- * 4. The last event stays: it is the fence of all appends.
+ * 4. The last event stays: it is the fence of all appends. So do the events of a turn that has not
+ *    ended, if it stored parts: its agent's next owner undoes them from these events.
  * 5. A run can end at any point, and another process can trim the same agent meanwhile. The next
  *    run begins again from what is stored. Bases are replaced by compare-and-set, and the one that
  *    the journal begins behind is never displaced.
@@ -29,6 +30,7 @@ import { AgentImage } from "../journal/AgentImage.ts";
 import { removedSince } from "../journal/Beginnings.ts";
 import { baseFor, equal, settledBase, type Base } from "../journal/baseFor.ts";
 import { bareEnd } from "../journal/endLife.ts";
+import { OpenParts } from "../journal/OpenParts.ts";
 import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
 import { checkNothingIsMissing, replayEvent } from "../journal/rebuildAgent.ts";
 import type { SnapshotsShape, StoredBases } from "../journal/Snapshots.ts";
@@ -132,18 +134,19 @@ async function trimBetween(
     const image =
       start === undefined ? new AgentImage(id) : AgentImage.fromSnapshot(id, start.head);
     const stateBefore = image.state;
-    const prefix = await replayPrefix(ports, { image, database, last, options });
-    if (prefix === undefined) return KEPT;
+    const cut = await findCut(ports, { image, last, options });
+    if (cut === undefined) return KEPT;
+    const going = await replayTo(cut, ports, { image, database });
     const place =
       archive === undefined
         ? previous
-        : await archive.put(id, { events: prefix.events, previous, stateBefore });
+        : await archive.put(id, { events: going, previous, stateBefore });
     const bytes = image.encode(database.image(), place);
     const revision = await storeBase(ports, { id, bytes, start, stored });
     if (revision === undefined || (await isErased(ports, { id, first, revision })))
       return OVERTAKEN;
-    const events = await journal.trim(id, prefix.keepFrom);
-    return { _tag: "Trimmed", events, bytes: prefix.bytes, more: prefix.more };
+    const events = await journal.trim(id, cut.keepFrom);
+    return { _tag: "Trimmed", events, bytes: cut.bytes, more: cut.more };
   } finally {
     database.close();
   }
@@ -174,61 +177,76 @@ function startOf(
   return base;
 }
 
-interface Prefix {
-  /** The first event that stays. Image and database are as they were just before it. */
+interface Cut {
+  /** The first event that stays. */
   readonly keepFrom: Sequence;
+  /** The events before it, and their bytes. */
+  readonly events: number;
   readonly bytes: number;
   readonly more: boolean;
-  /** The events to remove, if there is an archive. */
-  readonly events: ReadonlyArray<StoredEvent>;
+}
+
+/** Undefined if no event may be removed, or none may be the first that stays. */
+async function findCut(
+  { journal, time }: TrimPorts,
+  {
+    image,
+    last,
+    options,
+  }: { readonly image: AgentImage; readonly last: StoredEvent; readonly options: TrimOptions },
+): Promise<Cut | undefined> {
+  const { limits, events: eventsAll, bytes: bytesAll } = options;
+  const size = { events: eventsAll, bytes: bytesAll };
+  const nowMs = time.nowMs();
+  let { parts } = image;
+  let events = 0;
+  let bytes = 0;
+  let cut: Cut | undefined;
+  for await (const { seq, storedMs, data } of journal.read(image.id, rangeAfter(image, last.seq))) {
+    const { head } = decodeEvent(data);
+    const place = { storedMs, eventsBefore: events, bytesBefore: bytes };
+    const goes = seq < last.seq && mayGo(limits, size, place, nowMs);
+    const isFull = events >= TRIM_EVENTS_MAX || bytes >= TRIM_BYTES_MAX;
+    // Rules 3 and 4.
+    if (events > 0 && head.after !== undefined && parts === undefined)
+      cut = { keepFrom: seq, events, bytes, more: goes };
+    if (!goes || (isFull && cut !== undefined)) return cut;
+    parts = OpenParts.after(parts, seq, head);
+    events++;
+    bytes += data.length;
+  }
+  return cut;
 }
 
 /**
- * Applies the events that may be removed. Undefined if there are none, or if no event may be the
- * first that stays.
+ * Replays the events before the cut. Resolves to them if there is an archive: they are to be
+ * stored there.
  */
-async function replayPrefix(
-  { journal, time, archive }: TrimPorts,
-  {
-    image,
-    database,
-    last,
-    options,
-  }: {
-    readonly image: AgentImage;
-    readonly database: AgentDatabase;
-    readonly last: StoredEvent;
-    readonly options: TrimOptions;
-  },
-): Promise<Prefix | undefined> {
-  const { limits, events, bytes: bytesAll } = options;
-  const size = { events, bytes: bytesAll };
-  const nowMs = time.nowMs();
-  let count = 0;
-  let bytes = 0;
+async function replayTo(
+  { keepFrom }: Cut,
+  { journal, archive }: TrimPorts,
+  { image, database }: { readonly image: AgentImage; readonly database: AgentDatabase },
+): Promise<ReadonlyArray<StoredEvent>> {
   const going: StoredEvent[] = [];
-  const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: last.seq };
-  for await (const stored of journal.read(image.id, range)) {
-    const { seq, storedMs, data } = stored;
+  for await (const stored of journal.read(image.id, rangeAfter(image, keepFrom))) {
+    const { seq, data } = stored;
     const event = decodeEvent(data);
-    const place = { storedMs, eventsBefore: count, bytesBefore: bytes };
-    const goes = seq < last.seq && mayGo(limits, size, place, nowMs);
-    const isFull = count >= TRIM_EVENTS_MAX || bytes >= TRIM_BYTES_MAX;
-    if (!goes || isFull) {
-      const { after } = event.head;
-      checkNothingIsMissing(image, seq, after);
-      // Rule 3.
-      if (after !== undefined)
-        return count === 0 ? undefined : { keepFrom: seq, bytes, more: goes, events: going };
-      if (!goes) return undefined;
+    if (seq >= keepFrom) {
+      checkNothingIsMissing(image, seq, event.head.after);
+      return going;
     }
     replayEvent(image, database, seq, event);
     if (archive !== undefined) going.push(stored);
-    count++;
-    bytes += data.length;
   }
-  return undefined;
+  throw new CorruptFrame({
+    message: `event ${keepFrom} of ${addressKey(image.id)} was read, and is gone`,
+  });
 }
+
+const rangeAfter = ({ seq }: AgentImage, toSeq: Sequence) => ({
+  fromSeq: (seq + 1) as Sequence,
+  toSeq,
+});
 
 /** Rules 2 and 5. Returns the base's revision; undefined when another process stored one. */
 async function storeBase(

@@ -9,6 +9,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Agent } from "agents";
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { decodeManifest, filesOf } from "../../schemas/BackupFile.ts";
 import { Retention } from "../../services/retention/Retention.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
@@ -42,7 +43,8 @@ class Ledger extends Agent<unknown, { readonly n: number }> {
 const AHEAD_MS = 3_600_000;
 /** Events that are left of each agent. */
 const KEPT = 2;
-const NAMES = ["a", "b", "c", "later"];
+/** `back` is erased and created again between two backups, and trimmed past its end. */
+const NAMES = ["a", "b", "c", "later", "back"];
 const folder = tempFolder("chain");
 const at = (name: string): string => join(folder.path, name);
 const systems = useSystems();
@@ -107,7 +109,7 @@ async function trim(): Promise<void> {
   };
   await pollUntil("the trim", async () => {
     const found = await counts();
-    return found["b"] === KEPT && found["later"] === KEPT;
+    return ["b", "later", "back"].every((name) => found[name] === KEPT);
   });
   await retention.stop();
 }
@@ -132,13 +134,13 @@ async function seen(from: ReadPorts, id: AgentId): Promise<unknown> {
 beforeAll(async () => {
   system = await systems.start({ agents: { Ledger } }, { streamGroups: 2 });
   ports = await openReader({ natsUrl: system.options.nats, namespace: system.options.namespace! });
-  for (const name of ["a", "b", "c", "gone"]) await count(name, 3);
+  for (const name of ["a", "b", "c", "gone", "back"]) await count(name, 3);
   expect(await run(["backup", "sunday"])).toMatchObject({ code: 0 });
   await count("a", 5);
   expect(await run(["erase", "Ledger", "gone", "--yes"])).toMatchObject({ code: 0 });
   expect(await run(["backup", "monday", "--since", "sunday"])).toMatchObject({ code: 0 });
-  await count("b", 8);
-  await count("later", 8);
+  expect(await run(["erase", "Ledger", "back", "--yes"])).toMatchObject({ code: 0 });
+  for (const name of ["b", "later", "back"]) await count(name, 8);
   await trim();
   await count("b", 1);
   expect(await run(["backup", "tuesday", "--since", "monday"])).toMatchObject({ code: 0 });
@@ -159,19 +161,25 @@ test("an increment holds what is new since the last one, and bases for what was 
     );
   const names = (name: string) => new Set(events(name).map((event) => event.name));
   expect(names("monday")).toEqual(new Set(["a", "gone"]));
-  expect(names("tuesday")).toEqual(new Set(["b", "later"]));
+  expect(names("tuesday")).toEqual(new Set(["b", "later", "back"]));
   expect(events("tuesday").length).toBeLessThan(12);
 });
 
 test("the chain verifies, and restores the same agents in another installation", async () => {
   const verified = await run(["verify", "tuesday", "--json"]);
   expect(verified).toMatchObject({ code: 0 });
-  expect(JSON.parse(verified.out)).toMatchObject({ backups: 3, agents: 5, damaged: [] });
+  expect(JSON.parse(verified.out)).toMatchObject({ backups: 3, agents: 6, damaged: [] });
   const target = { natsUrl: system.options.nats, namespace: "elsewhere" };
   await provisionTarget(target, { shards: 8, replicas: undefined, leaseTtlMs: undefined } as never);
   expect(await run(["restore", "tuesday", "--json"], "elsewhere")).toMatchObject({ code: 0 });
   const restored = await openReader(target);
   try {
+    const back: string[] = [];
+    for await (const { data } of restored.journal.read(agentId("Ledger", "back"), {
+      fromSeq: 1 as Sequence,
+    }))
+      back.push(decodeEvent(data).head.kind);
+    expect(back).toEqual(["destroyed", "turns", "turns"]);
     for (const name of NAMES) {
       const id = agentId("Ledger", name);
       expect(await seen(restored, id)).toEqual(await seen(ports, id));

@@ -4,6 +4,11 @@
  */
 import { expect, test } from "vitest";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { applyEvent } from "../../core/journal/applyEvent.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { baseAsEvent } from "../../services/cli/agents/baseAsEvent.ts";
 import { readFromBase } from "../../core/journal/Beginnings.ts";
 import { endLife } from "../../core/journal/endLife.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
@@ -82,6 +87,58 @@ test("events that do not name their predecessor are trimmed with one that does, 
   await agent.trim({ events: 3 });
   expect(agent.seqs[0]).toBe(first);
   expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+});
+
+test("the events of a turn that has stored parts stay until it has ended", async () => {
+  const agent = await Journaled.open();
+  const seqs = await agent.write(5);
+  const half = (n: number) => ({
+    part: true,
+    turns: [
+      {
+        cause: { kind: "webhook", id: "long", seq: 77, attempt: 1 },
+        begun: true,
+        state: { set: { half: n } },
+        steps: [{ key: `${n} pay`, result: n }],
+      },
+    ],
+  });
+  for (let n = 1; n <= 8; n++) seqs.push(...(await agent.write(1, half(n) as never)));
+  await agent.time.advance(STEP_MS * 2);
+  expect(await agent.trim(LIMITS)).toMatchObject({ _tag: "Trimmed", events: 5 });
+  expect(await agent.trim(LIMITS)).toEqual({ _tag: "Kept" });
+  expect(agent.seqs).toEqual(seqs.slice(5));
+  await agent.write(4);
+  await agent.time.advance(STEP_MS * 2);
+  const before = await agent.rebuilt();
+  expect(await agent.trim(LIMITS)).toMatchObject({ events: 9 });
+  expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+});
+
+test("a copy of a trimmed agent has the results of its steps, its entity and its attempts", async () => {
+  const agent = await Journaled.open();
+  const cause = { kind: "webhook", id: "k", seq: 7, attempt: 2 };
+  const steps = [{ key: "1 pay", result: { paid: 1 } }, { key: "2 log" }];
+  await agent.write(1, {
+    turns: [{ cause: { kind: "webhook", id: "a", entity: "one" } }],
+  } as never);
+  await agent.write(1, { turns: [{ cause, begun: true, steps, error: "no" }] } as never);
+  await agent.write(4);
+  await agent.time.advance(STEP_MS * 2);
+  await agent.trim(LIMITS);
+  const { image: original } = await rebuildAgent(ID, agent.ports);
+  for (const restarts of [false, true]) {
+    const copy = new AgentImage(ID);
+    for await (const read of readFromBase(ID, agent.ports)) {
+      const isBase = read._tag === "Base";
+      const event = isBase ? baseAsEvent({ ...read, restarts }) : read.event;
+      applyEvent(copy, event.seq, decodeEvent(event.data).head);
+    }
+    expect([...copy.begun]).toEqual([["k", { attempts: 2, inboxSeq: 7 }]]);
+    expect([...copy.begun]).toEqual([...original.begun]);
+    expect([...copy.steps.get("k")!]).toEqual([...original.steps.get("k")!]);
+    expect(copy.entity).toBe("one");
+  }
 });
 
 /** As `snapshots`; the process dies after it has stored copy `at` of a new base. */

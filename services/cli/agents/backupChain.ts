@@ -5,11 +5,11 @@
  *
  * 1. An agent's event that is not after its last one is void (`schemas/BackupFile`), because the
  *    base that was read before it includes it.
- * 2. An agent that was erased in between has its end in a later backup. Its events in earlier ones
- *    are left out, so that a restore does not bring it back.
+ * 2. An agent that was erased in between has its end in a later backup, or a base that makes all
+ *    before it void. Its events before that are left out, so that a restore does not bring it back.
  */
 import { resolve } from "node:path";
-import { bareEnd } from "../../../core/journal/endLife.ts";
+import { endsAllBefore } from "../../../core/journal/endLife.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import {
   filesOf,
@@ -83,8 +83,7 @@ export async function checkShare(chain: BackupChain, share: number): Promise<Che
     events++;
     const key = addressKey(entry.id);
     agents.add(key);
-    if (chain.links.length > 1 && bareEnd(entry) !== undefined)
-      ends.set(key, { link, seq: entry.seq });
+    if (chain.links.length > 1 && endsAllBefore(entry)) ends.set(key, { link, seq: entry.seq });
   }
   return { agents: agents.size, events, ends };
 }
