@@ -4,7 +4,7 @@
  * only events, which every release reads.
  *
  * Kept: state, pages, inputs done and begun, results of steps, the entity. The done inputs' times
- * are not: all count from the base's. Bases have no open parts (`core/retention/trimAgent`, rule 4).
+ * are not: all count from the base's. Bases have no open parts (`trimAgent`, rule 4).
  */
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import { pageDeltaBetween } from "../../schemas/PageDelta.ts";

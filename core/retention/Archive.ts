@@ -53,11 +53,13 @@ export interface ArchiveShape {
   /**
    * Removes every part of the agents, those that nothing names too, and resolves to what it
    * removed. Rejects with `ArchiveUnavailable`, after which it can be repeated, and with
-   * `CorruptFrame` for a damaged index. Reads the indexes of the class.
+   * `CorruptFrame` for a damaged index. Reads the indexes of the class. `upTo`: only parts that
+   * end by this event; default all.
    */
   readonly erase: (
     className: string,
     names: ReadonlySet<string>,
+    upTo?: Sequence,
   ) => Promise<ReadonlyArray<ErasedPart>>;
   /** The last events of the agent's parts, by the indexes. Rejects with `ArchiveUnavailable`. */
   readonly lastSeqsOf: (id: AgentId) => Promise<ReadonlyArray<Sequence>>;

@@ -12,6 +12,7 @@ export function archiveFault(url: string): string | undefined {
   if (parsed?.protocol === "s3:") return bucketFault(parsed);
   if (parsed?.protocol !== "file:")
     return `use the URL of a folder or a bucket: ${FOLDER}, ${BUCKET}`;
+  if (/%(?:2f|5c)/i.test(parsed.pathname)) return `the URL has an encoded slash: ${FOLDER}`;
   return parsed.host === "" ? undefined : `the URL of a folder has three slashes: ${FOLDER}`;
 }
 

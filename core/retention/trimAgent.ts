@@ -1,7 +1,6 @@
 /**
- * Trims one agent's journal: removes a prefix of it that its base covers
- * (`core/journal/Snapshots`). Called by `services/retention` for agents that exceed their class's
- * limits.
+ * Trims one agent's journal: removes a prefix of it that its base covers. Called by
+ * `services/retention` for agents that exceed their class's limits.
  *
  * 1. The base is the result of replaying the events, from the previous base on. Snapshots of hosts
  *    are not trusted.
@@ -51,7 +50,7 @@ export class BaseDiffers extends Data.TaggedError("BaseDiffers")<{ readonly mess
 type Trimmed =
   /** No event may be removed. */
   | { readonly _tag: "Kept" }
-  /** Another process trims or erases it. */
+  /** Another process has trimmed or erased it. */
   | { readonly _tag: "Overtaken" }
   | {
       readonly _tag: "Trimmed";
@@ -59,6 +58,8 @@ type Trimmed =
       readonly bytes: number;
       /** There may be more to remove. */
       readonly more: boolean;
+      /** The first event that is left. */
+      readonly first: Sequence;
     };
 
 export interface TrimPorts {
@@ -75,6 +76,11 @@ export interface TrimPorts {
 
 export interface TrimOptions {
   readonly limits: HistoryLimits;
+  /**
+   * The journal's first event when it was counted and weighed. If it is another now, somebody else
+   * has trimmed or erased, and the numbers are too large: nothing is removed.
+   */
+  readonly first: Sequence;
   /** The number of the journal's events. */
   readonly events: number;
   /** Their bytes, where a limit needs them. */
@@ -94,6 +100,7 @@ export async function trimAgent(
   const first = await journal.first(id);
   const last = await journal.last(id);
   if (first === undefined || last === undefined || first.seq === last.seq) return KEPT;
+  if (first.seq !== options.first) return OVERTAKEN;
   try {
     return await trimBetween(id, ports, { first, last, options });
   } catch (error) {
@@ -146,7 +153,7 @@ async function trimBetween(
     if (revision === undefined || (await isErased(ports, { id, first, revision })))
       return OVERTAKEN;
     const events = await journal.trim(id, cut.keepFrom);
-    return { _tag: "Trimmed", events, bytes: cut.bytes, more: cut.more };
+    return { _tag: "Trimmed", events, bytes: cut.bytes, more: cut.more, first: cut.keepFrom };
   } finally {
     database.close();
   }
@@ -303,7 +310,13 @@ async function finish({ journal }: TrimPorts, id: AgentId, covered: Sequence): P
   let bytes = 0;
   for await (const { seq, data } of journal.read(id, { fromSeq: 1 as Sequence })) {
     if (seq > covered)
-      return { _tag: "Trimmed", events: await journal.trim(id, seq), bytes, more: true };
+      return {
+        _tag: "Trimmed",
+        events: await journal.trim(id, seq),
+        bytes,
+        more: true,
+        first: seq,
+      };
     bytes += data.length;
   }
   return KEPT;
@@ -318,24 +331,25 @@ async function isErased(
   if (now?.seq === first.seq) return false;
   if (now === undefined || bareEnd(now) === undefined) return true;
   await snapshots.removeBases(id, revision);
-  await archive?.erase(id.class, new Set([id.name]));
+  await archive?.erase(id.class, new Set([id.name]), now.seq);
   return true;
 }
 
 /**
- * Removes what a run left that ended just after its agent was erased. Does nothing for an agent
- * that lives. Rejects with `BrokerUnavailable` or `ArchiveUnavailable`.
+ * Removes what a run left that ended just after its agent was erased. Nothing of a life that has
+ * begun since is removed. Rejects with `BrokerUnavailable` or `ArchiveUnavailable`.
  */
 export async function forgetErased(
   { journal, snapshots, archive }: Pick<TrimPorts, "journal" | "snapshots" | "archive">,
   id: AgentId,
 ): Promise<void> {
-  if (!(await isErasedNow(journal, id))) return;
+  const first = await journal.first(id);
+  if (first === undefined || bareEnd(first) === undefined) return;
   const bases = await snapshots.bases(id);
-  // Checked again now that the bases are read, so that bases of a later life stay.
+  // Checked now that the bases are read, so that bases of a later life stay.
   if (bases !== undefined && (await isErasedNow(journal, id)))
     await snapshots.removeBases(id, bases.revision);
-  await archive?.erase(id.class, new Set([id.name]));
+  await archive?.erase(id.class, new Set([id.name]), first.seq);
 }
 
 /** Whether nothing but the end of its life is left. */

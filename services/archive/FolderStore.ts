@@ -11,7 +11,7 @@
  */
 import type { Dirent } from "node:fs";
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
-import { dirname, join, posix, relative, sep } from "node:path";
+import { dirname, join, posix, relative, resolve, sep } from "node:path";
 import type { ArchiveStore } from "./ArchiveStore.ts";
 
 const PRIVATE_FOLDER = 0o700;
@@ -20,12 +20,14 @@ const TEMPORARY = ".tmp-";
 
 export class FolderStore implements ArchiveStore {
   readonly name: string;
+  private readonly root: string;
 
   constructor(
-    private readonly root: string,
+    root: string,
     private readonly newId: () => string,
   ) {
     this.name = root;
+    this.root = resolve(root);
   }
 
   put(key: string, bytes: Uint8Array): Promise<void> {
@@ -68,7 +70,8 @@ export class FolderStore implements ArchiveStore {
       throw error;
     }
     // Each folder of the path may be new, so that its entry must be flushed, too.
-    for (let at = folder; at.length >= this.root.length; at = dirname(at)) await syncFolder(at);
+    for (let at = folder; at !== this.root; at = dirname(at)) await syncFolder(at);
+    await syncFolder(this.root);
   }
 
   /**

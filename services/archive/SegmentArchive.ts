@@ -14,9 +14,10 @@
  *    compared.
  * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member
  *    of the same length without content, so that the other parts stay in place. Then the part's
- *    entry in the index loses its name. One process erases at a time (`alone`): two that rewrite
- *    one segment would each bring back what the other has erased.
- * 5. An archive belongs to the first installation that stores or erases. Any other is refused,
+ *    entry in the index loses its name, also if the segment did not follow in `WRITER_MS_MAX`. One
+ *    process erases at a time (`alone`): two that rewrite one segment would each bring back what
+ *    the other has erased.
+ * 5. An archive belongs to the first installation that stores there. Any other is refused,
  *    because `erase` finds parts by agents' names, which mean nothing beyond an installation.
  * 6. An empty archive refuses an agent whose older parts are in another: neither would be complete.
  */
@@ -38,6 +39,9 @@ import { messageOf } from "../../core/errors/thrown.ts";
 const GATHER_MS = 100;
 /** A segment of this size is stored at once. */
 const SEGMENT_BYTES = 8 * 1024 * 1024;
+
+/** Rule 4. Far longer than a disk or a bucket takes for a segment. */
+const WRITER_MS_MAX = 3_600_000;
 
 const INDEX_VERSION = 1;
 
@@ -148,17 +152,20 @@ export class SegmentArchive implements ArchiveShape {
   }
 
   readonly checkErasable: ArchiveShape["checkErasable"] = async (className) => {
-    await this.checkOwner();
+    await this.readOwner();
     for await (const _ of this.indexes(className));
   };
 
-  readonly erase: ArchiveShape["erase"] = async (className, names) => {
+  readonly erase: ArchiveShape["erase"] = async (className, names, upTo) => {
     const erased: ErasedPart[] = [];
     const mineOf = ({ parts }: Index) =>
-      parts.filter(({ name }) => name !== undefined && names.has(name));
+      parts.filter(
+        ({ name, lastSeq = 0 }) =>
+          name !== undefined && names.has(name) && lastSeq <= (upTo ?? Infinity),
+      );
     for await (const { key, index } of this.indexes(className)) {
       if (mineOf(index).length === 0) continue;
-      await this.checkOwner();
+      await this.readOwner();
       const gone = await this.alone(async (still) => {
         // Another process may have erased from the segment meanwhile.
         const now = await this.index(key);
@@ -205,9 +212,10 @@ export class SegmentArchive implements ArchiveShape {
   /** Rule 2. */
   private async store(className: string, waiting: ReadonlyArray<Waiting>): Promise<void> {
     const { store, time } = this.options;
-    await this.checkOwner(waiting);
-    const [date, hour] = new Date(time.nowMs()).toISOString().split(/[T:]/);
-    const at = `${this.folder(className)}${date}/${hour}/${time.nowMs()}-${time.id()}`;
+    await this.claim(waiting);
+    const startMs = time.nowMs();
+    const [date, hour] = new Date(startMs).toISOString().split(/[T:]/);
+    const at = `${this.folder(className)}${date}/${hour}/${startMs}-${time.id()}`;
     const segment = `${at}.jsonl.gz`;
     let offset = 0;
     const parts = waiting.map(({ entry }) => {
@@ -222,6 +230,8 @@ export class SegmentArchive implements ArchiveShape {
       [`${at}.index.json`, encoded],
       [segment, body],
     ] as const) {
+      if (time.nowMs() - startMs > WRITER_MS_MAX / 2)
+        throw new ArchiveUnavailable({ message: `${store.name} takes too long to store ${key}` });
       await this.ask(() => store.put(key, bytes));
       const back = await this.ask(() => store.get(key));
       if (back === undefined || Buffer.compare(back, bytes) !== 0)
@@ -257,25 +267,36 @@ export class SegmentArchive implements ArchiveShape {
     throw new CorruptFrame({ message: `the index ${key} in ${this.options.store.name} ${fault}` });
   }
 
-  /** Rules 5 and 6. `waiting`: the parts to store. */
-  private async checkOwner(waiting: ReadonlyArray<Waiting> = []): Promise<void> {
-    const { store, namespace } = this.options;
-    const own = (this.installation ??= await this.options.installation?.());
+  /** Rules 5 and 6, before `waiting` is stored. */
+  private async claim(waiting: ReadonlyArray<Waiting>): Promise<void> {
+    const own = await this.readOwner();
     if (own === undefined) return;
-    const key = `${encodeToken(namespace)}/installation.json`;
-    let found = await this.ask(() => store.get(key));
-    if (found === undefined) {
-      const note = JSON.stringify({ installation: own });
-      for (const { entry } of waiting) await this.checkContinues(entry, { key, note });
-      const noted = new TextEncoder().encode(note);
-      await this.ask(() => store.put(key, noted));
-      found = await this.ask(() => store.get(key));
-    }
+    const { store } = this.options;
+    const key = this.ownerKey;
+    const note = JSON.stringify({ installation: own });
+    for (const { entry } of waiting) await this.checkContinues(entry, { key, note });
+    const noted = new TextEncoder().encode(note);
+    await this.ask(() => store.put(key, noted));
+    await this.readOwner();
+  }
+
+  /** Rule 5. Resolves to this installation if the archive belongs to none. */
+  private async readOwner(): Promise<string | undefined> {
+    const { store } = this.options;
+    const own = (this.installation ??= await this.options.installation?.());
+    if (own === undefined) return undefined;
+    const found = await this.ask(() => store.get(this.ownerKey));
+    if (found === undefined) return own;
     const { installation: owner } = (parse(found) ?? {}) as { readonly installation?: unknown };
     if (owner !== own)
       throw new ArchiveUnavailable({
-        message: `the archive ${store.name} belongs to another installation (${String(owner)}; this one is ${own}): give each its own folder, prefix or namespace. If this one replaces it, as after a restore, remove ${key} there`,
+        message: `the archive ${store.name} belongs to another installation (${String(owner)}; this one is ${own}): give each its own folder, prefix or namespace. If this one replaces it, as after a restore, remove ${this.ownerKey} there`,
       });
+    return undefined;
+  }
+
+  private get ownerKey(): string {
+    return `${encodeToken(this.options.namespace)}/installation.json`;
   }
 
   /**
@@ -305,15 +326,16 @@ export class SegmentArchive implements ArchiveShape {
     const stored = await this.ask(() => store.get(segment));
     // The segment is not stored yet, and its writer may be about to store it. The index already
     // lists what it will contain.
-    if (stored === undefined) return [];
-    const body = Buffer.from(stored);
+    if (stored === undefined && this.options.time.nowMs() - writtenMs(key) < WRITER_MS_MAX)
+      return [];
+    const body = stored && Buffer.from(stored);
     const erased = mine.map(({ offset, bytes, sha256: before }) => {
       const empty = emptyMember(bytes);
-      empty.copy(body, offset);
+      if (body !== undefined) empty.copy(body, offset);
       return { segment, offset, bytes, sha256: before, now: sha256(empty) };
     });
     await still();
-    await this.ask(() => store.put(segment, body));
+    if (body !== undefined) await this.ask(() => store.put(segment, body));
     const parts = index.parts.map((part) => {
       const now = erased.find(({ offset }) => offset === part.offset);
       return now === undefined ? part : { offset: now.offset, bytes: now.bytes, sha256: now.now };
@@ -321,7 +343,7 @@ export class SegmentArchive implements ArchiveShape {
     const bytes = new TextEncoder().encode(JSON.stringify({ ...index, parts }));
     await still();
     await this.ask(() => store.put(key, bytes));
-    return erased;
+    return body === undefined ? [] : erased;
   }
 
   private folder(className: string): string {
@@ -337,6 +359,9 @@ export class SegmentArchive implements ArchiveShape {
     }
   }
 }
+
+/** When the writer of an index began, by its key. */
+const writtenMs = (key: string): number => Number.parseInt(key.slice(key.lastIndexOf("/") + 1));
 
 /** Null if `bytes` is undefined or not JSON. */
 function parse(bytes: Uint8Array | undefined): unknown {

@@ -214,26 +214,38 @@ export class Retention {
     if (this.forgotten.size < FORGOTTEN_MAX) this.forgotten.add(key);
   }
 
-  private async trim({ id, events: count }: JournalEntry, limits: HistoryLimits): Promise<void> {
+  private async trim({ id, events: listed }: JournalEntry, limits: HistoryLimits): Promise<void> {
     const { journal, metrics, log } = this.services;
     const ports = { ...this.services, time: { nowMs: this.nowMs } };
-    const first = await journal.first(id);
-    if (first === undefined) return;
+    const oldest = await journal.first(id);
+    if (oldest === undefined) return;
+    const { storedMs: firstStoredMs } = oldest;
+    if (limits.bytes === undefined)
+      if (!exceeds(limits, { events: listed, firstStoredMs, bytes: 0 }, this.nowMs())) return;
+    // A page of the list may be an hour old.
+    const count = await this.count(id);
     const bytes = limits.bytes === undefined ? undefined : await this.weigh(id);
-    const size: JournalSize = { events: count, firstStoredMs: first.storedMs, bytes };
+    const size: JournalSize = { events: count, firstStoredMs, bytes };
     if (!exceeds(limits, size, this.nowMs())) return;
     let { events } = size;
+    let first = oldest.seq;
     let left = bytes;
     for (;;) {
-      const outcome = await trimAgent(id, ports, { limits, events, bytes: left });
+      const outcome = await trimAgent(id, ports, { limits, first, events, bytes: left });
       if (outcome._tag !== "Trimmed") return;
       metrics.trimmed(outcome.events, outcome.bytes);
       log.debug("a journal was trimmed", { ...id, events: outcome.events, bytes: outcome.bytes });
       await this.pace((outcome.events * 1000) / EVENTS_PER_SECOND);
       if (!outcome.more || this.isOver) return;
+      ({ first } = outcome);
       events -= outcome.events;
       if (left !== undefined) left -= outcome.bytes;
     }
+  }
+
+  private async count({ class: className, name }: AgentId): Promise<number> {
+    for await (const { events } of this.services.journal.list(className, name)) return events;
+    return 0;
   }
 
   /** The broker does not tell: all of it is read. */

@@ -194,7 +194,8 @@ test("saved parts are kept, and the rest is read from the journals as they are b
   await write(trimmed, EVENTS);
   const { databases, close } = await openSqliteDatabases({ folder: undefined });
   const time = { nowMs: () => Date.now() + AHEAD_MS };
-  await trimAgent(trimmed, { ...ports, databases, time }, { limits: { events: 1 }, events: EVENTS + 1 }); // prettier-ignore
+  const size = { first: (await ports.journal.first(trimmed))!.seq, events: EVENTS + 1 };
+  await trimAgent(trimmed, { ...ports, databases, time }, { limits: { events: 1 }, ...size });
   close();
   const env = { NATS_URL: nats.url, AGENTS_NAMESPACE: "here" };
   expect(await runAgents(["erase", "Ledger", erased.name, "--yes"], env)).toMatchObject({

@@ -134,7 +134,8 @@ describe("with every process under its own user", () => {
       return yield* Effect.promise(async () => {
         let events = 0;
         for await (const entry of ports.journal.list("Ledger")) events += entry.events;
-        return trimAgent(id, ports, { limits: { events: 1 }, events });
+        const { seq: first } = (await ports.journal.first(id))!;
+        return trimAgent(id, ports, { limits: { events: 1 }, first, events });
       });
     });
     const layer = natsLayer(natsOptions(target, "retention"));

@@ -134,10 +134,14 @@ export class Fleet {
 
   /** Retention trims all but the last `events`. */
   async trim(id: AgentId, events: number): Promise<void> {
-    const { length } = this.broker.journal.eventsOf(id);
-    if (length === 0 || bareEnd(this.broker.journal.last(id)!) !== undefined) return;
+    const [first, ...rest] = this.broker.journal.eventsOf(id);
+    if (first === undefined || bareEnd(this.broker.journal.last(id)!) !== undefined) return;
     await this.time.advance(LONG_MS);
-    await trimAgent(id, this.ports, { limits: { events }, events: length });
+    await trimAgent(id, this.ports, {
+      limits: { events },
+      first: first.seq,
+      events: rest.length + 1,
+    });
   }
 
   /**

@@ -8,7 +8,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { agentId } from "../../schemas/Address.ts";
+import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { trimAgent } from "../../core/retention/trimAgent.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -270,10 +270,11 @@ test("history trimmed meanwhile is read from its base, including schedules", asy
   await call("Shop", "shop-1", "sell", 1);
   const id = agentId("Shop", "shop-1");
   const time = { nowMs: () => machineTime.nowMs() + AHEAD_MS };
-  let events = 0;
-  for await (const _ of ports.journal.read(id, { fromSeq: 1 as never })) events++;
-  expect(events).toBeGreaterThan(2);
-  const trimmed = await trimAgent(id, { ...ports, time }, { limits: { events: 1 }, events });
+  const seqs: Sequence[] = [];
+  for await (const { seq } of ports.journal.read(id, { fromSeq: 1 as Sequence })) seqs.push(seq);
+  expect(seqs.length).toBeGreaterThan(2);
+  const size = { first: seqs[0]!, events: seqs.length };
+  const trimmed = await trimAgent(id, { ...ports, time }, { limits: { events: 1 }, ...size });
   expect(trimmed).toMatchObject({ _tag: "Trimmed" });
   const sql = "SELECT state->>'sold' AS sold, schedules->0->>'callback' AS what FROM Shop WHERE name = 'shop-1'"; // prettier-ignore
   expect(await rows(sql)).toEqual([{ sold: 2, what: "restock" }]);

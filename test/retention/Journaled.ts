@@ -63,8 +63,9 @@ export class Journaled {
   }
 
   trim(limits: TrimOptions["limits"], ports: Partial<TrimPorts> = {}) {
-    const { length } = this.broker.journal.eventsOf(ID);
-    return trimAgent(ID, { ...this.ports, ...ports }, { limits, events: length });
+    const events = this.broker.journal.eventsOf(ID);
+    const size = { first: events[0]?.seq ?? (0 as Sequence), events: events.length };
+    return trimAgent(ID, { ...this.ports, ...ports }, { limits, ...size });
   }
 
   /** Everything of the agent, as bytes. */

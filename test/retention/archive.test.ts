@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { StoredEvent } from "../../core/journal/Journal.ts";
+import { endLife } from "../../core/journal/endLife.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
@@ -219,6 +220,36 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     expect(await store.get(kept.segment)).toBeDefined();
   });
 
+  test("removes the name of a part whose segment was never stored, once its writer is long gone", async () => {
+    const { agent } = await trimmed(1);
+    const events = [agent.broker.journal.eventsOf(ID)[0]!];
+    const id = agentId("Book", "orphan");
+    const full: ArchiveBackend["store"] = {
+      name: store.name,
+      get: (...given) => store.get(...given),
+      list: (prefix) => store.list(prefix),
+      put: async (key, bytes) => {
+        if (key.endsWith(".gz")) throw new Error("no space");
+        await store.put(key, bytes);
+      },
+    };
+    const at = (ms: number, over = store) =>
+      new SegmentArchive({
+        store: over,
+        namespace: "agents",
+        time: { ...machineTime, nowMs: () => machineTime.nowMs() + ms },
+      });
+    const put = at(0, full).put(id, { events, previous: undefined, stateBefore: undefined });
+    await expect(put).rejects.toThrow("no space");
+    const erase = (ms: number) => at(ms).erase(id.class, new Set([id.name]));
+    expect(await erase(0)).toEqual([]);
+    expect(await archive.lastSeqsOf(id)).toHaveLength(1);
+    expect(await erase(3_700_000)).toEqual([]);
+    expect(await archive.lastSeqsOf(id)).toEqual([]);
+    for (const key of await objectsOf(".json"))
+      expect((await bytesOf(key)).toString()).not.toContain("orphan");
+  });
+
   test("survives two processes that erase from one segment at once: nothing comes back", async () => {
     const { agent } = await trimmed(1);
     const events = [agent.broker.journal.eventsOf(ID)[0]!];
@@ -248,6 +279,34 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     }
   });
 
+  test("keeps nothing of a life that ends while its part is stored, and all of the next one", async () => {
+    const { agent } = await trimmed(1);
+    await agent.write(8);
+    await agent.time.advance(STEP_MS * 2);
+    const { journal, snapshots } = agent.ports;
+    let last = 0;
+    const erasedMeanwhile: Pick<SegmentArchive, "put" | "erase"> = {
+      erase: archive.erase,
+      put: async (id, part) => {
+        const time = { id: () => "end", nowMs: agent.time.nowMs };
+        const signal = AbortSignal.timeout(1_000);
+        const end = await endLife(ID, { journal, time, host: "h", epoch: undefined, signal });
+        await journal.trim(ID, end);
+        await snapshots.removeBases(ID, (await snapshots.bases(ID))!.revision);
+        await archive.erase(ID.class, new Set([ID.name]));
+        const place = await archive.put(id, part);
+        await agent.write(2);
+        const events = agent.broker.journal.eventsOf(ID).slice(1);
+        await archive.put(id, { events, previous: undefined, stateBefore: undefined });
+        last = events.at(-1)!.seq;
+        return place;
+      },
+    };
+    const outcome = await agent.trim({ events: 3 }, { archive: erasedMeanwhile });
+    expect(outcome).toEqual({ _tag: "Overtaken" });
+    expect(await archive.lastSeqsOf(ID)).toEqual([last]);
+  });
+
   test("belongs to one installation: another one is refused with the reason", async () => {
     const of = (installation: string) =>
       new SegmentArchive({ store, namespace: "agents", time: machineTime, installation: async () => installation }); // prettier-ignore
@@ -266,6 +325,17 @@ describe.each(BACKENDS)("the archive in %s", (_name, make) => {
     await expect(other.erase(ID.class, new Set([ID.name]))).rejects.toBeInstanceOf(ArchiveUnavailable); // prettier-ignore
     expect((await read(agent))[0]!.seq).toBe(seq);
     await first.checkErasable(ID.class);
+  });
+
+  test("belongs to nobody after somebody looked for parts to erase in it", async () => {
+    const archives = ["Monday", "Tuesday"].map(
+      (installation) => new SegmentArchive({ store, namespace: "agents", time: machineTime, installation: async () => installation }), // prettier-ignore
+    );
+    for (const each of archives) {
+      await each.checkErasable(ID.class);
+      expect(await each.erase(ID.class, new Set([ID.name]))).toEqual([]);
+    }
+    expect(await objectsOf("installation.json")).toEqual([]);
   });
 
   test("can't continue another archive's history when it is empty", async () => {
@@ -354,6 +424,17 @@ describe("the archive in a folder", () => {
   });
 });
 
+test("a folder's URL may end with a slash", async () => {
+  const temporary = tempFolder("archive");
+  try {
+    const slashed = new FolderStore(`${temporary.path}/`, machineTime.id);
+    await slashed.put("agents/a", new Uint8Array([1]));
+    expect(await slashed.get("agents/a")).toEqual(Buffer.from([1]));
+  } finally {
+    temporary.remove();
+  }
+});
+
 test.each([21, 22, 1_000, 100_000])(
   "an empty gzip member of %i bytes is read as nothing by zcat",
   (bytes) => {
@@ -366,7 +447,7 @@ test.each([21, 22, 1_000, 100_000])(
 test("only a URL of a folder or a bucket is an archive, and one with credentials is refused", () => {
   const good = ["file:///var/lib/archive", "s3://my-bucket", "s3://my.bucket/a/b_c/"];
   for (const url of good) expect(archiveFault(url)).toBeUndefined();
-  for (const url of ["/var/lib", "s3x://bucket", "file://var/lib", ""])
+  for (const url of ["/var/lib", "s3x://bucket", "file://var/lib", "", "file:///a%2Fb"])
     expect(archiveFault(url)).toMatch(/file:\/\/\//);
   for (const [url, fault] of [
     ["s3://key:secret@bucket/a", /^the URL contains credentials/],

@@ -12,8 +12,9 @@ import { baseAsEvent } from "../../services/cli/agents/baseAsEvent.ts";
 import { readFromBase } from "../../core/journal/Beginnings.ts";
 import { endLife } from "../../core/journal/endLife.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
-import { BaseDiffers, forgetErased } from "../../core/retention/trimAgent.ts";
+import { BaseDiffers, forgetErased, trimAgent } from "../../core/retention/trimAgent.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
+import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { collect } from "../kit/collect.ts";
 import { ID, Journaled, STEP_MS } from "./Journaled.ts";
@@ -259,6 +260,17 @@ test("of two concurrent trims of one agent one is overtaken, and nothing is lost
   const both = await Promise.all([agent.trim(LIMITS), agent.trim({ events: 5 })]);
   expect(both.map(({ _tag }) => _tag).toSorted()).toEqual(["Overtaken", "Trimmed"]);
   expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+});
+
+test("numbers that were counted before another trim remove nothing", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const size = { first: agent.seqs[0] as Sequence, events: 10 };
+  expect(await agent.trim({ events: 5 })).toMatchObject({ events: 5 });
+  const limits = { events: 5 };
+  expect(await trimAgent(ID, agent.ports, { limits, ...size })).toEqual({ _tag: "Overtaken" });
+  expect(agent.seqs).toHaveLength(5);
 });
 
 test("an agent that is rebuilt during another trim gets its journal from the later base", async () => {

@@ -4,7 +4,7 @@
  * remove is kept aside for the checkers.
  */
 import { forgetErased, trimAgent } from "../../core/retention/trimAgent.ts";
-import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import type { Installation } from "./Installation.ts";
@@ -112,11 +112,12 @@ export class Trims {
       time: { nowMs: () => process.time.nowMs() + AHEAD_MS },
       ...(this.archives && { archive: simArchive(this.installation, process, ports.ask) }),
     };
-    const events = broker.journal.eventsOf(id).length;
+    const events = broker.journal.eventsOf(id);
+    const size = { first: events[0]?.seq ?? (0 as Sequence), events: events.length };
     const say = (what: string): void =>
       weather.trace.add(`${process.name} trims ${id.name} to ${keep}: ${what}`);
     try {
-      const { _tag } = await trimAgent(id, sources, { limits: { events: keep }, events });
+      const { _tag } = await trimAgent(id, sources, { limits: { events: keep }, ...size });
       say(_tag);
       weather.bit(`trim: ${_tag.toLowerCase()}`);
     } catch (error) {

@@ -198,7 +198,8 @@ function readEvent(id: AgentId, data: Uint8Array): { data: Uint8Array; busy: boo
       busy: head.schedules !== undefined || head.queue !== undefined,
     };
   } catch (error) {
-    if (error instanceof CorruptFrame) return undefined;
+    // A flipped bit can look like the version of a later release.
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
     throw error;
   }
 }
