@@ -9,6 +9,7 @@ import { buildAgentPath, isRoutableRoot } from "../namespace/subAgentPaths.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { MCPClientManager } from "./MCPClientManager.ts";
 import { normalizeServerId } from "./normalizeServerId.ts";
+import { pendingAuthUrl } from "./oauthCallback.ts";
 import { StoredOAuthProvider, type OAuthProvider } from "./OAuthProvider.ts";
 import type { AddMcpServerOptions, AddMcpServerResult } from "./McpServerOptions.ts";
 import { defined } from "../collections/defined.ts";
@@ -43,8 +44,8 @@ export class McpApi {
     const id = wanted ?? same?.id ?? mcp.newId();
     const known = mcp.find((row) => row.id === id);
     if (known?.state === "ready") return { id, state: "ready" };
-    if (known?.state === "authenticating" && known.row.auth_url !== null)
-      return { id, state: "authenticating", authUrl: known.row.auth_url };
+    const asked = known && (await pendingAuthUrl(known));
+    if (asked !== undefined) return { id, state: "authenticating", authUrl: asked };
     const { client, transport, retry } = options;
     await mcp.registerServer(id, {
       name,

@@ -54,6 +54,8 @@ export class McpServer {
   connection: McpConnection | undefined;
   /** Rule 4: its user has consented, and it has not been ready since. */
   consented = false;
+  /** Its user has come back, and the code is being exchanged. */
+  exchanging = false;
   offer: Offer = NOTHING;
   private readonly host: McpServerHost;
   private auth: OAuthProvider | undefined;

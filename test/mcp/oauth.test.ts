@@ -26,6 +26,14 @@ class OAuthAgent extends ToolAgent {
   abort() {
     this.ctx.abort("asked for");
   }
+  /** As if that many seconds had passed since the authorizations began. */
+  @callable()
+  async age(seconds: number) {
+    const { storage } = this.ctx;
+    for (const [key, value] of await storage.list<{ createdMs: number }>())
+      if (key.includes("/state/"))
+        await storage.put(key, { ...value, createdMs: value.createdMs - seconds * 1000 });
+  }
   @callable()
   async register(url: string, callbackUrl: string) {
     await this.mcp.registerServer("secrets", { url, name: "Secrets", callbackUrl });
@@ -164,6 +172,32 @@ describe("a server that requires OAuth", () => {
     abort(second);
     const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(await open("restarted"), "waited");
     expect(mcp.servers["secrets"]?.state).toBe("ready");
+  });
+
+  test("that is added again has the same authorization URL for ten minutes, and then a new one", async () => {
+    const socket = await open("expired");
+    const first = await add(socket);
+    expect(await add(socket)).toEqual(first);
+    await rpc(socket, "age", 601);
+    await get(await server.consent(first.authUrl));
+    const second = await add(socket);
+    expect(second.state).toBe("authenticating");
+    expect(second.authUrl).not.toBe(first.authUrl);
+    await get(await server.consent(second.authUrl));
+    await ready(socket);
+  });
+
+  test("that is added again while its code is exchanged is not asked for another consent", async () => {
+    const socket = await open("exchanging");
+    const { authUrl } = await add(socket);
+    const back = await server.consent(authUrl);
+    const { exchanged, release } = server.provider.hold();
+    const callback = get(back);
+    await exchanged;
+    expect(await add(socket)).toEqual({ id: "secrets", state: "authenticating", authUrl });
+    release();
+    await callback;
+    await ready(socket);
   });
 
   test("refreshes an expired token, and asks for consent if it can't", async () => {
