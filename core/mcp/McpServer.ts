@@ -8,6 +8,8 @@
  * 3. Its work runs apart from the turn that asked for it: its writes are not that turn's.
  * 4. A server that wants consent right after its user has given it has failed: nobody is asked for
  *    the same again and again.
+ * 5. A connection whose session the server has forgotten is replaced at once, and closed when the
+ *    requests that run on it have ended: each is answered, or refused and sent again.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
@@ -21,7 +23,7 @@ import {
 } from "./McpClients.ts";
 import { readOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
-import type { McpConnectionResult, McpDiscoverResult, McpServerState } from "./McpServerState.ts";
+import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 import { limitedSignal } from "../time/limitedSignal.ts";
 import { sleep } from "../time/sleep.ts";
@@ -60,6 +62,8 @@ export class McpServer {
   private readonly host: McpServerHost;
   private auth: OAuthProvider | undefined;
   private attempt: Promise<McpConnectionResult> | undefined;
+  /** Rule 5. */
+  private readonly retired = new Set<McpConnection>();
   /** Fires when the current attempt or connection is given up (rule 2). */
   private life = new AbortController();
   /** The number of deliberate closes, by which a retry notices that it is obsolete. */
@@ -156,14 +160,31 @@ export class McpServer {
 
   /** Abandons the current operation; `state` is the state afterwards. */
   async close(state: McpServerState = "not-connected", error: string | null = null): Promise<void> {
+    for (const connection of this.retired) void connection.close();
+    const closing = this.abandon(state, error);
+    if (closing === undefined) return;
+    this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state }); // prettier-ignore
+    await closing.done;
+  }
+
+  /** Rule 5; does nothing if the connection has been replaced. */
+  retire(connection: McpConnection): void {
+    if (this.connection !== connection) return;
+    const { transport } = connection;
+    this.connection = undefined;
+    this.retired.add(connection);
+    void connection.retire().finally(() => this.retired.delete(connection));
+    this.abandon("not-connected", null);
+    this.host.emit("mcp:client:close", { url: this.row.server_url, transport, state: this.state });
+  }
+
+  private abandon(state: McpServerState, error: string | null) {
     this.closes++;
     // Later callers make a new attempt.
     this.attempt = undefined;
     const closing = this.dropConnection();
     if (this.state !== state || this.error !== error) this.become(state, error);
-    if (closing === undefined) return;
-    this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state }); // prettier-ignore
-    await closing.done;
+    return closing;
   }
 
   /** The provider that the connection uses, or will. */
@@ -368,14 +389,5 @@ export class McpServer {
   }
 }
 
-const whyRefused = (auth: OAuthProvider | undefined): string =>
-  auth?.redirectUrl === undefined
-    ? "The server requires authorization: pass headers with a token, or a callbackHost for OAuth"
-    : "The server refuses access, and does not say how to get it";
-
-const STILL_REFUSED = "The server refuses access although its user has just authorized it";
-
 const isUnauthorized = (error: unknown): boolean =>
   error instanceof McpRequestFailed && error.reason === "Unauthorized";
-
-const CLOSED = "The connection was closed meanwhile";

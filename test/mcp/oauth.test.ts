@@ -193,9 +193,12 @@ describe("a server that requires OAuth", () => {
     const back = await server.consent(authUrl);
     const { exchanged, release } = server.provider.hold();
     const callback = get(back);
-    await exchanged;
-    expect(await add(socket)).toEqual({ id: "secrets", state: "authenticating", authUrl });
-    release();
+    try {
+      await exchanged;
+      expect(await add(socket)).toEqual({ id: "secrets", state: "authenticating", authUrl });
+    } finally {
+      release();
+    }
     await callback;
     await ready(socket);
   });
