@@ -116,9 +116,15 @@ export class MCPClientManager extends McpOffers {
 
   /** Connects to a stored server, without listing its offers. Rejects for an unknown id. */
   async connectToServer(id: string): Promise<McpConnectionResult> {
-    const server = this.get(id);
     await this.parts.runtime.flush();
-    return this.track(server.connect());
+    return this.track(this.get(id).connect());
+  }
+
+  /** `connectToServer`, unless it is connected already. */
+  async ensureConnected(id: string): Promise<McpConnectionResult> {
+    await this.parts.runtime.flush();
+    const server = this.get(id);
+    return server.connection === undefined ? this.track(server.connect()) : { state: "connected" };
   }
 
   /** Asks a connected server for what it offers. Undefined for one that is not connected. */
