@@ -7,6 +7,7 @@
  * `McpServer` is one server, and `McpRequests` asks it; `oauthCallback` handles the return from an
  * authorization.
  */
+import { ownName } from "../../schemas/AgentPath.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
@@ -82,8 +83,9 @@ export class MCPClientManager extends McpOffers {
   }
 
   /**
-   * Stores a server, and does not connect to it; one with the same id is replaced. Resolves to the
-   * id. Rejects with `TypeError` for an invalid id, name or options, and with `Blocked URL: …`.
+   * Stores a server, and does not connect to it; one with the same id is replaced, and its tokens
+   * are forgotten if its URL is another. Resolves to the id. Rejects with `TypeError` for an
+   * invalid id, name or options, and with `Blocked URL: …`.
    */
   async registerServer(id: string, options: RegisterServerOptions): Promise<string> {
     checkServerId(id);
@@ -105,16 +107,24 @@ export class MCPClientManager extends McpOffers {
     };
     this.parts.table.put(row);
     this.servers.set(id, new McpServer(row, this.host));
-    await before?.close();
+    const closing = before?.close();
+    if (before !== undefined && before.row.server_url !== row.server_url) await this.forgetOAuth(id); // prettier-ignore
+    await closing;
     this.changed();
     return id;
   }
 
   /** Connects to a stored server, without listing its offers. Rejects for an unknown id. */
   async connectToServer(id: string): Promise<McpConnectionResult> {
-    const server = this.get(id);
     await this.parts.runtime.flush();
-    return this.track(server.connect());
+    return this.track(this.get(id).connect());
+  }
+
+  /** `connectToServer`, unless it is connected already. */
+  async ensureConnected(id: string): Promise<McpConnectionResult> {
+    await this.parts.runtime.flush();
+    const server = this.get(id);
+    return server.connection === undefined ? this.track(server.connect()) : { state: "connected" };
   }
 
   /** Asks a connected server for what it offers. Undefined for one that is not connected. */
@@ -183,8 +193,7 @@ export class MCPClientManager extends McpOffers {
     if (server === undefined) return;
     this.servers.delete(id);
     this.parts.table.delete(id);
-    const { storage, runtime } = this.parts;
-    await forgetOAuth(storage, runtime.id.name, id);
+    await this.forgetOAuth(id);
     await server.close();
     this.changed();
   }
@@ -195,7 +204,7 @@ export class MCPClientManager extends McpOffers {
     const server = this.get(id);
     await server.close();
     const { storage, runtime, table } = this.parts;
-    await moveOAuth(storage, runtime.id.name, { from: id, to });
+    await moveOAuth(storage, ownName(runtime.id), { from: id, to });
     const row = { ...server.row, id: to, auth_url: null };
     table.delete(id);
     table.put(row);
@@ -317,6 +326,11 @@ export class MCPClientManager extends McpOffers {
     const server = this.servers.get(id);
     if (server === undefined) throw new Error(`No MCP server "${id}" is registered`);
     return server;
+  }
+
+  private forgetOAuth(id: string): Promise<void> {
+    const { storage, runtime } = this.parts;
+    return forgetOAuth(storage, ownName(runtime.id), id);
   }
 
   private begin(server: McpServer): Promise<McpConnectionResult> {

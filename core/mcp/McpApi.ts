@@ -9,8 +9,12 @@ import { buildAgentPath, isRoutableRoot } from "../namespace/subAgentPaths.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { MCPClientManager } from "./MCPClientManager.ts";
 import { normalizeServerId } from "./normalizeServerId.ts";
+import { pendingAuthUrl } from "./oauthCallback.ts";
 import { StoredOAuthProvider, type OAuthProvider } from "./OAuthProvider.ts";
-import type { AddMcpServerOptions, AddMcpServerResult } from "./McpServerOptions.ts";
+import type { McpServer } from "./McpServer.ts";
+import type { AddMcpServerOptions, AddMcpServerResult, RegisterServerOptions } from "./McpServerOptions.ts"; // prettier-ignore
+import type { McpServerState } from "./McpServerState.ts";
+import { storedOptions } from "./McpServerTable.ts";
 import { defined } from "../collections/defined.ts";
 
 /** The agent that uses MCP servers. */
@@ -41,25 +45,29 @@ export class McpApi {
     // One id per server: a server that was added without a stable id receives it now.
     if (same !== undefined && wanted !== undefined && same.id !== wanted) await mcp.renameServer(same.id, wanted); // prettier-ignore
     const id = wanted ?? same?.id ?? mcp.newId();
-    const known = mcp.find((row) => row.id === id);
+    const find = () => mcp.find((row) => row.id === id);
+    const waiting = find();
+    const asked = waiting && (await pendingAuthUrl(waiting));
+    if (asked !== undefined) return { id, state: "authenticating", authUrl: asked };
+    const known = find();
     if (known?.state === "ready") return { id, state: "ready" };
-    if (known?.state === "authenticating" && known.row.auth_url !== null)
-      return { id, state: "authenticating", authUrl: known.row.auth_url };
     const { client, transport, retry } = options;
-    await mcp.registerServer(id, {
+    const given = {
       name,
       url,
       callbackUrl: this.#callbackUrl(options),
       ...(known?.row.client_id ? { clientId: known.row.client_id } : {}),
       ...defined({ client, transport, retry }),
-    });
-    const result = await mcp.connectToServer(id);
+    };
+    // Replacing a server would end the attempt of whoever adds it at the same time.
+    if (known === undefined || !isUnderWay(known, given)) await mcp.registerServer(id, given);
+    const result = await mcp.ensureConnected(id);
     if (result.state === "authenticating")
       return { id, state: "authenticating", authUrl: result.authUrl };
     if (result.state === "failed") throw new Error(`The MCP server "${name}" can't be connected to: ${result.error}`); // prettier-ignore
     const found = await mcp.discoverIfConnected(id);
     if (found?.success) return { id, state: "ready" };
-    const authUrl = mcp.find((row) => row.id === id)?.row.auth_url;
+    const authUrl = find()?.row.auth_url;
     if (found?.state === "authenticating" && authUrl)
       return { id, state: "authenticating", authUrl };
     throw new Error(`The MCP server "${name}" could not list its tools: ${found?.error ?? "the connection is closed"}`); // prettier-ignore
@@ -95,6 +103,21 @@ export class McpApi {
     return `${host.replace(/\/+$/, "")}/${path.replace(/^\/+/, "")}`;
   }
 }
+
+/** Whether the server, with these options, is being connected or is about to be. */
+const isUnderWay = (
+  { state, row }: McpServer,
+  given: RegisterServerOptions & { readonly callbackUrl: string },
+): boolean =>
+  UNDER_WAY.has(state) &&
+  row.callback_url === given.callbackUrl &&
+  row.server_options === storedOptions(given);
+const UNDER_WAY: ReadonlySet<McpServerState> = new Set([
+  "not-connected",
+  "connecting",
+  "connected",
+  "discovering",
+]);
 
 /** The HTTP origin of a URL, a socket's included: its page is on the agent's host. */
 function originOf(url: string): string {

@@ -127,6 +127,8 @@ export interface McpConnection {
   ) => Promise<McpPromptResult>;
   /** Ends the session at the server too, when it answers in time. Never rejects. */
   readonly close: () => Promise<void>;
+  /** Closes it once its running requests have ended. It takes no further ones. */
+  readonly retire: () => Promise<void>;
 }
 
 export interface McpTarget {

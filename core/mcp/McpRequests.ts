@@ -1,6 +1,11 @@
 /**
  * Requests to the MCP servers of an agent (tools, resources, prompts), each sent once everything
  * that was written before it is stored. `MCPClientManager` makes them.
+ *
+ * 1. A request that a server refuses because it has forgotten the session is sent again, on a new
+ *    connection. The server has not processed it.
+ * 2. What becomes of one request ends no other: those on a connection whose session is lost are
+ *    answered there, and a connection that has taken its place stays.
  */
 import { joinSignals } from "../lazyFetch/AbortSource.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
@@ -18,21 +23,20 @@ export class McpRequests {
 
   /**
    * Connects first where there is no connection. Aborts when the running turn has no caller any
-   * more. A server that has forgotten the session is connected to anew, and asked again. Rejects
-   * with `McpRequestFailed`.
+   * more. Rejects with `McpRequestFailed`.
    */
   async send<A>(server: McpServer, given: McpRequestOptions, ask: Asks<A>): Promise<A> {
     const how = { ...given, signal: joinSignals(given.signal, this.runtime.abandoned) };
     await this.runtime.flush();
+    const connection = await this.live(server);
     try {
-      return await ask(await this.live(server), how);
+      return await ask(connection, how);
     } catch (error) {
       if (!(error instanceof McpRequestFailed)) throw error;
-      if (error.reason === "Unauthorized" && server.connection !== undefined) await server.unauthorized(); // prettier-ignore
-      // The server has not processed the request, so repeating it is safe.
+      if (error.reason === "Unauthorized" && server.connection === connection) await server.unauthorized(); // prettier-ignore
       if (error.reason !== "SessionLost") throw error;
-      await server.close();
-      return ask(await this.live(server), how);
+      server.retire(connection); // rule 2
+      return ask(await this.live(server), how); // rule 1
     }
   }
 

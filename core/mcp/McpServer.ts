@@ -3,14 +3,16 @@
  * offers. Made and listed by `MCPClientManager`; the connection itself is the port's
  * (`McpClients`).
  *
- * 1. One attempt to connect at a time; callers share it.
+ * 1. One attempt to connect at a time, and one listing of its offers; callers share them.
  * 2. An attempt or connection that was given up is closed, and its outcome is ignored.
  * 3. Its work runs apart from the turn that asked for it: its writes are not that turn's.
  * 4. A server that wants consent right after its user has given it has failed: nobody is asked for
  *    the same again and again.
+ * 5. A connection whose session the server has forgotten is replaced at once, and closed when the
+ *    requests that run on it have ended: each is answered, or refused and sent again.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
-import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
+import { backoffMs } from "../retry/retryPolicy.ts";
 import type { Elicitations } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";
 import {
@@ -19,10 +21,11 @@ import {
   type McpConnection,
   type McpConnectResult,
 } from "./McpClients.ts";
-import { readOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts";
+import { readOptions, readRetry, type McpServerRow, type McpServerTable } from "./McpServerTable.ts"; // prettier-ignore
 import type { OAuthProvider } from "./OAuthProvider.ts";
-import type { McpConnectionResult, McpDiscoverResult, McpServerState } from "./McpServerState.ts";
+import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDiscoverResult, type McpServerState } from "./McpServerState.ts"; // prettier-ignore
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
+import { SharedRun } from "./SharedRun.ts";
 import { limitedSignal } from "../time/limitedSignal.ts";
 import { sleep } from "../time/sleep.ts";
 
@@ -30,7 +33,6 @@ import { sleep } from "../time/sleep.ts";
 const CONNECT_TIMEOUT_MS = 30_000;
 /** As in `protocol.md` §9. */
 export const DISCOVER_TIMEOUT_MS = 15_000;
-const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
 /** A server that keeps reporting changed lists is asked this often. */
 const RELIST_MS = 1000;
 /** A connection that lasted this long did not break soon. */
@@ -54,10 +56,15 @@ export class McpServer {
   connection: McpConnection | undefined;
   /** Rule 4: its user has consented, and it has not been ready since. */
   consented = false;
+  /** Its user has come back, and the code is being exchanged. */
+  exchanging = false;
   offer: Offer = NOTHING;
   private readonly host: McpServerHost;
   private auth: OAuthProvider | undefined;
-  private attempt: Promise<McpConnectionResult> | undefined;
+  private readonly attempt = new SharedRun<McpConnectionResult>();
+  private readonly discovery = new SharedRun<McpDiscoverResult>();
+  /** Rule 5. */
+  private readonly retired = new Set<McpConnection>();
   /** Fires when the current attempt or connection is given up (rule 2). */
   private life = new AbortController();
   /** The number of deliberate closes, by which a retry notices that it is obsolete. */
@@ -79,15 +86,12 @@ export class McpServer {
 
   /** Rule 1. Never rejects. */
   connect(): Promise<McpConnectionResult> {
-    if (this.attempt !== undefined) return this.attempt;
-    const attempt: Promise<McpConnectionResult> = this.host.runtime
-      .inBackground(() => this.tryConnect())
-      // The agent is gone, or can't write.
-      .catch((error: unknown) => ({ state: "failed" as const, error: errorText(error) }))
-      .finally(() => {
-        if (this.attempt === attempt) this.attempt = undefined;
-      });
-    return (this.attempt = attempt);
+    return this.attempt.join(() =>
+      this.host.runtime
+        .inBackground(() => this.tryConnect())
+        // The agent is gone, or can't write.
+        .catch((error: unknown) => ({ state: "failed" as const, error: errorText(error) })),
+    );
   }
 
   /** Connects, and learns what it offers. The agent stays in memory meanwhile. Never rejects. */
@@ -108,7 +112,7 @@ export class McpServer {
   /** `establish`, repeated as the retry options say, until it is ready, waits, or is given up. */
   async establishWithRetry(): Promise<McpConnectionResult> {
     const { time } = this.host.runtime;
-    const retry = resolveRetry(WAKE_RETRY, readOptions(this.row).retry);
+    const retry = readRetry(this.row, this.host.runtime.log);
     const { closes } = this;
     for (let n = 1; ; n++) {
       const result = await this.establish();
@@ -123,10 +127,17 @@ export class McpServer {
     }
   }
 
-  /** Lists what the server offers. Never rejects: a server that can't answer is `failed`. */
-  async discover(timeoutMs: number): Promise<McpDiscoverResult> {
+  /** Rule 1. Lists what it offers. Never rejects: a server that can't answer is `failed`. */
+  discover(timeoutMs: number): Promise<McpDiscoverResult> {
     const { connection } = this;
-    if (connection === undefined) return { success: false, state: this.state, error: "not connected" }; // prettier-ignore
+    if (connection === undefined) return Promise.resolve({ success: false, state: this.state, error: "not connected" }); // prettier-ignore
+    return this.discovery.join(() => this.listOffer(connection, timeoutMs));
+  }
+
+  private async listOffer(
+    connection: McpConnection,
+    timeoutMs: number,
+  ): Promise<McpDiscoverResult> {
     this.become("discovering");
     try {
       const offer = await this.ask(connection, timeoutMs);
@@ -154,14 +165,31 @@ export class McpServer {
 
   /** Abandons the current operation; `state` is the state afterwards. */
   async close(state: McpServerState = "not-connected", error: string | null = null): Promise<void> {
-    this.closes++;
-    // Later callers make a new attempt.
-    this.attempt = undefined;
-    const closing = this.dropConnection();
-    if (this.state !== state || this.error !== error) this.become(state, error);
+    for (const connection of this.retired) void connection.close();
+    const closing = this.abandon(state, error);
     if (closing === undefined) return;
     this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state }); // prettier-ignore
     await closing.done;
+  }
+
+  /** Rule 5; does nothing if the connection has been replaced. */
+  retire(connection: McpConnection): void {
+    if (this.connection !== connection) return;
+    const { transport } = connection;
+    this.connection = undefined;
+    this.retired.add(connection);
+    void connection.retire().finally(() => this.retired.delete(connection));
+    this.abandon("not-connected", null);
+    this.host.emit("mcp:client:close", { url: this.row.server_url, transport, state: this.state });
+  }
+
+  private abandon(state: McpServerState, error: string | null) {
+    this.closes++;
+    // Later callers make a new attempt.
+    this.attempt.leave();
+    const closing = this.dropConnection();
+    if (this.state !== state || this.error !== error) this.become(state, error);
+    return closing;
   }
 
   /** The provider that the connection uses, or will. */
@@ -283,7 +311,7 @@ export class McpServer {
     const { runtime } = this.host;
     const { time } = runtime;
     this.breaks = time.monotonicMs() - openedMs > STABLE_MS ? 1 : this.breaks + 1;
-    const retry = resolveRetry(WAKE_RETRY, readOptions(this.row).retry);
+    const retry = readRetry(this.row, this.host.runtime.log);
     if (this.breaks > retry.maxAttempts) return;
     const { signal } = this.life;
     const delayMs = retry.baseDelayMs + backoffMs(retry, this.breaks, time.random());
@@ -328,6 +356,7 @@ export class McpServer {
     this.life.abort();
     this.life = new AbortController();
     this.connection = undefined;
+    this.discovery.leave();
     this.offer = NOTHING;
     return connection && { transport: connection.transport, done: connection.close() };
   }
@@ -366,14 +395,5 @@ export class McpServer {
   }
 }
 
-const whyRefused = (auth: OAuthProvider | undefined): string =>
-  auth?.redirectUrl === undefined
-    ? "The server requires authorization: pass headers with a token, or a callbackHost for OAuth"
-    : "The server refuses access, and does not say how to get it";
-
-const STILL_REFUSED = "The server refuses access although its user has just authorized it";
-
 const isUnauthorized = (error: unknown): boolean =>
   error instanceof McpRequestFailed && error.reason === "Unauthorized";
-
-const CLOSED = "The connection was closed meanwhile";

@@ -1,4 +1,5 @@
 /** How far an MCP server of an agent is connected, and what attempts to connect it end with. */
+import type { OAuthProvider } from "./OAuthProvider.ts";
 
 export type McpServerState =
   | "not-connected"
@@ -19,3 +20,13 @@ export interface McpDiscoverResult {
   readonly state: McpServerState;
   readonly error?: string;
 }
+
+/** Why a server that requires authorization could not ask its user. */
+export const whyRefused = (auth: OAuthProvider | undefined): string =>
+  auth?.redirectUrl === undefined
+    ? "The server requires authorization: pass headers with a token, or a callbackHost for OAuth"
+    : "The server refuses access, and does not say how to get it";
+
+export const STILL_REFUSED = "The server refuses access although its user has just authorized it";
+
+export const CLOSED = "The connection was closed meanwhile";

@@ -6,7 +6,10 @@
  * validators.
  */
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
+import type { LogShape } from "../telemetry/Log.ts";
+import { errorText } from "./errorText.ts";
 import type { McpTransportType } from "./McpClients.ts";
 
 export const MCP_TABLE = "cf_agents_mcp_servers";
@@ -37,6 +40,9 @@ export interface McpServerOptions {
   };
   readonly retry?: RetryOptions;
 }
+
+/** What the options leave open: a server that restarts is back within seconds. */
+const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
 
 const COLUMNS = "id, name, server_url, callback_url, client_id, auth_url, server_options";
 
@@ -121,9 +127,19 @@ export function readOptions({ server_options }: McpServerRow): McpServerOptions 
   }
 }
 
+/** How its connection is tried again. Stored options that are out of range are logged. */
+export function readRetry(row: McpServerRow, log: LogShape): ResolvedRetry {
+  try {
+    return resolveRetry(WAKE_RETRY, readOptions(row).retry);
+  } catch (error) {
+    log.warn("an MCP server's stored retry options are invalid; the defaults are used", { server: row.id, error: errorText(error) }); // prettier-ignore
+    return resolveRetry(WAKE_RETRY);
+  }
+}
+
 /**
  * The declared subset, as JSON text; null when nothing of it is given. Throws `TypeError` for
- * invalid headers.
+ * invalid headers, and an `Error` that names the field for retry options that are out of range.
  */
 export function storedOptions(given: {
   readonly client?: McpServerOptions["client"];
@@ -135,6 +151,7 @@ export function storedOptions(given: {
   readonly retry?: RetryOptions;
 }): string | null {
   const { client, transport, retry } = given;
+  resolveRetry(WAKE_RETRY, retry);
   const options: McpServerOptions = {
     ...(client === undefined ? {} : { client: pick(client, ["name", "version", "capabilities"]) }),
     ...(transport === undefined

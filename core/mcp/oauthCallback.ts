@@ -6,12 +6,14 @@
  *    callback that can't be verified changes nothing, and one that is seen twice is exchanged once.
  * 2. A callback whose state was used up by one that succeeded is answered as a success, because
  *    browsers repeat requests.
+ * 3. A user is not sent to an authorization whose state is no longer valid: its callback would
+ *    change nothing.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorText } from "./errorText.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";
-import { parseState } from "./OAuthProvider.ts";
+import { parseState, type OAuthProvider } from "./OAuthProvider.ts";
 import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 
 /** A user waits for it, in front of an empty page. */
@@ -53,29 +55,53 @@ function seenPath(url: URL): string {
   return match === null ? pathname : seenPath(new URL(match.remainingPath, url));
 }
 
+/** Where the user of a server has to go; undefined unless a callback from there can succeed. */
+export async function pendingAuthUrl(server: McpServer): Promise<string | undefined> {
+  const { auth_url: authUrl } = server.row;
+  if (server.state !== "authenticating" || authUrl === null) return undefined;
+  const state = URL.canParse(authUrl) ? new URL(authUrl).searchParams.get("state") : null;
+  if (state === null) return authUrl;
+  const { valid } = await server.provider().checkState(state); // rule 3
+  // The state of a callback that is being handled is used up.
+  return valid || server.exchanging ? authUrl : undefined;
+}
+
+interface CallbackParts {
+  readonly runtime: Pick<AgentWork, "flush" | "inBackground">;
+  readonly clients: McpClientsShape;
+}
+
 export async function handleCallback(
   request: Request,
   server: McpServer,
-  {
-    runtime,
-    clients,
-  }: {
-    readonly runtime: Pick<AgentWork, "flush" | "inBackground">;
-    readonly clients: McpClientsShape;
-  },
+  parts: CallbackParts,
 ): Promise<McpOAuthCallbackResult> {
   const params = new URL(request.url).searchParams;
-  const state = params.get("state") ?? "";
   const serverId = server.id;
   const provider = server.provider();
-  const check = await provider.checkState(state);
+  const check = await provider.checkState(params.get("state") ?? "");
   if (!check.valid) {
     const done = server.connection !== undefined || (await isAuthorized(server));
     return done
       ? { serverId, authSuccess: true } // rule 2
       : { serverId, authSuccess: false, authError: check.error };
   }
-  await provider.consumeState(state);
+  server.exchanging = true;
+  try {
+    return await exchange(params, server, { ...parts, provider });
+  } finally {
+    server.exchanging = false;
+  }
+}
+
+/** Uses up the state of a callback, which has been checked, and exchanges its code. */
+async function exchange(
+  params: URLSearchParams,
+  server: McpServer,
+  { runtime, clients, provider }: CallbackParts & { readonly provider: OAuthProvider },
+): Promise<McpOAuthCallbackResult> {
+  const serverId = server.id;
+  await provider.consumeState(params.get("state") ?? "");
   await runtime.flush(); // rule 1
   const refused = refusalOf(params);
   const failed = (error: string): McpOAuthCallbackResult => {

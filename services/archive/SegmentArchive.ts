@@ -6,8 +6,7 @@
  *     <namespace>/<class>/<date>/<hour>/<id>.index.json   the place and checksum of each agent's part in it
  *     <namespace>/installation.json                       the installation that owns the archive
  *
- * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of
- *    archiving.
+ * 1. Parts that come at about the same time share a segment, by the time of archiving (UTC).
  * 2. The index is stored and read back, then the segment; only then `put` resolves. Every segment
  *    therefore has an index, by which `erase` finds the segment of a process that died in between.
  * 3. A part is read by its place (`ArchivePlace`): one range of one object, whose checksum is

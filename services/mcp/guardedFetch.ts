@@ -6,8 +6,8 @@
  * 2. Redirects are not followed: the caller receives them, and following one is a request of its
  *    own.
  * 3. An answer is at most `ANSWER_BYTES_MAX`. An event stream may be longer, but no single event,
- *    and its events are read at a limited rate (`EventPace`). A batch of messages is at most
- *    `BATCH_BYTES_MAX`.
+ *    and its events are read at a limited rate (`EventPace`). A batch of messages, with the blanks
+ *    before it, is at most `BATCH_BYTES_MAX`.
  * 4. At most `REQUESTS_MAX` requests are unanswered. A server that sends requests and accepts no
  *    answers would fill the memory; its connection is broken.
  *
@@ -25,8 +25,10 @@ import { EventPace, EventSplitter } from "./EventPace.ts";
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
 /** As `ANSWER_BYTES_MAX`, for a batch of messages: it can contain thousands of requests. */
 const BATCH_BYTES_MAX = 64 * 1024;
-/** The beginning of a batch. */
-const BATCH = /^\s*\[/;
+/** The first byte of a batch: "[". */
+const BATCH = 0x5b;
+/** What may precede the first byte of JSON: white space, and the three bytes of a UTF-8 BOM. */
+const BLANK = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
 /**
  * How long a request whose answer never ends holds a connection, even when no caller waits for it.
  */
@@ -183,10 +185,12 @@ const tooLarge = (bytesMax: number): string =>
 /** Throws past the bound (rule 3). */
 async function* bounded(answer: AsyncIterable<Buffer>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
-  let bytesMax = ANSWER_BYTES_MAX;
+  let first: number | undefined;
   for await (const chunk of answer) {
-    if (bytes === 0 && BATCH.test(chunk.toString("latin1", 0, 64))) bytesMax = BATCH_BYTES_MAX;
+    first ??= chunk.find((byte) => !BLANK.has(byte));
     bytes += chunk.length;
+    const maybeBatch = first === undefined || first === BATCH;
+    const bytesMax = maybeBatch ? BATCH_BYTES_MAX : ANSWER_BYTES_MAX;
     if (bytes > bytesMax) throw new Error(tooLarge(bytesMax));
     yield chunk;
   }

@@ -226,14 +226,24 @@ interface ConnectionParts {
 }
 
 function connectionOf(client: Client, parts: ConnectionParts): McpConnection {
-  const { type, transport, guarded } = parts;
+  const { type, transport } = parts;
+  let running = 0;
+  let closing: Promise<void> | undefined;
+  let idle: () => void = () => undefined;
+  const close = (): Promise<void> => (closing ??= end(client, parts));
   const ask = async <A>(request: () => Promise<unknown>): Promise<A> => {
+    const hasSession =
+      transport instanceof StreamableHTTPClientTransport && transport.sessionId !== undefined;
+    running += 1;
     try {
       return (await request()) as A;
     } catch (error) {
-      const failed = requestFailed(error, type);
+      const failed = requestFailed(error, hasSession);
       const why = parts.why();
       throw why === undefined ? failed : new McpRequestFailed({ reason: "Closed", message: why });
+    } finally {
+      running -= 1;
+      if (running === 0) idle();
     }
   };
   return {
@@ -247,18 +257,25 @@ function connectionOf(client: Client, parts: ConnectionParts): McpConnection {
       ask<McpResourceContents>(() => client.readResource({ uri }, { ...limits(options), cacheMode: "bypass" })), // prettier-ignore
     getPrompt: ({ name, arguments: input }, options) =>
       ask<McpPromptResult>(() => client.getPrompt({ name, ...(input === undefined ? {} : { arguments: { ...input } }) }, limits(options))), // prettier-ignore
-    close: async () => {
-      parts.end();
-      const over = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
-      const ended =
-        transport instanceof StreamableHTTPClientTransport
-          ? transport.terminateSession()
-          : undefined;
-      await Promise.race([ended?.catch(() => undefined), over]);
-      await client.close().catch(() => undefined);
-      guarded.close();
+    close,
+    retire: async () => {
+      if (running > 0) await new Promise<void>((resolve) => (idle = resolve));
+      await close();
     },
   };
+}
+
+async function end(
+  client: Client,
+  { transport, guarded, end: mark }: ConnectionParts,
+): Promise<void> {
+  mark();
+  const over = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
+  const ended =
+    transport instanceof StreamableHTTPClientTransport ? transport.terminateSession() : undefined;
+  await Promise.race([ended?.catch(() => undefined), over]);
+  await client.close().catch(() => undefined);
+  guarded.close();
 }
 
 async function list(

@@ -9,12 +9,12 @@ import {
   SdkHttpError,
   UnauthorizedError,
 } from "@modelcontextprotocol/client";
-import { McpRequestFailed, type McpConnection } from "../../core/mcp/McpClients.ts";
+import { McpRequestFailed } from "../../core/mcp/McpClients.ts";
 import { BlockedAddress } from "./addressGuard.ts";
 
 /**
- * Statuses for an unknown session: 404 by the specification, 400 by many servers, among them the
- * protocol's reference server. In both cases the request was not processed.
+ * Statuses for an unknown session, where there is one: 404 by the specification, 400 by many
+ * servers, among them the protocol's reference server. The request was not processed.
  */
 const NO_SESSION = new Set([400, 404]);
 
@@ -23,20 +23,13 @@ export const isUnauthorized = (error: unknown): boolean =>
   UnauthorizedError.isInstance(error) ||
   (SdkHttpError.isInstance(error) && error.code === SdkErrorCode.ClientHttpAuthentication);
 
-/** Maps an error of a request. `transport` is given once a session exists, which may be lost. */
-export function requestFailed(
-  error: unknown,
-  transport?: McpConnection["transport"],
-): McpRequestFailed {
+/** Maps an error of a request. `hasSession`: it was sent in a session, which may be lost. */
+export function requestFailed(error: unknown, hasSession = false): McpRequestFailed {
   const message = messageOf(error);
   if (isUnauthorized(error)) return new McpRequestFailed({ reason: "Unauthorized", message });
   if (ProtocolError.isInstance(error))
     return new McpRequestFailed({ reason: "Answered", message, code: error.code });
-  if (
-    SdkHttpError.isInstance(error) &&
-    NO_SESSION.has(error.status) &&
-    transport === "streamable-http"
-  )
+  if (hasSession && SdkHttpError.isInstance(error) && NO_SESSION.has(error.status))
     return new McpRequestFailed({ reason: "SessionLost", message });
   if (SdkError.isInstance(error) && error.code === SdkErrorCode.RequestTimeout)
     return new McpRequestFailed({

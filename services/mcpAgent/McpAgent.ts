@@ -6,6 +6,8 @@
  * 1. A streamable HTTP session lives in the agent's storage: a host that dies, or an agent that
  *    hibernates, ends none. `WorkerTransport` restores it.
  * 2. The agent stays in memory while a request of its client runs, even one that left.
+ * 3. A session keeps the props that it began with, or none. Those of a later request change
+ *    nothing, even when they wake the agent.
  */
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { Server } from "@modelcontextprotocol/sdk/server/index.js";
@@ -60,8 +62,10 @@ export abstract class McpAgent<
 
   /** Connects the server. Override `init`, not this. */
   override async onStart(props?: Props): Promise<void> {
-    const known = props ?? (await this.ctx.storage.get<Props>(PROPS_KEY));
-    if (known !== undefined) this.props = known;
+    const isNew = (await this.ctx.storage.get(SESSION_KEY)) === undefined;
+    const known = await this.ctx.storage.get<Props>(PROPS_KEY);
+    const own = isNew ? (known ?? props) : known; // rule 3
+    if (own !== undefined) this.props = own;
     await this.init();
     if (this.getTransportType() === "streamable-http") {
       this.#streamable = this.#makeTransport();

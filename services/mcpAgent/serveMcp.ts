@@ -41,10 +41,15 @@ export function serveMcp(path: string, className: string, options: ServeOptions)
       `${className}.serve: there is no transport ${JSON.stringify(transport)}. Use "streamable-http", "sse" or "auto"`,
     );
   const messages = `${path.replace(/\/$/, "")}/message`;
+  // A stream announces an address below the path at which it was opened.
+  const takesMessages = ({ pathname, searchParams }: URL): boolean =>
+    pathname === messages ||
+    (path === "/" && pathname.endsWith(messages) && searchParams.has("sessionId"));
   return {
     fetch: async (request, env, ctx) => {
-      const { pathname } = new URL(request.url);
-      const isMessage = transport !== "streamable-http" && pathname === messages;
+      const url = new URL(request.url);
+      const { pathname } = url;
+      const isMessage = transport !== "streamable-http" && takesMessages(url);
       if (pathname !== path && path !== "/" && !isMessage)
         return new Response("Not Found", { status: 404 });
       if (request.method === "OPTIONS") return preflight(corsOptions);

@@ -33,6 +33,7 @@ class Provider implements OAuthServerProvider {
   readonly access = new Set<string>();
   readonly refresh = new Set<string>();
   exchanges = 0;
+  private held: { readonly begin: () => void; readonly end: Promise<void> } | undefined;
   readonly clientsStore = {
     getClient: (id: string) => this.clients.get(id),
     registerClient: (
@@ -69,6 +70,8 @@ class Provider implements OAuthServerProvider {
     code: string,
   ): Promise<OAuthTokens> {
     this.exchanges++;
+    this.held?.begin();
+    await this.held?.end;
     if (!this.codes.delete(code)) throw new InvalidGrantError("no such code");
     return this.issue();
   }
@@ -87,6 +90,15 @@ class Provider implements OAuthServerProvider {
       scopes: [],
       expiresAt: Math.floor(Date.now() / 1000) + TOKEN_SECONDS,
     };
+  }
+  /** Exchanges of codes wait for `release`; `exchanged` resolves when one waits. */
+  hold() {
+    let begin = (): void => undefined;
+    let release = (): void => undefined;
+    const exchanged = new Promise<void>((resolve) => (begin = resolve));
+    const end = new Promise<void>((resolve) => (release = resolve));
+    this.held = { begin, end };
+    return { exchanged, release };
   }
   private issue(): OAuthTokens {
     const tokens = { access_token: randomUUID(), refresh_token: randomUUID() };

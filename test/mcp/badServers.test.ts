@@ -8,6 +8,7 @@ import type { RequestListener, ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { addressGuard, refusal } from "../../services/mcp/addressGuard.ts";
 import { guardedFetch } from "../../services/mcp/guardedFetch.ts";
+import { pollUntil } from "../kit/poll.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
 import { hibernated, listen, mcpFrames, rpc, untilMcp } from "./kit.ts";
 import { ToolAgent } from "./toolModule.ts";
@@ -178,6 +179,35 @@ describe("a server that", () => {
     await rpc(socket, "remove", "hang");
     expect(await adding).toMatch(/closed meanwhile/);
     expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
+  });
+
+  test("is added several times while it connects or lists its tools is connected to once", async () => {
+    const held = { initialize: [] as Array<() => void>, list: [] as Array<() => void> };
+    const server = await serve({
+      initialize: ({ id }, response) =>
+        void held.initialize.push(() => reply(response, result(id, HELLO))),
+      "tools/list": ({ id }, response) =>
+        void held.list.push(() => reply(response, result(id, TOOLS))),
+    });
+    const sockets = await Promise.all(Array.from({ length: 4 }, () => open("several")));
+    const adding = sockets.slice(0, 2).map((socket) => rpc(socket, "add", "S", server.url));
+    const add = async (socket: TestSocket) => {
+      adding.push(rpc(socket, "add", "S", server.url));
+      expect(await rpc(socket, "ping")).toBe("pong");
+    };
+    const asked = (kind: keyof typeof held) =>
+      pollUntil(`${kind} is asked`, () => held[kind].length > 0);
+    await asked("initialize");
+    await add(sockets[2]!);
+    held.initialize[0]!();
+    await asked("list");
+    await add(sockets[3]!);
+    held.list[0]!();
+    const [first, ...others] = await Promise.all(adding);
+    expect(first).toMatchObject({ state: "ready" });
+    for (const other of others) expect(other).toEqual(first);
+    expect([held.initialize.length, held.list.length]).toEqual([1, 1]);
+    expect(await rpc(sockets[0]!, "rows")).toHaveLength(1);
   });
 
   test("lists its tools slowly keeps the agent that wakes in memory until it is ready", async () => {

@@ -110,18 +110,35 @@ describe("a request to a server", () => {
     expect(events).toBeLessThan(EVENTS);
   });
 
-  test("is answered by a batch of at most 64 KiB", async () => {
-    const texts = ["[1]", ` [${"1,".repeat(40_000)}1]`, `{"a":"${"1".repeat(80_000)}"}`];
-    const { url, close } = await listen(({ headers }, response) => {
+  /** Answers with these parts, each a chunk of its own. */
+  const answerOf = async (...parts: string[]): Promise<string> => {
+    const { url, close } = await listen((_request, response) => {
       response.writeHead(200, { "content-type": "application/json" });
-      response.end(texts[Number(headers["x-text"])]);
+      for (const part of parts) response.write(part);
+      response.end();
     });
     stops.push(close);
-    const ask = async (text: number) =>
-      (await fetchOf(url)(url, { headers: { "x-text": String(text) } })).text();
-    expect(await ask(0)).toBe(texts[0]);
-    await expect(ask(1)).rejects.toThrow("too large: more than 65536 bytes");
-    expect(await ask(2)).toBe(texts[2]);
+    return (await fetchOf(url)(url)).text();
+  };
+  const batch = `[${"1,".repeat(40_000)}1]`;
+
+  test("is answered by a batch of at most 64 KiB", async () => {
+    const object = `{"a":"${"1".repeat(80_000)}"}`;
+    expect(await answerOf("[1]")).toBe("[1]");
+    expect(await answerOf(object)).toBe(object);
+    expect(await answerOf("\n", object)).toBe(`\n${object}`);
+  });
+
+  test.each([
+    ["a blank", [` ${batch}`]],
+    ["100 blanks", [" ".repeat(100) + batch]],
+    ["a chunk of white space", ["\r\n\t", batch]],
+    ["a byte order mark", [`\uFEFF${batch}`]],
+    ["a byte order mark and blanks in chunks", ["\uFEFF", " ", batch]],
+    ["more white space than that", [" ".repeat(70_000), "[1]"]],
+  ])("is not answered by a larger batch after %s", async (_what, parts) => {
+    const bytes = answerOf(...parts).then(({ length }) => length);
+    await expect(bytes).rejects.toThrow("too large: more than 65536 bytes");
   });
 });
 

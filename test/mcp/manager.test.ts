@@ -8,6 +8,8 @@ import { MockLanguageModelV3 } from "ai/test";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Agent, callable, normalizeServerId } from "agents";
 import { errorText } from "../../core/mcp/errorText.ts";
+import { readRetry, type McpServerRow } from "../../core/mcp/McpServerTable.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { journalOf, TestSocket, useSystems, type System } from "../system/kit.ts";
 import { rpc, startEverything, type Everything } from "./kit.ts";
 import { ToolAgent } from "./toolModule.ts";
@@ -129,6 +131,27 @@ describe("the manager", () => {
       ["errors", 'Error: No MCP server "one" is registered', expect.stringMatching(/^TypeError: .*without "\/"/)], // prettier-ignore
       ["events", ["mcp:client:preconnect", "mcp:client:connect", "mcp:client:discover", "mcp:client:close"]], // prettier-ignore
     ]);
+  });
+
+  test("refuses retry options that are out of range, and stores nothing", async () => {
+    const socket = await open("retry", "tool-agent");
+    for (const [retry, error] of [
+      [{ baseDelayMs: 10_000 }, "retry.baseDelayMs must be <= retry.maxDelayMs"],
+      [{ maxAttempts: 0 }, "retry.maxAttempts must be >= 1"],
+    ] as const)
+      await expect(rpc(socket, "add", "R", everything.url, { retry })).rejects.toThrow(error);
+    expect(await rpc(socket, "rows")).toEqual([]);
+  });
+
+  test("uses the defaults in place of stored retry options that are out of range, and logs it", () => {
+    const lines: unknown[] = [];
+    const log = { warn: (...line: unknown[]) => lines.push(line) } as unknown as LogShape;
+    const row = (retry: object) =>
+      ({ id: "s", server_options: JSON.stringify({ retry }) }) as McpServerRow;
+    expect(readRetry(row({ maxAttempts: 9 }), log)).toMatchObject({ maxAttempts: 9 });
+    expect(lines).toEqual([]);
+    expect(readRetry(row({ baseDelayMs: 10_000 }), log)).toEqual(readRetry(row({}), log));
+    expect(JSON.stringify(lines)).toContain("retry.baseDelayMs must be");
   });
 
   test("answers a server's elicitations through the agent's handler", async () => {

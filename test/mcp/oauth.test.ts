@@ -7,6 +7,7 @@ import { callable } from "agents";
 import { STATE_TTL_MS, StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 import type { AgentStorage } from "../../core/database/AgentStorage.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { pollUntil } from "../kit/poll.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
 import { startOAuthServer } from "./OAuthServer.ts";
 import { rpc, untilMcp } from "./kit.ts";
@@ -25,14 +26,34 @@ class OAuthAgent extends ToolAgent {
   abort() {
     this.ctx.abort("asked for");
   }
+  /** As if that many seconds had passed since the authorizations began. */
+  @callable()
+  async age(seconds: number) {
+    const { storage } = this.ctx;
+    for (const [key, value] of await storage.list<{ createdMs: number }>())
+      if (key.includes("/state/"))
+        await storage.put(key, { ...value, createdMs: value.createdMs - seconds * 1000 });
+  }
+  @callable()
+  async register(url: string, callbackUrl: string) {
+    await this.mcp.registerServer("secrets", { url, name: "Secrets", callbackUrl });
+    return this.mcp.connectToServer("secrets");
+  }
+  /** Calls a method of a sub-agent. */
+  @callable()
+  async below(method: "add" | "keys" | "remove" | "servers", ...args: unknown[]) {
+    const child = await this.subAgent(Child, "kid");
+    return (child[method] as (...given: unknown[]) => unknown)(...args);
+  }
 }
+class Child extends ToolAgent {}
 
 const systems = useSystems();
 let system: System;
 let server: Awaited<ReturnType<typeof startOAuthServer>>;
 beforeAll(async () => {
   [system, server] = await Promise.all([
-    systems.start({ agents: { OAuthAgent } }),
+    systems.start({ agents: { OAuthAgent, Child } }),
     startOAuthServer(),
   ]);
 });
@@ -153,6 +174,35 @@ describe("a server that requires OAuth", () => {
     expect(mcp.servers["secrets"]?.state).toBe("ready");
   });
 
+  test("that is added again has the same authorization URL for ten minutes, and then a new one", async () => {
+    const socket = await open("expired");
+    const first = await add(socket);
+    expect(await add(socket)).toEqual(first);
+    await rpc(socket, "age", 601);
+    await get(await server.consent(first.authUrl));
+    const second = await add(socket);
+    expect(second.state).toBe("authenticating");
+    expect(second.authUrl).not.toBe(first.authUrl);
+    await get(await server.consent(second.authUrl));
+    await ready(socket);
+  });
+
+  test("that is added again while its code is exchanged is not asked for another consent", async () => {
+    const socket = await open("exchanging");
+    const { authUrl } = await add(socket);
+    const back = await server.consent(authUrl);
+    const { exchanged, release } = server.provider.hold();
+    const callback = get(back);
+    try {
+      await exchanged;
+      expect(await add(socket)).toEqual({ id: "secrets", state: "authenticating", authUrl });
+    } finally {
+      release();
+    }
+    await callback;
+    await ready(socket);
+  });
+
   test("refreshes an expired token, and asks for consent if it can't", async () => {
     const socket = await open("renewed");
     const { authUrl } = await add(socket);
@@ -168,6 +218,45 @@ describe("a server that requires OAuth", () => {
     await get(await server.consent(mcp.servers["secrets"]!.auth_url!));
     const again = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "waited");
     expect(again.servers["secrets"]?.state).toBe("ready");
+  });
+});
+
+describe("what OAuth has stored of a server", () => {
+  test("is moved and deleted with it in a sub-agent, too", async () => {
+    const socket = await open("parent");
+    const below = <A>(method: string, ...args: unknown[]) =>
+      rpc<A>(socket, "below", method, ...args);
+    const how = { callbackHost: system.url };
+    const { id, authUrl } = await below<Added>("add", "Secrets", server.url, how);
+    await get(await server.consent(authUrl));
+    await pollUntil("it is ready", async () => {
+      const { servers } = await below<ReturnType<ToolAgent["servers"]>>("servers");
+      return servers[id]?.state === "ready" || { done: false, saw: servers };
+    });
+    const named = await below("add", "Secrets", server.url, { ...how, id: "secrets" });
+    expect(named).toEqual({ id: "secrets", state: "ready" });
+    const keys = await below<string[]>("keys");
+    expect(keys.filter((key) => key.endsWith("/token"))).toHaveLength(1);
+    expect(keys.filter((key) => !key.startsWith("/kid/secrets/"))).toEqual([]);
+    await below("remove", "secrets");
+    expect(await below("keys")).toEqual([]);
+  });
+
+  test("is deleted when another URL replaces it", async () => {
+    const other = await startOAuthServer();
+    try {
+      const socket = await open("replaced");
+      const callback = `${system.url}/agents/o-auth-agent/replaced/callback`;
+      const register = (url: string) => rpc<Added>(socket, "register", url, callback);
+      expect((await register(server.url)).authUrl).toContain(new URL(server.url).origin);
+      const keys = await rpc<string[]>(socket, "keys");
+      expect((await register(other.url)).authUrl).toContain(new URL(other.url).origin);
+      const left = await rpc<string[]>(socket, "keys");
+      expect(left).toHaveLength(keys.length);
+      expect(left.filter((key) => keys.includes(key))).toEqual(["/replaced/secrets/oauth_discovery"]); // prettier-ignore
+    } finally {
+      await other.stop();
+    }
   });
 });
 

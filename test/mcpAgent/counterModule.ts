@@ -54,6 +54,7 @@ const text = (value: string) => ({ content: [{ type: "text" as const, text: valu
 
 const streamable = CounterMcp.serve("/mcp");
 const sse = CounterMcp.serveSSE("/sse");
+const sseAnywhere = CounterMcp.serveSSE("/");
 const auto = CounterMcp.serve("/auto", { transport: "auto" });
 
 export default {
@@ -65,7 +66,9 @@ export default {
       ? sse
       : pathname.startsWith("/auto")
         ? auto
-        : streamable;
+        : pathname.startsWith("/any")
+          ? sseAnywhere
+          : streamable;
     return route.fetch(request, env, ctx);
   },
 };

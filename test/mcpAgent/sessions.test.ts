@@ -98,6 +98,37 @@ describe("a session over streamable HTTP", () => {
   });
 });
 
+describe("a session that hibernates", () => {
+  const ask = (user: string | undefined, message: unknown, session?: string) =>
+    fetch(url, {
+      method: "POST",
+      headers: {
+        accept: "application/json, text/event-stream",
+        "content-type": "application/json",
+        ...(user === undefined ? {} : { "x-user": user }),
+        ...(session === undefined ? {} : { "mcp-session-id": session }),
+      },
+      body: JSON.stringify(message),
+    });
+
+  it.each([
+    ["ada", { user: "ada" }],
+    [undefined, null],
+  ])("keeps the props of %s when another caller wakes it", async (user, props) => {
+    const begun = await ask(user, INITIALIZE);
+    const session = begun.headers.get("mcp-session-id")!;
+    await begun.text();
+    const whoami = { jsonrpc: "2.0", id: 5, method: "tools/call", params: { name: "whoami", arguments: {} } }; // prettier-ignore
+    const seen = async (): Promise<unknown> => {
+      const { data } = (await eventsOf(await ask("bob", whoami, session))).at(-1)!;
+      return JSON.parse(textOf((JSON.parse(data) as { readonly result: object }).result));
+    };
+    expect(await seen()).toEqual({ session, props });
+    await hibernated();
+    expect(await seen()).toEqual({ session, props });
+  });
+});
+
 describe("a stream that was interrupted", () => {
   it("resumes after the client's last event, and one that has finished ends", async () => {
     const begun = await post(url, INITIALIZE);
@@ -134,6 +165,13 @@ describe("the older transport", () => {
     const args = { name: "add", arguments: { amount: 4 } };
     expect(textOf(await client.callTool(args))).toBe("4");
     expect(textOf(await client.callTool(args))).toBe("8");
+    await client.close();
+  });
+
+  it.each(["/any", "/any/sse", "/any/deeper/path/"])("at / serves every path: %s", async (path) => {
+    const client = new ClientOfVersion1({ name: "old", version: "1" });
+    await client.connect(new SSEClientTransport(new URL(system.url + path)));
+    expect(textOf(await client.callTool({ name: "add", arguments: { amount: 3 } }))).toBe("3");
     await client.close();
   });
 
