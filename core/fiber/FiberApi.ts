@@ -48,8 +48,8 @@ export class FiberApi {
     const before = this.#begunBefore(fiberId, idempotencyKey);
     const id = before?.id ?? fiberId ?? this.#time.id();
     if (before === undefined) {
-      fibers.add({ id, name, kept: true, key: idempotencyKey, metadata });
-      fibers.begin(id, name, f);
+      const running = fibers.add({ id, name, kept: true, key: idempotencyKey, metadata });
+      fibers.begin(running, f);
     }
     if (waitForCompletion && !hasEnded(before?.status ?? "pending")) await fibers.ended(id);
     const row = fibers.table.get(id);

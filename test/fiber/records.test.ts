@@ -1,0 +1,134 @@
+/**
+ * Records of fibers that meet: a fiber under the id of a cancelled one, a cancel during a recovery,
+ * several successors. In one process and in virtual time.
+ */
+import { afterEach, beforeEach, expect, it } from "vitest";
+import {
+  Agent,
+  type FiberContext,
+  type FiberRecoveryContext,
+  type StartFiberOptions,
+} from "agents";
+import { testAgents, type TestAgents } from "agents/testing";
+import { makeLatch } from "../system/kit.ts";
+
+type Latch = ReturnType<typeof makeLatch>;
+
+/** What a fiber of each name does; others wait until the test ends. */
+let bodies: Record<string, (agent: Worker, context: FiberContext) => Promise<unknown>> = {};
+let recover: (agent: Worker, context: FiberRecoveryContext) => Promise<void> = async () =>
+  undefined;
+let recovered: string[] = [];
+let never: Latch;
+
+class Worker extends Agent {
+  async start(name: string, options: StartFiberOptions = {}) {
+    const body = bodies[name] ?? (() => never.opened);
+    return this.startFiber(name, (context) => body(this, context), options);
+  }
+  async cancel(fiberId: string) {
+    return this.cancelFiber(fiberId, "no need");
+  }
+  async inspect(fiberId: string) {
+    return this.inspectFiber(fiberId);
+  }
+  async forget() {
+    return this.deleteFibers({ status: "aborted" });
+  }
+  async steps() {
+    return this.sql<{ result: string }>`SELECT result FROM cf_agents_fiber_steps WHERE key <> ''`;
+  }
+  override async onFiberRecovered(context: FiberRecoveryContext) {
+    recovered.push(context.id);
+    await recover(this, context);
+  }
+}
+
+let test: TestAgents;
+beforeEach(async () => {
+  [bodies, recover, recovered, never] = [{}, async () => undefined, [], makeLatch()];
+  test = await testAgents({ agents: [Worker] });
+});
+afterEach(async () => {
+  never.open();
+  await test.close();
+});
+
+const agent = () => test.agent(Worker, "a");
+async function crash(): Promise<void> {
+  await test.crash();
+  await test.revive();
+}
+
+it("a fiber keeps its record, stash and steps when a cancelled one of its id goes on and ends", async () => {
+  const gate = makeLatch();
+  const ends: string[] = [];
+  let runs = 0;
+  bodies["sync"] = async (worker, { stash }) => {
+    const run = ++runs;
+    stash({ run });
+    await worker.step("one", () => run);
+    await (run === 1 ? gate : never).opened;
+    stash({ run, late: true });
+    ends.push(await worker.step("two", () => run).then(String, String));
+  };
+  await agent().start("sync", { fiberId: "f" });
+  await test.settled();
+  expect(await agent().steps()).toEqual([{ result: "1" }]);
+  expect(await agent().cancel("f")).toBe(true);
+  expect(await agent().steps()).toEqual([]);
+  expect(await agent().forget()).toBe(1);
+  expect(await agent().start("sync", { fiberId: "f" })).toMatchObject({ accepted: true });
+  await test.settled();
+  gate.open();
+  await test.settled();
+  expect(ends).toEqual([expect.stringContaining('step "two": its turn')]);
+  expect(await agent().steps()).toEqual([{ result: "2" }]);
+  expect(await agent().inspect("f")).toMatchObject({ status: "running", snapshot: { run: 2 } });
+  // It is still owed: a host's death interrupts it.
+  await crash();
+  await test.advance("1 min");
+  expect(recovered).toEqual(["f"]);
+});
+
+it("a fiber that is cancelled while another one is recovered stays cancelled", async () => {
+  const gate = makeLatch();
+  bodies["second"] = async (worker) => {
+    await worker.step("one", () => 1);
+    await never.opened;
+  };
+  await agent().start("first", { fiberId: "1" });
+  await test.advance(1_000);
+  await agent().start("second", { fiberId: "2" });
+  await test.settled();
+  recover = () => gate.opened;
+  await crash();
+  await test.advance("1 min");
+  expect(recovered).toEqual(["1"]);
+  expect(await agent().cancel("2")).toBe(true);
+  expect(await agent().steps()).toEqual([]);
+  gate.open();
+  await test.advance("1 min");
+  expect(recovered).toEqual(["1"]);
+  expect(await agent().inspect("2")).toMatchObject({ status: "aborted", error: "no need" });
+});
+
+it("of several fibers that a recovery begins, only the first inherits stash and metadata", async () => {
+  bodies["work"] = async (_worker, { stash }) => {
+    stash({ at: 1 });
+    await never.opened;
+  };
+  await agent().start("work", { metadata: { m: 1 } });
+  await test.settled();
+  recover = async (worker) => {
+    await worker.start("next", { fiberId: "1" });
+    await worker.start("next", { fiberId: "2" });
+  };
+  await crash();
+  await test.advance("1 min");
+  expect(await agent().inspect("1")).toMatchObject({ snapshot: { at: 1 }, metadata: { m: 1 } });
+  const second = await agent().inspect("2");
+  expect(second).toMatchObject({ status: "running" });
+  expect(second).not.toHaveProperty("snapshot");
+  expect(second).not.toHaveProperty("metadata");
+});
