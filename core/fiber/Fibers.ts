@@ -1,9 +1,9 @@
 /**
  * Runs the fibers of an agent in memory, and recovers those that an earlier owner left behind.
  *
- * 1. A fiber's row is stored before its function begins, and is marked as owed until the function
- *    has ended. No turn waits for the function: the agent can be handed over in the middle of it,
- *    and its later writes are refused.
+ * 1. A fiber's row is stored before its function begins, for `startFiber` in a commit that stands
+ *    (`undoParts`), and is marked as owed until the function has ended. No turn waits for the
+ *    function: the agent can be handed over in the middle of it, and its later writes are refused.
  * 2. While any fiber is owed, the agent has an alarm: a schedule that `getSchedules` hides. It
  *    wakes a new owner, which passes each fiber that it does not run to `onFiberRecovered`.
  * 3. The start of a recovery is stored first, so a recovery that keeps killing hosts is given up.
@@ -21,6 +21,7 @@
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import { withDefaults } from "../collections/withDefaults.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
 import { jsonText } from "../journal/jsonText.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
 import { messageOf } from "../errors/thrown.ts";
@@ -30,6 +31,7 @@ import {
   CAUSE_TYPE,
   FIBER_OPTIONS_DEFAULT,
   fiberOf,
+  reasonOf,
   type FiberContext,
   type FiberFunction,
   type FiberOptions,
@@ -48,15 +50,12 @@ import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./Fi
  */
 export const RECOVERIES_MAX = 20;
 
-interface Fiber {
+/** One run of a fiber. */
+interface Running {
   readonly id: string;
   readonly name: string;
   /** Begun by `startFiber`. */
   readonly kept: boolean;
-}
-
-/** One run of a fiber. */
-interface Running extends Fiber {
   readonly controller: AbortController;
   /** Resolves when its row says that it has ended, whether its function has or not. */
   readonly settled: Promise<void>;
@@ -83,6 +82,8 @@ interface FiberOwner {
 /** The agent that fibers run on. */
 interface FiberRuntime extends AgentWork {
   readonly scheduler: SchedulesOfAgent;
+  /** `parts`: turns at the journal's end that the next owner would undo. */
+  readonly image: Pick<AgentImage, "parts">;
 }
 
 export class Fibers {
@@ -134,9 +135,10 @@ export class Fibers {
     return running;
   }
 
-  /** Runs `f` once this turn is stored. Its failure is recorded in its row. */
+  /** Runs `f` once this turn is stored, if the row is there then. Its failure is recorded there. */
   begin(running: Running, f: FiberFunction<unknown>): void {
     this.#runtime.afterCommit(() => {
+      if (this.table.get(running.id) === undefined) return this.#end(running);
       // This turn does not wait for it.
       void this.#execute(running, f).catch(() => undefined);
     });
@@ -225,8 +227,11 @@ export class Fibers {
     signal.addEventListener("abort", () => abandoned.fire(signal.reason), { once: true });
     const context: FiberContext = { id, signal, stash, snapshot: null };
     try {
-      if (signal.aborted) throw signal.reason;
+      signal.throwIfAborted();
       this.table.begin(id);
+      // Rule 1: the commit with its row may be undone. One that stands follows.
+      if (kept && runtime.image.parts !== undefined) await runtime.flush();
+      signal.throwIfAborted();
       runtime.emit("fiber:run:started", told);
       const result = await f(context);
       const failed = this.#owner.steps.failure(id);
@@ -248,10 +253,14 @@ export class Fibers {
         runtime.log.warn("a fiber failed", { fiber: name, id, error: why });
       throw error;
     } finally {
-      if (this.#isCurrent(running)) this.#running.delete(id);
-      running.settle();
+      this.#end(running);
       release();
     }
+  }
+
+  #end(running: Running): void {
+    if (this.#isCurrent(running)) this.#running.delete(running.id);
+    running.settle();
   }
 
   /** Rule 5. Resolves to the failure, and what was undone. */
@@ -386,9 +395,3 @@ export class Fibers {
 
 /** Start of the cause's type in the journal for what a recovery did; the fiber's name follows. */
 const RECOVERY_TYPE = "recovery of fiber ";
-
-function reasonOf(result: FiberRecoveryResult): string | null {
-  if (result.status === "completed") return null;
-  if (result.status === "error") return result.error === undefined ? null : messageOf(result.error);
-  return result.reason ?? null;
-}

@@ -1,6 +1,6 @@
 /**
- * Records of fibers that meet: a fiber under the id of a cancelled one, a cancel during a recovery,
- * several successors. In one process and in virtual time.
+ * The record of a fiber and its run: under the id of a cancelled fiber, during a recovery, for
+ * several successors, and of a turn that is not stored. In one process and in virtual time.
  */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import {
@@ -20,6 +20,7 @@ let recover: (agent: Worker, context: FiberRecoveryContext) => Promise<void> = a
   undefined;
 let recovered: string[] = [];
 let never: Latch;
+let slow: Latch;
 
 class Worker extends Agent {
   async start(name: string, options: StartFiberOptions = {}) {
@@ -38,6 +39,23 @@ class Worker extends Agent {
   async steps() {
     return this.sql<{ result: string }>`SELECT result FROM cf_agents_fiber_steps WHERE key <> ''`;
   }
+  async startRolledBack(fiberId: string) {
+    try {
+      this.ctx.storage.transactionSync(() => {
+        void this.start("work", { fiberId });
+        throw new Error("rolled back");
+      });
+    } catch {
+      // The turn continues.
+    }
+  }
+  async enqueue() {
+    await this.queue("job");
+  }
+  async job() {
+    await this.start("work");
+    await this.step("slow", () => slow.opened);
+  }
   override async onFiberRecovered(context: FiberRecoveryContext) {
     recovered.push(context.id);
     await recover(this, context);
@@ -46,7 +64,8 @@ class Worker extends Agent {
 
 let test: TestAgents;
 beforeEach(async () => {
-  [bodies, recover, recovered, never] = [{}, async () => undefined, [], makeLatch()];
+  [bodies, recover, recovered] = [{}, async () => undefined, []];
+  [never, slow] = [makeLatch(), makeLatch()];
   test = await testAgents({ agents: [Worker] });
 });
 afterEach(async () => {
@@ -131,4 +150,36 @@ it("of several fibers that a recovery begins, only the first inherits stash and 
   expect(second).toMatchObject({ status: "running" });
   expect(second).not.toHaveProperty("snapshot");
   expect(second).not.toHaveProperty("metadata");
+});
+
+it("a fiber whose row was rolled back does not run, and its id is free", async () => {
+  let runs = 0;
+  bodies["work"] = async () => void runs++;
+  await agent().startRolledBack("f");
+  await test.advance("1 min");
+  expect(runs).toBe(0);
+  expect(await agent().inspect("f")).toBeNull();
+  expect(await agent().start("work", { fiberId: "f" })).toMatchObject({ accepted: true });
+  await test.settled();
+  expect(runs).toBe(1);
+});
+
+it("a fiber does not begin while a step of its turn runs, and runs once if the host dies there", async () => {
+  let runs = 0;
+  bodies["work"] = async () => void runs++;
+  await agent().enqueue();
+  await test.advance("1 min");
+  expect(runs).toBe(0);
+  await test.crash();
+  slow.open();
+  await test.revive();
+  await test.advance("1 min");
+  expect(runs).toBe(1);
+  expect(recovered).toEqual([]);
+});
+
+it("a fiberId that the database can't hold is refused", async () => {
+  await expect(agent().start("work", { fiberId: "job caf\ud83d" })).rejects.toThrow(
+    "fiberId must not contain an unpaired surrogate",
+  );
 });
