@@ -299,6 +299,35 @@ describe("a reader over HTTP", () => {
       ["restart", null], ["message", "new"], ["end", null],
     ]); // prettier-ignore
   });
+  it("of an ended stream starts over when the key now names another one that has ended", async () => {
+    await start();
+    await writer().put("a", "one ");
+    await writer().put("a", "two ");
+    await writer().finish("a", "end");
+    const ended = await eventsOf(await read());
+    await writer().finish("a", "remove");
+    await writer().put("a", "new");
+    await writer().finish("a", "end");
+    const all = await eventsOf(await read(ended.at(-1)!.id));
+    expect(all.map(({ event }) => event)).toEqual(["restart", "message", "end"]);
+  });
+
+  it("waits for the next stream when its stream is removed, and fails if none begins", async () => {
+    await start();
+    await writer().put("a", "old");
+    const whole = eventsOf(await read());
+    await test.advance(100);
+    await writer().finish("a", "remove");
+    await test.advance("5 seconds");
+    await writer().put("a", "new");
+    await test.advance(100);
+    await writer().finish("a", "remove");
+    await test.advance("11 seconds");
+    expect((await whole).map(({ event, data }) => [event, data])).toEqual([
+      ["message", "old"], ["restart", null], ["message", "new"], ["failed", "The stream was removed"],
+    ]); // prettier-ignore
+  });
+
   /** What there is of an open stream. */
   async function readSome(): Promise<Response> {
     const response = await read();
@@ -442,9 +471,27 @@ describe("a reader of a socket", () => {
     await test.settled();
     await writer().finish("a", "fail", "the model is away");
     await writer().finish("b", "remove");
-    await test.settled();
+    await test.advance("11 seconds");
     expect(partsOf(client).frames.at(-1)).toMatchObject({ error: "the model is away" });
     expect(partsOf(client, "r2").frames.at(-1)).toMatchObject({ error: "The stream was removed" });
+  });
+
+  it("receives `restart` when its stream is removed and begun again some seconds later", async () => {
+    await start();
+    const client = await test.connect(Writer, "a");
+    await writer().put("a", "old");
+    follow(client, "a");
+    // Longer than the wait for a stream that does not exist.
+    await test.advance("11 seconds");
+    await writer().finish("a", "remove");
+    await test.advance("5 seconds");
+    expect(partsOf(client).frames).toHaveLength(1);
+    await writer().put("a", "new");
+    await writer().finish("a", "end");
+    await test.settled();
+    const frames = partsOf(client).frames.slice(1);
+    expect(frames[0]).toMatchObject({ restart: true, chunks: ["new"] });
+    expect(frames.at(-1)).toMatchObject({ done: true });
   });
 
   it("of a method that returns it receives ordinary frames, with their positions", async () => {
