@@ -65,6 +65,24 @@ class Writer extends Agent<unknown, { readonly runs: number }> {
       if (ended) this.stream(`many ${n}`).end();
     }
   }
+  /** Begins one stream again, and others, in one commit. */
+  again(key: string, ...others: ReadonlyArray<string>): void {
+    this.stream(key).remove();
+    for (const each of [key, ...others]) this.stream(each).write("again");
+  }
+  putRolledBack(key: string): void {
+    try {
+      this.ctx.storage.transactionSync(() => {
+        this.put(key, "one");
+        throw new Error("rolled back");
+      });
+    } catch {
+      // The turn continues.
+    }
+  }
+  count(): number {
+    return this.sql`SELECT key FROM cf_agents_streams`.length;
+  }
   override async onRequest(request: Request): Promise<Response> {
     const key = new URL(request.url).searchParams.get("key") ?? "a";
     return this.stream(key).response(request, { waitMs: 1000, headers: { "x-own": "yes" } });
@@ -228,7 +246,29 @@ describe("a writer", () => {
   });
 });
 
+it("of too many streams none that was just begun again is dropped, and the limit holds", async () => {
+  await start();
+  await writer().many(1000, true);
+  await test.settled();
+  await writer().again("many 0", "one more", "and one more");
+  expect(await writer().see("many 0")).toMatchObject({ status: "open", text: "again" });
+  expect(await writer().see("many 1")).toMatchObject({ status: "absent" });
+  expect(await writer().see("many 10")).toMatchObject({ status: "absent" });
+  await test.settled();
+  expect(await writer().count()).toBe(1000);
+});
+
 describe("the lifetime of a stream", () => {
+  it("ends also if it was begun in a transaction that was rolled back", async () => {
+    await start();
+    await writer().putRolledBack("a");
+    await test.settled();
+    expect(await writer().see("a")).toMatchObject({ status: "open", sequence: 1 });
+    await test.advance("2 minutes");
+    expect(await writer().see("a")).toMatchObject({ status: "absent" });
+    expect(await writer().rows()).toBe(0);
+  });
+
   it("ends a fixed time after its last write; its rows are removed, and no schedule is visible", async () => {
     await start();
     await writer().put("a", "one");
