@@ -110,6 +110,18 @@ it("a fiber keeps its record, stash and steps when a cancelled one of its id goe
   expect(recovered).toEqual(["f"]);
 });
 
+it("a step that is about to begin when its fiber is cancelled gets a fired signal", async () => {
+  const seen: unknown[] = [];
+  bodies["hasty"] = async (worker, { id }) => {
+    const step = worker.step("one", ({ signal }) => seen.push(signal.reason));
+    await worker.cancel(id);
+    await step.catch((error: unknown) => seen.push(error));
+  };
+  await agent().start("hasty");
+  await test.settled();
+  expect(seen).toEqual(["no need"]);
+});
+
 it("a fiber that is cancelled while another one is recovered stays cancelled", async () => {
   const gate = makeLatch();
   bodies["second"] = async (worker) => {
