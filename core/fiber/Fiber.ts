@@ -4,6 +4,7 @@
  * kept: it continues from what it stashed.
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
+import { messageOf } from "../errors/thrown.ts";
 
 /** `interrupted`: its host ended, and its recovery has not decided what becomes of it. */
 export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "interrupted" | "error";
@@ -77,6 +78,13 @@ export type FiberRecoveryResult =
       readonly reason?: string;
       readonly snapshot?: unknown;
     };
+
+/** Why it did not complete; null: it did, or nothing is said. */
+export function reasonOf(result: FiberRecoveryResult): string | null {
+  if (result.status === "completed") return null;
+  if (result.status === "error") return result.error === undefined ? null : messageOf(result.error);
+  return result.reason ?? null;
+}
 
 /** What `onFiberRecovered` receives. */
 export interface FiberRecoveryContext {

@@ -48,8 +48,8 @@ export class FiberApi {
     const before = this.#begunBefore(fiberId, idempotencyKey);
     const id = before?.id ?? fiberId ?? this.#time.id();
     if (before === undefined) {
-      fibers.add({ id, name, kept: true, key: idempotencyKey, metadata });
-      fibers.begin(id, name, f);
+      const running = fibers.add({ id, name, kept: true, key: idempotencyKey, metadata });
+      fibers.begin(running, f);
     }
     if (waitForCompletion && !hasEnded(before?.status ?? "pending")) await fibers.ended(id);
     const row = fibers.table.get(id);
@@ -99,6 +99,9 @@ export class FiberApi {
   #begunBefore(id: string | undefined, key: string | undefined): FiberRow | undefined {
     const { table } = this.#fibers;
     if (id?.trim() === "") throw new Error("fiberId must not be blank");
+    // SQLite would store another id.
+    if (id?.isWellFormed() === false)
+      throw new TypeError("fiberId must not contain an unpaired surrogate");
     if (key?.trim() === "") throw new Error("idempotencyKey must not be blank");
     const byId = id === undefined ? undefined : table.get(id);
     const byKey = key === undefined ? undefined : table.getByKey(key);

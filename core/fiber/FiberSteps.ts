@@ -11,6 +11,7 @@
  *    the fiber has failed, and so has one that continues in its place.
  * 4. What a fiber writes outside of its steps stands, as it would without steps. Nothing of it is
  *    undone when the fiber continues.
+ * 5. A cancelled fiber takes no more steps, also if its id is that of a new fiber by then.
  */
 import { tableExists } from "../database/tableExists.ts";
 import type { SqlValue } from "../database/Databases.ts";
@@ -35,7 +36,7 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
 /** The key of the row of rule 2. The keys of steps are not empty. */
 const WORK = "";
 
-interface FiberStepsAgent extends Pick<AgentWork, "id" | "query" | "flush" | "time"> {
+interface FiberStepsAgent extends Pick<AgentWork, "id" | "query" | "flush" | "leaving" | "time"> {
   /** Runs `f` as part of a turn, and of none of its steps. */
   inTurn<A>(turn: Turn, f: () => A): A;
   readonly keeping: { readonly streams: { storeSoon(): void } };
@@ -56,7 +57,9 @@ export class FiberSteps implements KeptOfFibers, StepsOfFibers {
     // The function of a step can't write. Records of a step that begins in it are the turn's
     // writes.
     const inTurn = <A>(f: () => A): A => agent.inTurn(turn, f);
-    const isOver = (): boolean => fibers.get(fiber)?.status !== "running";
+    // Rule 5.
+    const isOver = (): boolean =>
+      (turn.abort.fired && !agent.leaving.fired) || fibers.get(fiber)?.status !== "running";
     const failure = (): string | undefined => this.failure(fiber);
     let known: string | undefined;
     const work = (): string => (known ??= inTurn(() => this.workOf(fiber)));

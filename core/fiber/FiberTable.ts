@@ -32,6 +32,7 @@ export interface FiberRow {
   readonly startedMs: number | null;
   readonly settledMs: number | null;
   readonly kept: boolean;
+  readonly owed: boolean;
   readonly recoveries: number;
   readonly failures: number;
 }
@@ -55,7 +56,7 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
 )`;
 const INDEX = `CREATE INDEX IF NOT EXISTS idx_${TABLE}_owed ON ${TABLE} (created_at) WHERE owed = 1`;
 const COLUMNS =
-  "fiber_id, idempotency_key, name, status, snapshot, metadata_json, error_message, created_at, started_at, completed_at, kept, recoveries, failures";
+  "fiber_id, idempotency_key, name, status, snapshot, metadata_json, error_message, created_at, started_at, completed_at, kept, owed, recoveries, failures";
 
 /** `protocol.md` §0, limits. */
 const LIST = { usual: 50, most: 100 };
@@ -158,7 +159,7 @@ export class FiberTable {
 
   /** Its recovery begins. */
   interrupt(id: string): void {
-    const sql = `UPDATE ${TABLE} SET status = 'interrupted', completed_at = ?, recoveries = recoveries + 1 WHERE fiber_id = ?`;
+    const sql = `UPDATE ${TABLE} SET status = 'interrupted', completed_at = ?, recoveries = recoveries + 1 WHERE fiber_id = ? AND owed = 1`;
     this.write(sql, [this.now(), id]);
   }
 
@@ -232,8 +233,9 @@ function toRow(row: ReadonlyArray<SqlValue>): FiberRow {
     startedMs: ms(8),
     settledMs: ms(9),
     kept: row[10] === 1,
-    recoveries: Number(row[11]),
-    failures: Number(row[12]),
+    owed: row[11] === 1,
+    recoveries: Number(row[12]),
+    failures: Number(row[13]),
   };
 }
 

@@ -1,9 +1,9 @@
 /**
  * Runs the fibers of an agent in memory, and recovers those that an earlier owner left behind.
  *
- * 1. A fiber's row is stored before its function begins, and is marked as owed until the function
- *    has ended. No turn waits for the function: the agent can be handed over in the middle of it,
- *    and its later writes are refused.
+ * 1. A fiber's row is stored before its function begins, for `startFiber` in a commit that stands
+ *    (`undoParts`), and is marked as owed until the function has ended. No turn waits for the
+ *    function: the agent can be handed over in the middle of it, and its later writes are refused.
  * 2. While any fiber is owed, the agent has an alarm: a schedule that `getSchedules` hides. It
  *    wakes a new owner, which passes each fiber that it does not run to `onFiberRecovered`.
  * 3. The start of a recovery is stored first, so a recovery that keeps killing hosts is given up.
@@ -13,12 +13,15 @@
  * 5. A fiber whose function fails is undone first: the undos of its done steps run as its steps
  *    (`undoSteps`). It can't be cancelled meanwhile. One that is cancelled, or ends without its
  *    function, undoes nothing: its record names the steps that were done.
+ * 6. An id may be used again while the function of a cancelled fiber still runs. Neither its end
+ *    nor its stashes and steps change the new fiber.
  *
  * `FiberApi` reads the calls of `Agent`.
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import { withDefaults } from "../collections/withDefaults.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
 import { jsonText } from "../journal/jsonText.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
 import { messageOf } from "../errors/thrown.ts";
@@ -28,6 +31,7 @@ import {
   CAUSE_TYPE,
   FIBER_OPTIONS_DEFAULT,
   fiberOf,
+  reasonOf,
   type FiberContext,
   type FiberFunction,
   type FiberOptions,
@@ -46,14 +50,12 @@ import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./Fi
  */
 export const RECOVERIES_MAX = 20;
 
-interface Fiber {
+/** One run of a fiber. */
+interface Running {
   readonly id: string;
   readonly name: string;
   /** Begun by `startFiber`. */
   readonly kept: boolean;
-}
-
-interface Running {
   readonly controller: AbortController;
   /** Resolves when its row says that it has ended, whether its function has or not. */
   readonly settled: Promise<void>;
@@ -80,6 +82,8 @@ interface FiberOwner {
 /** The agent that fibers run on. */
 interface FiberRuntime extends AgentWork {
   readonly scheduler: SchedulesOfAgent;
+  /** `parts`: turns at the journal's end that the next owner would undo. */
+  readonly image: Pick<AgentImage, "parts">;
 }
 
 export class Fibers {
@@ -106,15 +110,15 @@ export class Fibers {
   /** Stores a fiber of that name and runs it. Settles as `f` does. */
   async run<A>(name: string, f: FiberFunction<A>): Promise<A> {
     const id = this.#runtime.time.id();
-    this.add({ id, name, kept: false });
+    const running = this.add({ id, name, kept: false });
     // Fibers that begin without an await between share a commit.
     await Promise.resolve();
     await this.#runtime.flush();
-    return this.#execute({ id, name, kept: false }, f);
+    return this.#execute(running, f);
   }
 
   /** Adds the fiber's row, in this turn. Follow it with `begin`. */
-  add(row: Parameters<FiberTable["add"]>[0]): void {
+  add(row: Parameters<FiberTable["add"]>[0]): Running {
     const before = this.#recoveredHere();
     const { metadata = before && (metadataOf(before) ?? undefined) } = row;
     this.table.add({ ...row, metadata, snapshot: before?.snapshot ?? null });
@@ -124,15 +128,19 @@ export class Fibers {
     }
     let settle = (): void => undefined;
     const settled = new Promise<void>((resolve) => (settle = resolve));
-    this.#running.set(row.id, { controller: new AbortController(), settled, settle });
+    const { id, name, kept } = row;
+    const running = { id, name, kept, controller: new AbortController(), settled, settle };
+    this.#running.set(id, running);
     if (!this.#alarm.isSet) this.#alarm.set(0);
+    return running;
   }
 
-  /** Runs `f` once this turn is stored. Its failure is recorded in its row. */
-  begin(id: string, name: string, f: FiberFunction<unknown>): void {
+  /** Runs `f` once this turn is stored, if the row is there then. Its failure is recorded there. */
+  begin(running: Running, f: FiberFunction<unknown>): void {
     this.#runtime.afterCommit(() => {
+      if (this.table.get(running.id) === undefined) return this.#end(running);
       // This turn does not wait for it.
-      void this.#execute({ id, name, kept: true }, f).catch(() => undefined);
+      void this.#execute(running, f).catch(() => undefined);
     });
   }
 
@@ -154,6 +162,7 @@ export class Fibers {
     const running = this.#running.get(id);
     running?.controller.abort(reason);
     running?.settle();
+    this.#dropKept(id);
     return true;
   }
 
@@ -200,15 +209,15 @@ export class Fibers {
   }
 
   /** What it writes has the fiber as its cause, not an input. */
-  #execute<A>(fiber: Fiber, f: FiberFunction<A>): Promise<A> {
-    const { id, name } = fiber;
+  #execute<A>(running: Running, f: FiberFunction<A>): Promise<A> {
+    const { id, name } = running;
     const cause = { kind: "background", type: `${CAUSE_TYPE}${name}`, id } as const;
-    return this.#runtime.inBackground(() => this.#runAndSettle(fiber, f), cause);
+    return this.#runtime.inBackground(() => this.#runAndSettle(running, f), cause);
   }
 
-  async #runAndSettle<A>({ id, name, kept }: Fiber, f: FiberFunction<A>): Promise<A> {
+  async #runAndSettle<A>(running: Running, f: FiberFunction<A>): Promise<A> {
     const runtime = this.#runtime;
-    const running = this.#running.get(id)!;
+    const { id, name, kept } = running;
     const { signal } = running.controller;
     const release = runtime.keepAlive();
     const startedMs = runtime.time.nowMs();
@@ -218,13 +227,16 @@ export class Fibers {
     signal.addEventListener("abort", () => abandoned.fire(signal.reason), { once: true });
     const context: FiberContext = { id, signal, stash, snapshot: null };
     try {
-      if (this.table.get(id)?.status === "aborted") throw signal.reason;
+      signal.throwIfAborted();
       this.table.begin(id);
+      // Rule 1: the commit with its row may be undone. One that stands follows.
+      if (kept && runtime.image.parts !== undefined) await runtime.flush();
+      signal.throwIfAborted();
       runtime.emit("fiber:run:started", told);
       const result = await f(context);
       const failed = this.#owner.steps.failure(id);
       if (failed !== undefined) throw errorOfFailure(failed);
-      this.#settle({ id, kept }, "completed", null);
+      this.#settle(running, "completed", null);
       const elapsedMs = runtime.time.nowMs() - startedMs;
       runtime.emit("fiber:run:completed", { ...told, elapsedMs });
       return result;
@@ -234,17 +246,21 @@ export class Fibers {
       const { status, why } = signal.aborted
         ? ({ status: "aborted", why: messageOf(error) } as const)
         : ({ status: "error", why: await this.#undo(id, error) } as const);
-      this.#settle({ id, kept }, status, why);
+      this.#settle(running, status, why);
       const elapsedMs = runtime.time.nowMs() - startedMs;
       runtime.emit("fiber:run:failed", { ...told, error: why, elapsedMs });
       if (status === "error" && (kept || why !== messageOf(error)))
         runtime.log.warn("a fiber failed", { fiber: name, id, error: why });
       throw error;
     } finally {
-      this.#running.delete(id);
-      running.settle();
+      this.#end(running);
       release();
     }
+  }
+
+  #end(running: Running): void {
+    if (this.#isCurrent(running)) this.#running.delete(running.id);
+    running.settle();
   }
 
   /** Rule 5. Resolves to the failure, and what was undone. */
@@ -253,7 +269,14 @@ export class Fibers {
     return steps.undo(steps.failure(id) ?? messageOf(error));
   }
 
-  #settle({ id, kept }: Omit<Fiber, "name">, status: FiberStatus, error: string | null): void {
+  /** Rule 6. */
+  #isCurrent(running: Running): boolean {
+    return this.#running.get(running.id) === running;
+  }
+
+  #settle(running: Running, status: FiberStatus, error: string | null): void {
+    if (!this.#isCurrent(running)) return;
+    const { id, kept } = running;
     if (kept) this.table.settle(id, status, error);
     else this.table.remove(id);
     this.#dropKept(id);
@@ -268,20 +291,27 @@ export class Fibers {
     for (const kept of this.#owner.kept) kept.ended(id);
   }
 
-  /** The interrupted fiber in whose recovery this code runs. */
+  /** The interrupted fiber in whose recovery this code runs, until another replaces it. */
   #recoveredHere(): FiberRow | undefined {
     const { type = "", id = "" } = this.#runtime.currentCause() ?? {};
-    return type.startsWith(RECOVERY_TYPE) ? this.table.get(id) : undefined;
+    const row = type.startsWith(RECOVERY_TYPE) ? this.table.get(id) : undefined;
+    return row?.owed === true ? row : undefined;
   }
 
   #stash(id: string, data: unknown): void {
     const text = jsonText(data, "stash: the data");
+    const { abandoned, leaving } = this.#runtime;
+    if (abandoned.fired && !leaving.fired) return; // rule 6
     this.table.stash(id, text ?? null);
   }
 
   async #recoverAll(): Promise<void> {
     try {
-      for (const row of this.table.owed()) if (!this.#running.has(row.id)) await this.#recover(row);
+      for (const { id } of this.table.owed()) {
+        // It may have been cancelled while another one was recovered.
+        const row = this.table.get(id);
+        if (row?.owed === true && !this.#running.has(id)) await this.#recover(row);
+      }
       this.#restIfDone();
     } catch (error) {
       if (this.#runtime.leaving.fired) return;
@@ -365,9 +395,3 @@ export class Fibers {
 
 /** Start of the cause's type in the journal for what a recovery did; the fiber's name follows. */
 const RECOVERY_TYPE = "recovery of fiber ";
-
-function reasonOf(result: FiberRecoveryResult): string | null {
-  if (result.status === "completed") return null;
-  if (result.status === "error") return result.error === undefined ? null : messageOf(result.error);
-  return result.reason ?? null;
-}

@@ -96,6 +96,10 @@ export const firstOf = (one: Abortable, other: Abortable): Abortable => ({
     return one.fired ? one.reason : other.reason;
   },
   onFire: (f) => {
+    if (one.fired || other.fired) {
+      f();
+      return NOTHING;
+    }
     const ends = [one, other].map((each) =>
       each.onFire(() => {
         for (const end of ends) end();

@@ -2,8 +2,8 @@
  * The event that undoes the parts at a journal's end (`OpenParts`): after it, the agent is as it
  * was before the first of them. `activate` appends it before any code of the agent runs, and the
  * inputs of the undone turns run again from their start. Results of their steps are kept, and so is
- * what others already know: chunks of durable streams, which readers have received, and the list of
- * sub-agents.
+ * what others already know: chunks of durable streams and kept broadcasts, which clients have
+ * received, and the list of sub-agents.
  *
  * It is an event like any other: a change of state and a page delta, which every release can read.
  */
@@ -16,6 +16,7 @@ import type { AgentImage } from "../journal/AgentImage.ts";
 import type { OpenParts } from "../journal/OpenParts.ts";
 import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
 import { copyAlarm } from "../stream/ExpiryAlarm.ts";
+import { copyKeptMessages } from "../stream/KeptMessages.ts";
 import { copyStreams } from "../stream/StreamTable.ts";
 import { copySubAgents } from "../subAgent/SubAgentTable.ts";
 import { restoredRows } from "./restoredRows.ts";
@@ -75,7 +76,7 @@ export async function undoParts(options: UndoOptions): Promise<Undoing> {
   }
 }
 
-/** Puts the streams and the list of sub-agents of the present image into the past database. */
+/** Puts what others know of the present image into the past database. */
 function keepShared(
   { id }: AgentImage,
   { now, past }: { readonly now: Uint8Array; readonly past: AgentDatabase },
@@ -86,6 +87,7 @@ function keepShared(
   try {
     database.restore(now);
     copyStreams(database, past);
+    copyKeptMessages(database, past);
     copyAlarm(database, past);
     copySubAgents(database, past);
     if (past.freeze() !== undefined) past.committed();

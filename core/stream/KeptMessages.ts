@@ -4,7 +4,8 @@
  * over; made with the first one.
  *
  * 1. Kept messages are numbered from 1 without a gap, for as long as the agent lives. The newest
- *    row stays, without its message, so that numbers never come again.
+ *    row stays, without its message, so that numbers never come again. An undo of turns keeps what
+ *    was sent (`undoParts`), and a rollback frees numbers that were not.
  * 2. A socket whose URL has `since` first receives what follows that place, and each message with
  *    its number. Any other socket receives the plain message, and nothing that it missed.
  * 3. A message is sent once it is stored. What a socket missed is read from the table after that,
@@ -20,8 +21,9 @@ import { ownBytes } from "../../schemas/ownBuffer.ts";
 import { toBase64 } from "../../schemas/base64.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
 import { keptFrame, type KeptFrame } from "../connection/protocol.ts";
+import { copyTable } from "../database/copyTable.ts";
 import { tableExists } from "../database/tableExists.ts";
-import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { readSlicesOf } from "../time/TimeSlices.ts";
 import { cursorText, parseCursor } from "./Cursor.ts";
@@ -66,17 +68,15 @@ export class KeptMessages {
   private readonly alarm: ExpiryAlarm;
   /** The places of clients that have asked and wait for a slice (rule 5). */
   private readonly asking = new Map<Connection, string>();
-  /** The last assigned number, and the last whose commit is stored. */
-  private last: number;
+  /** The last number whose commit is stored. */
   private stored: number;
+  /** Which broadcast has a number that is not stored yet: a rollback frees numbers. */
+  private readonly unstored = new Map<number, symbol>();
 
   constructor(agent: KeptAgent, alarm: ExpiryAlarm) {
     this.agent = agent;
     this.alarm = alarm;
-    const newest = this.exists
-      ? this.read(`SELECT coalesce(max(seq), 0) FROM ${TABLE}`).rows[0]![0]
-      : 0;
-    this.last = this.stored = Number(newest);
+    this.stored = this.newest;
   }
 
   /**
@@ -100,7 +100,7 @@ export class KeptMessages {
       );
     if (!this.exists) agent.query(DDL, []);
     const nowMs = agent.time.nowMs();
-    const seq = this.last + 1;
+    const seq = Math.max(this.stored, this.newest) + 1;
     agent.query(
       `INSERT INTO ${TABLE} (seq, message, except_ids, size, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)`,
       [
@@ -112,10 +112,14 @@ export class KeptMessages {
         nowMs + keepMs,
       ],
     );
-    this.last = seq;
     this.makeRoom(seq);
     this.alarm.by(nowMs + keepMs);
+    const own = Symbol(seq);
+    this.unstored.set(seq, own);
     agent.committer.afterCommit(() => {
+      if (this.unstored.get(seq) !== own) return;
+      this.unstored.delete(seq);
+      if (this.newest < seq) return;
       this.stored = seq;
       agent.sockets.castKept(value, keptFrame(this.frameOf(seq, value)), except);
     });
@@ -180,6 +184,12 @@ export class KeptMessages {
     return !this.agent.database.isEmpty && tableExists(this.agent.database, TABLE);
   }
 
+  /** The last number in the table; 0: none. */
+  private get newest(): number {
+    if (!this.exists) return 0;
+    return Number(this.read(`SELECT coalesce(max(seq), 0) FROM ${TABLE}`).rows[0]![0]);
+  }
+
   /**
    * The number in a client's place. 0 for a place in another life, or in another history of a
    * restored agent: every kept message is new there.
@@ -232,6 +242,11 @@ export class KeptMessages {
   private send(connection: Connection, frame: KeptFrame): void {
     this.agent.sockets.sendStored(connection, keptFrame(frame));
   }
+}
+
+/** Replaces the kept messages of one database by those of another. */
+export function copyKeptMessages(from: AgentDatabase, to: AgentDatabase): void {
+  copyTable(from, to, TABLE);
 }
 
 const isThere = ({ message }: { readonly message: unknown }): boolean => message !== null;

@@ -25,7 +25,8 @@ import type { Streams } from "./Streams.ts";
 /** Rule 3. A page shows a few answers. */
 const READS_MAX = 16;
 /**
- * How long to wait for a stream that does not exist yet: its writer may be the queue's next item.
+ * How long to wait for a stream that does not exist yet, or was removed: the writer of the next one
+ * may be the queue's next item, and wait for a model.
  */
 const ABSENT_MS_MAX = 10_000;
 /** Characters of a client's name for a read. Names are kept with the socket; keys have as many. */
@@ -51,6 +52,8 @@ interface Reader extends StreamRead {
   /** Its next piece waits for a slice (rule 4). */
   waits: boolean;
   stopped: boolean;
+  /** Ends the wait for a stream; undefined while there is one. */
+  found: (() => void) | undefined;
   stop: () => void;
 }
 
@@ -82,16 +85,22 @@ export class StreamReaders {
       return this.refuse(read, `A socket reads at most ${READS_MAX} streams at once`);
     own.get(id)?.stop();
     this.readers.set(connection, own);
-    const reader: Reader = { ...read, at, waits: false, stopped: false, stop: () => undefined };
+    const reader: Reader = {
+      ...read,
+      at,
+      waits: false,
+      stopped: false,
+      found: undefined,
+      stop: () => undefined,
+    };
     own.set(id, reader);
     const unwatch = this.streams.watch(key, () => {
       if (!reader.waits) this.pump(reader);
     });
-    const cancel = this.agent.time.after(ABSENT_MS_MAX, () => this.giveUpAbsent(reader));
     reader.stop = () => {
       reader.stopped = true;
       unwatch();
-      cancel();
+      reader.found?.();
       own.delete(id);
     };
     const { reads } = Connection.internals(connection);
@@ -129,10 +138,11 @@ export class StreamReaders {
       return this.drop(connection);
     const look = this.streams.look(key, reader.at);
     if (look._tag === "Absent") {
-      // It was there, and is not any more.
-      if (reader.at.id !== undefined) this.fail(reader, "The stream was removed");
+      reader.found ??= this.agent.time.after(ABSENT_MS_MAX, () => this.giveUp(reader));
       return;
     }
+    reader.found?.();
+    reader.found = undefined;
     reader.at = { id: look.id, sequence: look.sequence };
     this.send(reader, look);
     if (look.over !== undefined) this.over(reader);
@@ -170,13 +180,10 @@ export class StreamReaders {
     else tell({ success: false, error: over.error ?? "" }, sequence);
   }
 
-  private giveUpAbsent(reader: Reader): void {
-    if (this.streams.look(reader.key, START)._tag === "Absent")
-      this.fail(reader, `There is no stream "${reader.key}"`);
-  }
-
-  private fail(reader: Reader, error: string): void {
-    this.refuse(reader, error);
+  /** No stream was begun under its key in time. */
+  private giveUp(reader: Reader): void {
+    const wasThere = reader.at.id !== undefined;
+    this.refuse(reader, wasThere ? "The stream was removed" : `There is no stream "${reader.key}"`);
     this.over(reader);
   }
 

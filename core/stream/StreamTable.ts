@@ -123,9 +123,10 @@ export class StreamTable {
     return Number(this.database.query(`SELECT count(*) FROM ${STREAMS}`, []).rows[0]![0]);
   }
 
-  /** The stream that ended longest ago. */
-  oldestOver(): StreamRow | undefined {
-    return this.select("WHERE status <> 'open' ORDER BY updated_at, key LIMIT 1", [])[0];
+  /** The stream that ended longest ago. `except`: keys that do not count. */
+  oldestOver(except: ReadonlyMap<string, unknown>): StreamRow | undefined {
+    const sql = "WHERE status <> 'open' ORDER BY updated_at, key LIMIT ?";
+    return this.select(sql, [except.size + 1]).find(({ key }) => !except.has(key));
   }
 
   /** Streams that have expired. */

@@ -252,6 +252,11 @@ export class Streams {
       for (const gone of removed) this.table.remove(gone);
       if (row !== undefined) {
         this.table.put(row);
+        // A rollback undoes the alarm that was set when the stream was begun, not the stream.
+        if (live.tabled === undefined) {
+          const turn = this.writer(`stream ${row.key}`);
+          this.agent.inTurn(turn, () => this.alarm.by(row.updatedMs + row.keepMs));
+        }
         if (pending.length > 0) this.table.add(row.id, row.sequence, pending);
       }
       live.tabled = row;
@@ -320,11 +325,12 @@ export class Streams {
 
   /** Rule 3. */
   private makeRoom(key: string): void {
-    let fresh = 0;
-    for (const { row, tabled } of this.dirty.values())
-      if (row !== undefined && tabled === undefined) fresh++;
-    if (this.table.count() + fresh < STREAMS_MAX) return;
-    const oldest = this.table.oldestOver();
+    let count = this.table.count();
+    for (const { row, tabled, removed } of this.dirty.values())
+      count += Number(row !== undefined && tabled === undefined) - removed.length;
+    if (count < STREAMS_MAX) return;
+    // The table's row of a changed stream may be that of an earlier one.
+    const oldest = this.table.oldestOver(this.dirty);
     if (oldest === undefined) throw new TooManyStreams({ key, streamsMax: STREAMS_MAX });
     this.drop(this.of(oldest.key));
   }

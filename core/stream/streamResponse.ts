@@ -15,7 +15,10 @@ import type { StreamResponseOptions } from "./DurableStream.ts";
 import type { Look } from "./Look.ts";
 import type { Streams } from "./Streams.ts";
 
-/** Its writer may be a queue's next item, on a host that has just taken over. */
+/**
+ * Its writer may be a queue's next item, on a host that has just taken over, and so may that of the
+ * next stream after a removal.
+ */
 const WAIT_MS_DEFAULT = 10_000;
 /** A comment this often keeps proxies from closing a connection on which nothing else comes. */
 const KEEP_ALIVE_MS = 15_000;
@@ -32,8 +35,13 @@ export async function streamResponse(
   if (from === undefined) return new Response("Invalid Last-Event-ID", { status: 400 });
   if (!(await exists(streams, key, waitMs))) return new Response("No such stream", { status: 404 });
   const look = streams.look(key, from);
-  // The end has its own number: a reader that has it has everything.
-  if (look._tag === "Found" && look.over !== undefined && from.sequence > look.sequence)
+  // The end has its own number: a reader that has it has everything of this stream.
+  if (
+    look._tag === "Found" &&
+    look.over !== undefined &&
+    !look.restarted &&
+    from.sequence > look.sequence
+  )
     return new Response(null, { status: 204 });
   const all = new Headers(headers);
   all.set("content-type", "text/event-stream");
@@ -61,10 +69,16 @@ function eventsOf(streams: Streams, key: string, from: Cursor): ReadableStream<U
     async pull(controller) {
       for (;;) {
         const look = streams.look(key, at);
-        const text = look._tag === "Absent" ? failed("The stream was removed") : textOf(look);
-        if (look._tag === "Found") at = { id: look.id, sequence: look.sequence };
+        if (look._tag === "Absent") {
+          if (await exists(streams, key, WAIT_MS_DEFAULT)) continue;
+          if (gone) return;
+          controller.enqueue(encoder.encode(failed("The stream was removed")));
+          return controller.close();
+        }
+        const text = textOf(look);
+        at = { id: look.id, sequence: look.sequence };
         if (text !== "") controller.enqueue(encoder.encode(text));
-        if (look._tag === "Absent" || look.over !== undefined) return controller.close();
+        if (look.over !== undefined) return controller.close();
         if (text !== "") return;
         if (await streams.changed(key, KEEP_ALIVE_MS)) continue;
         if (!gone) controller.enqueue(encoder.encode(": keep-alive\n\n"));

@@ -5,6 +5,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent } from "agents";
 import { testAgents, type TestAgents, type TestClient } from "agents/testing";
+import { makeLatch } from "../system/kit.ts";
 
 class Room extends Agent {
   say(text: string, keep?: string, without?: string[]): void {
@@ -25,6 +26,24 @@ class Room extends Agent {
   say2(text: string): void {
     this.broadcast(text, { keep: "1h" });
   }
+  /** Stored before its step, which waits. */
+  async slowly(): Promise<void> {
+    await this.queue("sayInTurn", {});
+  }
+  async sayInTurn(): Promise<void> {
+    this.broadcast("before the step", { keep: "1h" });
+    await this.step("slow", () => slow.opened);
+  }
+  sayRolledBack(...texts: string[]): void {
+    try {
+      this.ctx.storage.transactionSync(() => {
+        for (const text of texts) this.broadcast(text, { keep: "1h" });
+        throw new Error("rolled back");
+      });
+    } catch {
+      this.broadcast("after", { keep: "1h" });
+    }
+  }
   many(count: number, size: number): void {
     for (let n = 1; n <= count; n++) this.broadcast(`${n} ${"x".repeat(size)}`, { keep: "1h" });
   }
@@ -37,7 +56,9 @@ class Room extends Agent {
 }
 
 let test: TestAgents;
+let slow = makeLatch();
 const start = async (): Promise<void> => {
+  slow = makeLatch();
   test = await testAgents({ agents: [Room] });
 };
 afterEach(() => test.close());
@@ -146,6 +167,42 @@ describe("a kept broadcast", () => {
     await expect(room().many(1, 70_000)).rejects.toThrow(/a kept message is 70002 bytes/);
     await expect(room().say("x", "never")).rejects.toThrow(/not a duration/);
     await expect(room().say({} as string, "1h")).rejects.toThrow(/must be text or bytes/);
+  });
+
+  it("of a turn that a crash undoes keeps its number, so that no later one is taken for it", async () => {
+    await start();
+    const client = await join("");
+    await room().slowly();
+    await test.advance(1_000);
+    expect(keptOf(client).messages).toEqual(["before the step"]);
+    await test.crash();
+    slow.open();
+    const said = room().say("another", "1h");
+    await test.revive();
+    await said;
+    await test.advance("1 min");
+    const frames = client.ofType("cf_agent_kept").filter(({ message }) => message !== undefined);
+    expect(new Set(frames.map(({ seq }) => seq)).size).toBe(3);
+    expect(keptOf(client).messages.toSorted()).toEqual([
+      "another",
+      "before the step",
+      "before the step",
+    ]);
+  });
+
+  it("in a transaction that is rolled back is not sent, and its number is the next one's", async () => {
+    await start();
+    const counts = await join("");
+    const plain = await join(undefined, "p");
+    await room().sayRolledBack("one", "two");
+    await room().say("last", "1h");
+    await test.settled();
+    expect(keptOf(counts)).toMatchObject({ messages: ["after", "last"], seq: "0.2" });
+    expect(plain.messages).toEqual(["after", "last"]);
+    expect(await room().rows()).toEqual([
+      { seq: 1, message: "after" },
+      { seq: 2, message: "last" },
+    ]);
   });
 
   it("of a destroyed agent is invisible to its clients, which receive what the new agent kept", async () => {

@@ -65,6 +65,24 @@ class Writer extends Agent<unknown, { readonly runs: number }> {
       if (ended) this.stream(`many ${n}`).end();
     }
   }
+  /** Begins one stream again, and others, in one commit. */
+  again(key: string, ...others: ReadonlyArray<string>): void {
+    this.stream(key).remove();
+    for (const each of [key, ...others]) this.stream(each).write("again");
+  }
+  putRolledBack(key: string): void {
+    try {
+      this.ctx.storage.transactionSync(() => {
+        this.put(key, "one");
+        throw new Error("rolled back");
+      });
+    } catch {
+      // The turn continues.
+    }
+  }
+  count(): number {
+    return this.sql`SELECT key FROM cf_agents_streams`.length;
+  }
   override async onRequest(request: Request): Promise<Response> {
     const key = new URL(request.url).searchParams.get("key") ?? "a";
     return this.stream(key).response(request, { waitMs: 1000, headers: { "x-own": "yes" } });
@@ -228,7 +246,29 @@ describe("a writer", () => {
   });
 });
 
+it("of too many streams none that was just begun again is dropped, and the limit holds", async () => {
+  await start();
+  await writer().many(1000, true);
+  await test.settled();
+  await writer().again("many 0", "one more", "and one more");
+  expect(await writer().see("many 0")).toMatchObject({ status: "open", text: "again" });
+  expect(await writer().see("many 1")).toMatchObject({ status: "absent" });
+  expect(await writer().see("many 10")).toMatchObject({ status: "absent" });
+  await test.settled();
+  expect(await writer().count()).toBe(1000);
+});
+
 describe("the lifetime of a stream", () => {
+  it("ends also if it was begun in a transaction that was rolled back", async () => {
+    await start();
+    await writer().putRolledBack("a");
+    await test.settled();
+    expect(await writer().see("a")).toMatchObject({ status: "open", sequence: 1 });
+    await test.advance("2 minutes");
+    expect(await writer().see("a")).toMatchObject({ status: "absent" });
+    expect(await writer().rows()).toBe(0);
+  });
+
   it("ends a fixed time after its last write; its rows are removed, and no schedule is visible", async () => {
     await start();
     await writer().put("a", "one");
@@ -299,6 +339,35 @@ describe("a reader over HTTP", () => {
       ["restart", null], ["message", "new"], ["end", null],
     ]); // prettier-ignore
   });
+  it("of an ended stream starts over when the key now names another one that has ended", async () => {
+    await start();
+    await writer().put("a", "one ");
+    await writer().put("a", "two ");
+    await writer().finish("a", "end");
+    const ended = await eventsOf(await read());
+    await writer().finish("a", "remove");
+    await writer().put("a", "new");
+    await writer().finish("a", "end");
+    const all = await eventsOf(await read(ended.at(-1)!.id));
+    expect(all.map(({ event }) => event)).toEqual(["restart", "message", "end"]);
+  });
+
+  it("waits for the next stream when its stream is removed, and fails if none begins", async () => {
+    await start();
+    await writer().put("a", "old");
+    const whole = eventsOf(await read());
+    await test.advance(100);
+    await writer().finish("a", "remove");
+    await test.advance("5 seconds");
+    await writer().put("a", "new");
+    await test.advance(100);
+    await writer().finish("a", "remove");
+    await test.advance("11 seconds");
+    expect((await whole).map(({ event, data }) => [event, data])).toEqual([
+      ["message", "old"], ["restart", null], ["message", "new"], ["failed", "The stream was removed"],
+    ]); // prettier-ignore
+  });
+
   /** What there is of an open stream. */
   async function readSome(): Promise<Response> {
     const response = await read();
@@ -442,9 +511,27 @@ describe("a reader of a socket", () => {
     await test.settled();
     await writer().finish("a", "fail", "the model is away");
     await writer().finish("b", "remove");
-    await test.settled();
+    await test.advance("11 seconds");
     expect(partsOf(client).frames.at(-1)).toMatchObject({ error: "the model is away" });
     expect(partsOf(client, "r2").frames.at(-1)).toMatchObject({ error: "The stream was removed" });
+  });
+
+  it("receives `restart` when its stream is removed and begun again some seconds later", async () => {
+    await start();
+    const client = await test.connect(Writer, "a");
+    await writer().put("a", "old");
+    follow(client, "a");
+    // Longer than the wait for a stream that does not exist.
+    await test.advance("11 seconds");
+    await writer().finish("a", "remove");
+    await test.advance("5 seconds");
+    expect(partsOf(client).frames).toHaveLength(1);
+    await writer().put("a", "new");
+    await writer().finish("a", "end");
+    await test.settled();
+    const frames = partsOf(client).frames.slice(1);
+    expect(frames[0]).toMatchObject({ restart: true, chunks: ["new"] });
+    expect(frames.at(-1)).toMatchObject({ done: true });
   });
 
   it("of a method that returns it receives ordinary frames, with their positions", async () => {

@@ -74,7 +74,7 @@ export const MARCH_BUGS: ReadonlyArray<PlantedBug> = [
           function (this: Fibers, row) {
             const offRecovered = patch(FiberTable.prototype, "recovered", () => () => undefined);
             try {
-              plain.call(this, row);
+              return plain.call(this, row);
             } finally {
               offRecovered();
             }
