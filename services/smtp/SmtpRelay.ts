@@ -4,10 +4,11 @@
  * `smtp://user:password@host:587` (STARTTLS if the relay offers it) or `smtps://…:465`. DKIM
  * signatures, reputation and delivery are the relay's job.
  *
- * 1. The boundaries of a message derive from its id, so a message that is sent again has the same
- *    bytes.
+ * 1. The boundaries of a message are a hash of its id and its parts: a message that is sent again
+ *    has the same bytes, and no text can contain the boundary of its own message.
  * 2. The relay's reply decides: 5xx is permanent, any other failure may be retried.
  */
+import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type { SendMailOptions } from "nodemailer";
@@ -111,13 +112,20 @@ function optionsOf(mail: OutgoingMail): SendMailOptions {
     headers: { ...mail.headers },
     ...defined({ text, html }),
     alternatives: others.map(({ contentType, content }) => ({ contentType, content })),
-    baseBoundary: Buffer.from(mail.id).toString("hex").slice(-BOUNDARY_CHARS), // rule 1
+    baseBoundary: boundaryOf(mail),
     ...(envelope && { envelope }),
   };
 }
 
 /** RFC 2046: a boundary has at most 70 characters, with what nodemailer puts around it. */
 const BOUNDARY_CHARS = 32;
+
+/** Rule 1. */
+const boundaryOf = ({ id, parts }: OutgoingMail): string =>
+  createHash("sha256")
+    .update(JSON.stringify([id, parts]))
+    .digest("hex")
+    .slice(0, BOUNDARY_CHARS);
 
 const isType = (contentType: string, type: string): boolean =>
   contentType.split(";", 1)[0]!.trim().toLowerCase() === type;
