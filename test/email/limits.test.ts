@@ -147,6 +147,30 @@ describe("the SMTP listener", () => {
     expect((await deliver(port, MAIL)).code).toBe(250);
   });
 
+  test("drops the message that passes the bytes of all messages, and answers 451; the others arrive", async () => {
+    const { port, mails } = await listen({ bytesInFlightMax: 100_000 });
+    const line = `${"x".repeat(998)}\r\n`;
+    const begin = async () => {
+      const client = new RawClient(port);
+      await client.hear();
+      await client.say("EHLO me");
+      expect(await client.say("MAIL FROM:<a@x.org>")).toMatch(/^250/);
+      await client.say("RCPT TO:<b@x.org>");
+      expect(await client.say("DATA")).toMatch(/^354/);
+      return client;
+    };
+    const first = await begin();
+    const second = await begin();
+    first.write(line.repeat(60));
+    expect(await second.say(`${line.repeat(300)}.`)).toMatch(/^451 4\.3\.2/);
+    const third = await begin();
+    expect(await third.say(`${line.repeat(20)}.`)).toMatch(/^250/);
+    expect(await first.say(".")).toMatch(/^250/);
+    expect(mails.map(({ rawSize }) => rawSize)).toEqual([20_000, 60_000]);
+    // The connection of the refused message still works.
+    expect(await second.say("MAIL FROM:<a@x.org>")).toMatch(/^250/);
+  });
+
   test("limits the connections of one peer", async () => {
     const { port } = await listen({ connectionsPerPeerMax: 1 });
     const first = new RawClient(port);
