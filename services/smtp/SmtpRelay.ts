@@ -6,7 +6,8 @@
  *
  * 1. The boundaries of a message are a hash of its id and its parts: a message that is sent again
  *    has the same bytes, and no text can contain the boundary of its own message.
- * 2. The relay's reply decides: 5xx is permanent, any other failure may be retried.
+ * 2. The relay's reply decides, for the message and for each recipient: 5xx is permanent, any other
+ *    failure may be retried.
  */
 import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -19,6 +20,7 @@ import {
   type MailResult,
   type MailTransportShape,
   type OutgoingMail,
+  type Unsent,
 } from "../../core/mail/MailTransport.ts";
 import { defined } from "../../core/collections/defined.ts";
 
@@ -41,8 +43,10 @@ const isFinal = ({ responseCode = 0, code }: RelayError): boolean =>
   responseCode >= 500 && responseCode < 600 && code !== "EAUTH";
 
 interface RelayError extends Error {
-  readonly responseCode?: number;
-  readonly code?: string;
+  readonly responseCode?: number | undefined;
+  readonly code?: string | undefined;
+  /** For the refusal of one recipient. */
+  readonly recipient?: string | undefined;
 }
 
 /**
@@ -57,7 +61,7 @@ function makeSmtpRelay(url: string): MailTransportShape & { readonly close: () =
     send: async (mail) => {
       try {
         const sent = await (await (transport ??= open(url))).sendMail(optionsOf(mail));
-        return { _tag: "Sent", refused: sent.rejected ?? [] };
+        return { _tag: "Sent", ...unsentOf(sent.rejectedErrors ?? []) };
       } catch (error) {
         return failureOf(error as RelayError);
       }
@@ -78,6 +82,13 @@ const open = async (url: string) =>
     disableFileAccess: true,
     disableUrlAccess: true,
   });
+
+/** Rule 2. */
+function unsentOf(errors: ReadonlyArray<RelayError>): Unsent {
+  const recipients = (final: boolean): ReadonlyArray<string> =>
+    errors.filter((error) => isFinal(error) === final).map(({ recipient = "" }) => recipient);
+  return { refused: recipients(true), deferred: recipients(false) };
+}
 
 /** Rule 2. */
 function failureOf(error: RelayError): MailResult {

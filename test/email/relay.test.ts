@@ -31,6 +31,20 @@ const mailOf = (id: string, content: Partial<EmailContent> = {}): OutgoingMail =
   dateMs: 0,
 });
 
+test("recipients refused for good and recipients to try later are told apart", async () => {
+  const { sink, transport } = await relay();
+  const codes: Readonly<Record<string, number>> = { "grey@x.org": 451, "gone@x.org": 550 };
+  sink.refuseRecipient = (address) => codes[address];
+  const send = (...to: string[]) => transport.send(mailOf("Desk.aaaaaaaa.1", { to }));
+  expect(await send("ok@x.org", "grey@x.org", "gone@x.org")).toEqual({
+    _tag: "Sent",
+    refused: ["gone@x.org"],
+    deferred: ["grey@x.org"],
+  });
+  expect((await send("gone@x.org", "grey@x.org"))._tag).toBe("Failed");
+  expect((await send("gone@x.org"))._tag).toBe("Refused");
+});
+
 const boundaryIn = (raw: Buffer): string => /boundary="([^"]+)"/.exec(raw.toString())![1]!;
 
 test("a text that repeats the boundary of an earlier mail adds no part to a later one", async () => {
