@@ -102,6 +102,15 @@ export class ReceivedEmail implements AgentEmail {
     return this.#actions.reply(message);
   }
 
+  /**
+   * For the runtime: the bytes that `getRaw` copies, which the reader must not change. A `getRaw`
+   * that the module has replaced is called instead.
+   */
+  static async rawOf(email: AgentEmail): Promise<Uint8Array> {
+    const isOwn = email instanceof ReceivedEmail && !Object.hasOwn(email, "getRaw");
+    return isOwn ? email.#raw : email.getRaw();
+  }
+
   /** For the runtime: when it arrived, milliseconds since the epoch. */
   static timeMs(email: AgentEmail): number | undefined {
     return email instanceof ReceivedEmail ? email.#timeMs : undefined;

@@ -7,7 +7,12 @@ import * as Data from "effect/Data";
 import type { RawEmail } from "./AgentEmail.ts";
 import { composeMail, type EmailContent, type MailDraft } from "./composeMail.ts";
 import { composeRaw } from "./composeReply.ts";
-import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "./MailTransport.ts";
+import {
+  NO_RELAY,
+  type MailTransportShape,
+  type OutgoingMail,
+  type Unsent,
+} from "./MailTransport.ts";
 import type { TimeShape } from "../time/Time.ts";
 
 /** A message that was accepted for sending. */
@@ -32,7 +37,10 @@ export class EmailBinding {
     this.#time = time;
   }
 
-  /** Rejects with `TypeError` for what can't be sent, `EmailRefused` and `EmailFailed`. */
+  /**
+   * Resolves once the relay has accepted the message for at least one recipient. Rejects with
+   * `TypeError` for what can't be sent, `EmailRefused` and `EmailFailed`.
+   */
   async send(message: EmailContent | RawEmail): Promise<SentEmail> {
     const draft =
       "raw" in message
@@ -55,20 +63,17 @@ export async function sendNow(
 
 const REFUSED = { _tag: "Refused", message: NO_RELAY } as const;
 
-/**
- * Returns the recipients that were refused while others were accepted. Throws `EmailRefused` and
- * `EmailFailed`.
- */
+/** Throws `EmailRefused` and `EmailFailed`. */
 export function throwUnlessSent(
   result: Awaited<ReturnType<MailTransportShape["send"]>>,
   mail: OutgoingMail,
-): ReadonlyArray<string> {
+): Unsent {
   const what = `The mail to ${mail.to.map(({ address }) => address).join(", ")}`;
   if (result._tag === "Refused")
     throw new EmailRefused({ message: `${what} was refused: ${result.message}` });
   if (result._tag === "Failed")
     throw new EmailFailed({ message: `${what} was not sent: ${result.message}` });
-  return result.refused;
+  return result;
 }
 
 /** Adds the date, and a Message-ID of the sender's domain unless the draft has one. */

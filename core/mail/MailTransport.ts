@@ -47,9 +47,17 @@ export interface OutgoingMail {
   readonly raw?: string;
 }
 
+/** The recipients of a mail for whom the relay did not accept it, while it did for others. */
+export interface Unsent {
+  /** It refused them for good. */
+  readonly refused: ReadonlyArray<string>;
+  /** It asked to try them later, as relays that greylist do. */
+  readonly deferred: ReadonlyArray<string>;
+}
+
 export type MailResult =
-  /** The relay accepted it. `refused`: recipients that it refused while it accepted others. */
-  | { readonly _tag: "Sent"; readonly refused: ReadonlyArray<string> }
+  /** The relay accepted it for at least one recipient. */
+  | ({ readonly _tag: "Sent" } & Unsent)
   /** Another attempt would be refused as well. */
   | { readonly _tag: "Refused"; readonly message: string }
   /** The relay was unreachable, broke off the connection, or asked to try later. */

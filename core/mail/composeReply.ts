@@ -4,7 +4,7 @@
  * machine answers them.
  */
 import { toBase64 } from "../../schemas/base64.ts";
-import { rawBytes, type AgentEmail, type RawEmail } from "./AgentEmail.ts";
+import { rawBytes, ReceivedEmail, type AgentEmail, type RawEmail } from "./AgentEmail.ts";
 import {
   composeMail,
   mergeHeaders,
@@ -91,7 +91,7 @@ export async function composeForward(
     return `${name}: ${oneLine(value, `the header ${name}`, who)}\r\n`;
   });
   const head = new TextEncoder().encode(added.join(""));
-  const raw = await email.getRaw();
+  const raw = await ReceivedEmail.rawOf(email);
   const all = new Uint8Array(head.length + raw.length);
   all.set(head);
   all.set(raw, head.length);

@@ -64,7 +64,7 @@ export async function routeAgentEmail<Env = unknown>(
   const mail = {
     from: email.from,
     to: email.to,
-    raw: await email.getRaw(),
+    raw: await ReceivedEmail.rawOf(email),
     secureRouted: target._secureRouted ?? email._secureRouted ?? false,
   };
   // Only a signature that the resolver checked counts: the email's own may be another agent's.

@@ -7,13 +7,16 @@
  * 2. A message's id is made of the input and the count of mails before it: a turn that runs again
  *    asks for the same message, which replaces the one that waits, and which the receiver can tell
  *    by its Message-ID.
+ * 3. A message that the relay accepts for some recipients only is sent again to those that it asks
+ *    to try later, and to nobody else: its further attempts have only them in the envelope.
  */
 import { encodeToken } from "../../schemas/Address.ts";
 import { withDefaults } from "../collections/withDefaults.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
-import { EmailRefused, stamped, throwUnlessSent } from "../mail/EmailBinding.ts";
+import { EmailFailed, EmailRefused, stamped, throwUnlessSent } from "../mail/EmailBinding.ts";
 import type { MailDraft } from "../mail/composeMail.ts";
 import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "../mail/MailTransport.ts";
+import type { QueueItem } from "../queue/QueueTable.ts";
 import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
 /**
@@ -44,7 +47,7 @@ export class MailLane extends QueueLane {
       keys: MAIL_KEYS,
       payload: "sendEmail: the mail",
       events: "email",
-      callback: () => (mail) => this.#send(mail as OutgoingMail),
+      callback: () => (mail, item) => this.#send(mail as OutgoingMail, item as QueueItem),
       mayRetry: (error) => !(error instanceof EmailRefused),
       ceiling: "outgoingMax",
     });
@@ -78,14 +81,20 @@ export class MailLane extends QueueLane {
     return `${name}.${input}.${++turn.mailsSent}`;
   }
 
-  async #send(mail: OutgoingMail): Promise<void> {
-    const refused = throwUnlessSent(await this.#transport.send(mail), mail);
-    // A retry would send it again to those who have it.
+  async #send(mail: OutgoingMail, { id }: QueueItem): Promise<void> {
+    const { refused, deferred } = throwUnlessSent(await this.#transport.send(mail), mail);
     if (refused.length > 0)
       this.#agent.log.warn("a mail was refused for some of its recipients", {
         id: mail.id,
         refused: refused.join(", "),
       });
+    if (deferred.length === 0) return;
+    const from = mail.envelope?.from ?? mail.from.address;
+    this.amend(id, { ...mail, envelope: { from, to: deferred } }); // rule 3
+    const whom = deferred.join(", ");
+    throw new EmailFailed({
+      message: `The mail to ${whom} was not sent: the relay asked to try later, and accepted it for others`,
+    });
   }
 }
 

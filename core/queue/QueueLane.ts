@@ -159,6 +159,17 @@ export class QueueLane {
     this.counted.add(ceiling, this.agent.ceiling(ceiling), () => this.table.count());
   }
 
+  /**
+   * Changes the payload of an item that runs: that of its further attempts and its dead letter.
+   * Does nothing if the item is gone or was replaced.
+   */
+  protected amend(id: string, payload: unknown): void {
+    const row = this.table.get(id);
+    if (row === undefined || !this.claimed.has(row.uid)) return;
+    this.table.setPayload(row.uid, toJson(payload, this.lane.payload));
+    this.agent.touch();
+  }
+
   /** Removes waiting items; the running one continues. Returns their number. */
   remove(where: "id = ?" | "callback = ?" | "1", value?: string): number {
     this.agent.assertMayWrite();
@@ -320,7 +331,8 @@ export class QueueLane {
       suspect: (this.isFirst() || width > 1) && row.createdAt * 1000 < agent.startedMs,
       isWanted: () => this.table.hasUid(row.uid),
       run: async () => {
-        ended = { value: await lane.callback(agent, callback)(item.payload, item) };
+        const latest = toQueueItem(this.table.ofPush(row.uid) ?? row); // `amend`
+        ended = { value: await lane.callback(agent, callback)(latest.payload, latest) };
       },
       mayRetry: lane.mayRetry,
       settle: () => {
@@ -336,7 +348,7 @@ export class QueueLane {
             this.ports.deadLetter(
               deadInput(
                 { kind: "queue", key: this.keyOf(row), id, retry: item.retry },
-                row,
+                this.table.ofPush(row.uid) ?? row,
                 agent.time.nowMs(),
               ),
               letter,

@@ -97,6 +97,15 @@ export class QueueTable {
     return this.select("WHERE id = ?", [id])[0];
   }
 
+  /** The item of that push, unless it is gone or was replaced. */
+  ofPush(uid: string): QueueRow | undefined {
+    return this.select("WHERE uid = ?", [uid])[0];
+  }
+
+  setPayload(uid: string, payload: string | null): void {
+    this.database.query(`UPDATE ${this.name} SET payload = ? WHERE uid = ?`, [payload, uid]);
+  }
+
   /** Whether the item of that push exists and was not replaced. */
   hasUid(uid: string): boolean {
     if (!this.exists) return false;

@@ -48,7 +48,10 @@ export const Timeline = (props: TimelineProps) => {
   );
 };
 
-/** The lines that are shown, oldest first: the newest while they are, else a page of the past. */
+/**
+ * The lines that are shown, oldest first: the newest while they are, else a page of the past. As in
+ * `useAsk`, news do not abort a request, and the next one follows it.
+ */
 function useTimeline({ agent, news, filter }: TimelineProps) {
   const [lines, setLines] = useState<ReadonlyArray<Line>>();
   const [isAll, setIsAll] = useState(false);
@@ -66,6 +69,10 @@ function useTimeline({ agent, news, filter }: TimelineProps) {
     setLines(next);
   };
   useEffect(() => setIsPast(false), [question]);
+  const [busy, setBusy] = useState(false);
+  /** The news for which turns were requested last. */
+  const [asked, setAsked] = useState(news);
+  if (!busy && asked !== news) setAsked(news);
   const [rest] = useState(() => new Rest());
   useEffect(() => {
     if (isPast) return undefined;
@@ -73,14 +80,14 @@ function useTimeline({ agent, news, filter }: TimelineProps) {
     const begin = (): void => {
       const { current } = shown;
       const last = current?.question === question ? current.lines.at(-1)?.seq : undefined;
-      const asked =
+      const page =
         last === undefined
           ? question
           : withQuery(path, { ...wanted, from: last + 1, limit: NEWS_MAX });
+      setBusy(true);
       const startMs = performance.now();
-      ask<ReadonlyArray<Line>>(asked, { signal: ended.signal }).then(
+      const request = ask<ReadonlyArray<Line>>(page, { signal: ended.signal }).then(
         (found) => {
-          rest.answered(question, news, startMs);
           // An older page may have arrived meanwhile and replaced the newest turns.
           const now = last === undefined ? [] : (shown.current?.lines ?? []);
           if (ended.signal.aborted || now.at(-1)?.seq !== last) return;
@@ -94,13 +101,18 @@ function useTimeline({ agent, news, filter }: TimelineProps) {
           if (!ended.signal.aborted) setError(messageOf(wrong));
         },
       );
+      void request.finally(() => {
+        if (ended.signal.aborted) return;
+        rest.answered(question, asked, startMs);
+        setBusy(false);
+      });
     };
-    const timer = setTimeout(begin, rest.waitMs(question, news));
+    const timer = setTimeout(begin, rest.waitMs(question, asked));
     return () => {
       clearTimeout(timer);
       ended.abort();
     };
-  }, [question, news, isPast]);
+  }, [question, asked, isPast]);
   const older = useNextPage<ReadonlyArray<Line>>(question, (found) => {
     if (shown.current?.question !== question) return;
     setIsAll(found.length < PAGE);

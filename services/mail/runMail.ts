@@ -49,7 +49,9 @@ export const runMail = (options: RunMailOptions) =>
         recipient: (address) => (module().mayKnow(address) ? WELCOME : UNKNOWN_RECIPIENT),
         message: (message) =>
           new Promise((answer) => {
+            const late = new AbortController();
             const cancel = time.after(handlerTimeoutMs, () => {
+              late.abort();
               log.error("the module's email took too long", {
                 from: message.from,
                 to: message.to.join(", "),
@@ -57,7 +59,7 @@ export const runMail = (options: RunMailOptions) =>
               });
               answer(TOO_SLOW);
             });
-            void takeMessage(services, message).then((taken) => {
+            void takeMessage(services, message, late.signal).then((taken) => {
               cancel();
               answer(taken);
             });

@@ -10,6 +10,8 @@
  *    keys.
  * 3. One answer covers all recipients. If only some are rejected, the answer is `Accepted` and the
  *    rejections are logged: a rejection would tell the sender that nobody received the message.
+ * 4. Each recipient that is being served may hold copies of the message. Those of a small message
+ *    are served at once, those of a large one a few at a time, and none is begun after `late`.
  */
 import { ReceivedEmail, type AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { MailDraft } from "../../core/mail/composeMail.ts";
@@ -30,19 +32,34 @@ export const UNKNOWN_RECIPIENT: MailAnswer = {
 };
 const LATER: MailAnswer = { _tag: "Later", code: "4.3.0", message: "Try again later" };
 
-/** Resolves with the answer to the sender. Never rejects. */
+/** Rule 4: two of the largest messages by default. */
+const COPIES_BYTES_MAX = 50 * 1024 * 1024;
+/** Rule 4: one recipient whose handler never finishes does not keep the message from the others. */
+const AT_ONCE_MIN = 2;
+
+/**
+ * Resolves with the answer to the sender. Never rejects. `late` aborts when the sender has been
+ * answered without it.
+ */
 export async function takeMessage(
   services: MailServices,
   message: IncomingMessage,
+  late?: AbortSignal,
 ): Promise<MailAnswer> {
   const recipients = [...new Set(message.to)];
-  const answers = await Promise.all(
-    recipients.map((to) =>
-      takeFor(services, message, to).catch((error: unknown) =>
+  const answers: MailAnswer[] = recipients.map(() => LATER);
+  const waiting = recipients.entries();
+  const serve = async (): Promise<void> => {
+    for (const [i, to] of waiting) {
+      if (late?.aborted === true) return;
+      answers[i] = await takeFor(services, message, to).catch((error: unknown) =>
         failed(services, message, to, error),
-      ),
-    ),
-  );
+      );
+    }
+  };
+  const atOnce = Math.max(AT_ONCE_MIN, Math.floor(COPIES_BYTES_MAX / (message.raw.length + 1)));
+  const servers = Math.min(recipients.length, atOnce);
+  await Promise.all(Array.from({ length: servers }, serve)); // rule 4
   const later = answers.find(({ _tag }) => _tag === "Later");
   if (later !== undefined) return later; // rule 2
   const rejected = answers.filter(({ _tag }) => _tag === "Rejected");

@@ -12,6 +12,6 @@ export const unsentMail = (log: Pick<LogShape, "info">, why: string): MailTransp
   send: async ({ to, envelope, subject }) => {
     const receivers = envelope?.to ?? to.map(({ address }) => address);
     log.info(`a mail was not sent, ${why}`, { to: receivers.join(","), subject });
-    return { _tag: "Sent", refused: [] };
+    return { _tag: "Sent", refused: [], deferred: [] };
   },
 });

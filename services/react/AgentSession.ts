@@ -6,7 +6,9 @@
  * 1. Rendering has no effects: a client created while rendering is inert until `commit`.
  * 2. From `commit` on, every call goes to the new client. Waiting work of the old one moves or
  *    rejects.
- * 3. An unmount that is followed at once by a mount (React's strict mode) keeps the connection.
+ * 3. A query runs again when its result expires, and after a lost connection. The reconnect for a
+ *    new result uses that result.
+ * 4. An unmount that is followed at once by a mount (React's strict mode) keeps the connection.
  */
 import { createStubProxy, type AgentCall, type AgentStub } from "../client/index.ts";
 import { addressKey, cacheTtlMs, queryKey, type UseAgentOptions } from "./agentOptions.ts";
@@ -36,6 +38,8 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
   #mounted = false;
   #usedQuery: QueryEntry | undefined;
   #expiry: ReturnType<typeof setTimeout> | undefined;
+  /** The live client reconnects for a new result of its query. */
+  #renewing = false;
 
   constructor(options: UseAgentOptions<State>, queries: QueryCache) {
     this.options = options;
@@ -99,7 +103,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     }
   }
 
-  /** Returns the function to call on unmount. Rule 3. */
+  /** Returns the function to call on unmount. Rule 4. */
   mounted(): () => void {
     this.#mounted = true;
     return () => {
@@ -120,9 +124,12 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     for (const listener of this.#listeners) listener();
   }
 
-  /** A connection was lost, possibly because of its query: the next connection queries again. */
+  /**
+   * A connection was lost, possibly because of its query: the next connection queries again (rule
+   * 3).
+   */
   closed(client: HookClient<AgentT, State>): void {
-    if (client !== this.#live || !client.shouldReconnect) return;
+    if (client !== this.#live || !client.shouldReconnect || this.#renewing) return;
     if (this.#usedQuery !== undefined && this.queryKey !== undefined)
       this.#queries.drop(this.queryKey, this.#usedQuery);
   }
@@ -143,9 +150,13 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     }
   }
 
-  /** When the query's result expires, queries again, and reconnects if the result differs. */
+  /**
+   * When the query's result expires, queries again, and reconnects if the result differs. Without a
+   * time to live, only a lost connection makes it run again.
+   */
   #watchExpiry(source: QuerySource, entry: QueryEntry): void {
     clearTimeout(this.#expiry);
+    if (source.ttlMs <= 0) return;
     const leftMs = Math.min(Math.max(entry.expiresAtMs - Date.now(), 0), TIMER_MS_MAX);
     this.#expiry = setTimeout(() => void this.#refresh(source, entry), leftMs);
   }
@@ -159,8 +170,18 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     if (query === undefined) return this.#queries.drop(source.key, entry);
     if (client === undefined || client !== this.#connected || source.key !== this.queryKey) return;
     this.#usedQuery = entry;
-    if (JSON.stringify(query) !== JSON.stringify(before.value)) client.reconnect();
+    if (JSON.stringify(query) !== JSON.stringify(before.value)) this.#renew(client);
     else this.#watchExpiry(source, entry);
+  }
+
+  /** Rule 3: the old connection closes within `reconnect`. */
+  #renew(client: HookClient<AgentT, State>): void {
+    this.#renewing = true;
+    try {
+      client.reconnect();
+    } finally {
+      this.#renewing = false;
+    }
   }
 }
 

@@ -65,7 +65,10 @@ export type UseAgentOptions<State = unknown> = Omit<
     readonly query?: Query | (() => Promise<Query>) | undefined;
     /** Dependencies of an async query: a change runs it again. */
     readonly queryDeps?: ReadonlyArray<unknown> | undefined;
-    /** Milliseconds for which an async query's result is used. Default 300,000 (5 minutes). */
+    /**
+     * Milliseconds for which an async query's result is used; at least 1,000. Default 300,000 (5
+     * minutes). With 0, the query runs again after a lost connection only.
+     */
     readonly cacheTtl?: number | undefined;
     /** Whether the hook connects. Default true. */
     readonly enabled?: boolean | undefined;

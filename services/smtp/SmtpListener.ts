@@ -5,8 +5,9 @@
  *
  * 1. Handlers receive whole messages only, never one that was cut off.
  * 2. The reply 250 is sent for a handler's `Accepted` and for nothing else.
- * 3. The bytes of incoming messages are bounded over all connections. Past the bound, senders
- *    receive a temporary error.
+ * 3. The bytes of incoming messages are bounded over all connections. Past the bound, no message is
+ *    begun, and one whose next part has no room is dropped at once. Its sender receives a temporary
+ *    error.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -27,6 +28,7 @@ const CLOSE_TIMEOUT_MS = 5_000;
 const REPLY_CODES = { Rejected: 550, Later: 451 } as const;
 
 const busy = (message: string): MailAnswer => ({ _tag: "Later", code: "4.3.2", message });
+const TOO_MUCH = busy("Too much mail at once");
 const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is too large" } as const;
 
 type Reply = (error?: Error | null) => void;
@@ -113,8 +115,7 @@ class Listener {
 
   private begin({ remoteAddress }: SMTPServerSession): Error | undefined {
     // Rule 3: checked before the transfer, so that the sender does not transfer the message twice.
-    if (this.bytesInFlight >= this.options.bytesInFlightMax)
-      return errorOf(busy("Too much mail at once"));
+    if (this.bytesInFlight >= this.options.bytesInFlightMax) return errorOf(TOO_MUCH);
     return errorOf(this.handlers.peer(remoteAddress));
   }
 
@@ -130,8 +131,8 @@ class Listener {
       const raw = await this.read(stream, held);
       if (raw === undefined) return; // rule 1: the sender has gone
       answer =
-        raw === "too large"
-          ? TOO_LARGE
+        "_tag" in raw
+          ? raw
           : await this.handlers.message({
               from: mailFrom === false ? "" : mailFrom.address,
               to: rcptTo.map(({ address }) => address),
@@ -144,26 +145,40 @@ class Listener {
     }
   }
 
-  /** Resolves with undefined if the message was cut off. */
+  /**
+   * Resolves with undefined if the message was cut off, and with the answer if it is too large or
+   * has no room.
+   */
   private async read(
     stream: SMTPServerDataStream,
     held: { bytes: number },
-  ): Promise<Uint8Array | "too large" | undefined> {
+  ): Promise<Uint8Array | MailAnswer | undefined> {
+    const { messageBytesMax, bytesInFlightMax } = this.options;
     const parts: Uint8Array[] = [];
+    let refusal: MailAnswer | undefined;
     const whole = await new Promise<boolean>((resolve) => {
       stream.on("data", (part: Uint8Array) => {
-        if (held.bytes > this.options.messageBytesMax) return;
-        held.bytes += part.length;
-        this.bytesInFlight += part.length;
-        parts.push(part);
+        if (refusal !== undefined) return;
+        if (held.bytes + part.length > messageBytesMax) refusal = TOO_LARGE;
+        else if (this.bytesInFlight + part.length > bytesInFlightMax) refusal = TOO_MUCH;
+        else {
+          held.bytes += part.length;
+          this.bytesInFlight += part.length;
+          parts.push(part);
+          return;
+        }
+        // The rest is read, so that the sender hears the answer, and discarded.
+        this.bytesInFlight -= held.bytes;
+        held.bytes = 0;
+        parts.length = 0;
       });
       stream.once("end", () => resolve(true));
       stream.once("close", () => resolve(false));
       stream.once("error", () => resolve(false));
     });
     if (!whole) return undefined;
-    if (stream.sizeExceeded || held.bytes > this.options.messageBytesMax) return "too large";
-    return new Uint8Array(Buffer.concat(parts));
+    if (stream.sizeExceeded) return TOO_LARGE;
+    return refusal ?? new Uint8Array(Buffer.concat(parts));
   }
 }
 

@@ -4,10 +4,12 @@
  * `smtp://user:password@host:587` (STARTTLS if the relay offers it) or `smtps://…:465`. DKIM
  * signatures, reputation and delivery are the relay's job.
  *
- * 1. The boundaries of a message derive from its id, so a message that is sent again has the same
- *    bytes.
- * 2. The relay's reply decides: 5xx is permanent, any other failure may be retried.
+ * 1. The boundaries of a message are a hash of its id and its parts: a message that is sent again
+ *    has the same bytes, and no text can contain the boundary of its own message.
+ * 2. The relay's reply decides, for the message and for each recipient: 5xx is permanent, any other
+ *    failure may be retried.
  */
+import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type { SendMailOptions } from "nodemailer";
@@ -18,6 +20,7 @@ import {
   type MailResult,
   type MailTransportShape,
   type OutgoingMail,
+  type Unsent,
 } from "../../core/mail/MailTransport.ts";
 import { defined } from "../../core/collections/defined.ts";
 
@@ -40,8 +43,10 @@ const isFinal = ({ responseCode = 0, code }: RelayError): boolean =>
   responseCode >= 500 && responseCode < 600 && code !== "EAUTH";
 
 interface RelayError extends Error {
-  readonly responseCode?: number;
-  readonly code?: string;
+  readonly responseCode?: number | undefined;
+  readonly code?: string | undefined;
+  /** For the refusal of one recipient. */
+  readonly recipient?: string | undefined;
 }
 
 /**
@@ -56,7 +61,7 @@ function makeSmtpRelay(url: string): MailTransportShape & { readonly close: () =
     send: async (mail) => {
       try {
         const sent = await (await (transport ??= open(url))).sendMail(optionsOf(mail));
-        return { _tag: "Sent", refused: sent.rejected ?? [] };
+        return { _tag: "Sent", ...unsentOf(sent.rejectedErrors ?? []) };
       } catch (error) {
         return failureOf(error as RelayError);
       }
@@ -77,6 +82,13 @@ const open = async (url: string) =>
     disableFileAccess: true,
     disableUrlAccess: true,
   });
+
+/** Rule 2. */
+function unsentOf(errors: ReadonlyArray<RelayError>): Unsent {
+  const recipients = (final: boolean): ReadonlyArray<string> =>
+    errors.filter((error) => isFinal(error) === final).map(({ recipient = "" }) => recipient);
+  return { refused: recipients(true), deferred: recipients(false) };
+}
 
 /** Rule 2. */
 function failureOf(error: RelayError): MailResult {
@@ -111,13 +123,20 @@ function optionsOf(mail: OutgoingMail): SendMailOptions {
     headers: { ...mail.headers },
     ...defined({ text, html }),
     alternatives: others.map(({ contentType, content }) => ({ contentType, content })),
-    baseBoundary: Buffer.from(mail.id).toString("hex").slice(-BOUNDARY_CHARS), // rule 1
+    baseBoundary: boundaryOf(mail),
     ...(envelope && { envelope }),
   };
 }
 
 /** RFC 2046: a boundary has at most 70 characters, with what nodemailer puts around it. */
 const BOUNDARY_CHARS = 32;
+
+/** Rule 1. */
+const boundaryOf = ({ id, parts }: OutgoingMail): string =>
+  createHash("sha256")
+    .update(JSON.stringify([id, parts]))
+    .digest("hex")
+    .slice(0, BOUNDARY_CHARS);
 
 const isType = (contentType: string, type: string): boolean =>
   contentType.split(";", 1)[0]!.trim().toLowerCase() === type;

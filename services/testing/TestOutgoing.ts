@@ -81,7 +81,7 @@ export class TestOutgoing {
       const request = new Request(`mailto:${to.join(",")}`, { method: "SEND", headers, body });
       const response = await this.answer("email", request, () => new Response("OK"), mail);
       const message = `the relay said ${response.status}`;
-      if (response.ok) return { _tag: "Sent", refused: [] };
+      if (response.ok) return { _tag: "Sent", refused: [], deferred: [] };
       return { _tag: response.status >= FINAL_CODES_MIN ? "Refused" : "Failed", message };
     },
   };

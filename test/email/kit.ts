@@ -88,12 +88,17 @@ export interface SunkMail {
   readonly raw: Buffer;
 }
 
+const errorOf = (responseCode: number | undefined): Error | null =>
+  responseCode === undefined ? null : Object.assign(new Error("no"), { responseCode });
+
 /** A relay that takes everything, unless `refuse` says otherwise. */
 export class Sink {
   readonly mails: SunkMail[] = [];
   /** Asked for each message; a code is the answer in the place of 250. */
   refuse: ((mail: SunkMail) => number | undefined) | undefined;
   attempts = 0;
+  /** Asked for each recipient, as `refuse`. */
+  refuseRecipient: ((to: string) => number | undefined) | undefined;
   private readonly server: SMTPServer;
 
   private constructor() {
@@ -101,6 +106,7 @@ export class Sink {
       authOptional: true,
       disabledCommands: ["STARTTLS"],
       disableReverseLookup: true,
+      onRcptTo: ({ address }, _session, reply) => reply(errorOf(this.refuseRecipient?.(address))),
       onData: (stream, session, reply) => {
         const parts: Buffer[] = [];
         stream.on("data", (part: Buffer) => parts.push(part));
@@ -114,7 +120,7 @@ export class Sink {
           this.attempts++;
           const code = this.refuse?.(mail);
           if (code === undefined) this.mails.push(mail);
-          reply(code === undefined ? null : Object.assign(new Error("no"), { responseCode: code }));
+          reply(errorOf(code));
         });
       },
     });

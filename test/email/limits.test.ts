@@ -12,6 +12,7 @@ import { MailTransport, NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { MailBounds } from "../../services/mail/MailServices.ts";
 import { runMail } from "../../services/mail/runMail.ts";
+import { takeMessage } from "../../services/mail/takeMessage.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { layer as listenerLayer } from "../../services/smtp/SmtpListener.ts";
 import { collectingLog } from "../kit/system.ts";
@@ -146,6 +147,30 @@ describe("the SMTP listener", () => {
     expect((await deliver(port, MAIL)).code).toBe(250);
   });
 
+  test("drops the message that passes the bytes of all messages, and answers 451; the others arrive", async () => {
+    const { port, mails } = await listen({ bytesInFlightMax: 100_000 });
+    const line = `${"x".repeat(998)}\r\n`;
+    const begin = async () => {
+      const client = new RawClient(port);
+      await client.hear();
+      await client.say("EHLO me");
+      expect(await client.say("MAIL FROM:<a@x.org>")).toMatch(/^250/);
+      await client.say("RCPT TO:<b@x.org>");
+      expect(await client.say("DATA")).toMatch(/^354/);
+      return client;
+    };
+    const first = await begin();
+    const second = await begin();
+    first.write(line.repeat(60));
+    expect(await second.say(`${line.repeat(300)}.`)).toMatch(/^451 4\.3\.2/);
+    const third = await begin();
+    expect(await third.say(`${line.repeat(20)}.`)).toMatch(/^250/);
+    expect(await first.say(".")).toMatch(/^250/);
+    expect(mails.map(({ rawSize }) => rawSize)).toEqual([20_000, 60_000]);
+    // The connection of the refused message still works.
+    expect(await second.say("MAIL FROM:<a@x.org>")).toMatch(/^250/);
+  });
+
   test("limits the connections of one peer", async () => {
     const { port } = await listen({ connectionsPerPeerMax: 1 });
     const first = new RawClient(port);
@@ -201,5 +226,74 @@ describe("the SMTP listener", () => {
     const { port, log } = await listen({}, undefined, (message) => message.forward("c@x.org"));
     expect((await deliver(port, MAIL)).response).toMatch(/^451 /);
     expect(JSON.stringify(log.lines)).toContain("SMTP_URL");
+  });
+});
+
+describe("a message to a hundred recipients", () => {
+  const MIB = 1024 * 1024;
+  const everyone = Array.from({ length: 100 }, (_, i) => `r${i}@x.org`);
+
+  /** What one message did. `begun`: its recipients; `most`: how many were served at once. */
+  async function take(bytes: number, handle: (to: string) => unknown, late?: AbortSignal) {
+    const begun: string[] = [];
+    let running = 0;
+    let most = 0;
+    const email = async (message: unknown) => {
+      const { to } = message as AgentEmail;
+      begun.push(to);
+      most = Math.max(most, ++running);
+      try {
+        await new Promise((resolve) => setImmediate(resolve));
+        await handle(to);
+      } finally {
+        running--;
+      }
+    };
+    const raw = new Uint8Array(bytes);
+    raw.set(new TextEncoder().encode("Subject: s\r\n\r\n"));
+    const answer = takeMessage(
+      {
+        module: () => ({ env: {}, mayKnow: () => true, email }),
+        transport: NO_MAIL_TRANSPORT,
+        time: machineTime,
+        log: collectingLog(),
+      },
+      { from: "a@x.org", to: everyone, raw, peer: "127.0.0.1" },
+      late,
+    );
+    return { answer, begun, most: () => most };
+  }
+
+  test("serves all at once if it is small, and two at a time if it is large", async () => {
+    for (const [bytes, atOnce] of [
+      [1_000, 100],
+      [10 * MIB, 4],
+      [25 * MIB - 1, 2],
+      [60 * MIB, 2],
+    ] as const) {
+      // prettier-ignore
+      const { answer, begun, most } = await take(bytes, () => undefined);
+      expect((await answer)._tag).toBe("Accepted");
+      expect([begun.length, most()]).toEqual([100, atOnce]);
+    }
+  });
+
+  test("serves the others if one fails or never finishes, and begins none once it is late", async () => {
+    const failing = await take(25 * MIB, (to) => {
+      if (to === "r3@x.org") throw new Error("not this one");
+    });
+    expect((await failing.answer)._tag).toBe("Later");
+    expect(failing.begun).toEqual(everyone);
+
+    const hung = await take(25 * MIB, (to) => (to === "r3@x.org" ? new Promise(() => {}) : null));
+    await pollUntil("the others are served", () => {
+      const done = hung.begun.length === 100;
+      return done ? { done, value: true } : { done, saw: hung.begun.length };
+    });
+
+    const late = new AbortController();
+    const stopped = await take(25 * MIB, (to) => to === "r3@x.org" && late.abort(), late.signal);
+    expect((await stopped.answer)._tag).toBe("Later");
+    expect(stopped.begun.length).toBeLessThan(6);
   });
 });

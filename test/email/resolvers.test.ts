@@ -41,6 +41,26 @@ test("the raw message is a copy, with no other bytes behind it", async () => {
   expect(Buffer.from(await mail.getRaw())).toEqual(raw);
 });
 
+test("a routed message is not copied, unless the module has replaced getRaw", async () => {
+  const stored: Uint8Array[] = [];
+  const namespace = new AgentNamespace(
+    "Desk",
+    () => {
+      throw new Error("nothing is called");
+    },
+    async (_id, { raw }) => void stored.push(raw),
+  );
+  const raw = new TextEncoder().encode("from: a@example.org\r\n\r\nbody");
+  const mail = new ReceivedEmail({ from: "a", to: "b", raw, secureRouted: false }, NOBODY);
+  const options = { resolver: createCatchAllEmailResolver("Desk", "d") };
+  await routeAgentEmail(mail, { Desk: namespace }, options);
+  expect(stored[0]).toBe(raw);
+  const other = new Uint8Array(3);
+  Object.assign(mail, { getRaw: async () => other });
+  await routeAgentEmail(mail, { Desk: namespace }, options);
+  expect(stored[1]).toBe(other);
+});
+
 describe("by address", () => {
   const resolve = createAddressBasedEmailResolver("Default");
   test.each([

@@ -66,6 +66,15 @@ class SupportAgent extends Agent<Env> {
     });
     if (mail.subject === "reject me late") return email.setReject("not for us");
     if (mail.subject === "forward me") return email.forward("boss@example.org");
+    if (mail.subject === "write to two")
+      return void (await this.sendEmail({
+        binding: this.env.EMAIL,
+        from: email.to,
+        to: ["ok@example.org", "grey@example.org"],
+        subject: "s",
+        text: "t",
+        html: "<p>t</p>",
+      }));
     await this.replyToEmail(email, {
       fromName: "Suppört",
       body: `You wrote: ${mail.subject}`,
@@ -114,6 +123,7 @@ describe("mail by SMTP", () => {
     events.length = 0;
     sink.mails.length = 0;
     sink.refuse = undefined;
+    sink.refuseRecipient = undefined;
   });
 
   const send = (mail: Parameters<typeof deliver>[1]) => deliver(system.smtpPort, mail);
@@ -311,6 +321,15 @@ describe("mail by SMTP", () => {
       ),
     );
     expect(sink.attempts).toBe(1);
+  });
+
+  test("a recipient that the relay defers gets the identical message later; the others get it once", async () => {
+    let asked = 0;
+    sink.refuseRecipient = (to) => (to === "grey@example.org" && ++asked < 2 ? 451 : undefined);
+    await send(plain("SupportAgent+Retry@example.com", "write to two"));
+    const [first, second] = await sink.got(2);
+    expect([first!.to, second!.to]).toEqual([["ok@example.org"], ["grey@example.org"]]);
+    expect(second!.raw.equals(first!.raw)).toBe(true);
   });
 
   test("declared routes refuse unknown recipients at once, and a mail past the broker's payload limit arrives whole", async () => {

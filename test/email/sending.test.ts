@@ -1,11 +1,13 @@
 /** Mail that agents send: what leaves, when, how often, and what never does. */
 import PostalMime from "postal-mime";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { Agent, routeAgentEmail, type AgentEmail, type SendEmailOptions } from "agents";
 import { createCatchAllEmailResolver, createSecureReplyEmailResolver } from "agents/email";
 import { subscribe } from "agents/observability";
 import { testAgents } from "agents/testing";
 import { readAddress } from "../../core/mail/composeMail.ts";
+import type { OutgoingMail } from "../../core/mail/MailTransport.ts";
+import { pollUntil } from "../kit/poll.ts";
 
 interface Env {
   readonly EMAIL: SendEmailOptions["binding"];
@@ -154,6 +156,53 @@ describe("sendEmail", () => {
     await t.redrive(letter!);
     expect(t.sends()).toHaveLength(5);
     expect(t.sends()[4]!.body).toBe(t.sends()[0]!.body);
+  });
+
+  test("sends again only to the recipients whom the relay asked to try later; so does a redrive", async () => {
+    await using t = await testAgents({ module });
+    const sent: OutgoingMail[] = [];
+    let accepts = false;
+    vi.spyOn(t["parts"].outgoing.relay, "send").mockImplementation(async (mail) => {
+      sent.push(mail);
+      const all = mail.envelope?.to ?? mail.to.map(({ address }) => address);
+      const deferred = accepts ? [] : all.filter((address) => address.startsWith("grey"));
+      if (deferred.length === all.length) return { _tag: "Failed", message: "greylisted" };
+      const refused = all.filter((address) => address.startsWith("gone"));
+      return { _tag: "Sent", refused, deferred };
+    });
+    const writer = t.agent(Writer, "w");
+    const to = ["ok@example.org", "grey@example.org", "gone@example.org"];
+    await writer.write({ to, retry: { maxAttempts: 3 } });
+    await t.settled();
+    const [first, ...further] = sent;
+    expect(first!.envelope).toBeUndefined();
+    const rest = { ...first, envelope: { from: "me@example.com", to: ["grey@example.org"] } };
+    expect(further).toEqual([rest, rest]);
+    expect(await writer.lastErrors()).toEqual([expect.stringContaining("was not sent")]);
+    accepts = true;
+    const [letter] = await t.deadLetters();
+    await t.redrive(letter!);
+    expect(sent.slice(3)).toEqual([rest]);
+    expect(await t.deadLetters()).toHaveLength(0);
+  });
+
+  test("a host that takes over sends to the recipients that are left", async () => {
+    await using t = await testAgents({ module });
+    const sent: Array<ReadonlyArray<string>> = [];
+    let lost: Promise<unknown> | undefined;
+    vi.spyOn(t["parts"].outgoing.relay, "send").mockImplementation(async ({ envelope, to }) => {
+      const all = envelope?.to ?? to.map(({ address }) => address);
+      sent.push(all);
+      if (sent.length > 1) return { _tag: "Sent", refused: [], deferred: [] };
+      lost = t.crashAt("after commit", Writer, "w");
+      return { _tag: "Sent", refused: [], deferred: ["grey@example.org"] };
+    });
+    await t.agent(Writer, "w").write({ to: ["ok@example.org", "grey@example.org"] });
+    await pollUntil("the first attempt", () => lost !== undefined || { done: false, saw: sent });
+    await lost;
+    await t.revive();
+    await t.settled();
+    expect(sent).toEqual([["ok@example.org", "grey@example.org"], ["grey@example.org"]]);
   });
 
   test("sends two mails that share the caller's Message-ID as two mails", async () => {

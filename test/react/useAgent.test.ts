@@ -344,12 +344,23 @@ describe("our hook alone", () => {
       if (asked === 3) peersAtSecond = server.peers.length;
       return { token: tokens[asked - 1] ?? "other" };
     };
-    // The shortest time there is: one second, whatever is asked for.
-    const probe = await page.mount({ name: freshName(), query, cacheTtl: 0 });
+    // The shortest time there is: one second, for any time above 0.
+    const probe = await page.mount({ name: freshName(), query, cacheTtl: 1 });
     await probe.shows("undefined");
     expect((await server.peer(2)).url).toContain("token=other");
     expect(server.peers[0]!.url).toContain("token=same");
     expect(peersAtSecond).toBe(1);
+    // The new connection uses the answer for which it was made.
+    expect(asked).toBe(3);
+  });
+  it("never evaluates an async query with a cacheTtl of 0 again by time", async () => {
+    const asked = { never: 0, often: 0 };
+    const query = (what: keyof typeof asked) => async () => ({ token: String(++asked[what]) });
+    await page.mount({ name: freshName(), query: query("never"), cacheTtl: 0 });
+    await server.peer();
+    await page.mount({ name: freshName(), query: query("often"), cacheTtl: 1 });
+    await until("the later query has expired", () => asked.often > 1);
+    expect(asked.never).toBe(1);
   });
   it("retries a query that fails on a reconnect, and throws nothing", async () => {
     let asked = 0;

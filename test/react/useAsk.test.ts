@@ -75,3 +75,34 @@ test("another path aborts the request, and its answer is shown", async () => {
   requests[1]!.answer("over");
   await shown('5 shows "over"');
 });
+
+test("a timeline that is loading is not aborted by news, and then reads the turns that are new", async () => {
+  const { Timeline } = await import("../../services/consolePage/timeline.tsx");
+  const agent = { class: "A", name: "x" };
+  const draw = (news: number, failed = false) =>
+    root.render(createElement(Timeline, { agent, news, filter: { kind: "", text: "", failed } }));
+  const turn = (seq: number) => ({ seq, time: "2026-01-01T00:00:00.000Z", cause: { kind: "rpc" } });
+  const turns = () =>
+    [...element.querySelectorAll("tbody a")].map(({ textContent }) => textContent);
+  const drawn = (...seqs: string[]) =>
+    pollUntil(`turns ${seqs.join()}`, () => String(turns()) === String(seqs) || { done: false, saw: element.textContent }); // prettier-ignore
+  draw(0);
+  await requested(1);
+  draw(1);
+  // A second one, after the effects of the first.
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  draw(2);
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  expect(requests[0]!.signal.aborted).toBe(false);
+  requests[0]!.answer([turn(1)]);
+  await drawn("1");
+  await requested(2);
+  expect(requests[1]!.url).toContain("from=2");
+  requests[1]!.answer([turn(2)]);
+  await drawn("2", "1");
+  draw(2, true);
+  await requested(3);
+  draw(2, false);
+  await requested(4);
+  expect(requests[2]!.signal.aborted).toBe(true);
+});

@@ -102,7 +102,7 @@ export const simRelay = (
     if (process.point("send:after")) return never();
     const result =
       weather.fateOfRequest() === "well"
-        ? ({ _tag: "Sent", refused: [] } as const)
+        ? ({ _tag: "Sent", refused: [], deferred: [] } as const)
         : ({ _tag: "Failed", message: "the relay is away" } as const);
     return process.hear(Promise.resolve(result));
   },

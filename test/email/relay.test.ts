@@ -1,0 +1,68 @@
+/** The relay adapter against a real SMTP server: the bytes of a message, and its recipients. */
+import { Context, Effect, Exit, Layer, Scope } from "effect";
+import PostalMime from "postal-mime";
+import { afterEach, expect, test } from "vitest";
+import { composeMail, type EmailContent } from "../../core/mail/composeMail.ts";
+import { MailTransport, type OutgoingMail } from "../../core/mail/MailTransport.ts";
+import { smtpRelayLayer } from "../../services/smtp/SmtpRelay.ts";
+import { Sink } from "./kit.ts";
+
+const open: Array<() => Promise<void>> = [];
+afterEach(async () => {
+  for (const close of open.splice(0).toReversed()) await close();
+});
+
+/** A relay, and the transport that sends to it. */
+async function relay() {
+  const sink = await Sink.open();
+  open.push(() => sink.close());
+  const scope = Effect.runSync(Scope.make());
+  open.push(() => Effect.runPromise(Scope.close(scope, Exit.void)));
+  const built = Layer.build(smtpRelayLayer(sink.url)).pipe(Scope.provide(scope));
+  return { sink, transport: Context.get(await Effect.runPromise(built), MailTransport) };
+}
+
+const mailOf = (id: string, content: Partial<EmailContent> = {}): OutgoingMail => ({
+  ...composeMail(
+    { from: "me@example.com", to: "you@example.org", subject: "s", text: "t", ...content },
+    "test",
+  ),
+  id: `<${id}@support.example-company.com>`,
+  dateMs: 0,
+});
+
+test("recipients refused for good and recipients to try later are told apart", async () => {
+  const { sink, transport } = await relay();
+  const codes: Readonly<Record<string, number>> = { "grey@x.org": 451, "gone@x.org": 550 };
+  sink.refuseRecipient = (address) => codes[address];
+  const send = (...to: string[]) => transport.send(mailOf("Desk.aaaaaaaa.1", { to }));
+  expect(await send("ok@x.org", "grey@x.org", "gone@x.org")).toEqual({
+    _tag: "Sent",
+    refused: ["gone@x.org"],
+    deferred: ["grey@x.org"],
+  });
+  expect((await send("gone@x.org", "grey@x.org"))._tag).toBe("Failed");
+  expect((await send("gone@x.org"))._tag).toBe("Refused");
+});
+
+const boundaryIn = (raw: Buffer): string => /boundary="([^"]+)"/.exec(raw.toString())![1]!;
+
+test("a text that repeats the boundary of an earlier mail adds no part to a later one", async () => {
+  const { sink, transport } = await relay();
+  await transport.send(mailOf("Desk.aaaaaaaa.1", { html: "<p>t</p>" }));
+  const known = boundaryIn(sink.mails[0]!.raw);
+  const evil = `--${known}\r\nContent-Type: text/html\r\n\r\n<h1>evil</h1>\r\n--${known}--\r\n`;
+  await transport.send(mailOf("Desk.bbbbbbbb.1", { text: `Hi\r\n${evil}`, html: "<p>safe</p>" }));
+  const { html, text } = await PostalMime.parse(sink.mails[1]!.raw);
+  expect(html?.trim()).toBe("<p>safe</p>");
+  expect(text).toContain("<h1>evil</h1>");
+});
+
+test("boundaries depend on the contents, and are the same when a mail is sent again", async () => {
+  const { sink, transport } = await relay();
+  for (const text of ["one", "one", "two"])
+    await transport.send(mailOf("Desk.aaaaaaaa.1", { text, html: "<p>t</p>" }));
+  const [first, again, other] = sink.mails.map(({ raw }) => raw);
+  expect(again!.equals(first!)).toBe(true);
+  expect(boundaryIn(other!)).not.toBe(boundaryIn(first!));
+});
