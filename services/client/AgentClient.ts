@@ -229,8 +229,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const id = randomId();
     const cancel = JSON.stringify({ type: "rpc_cancel", id });
     let frame = "";
-    const again = key === undefined ? undefined : () => frame;
-    return this.#pending.start(id, { method, stream, timeoutMs, signal, cancel, again }, () => {
+    const request = { method, stream, timeoutMs, signal, cancel, key, frame: () => frame };
+    return this.#pending.start(id, request, () => {
       frame = JSON.stringify({ type: "rpc", id, method, args, key });
       // A bounded buffer drops messages silently, which only its size reveals.
       const before = maxEnqueuedMessages === undefined ? -1 : this.bufferedAmount;

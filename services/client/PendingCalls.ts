@@ -5,7 +5,7 @@
  * 1. A call whose frame was transmitted may have run. It rejects when its connection is lost, and
  *    is never sent again.
  * 2. A call whose frame is still in the send buffer has not run. It survives a lost connection, and
- *    the next one sends it.
+ *    the next one sends it. If it rejects before that, its frame is removed from the buffer.
  * 3. Reading a durable stream continues over any number of connections, each of which starts at its
  *    place.
  * 4. A call with a key is one call, however often it is sent. It is sent again on each connection,
@@ -54,8 +54,10 @@ interface PendingCall {
   /** The instance that has the call now, in which its timer must fail it. */
   book: PendingCalls;
   transmitted: boolean;
-  /** Rule 4: returns its frame. */
-  readonly again: (() => string) | undefined;
+  /** Returns its frame. Reading a stream has none. */
+  readonly frame: (() => string) | undefined;
+  /** Rule 4. */
+  readonly hasKey: boolean;
   /** It was sent again, and may be answered more than once. */
   repeated: boolean;
   readonly unlisten: () => void;
@@ -69,8 +71,10 @@ export interface CallRequest {
   readonly signal?: AbortSignal | undefined;
   /** The frame that cancels the call when the signal aborts. Its reply may still arrive. */
   readonly cancel?: string;
-  /** Returns the frame of a call with a key, which is sent again. */
-  readonly again?: (() => string) | undefined;
+  /** A call with a key is sent again. */
+  readonly key?: string | undefined;
+  /** Returns the frame that `send` passed to the socket. */
+  readonly frame?: () => string;
   /** No limit if undefined, 0 or more than `TIMER_MS_MAX`. */
   readonly timeoutMs: number | undefined;
 }
@@ -87,8 +91,7 @@ const requestOf = (id: string, { key, place }: DurableRead): StreamRequest => ({
 });
 
 /** Rules 3 and 4. */
-const outlives = ({ read, again }: PendingCall): boolean =>
-  read !== undefined || again !== undefined;
+const outlives = ({ read, hasKey }: PendingCall): boolean => read !== undefined || hasKey;
 
 /** The socket of a client. */
 interface CallSocket {
@@ -96,6 +99,8 @@ interface CallSocket {
   readonly OPEN: number;
   /** Buffers what can't be sent yet. */
   send(frame: string): unknown;
+  /** Empties the buffer and returns what it held. */
+  drainQueuedMessages(): ReadonlyArray<unknown>;
 }
 
 const toError = (thrown: unknown): Error =>
@@ -125,7 +130,7 @@ export class PendingCalls {
    */
   start(
     id: string,
-    { method, stream, timeoutMs, read, signal, cancel, again }: CallRequest,
+    { method, stream, timeoutMs, read, signal, cancel, key, frame }: CallRequest,
     send: () => "transmitted" | "buffered" | "dropped",
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -134,14 +139,15 @@ export class PendingCalls {
         call.book.#fail(id, new Error(text));
       };
       const abort = (): void => {
-        call.book.#fail(id, toError(signal!.reason));
-        if (cancel === undefined) return;
+        const isWithdrawn = call.book.#fail(id, toError(signal!.reason));
+        if (cancel === undefined || isWithdrawn) return;
         call.book.#cancelled.add(id);
         call.book.#socket.send(cancel);
       };
       const isLimited = timeoutMs !== undefined && timeoutMs > 0 && timeoutMs <= TIMER_MS_MAX;
       const timer = isLimited ? setTimeout(timeout, timeoutMs) : undefined;
-      const repeat = again && setInterval(() => call.book.#askAgain(call), AGAIN_MS);
+      const hasKey = key !== undefined;
+      const repeat = hasKey && setInterval(() => call.book.#askAgain(call), AGAIN_MS);
       const call: PendingCall = {
         resolve,
         reject,
@@ -151,11 +157,12 @@ export class PendingCalls {
         read,
         book: this,
         transmitted: false,
-        again,
+        frame,
+        hasKey,
         repeated: false,
         unlisten: () => {
           signal?.removeEventListener("abort", abort);
-          clearInterval(repeat);
+          if (repeat !== false) clearInterval(repeat);
         },
       };
       signal?.addEventListener("abort", abort, { once: true });
@@ -246,6 +253,7 @@ export class PendingCalls {
   }
 
   rejectAll(reason: string): void {
+    this.#withdraw(this.#calls.values());
     for (const id of this.#calls.keys()) this.#fail(id, new Error(reason));
   }
 
@@ -262,9 +270,9 @@ export class PendingCalls {
   }
 
   #askAgain(call: PendingCall): void {
-    if (!call.transmitted || call.again === undefined) return;
+    if (!call.transmitted || !call.hasKey) return;
     call.repeated = true;
-    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(call.again());
+    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(call.frame!());
   }
 
   /** Rule 5. */
@@ -314,10 +322,24 @@ export class PendingCalls {
     return call;
   }
 
-  #fail(id: string, error: Error): void {
+  /** Returns true if the call can't run any more, since its frame was never sent. */
+  #fail(id: string, error: Error): boolean {
     const call = this.#take(id);
-    if (call === undefined) return;
+    if (call === undefined) return false;
+    const isWithdrawn = this.#withdraw([call]);
     call.reject(error);
     call.stream?.onError?.(error.message);
+    return isWithdrawn;
+  }
+
+  /** Rule 2. Returns whether one of the frames was in the buffer. */
+  #withdraw(calls: Iterable<PendingCall>): boolean {
+    const frames = new Set<unknown>();
+    for (const { transmitted, frame } of calls) if (!transmitted) frames.add(frame?.());
+    if (frames.size === 0) return false;
+    const buffered = this.#socket.drainQueuedMessages();
+    const others = buffered.filter((message) => !frames.has(message));
+    for (const message of others) this.#socket.send(message as string);
+    return others.length < buffered.length;
   }
 }

@@ -43,8 +43,14 @@ it("a final close rejects a keyed call", async () => {
 it("a keyed call is repeated until it is answered, and a second answer is ignored", async () => {
   vi.useFakeTimers();
   const send = vi.fn();
-  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send });
-  const request = { method: "pay", stream: undefined, timeoutMs: undefined, again: () => "frame" };
+  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
+  const request = {
+    method: "pay",
+    stream: undefined,
+    timeoutMs: undefined,
+    key: "k",
+    frame: () => "frame",
+  };
   const paid = calls.start("1", request, () => "transmitted");
   vi.advanceTimersByTime(11_000);
   expect(send.mock.calls).toEqual([["frame"], ["frame"]]);
@@ -59,8 +65,14 @@ it("a keyed call is repeated until it is answered, and a second answer is ignore
 it("a keyed call in the send buffer is not sent twice", () => {
   vi.useFakeTimers();
   const send = vi.fn();
-  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send });
-  const request = { method: "pay", stream: undefined, timeoutMs: undefined, again: () => "frame" };
+  const calls = new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
+  const request = {
+    method: "pay",
+    stream: undefined,
+    timeoutMs: undefined,
+    key: "k",
+    frame: () => "frame",
+  };
   calls.start("1", request, () => "buffered").catch(() => undefined);
   vi.advanceTimersByTime(11_000);
   calls.askAgain();

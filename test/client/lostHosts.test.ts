@@ -11,7 +11,8 @@ const request = { method: "work", stream: undefined, timeoutMs: undefined };
 const result = (value: unknown) => ({ _tag: "Result", result: value }) as const;
 
 const send = vi.fn();
-const calls = (): PendingCalls => new PendingCalls({ readyState: 1, OPEN: 1, send });
+const calls = (): PendingCalls =>
+  new PendingCalls({ readyState: 1, OPEN: 1, send, drainQueuedMessages: () => [] });
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => {
   vi.useRealTimers();
@@ -70,7 +71,7 @@ it.each([
 it("nothing is asked about a call in the send buffer, one with a key, and a durable stream", () => {
   const pending = calls();
   void pending.start("1", request, () => "buffered");
-  void pending.start("2", { ...request, again: () => "frame" }, () => "transmitted");
+  void pending.start("2", { ...request, key: "k", frame: () => "frame" }, () => "transmitted");
   void pending.start("3", request, () => "transmitted");
   pending.settle("3", { _tag: "Chunk", result: 1 }, { key: "answer", seq: "1.1" });
   vi.advanceTimersByTime(5_000);

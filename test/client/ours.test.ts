@@ -50,6 +50,25 @@ describe("AgentClient", () => {
     peer.reply((await peer.call()).id, { success: true, result: 1, done: true });
     expect(await early).toBe(1);
   });
+  it("a call that rejects while it waits for a connection is never sent, and none is cancelled", async () => {
+    const client = pool.open({ host: server.host, startClosed: true });
+    const ended = new AbortController();
+    const aborted = client.call("aborted", [], { signal: ended.signal });
+    const timedOut = client.call("timedOut", [], { timeout: 5 });
+    const closed = client.call("closed");
+    ended.abort(new Error("not wanted"));
+    await expect(aborted).rejects.toThrow("not wanted");
+    await expect(timedOut).rejects.toThrow("timed out");
+    client.close();
+    await expect(closed).rejects.toThrow("Connection closed");
+    client.send('"kept"');
+    client.reconnect();
+    const asked = client.call("asked");
+    const peer = await server.peer();
+    peer.reply((await peer.call()).id, { success: true, result: 1, done: true });
+    expect(await asked).toBe(1);
+    expect(peer.received).toEqual(['"kept"', expect.stringContaining("asked")]);
+  });
   it("a call after close() rejects at once", async () => {
     const client = pool.open({ host: server.host });
     client.close();
