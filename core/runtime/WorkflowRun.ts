@@ -258,15 +258,13 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     try {
       checkDeaths(this.#table.steps(), this.#runtime.queue.begun(DRIVE));
       const workflow = this.#construct(run, execution, steps);
-      const value = await workflow.run(
-        {
-          payload: run.params as never,
-          timestamp: new Date(run.startedMs),
-          instanceId: this.name,
-          workflowName: run.workflowName,
-        },
-        steps,
-      );
+      const event = {
+        payload: run.params as never,
+        timestamp: new Date(run.startedMs),
+        instanceId: this.name,
+        workflowName: run.workflowName,
+      };
+      const value = await Promise.race([workflow.run(event, steps), execution.givenUp]);
       output = jsonText(value, "the result of the workflow");
       if (!execution.isAbandoned) execution.checkEnd();
     } catch (error) {
@@ -341,7 +339,9 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   }
 
   #reportedError(): boolean {
-    return this.#table.steps().some(({ key }) => key === `1:${REPORT_ERROR}`);
+    return this.#table
+      .steps()
+      .some(({ key, kind }) => kind === "report" && key === `1:${REPORT_ERROR}`);
   }
 
   #statusOf(run: RunRecord): WorkflowStatus {

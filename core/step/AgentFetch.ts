@@ -45,7 +45,9 @@ export class AgentFetch {
 
   async run(input: Request | string | URL, init: FetchOptions | null): Promise<Response> {
     const { agent } = this;
-    const { record, retry, timeout, ...plain } = init ?? {};
+    const { record, retry, timeout, ...own } = init ?? {};
+    // A `Request` as options has no fields of its own.
+    const plain = init instanceof Request ? init : own;
     if ("undo" in plain)
       throw new TypeError(
         "fetch: undo is an option of step, not of fetch: make the request in a step",

@@ -12,7 +12,9 @@
  *    steps applies once (`core/turn/Holds`).
  * 4. A step that still runs when its turn's attempt has failed, or whose result is being stored, is
  *    joined by the next attempt.
- * 5. When a past turn is run again (`RecordedSteps`), no step runs: each has its recorded result.
+ * 5. Steps of a turn that has ended, failed or is full are refused, after some at a pace
+ *    (`REFUSAL_MS`), so that code which repeats one in a loop does not hold the thread.
+ * 6. When a past turn is run again (`RecordedSteps`), no step runs: each has its recorded result.
  *
  * `Agent.step` and `AgentFetch` are the API; a `StepStore` keeps the results.
  */
@@ -23,12 +25,13 @@ import { UNDOING } from "../journal/AgentImage.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { StepScope, Turn } from "../turn/Turn.ts";
 import { TurnSteps } from "../turn/TurnSteps.ts";
+import { sleep } from "../time/sleep.ts";
 import { InputSteps, type InputStepsAgent } from "./InputSteps.ts";
 import type { RecordedSteps } from "./RecordedSteps.ts";
 import { runAttempts, type Attempted, type AttemptsAgent, type StepText } from "./runAttempts.ts";
 import type { Step, StepOptions } from "./Step.ts";
 import { StepNotDurable, StepTooLarge } from "./stepErrors.ts";
-import { checkStepName } from "./stepKey.ts";
+import { checkStepName, REFUSAL_MS, REFUSALS_AT_ONCE } from "./stepKey.ts";
 import { resolveStepOptions } from "./stepOptions.ts";
 import type { StepStore } from "./StepStore.ts";
 import { undoKey, undoSteps } from "./undoSteps.ts";
@@ -127,8 +130,10 @@ export class AgentSteps {
     // The name is journaled as a part of the key.
     const name = turn.conceal(work.name);
     const store = this.storeOf(turn);
-    if (store === undefined || store.isOver)
-      throw new StepNotDurable({ step: name, turn: turn.cause.kind, ended: store !== undefined });
+    const { kind } = turn.cause;
+    if (store === undefined) throw new StepNotDurable({ step: name, turn: kind });
+    if (store.isOver)
+      return this.refuse(turn, new StepNotDurable({ step: name, turn: kind, ended: true }));
     const steps = (turn.steps ??= new TurnSteps());
     const id = steps.nextKey(name, agent.currentStep);
     if (work.undo !== undefined)
@@ -137,9 +142,10 @@ export class AgentSteps {
     const { failure } = store;
     let text: StepText;
     if (done !== undefined) text = done.text;
-    else if (failure !== undefined) throw errorOfFailure(failure);
+    else if (failure !== undefined) return this.refuse(turn, errorOfFailure(failure));
     else {
-      checkRoom(name, steps.asked.size - 1, store);
+      const full = noRoom(name, steps.asked.size - 1, store);
+      if (full !== undefined) return this.refuse(turn, full);
       const scope = { name, id, key: store.idempotencyKey(id), turn };
       const made = this.make(scope, work, store);
       steps.inFlight.add(made);
@@ -173,6 +179,13 @@ export class AgentSteps {
     const undos = [...steps.undos].filter(([key]) => isDone(key)).map(([, undo]) => undo);
     const lost = store.done().filter((key) => !steps.asked.has(key));
     return { reason: await undoSteps(failure, undos, lost), undone: undos.length > 0 };
+  }
+
+  /** Rule 5. */
+  private async refuse(turn: Turn, error: Error): Promise<never> {
+    const steps = (turn.steps ??= new TurnSteps());
+    if (++steps.refused > REFUSALS_AT_ONCE) await sleep(this.agent.time, REFUSAL_MS);
+    throw error;
   }
 
   /** Makes the result of a step and stores it. Rejects as its function does. */
@@ -241,7 +254,7 @@ export class AgentSteps {
     const { asks } = work;
     const { durable, cause } = scope.turn;
     const past = durable ? agent.parts.recorded?.of(cause) : undefined;
-    // Rule 5.
+    // Rule 6.
     if (past !== undefined)
       return { text: past.take(scope.id, await asks?.request()), request: undefined };
     const request = asks?.record === true ? asked(scope.turn, await asks.request()) : undefined;
@@ -249,19 +262,20 @@ export class AgentSteps {
   }
 }
 
-/** Throws `StepTooLarge` if a turn already has as many steps, or as large results, as it may. */
-function checkRoom(step: string, asked: number, store: StepStore): void {
+/** The error if a turn already has as many steps, or as large results, as it may. */
+function noRoom(step: string, asked: number, store: StepStore): StepTooLarge | undefined {
   const { steps, chars } = store.size();
   if (Math.max(steps, asked) >= STEPS_MAX)
-    throw new StepTooLarge({
+    return new StepTooLarge({
       step,
       what: `a turn has at most ${STEPS_MAX} steps: use a workflow, or several queue items`,
     });
   if (chars >= RESULTS_CHARS_MAX)
-    throw new StepTooLarge({
+    return new StepTooLarge({
       step,
       what: `the results of its turn's steps are already ${chars} characters of JSON, and the limit is ${RESULTS_CHARS_MAX}: return references to data, or use several queue items`,
     });
+  return undefined;
 }
 
 /** The request without the values that the turn's route hides. */

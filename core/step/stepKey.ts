@@ -9,6 +9,13 @@ import { firstKey } from "../queue/redrivenKey.ts";
 
 /** The name is part of the journal and of every key. */
 export const STEP_NAME_CHARS_MAX = 256;
+/**
+ * Steps of work that has failed or ended reject at once so often, and after `REFUSAL_MS` from then
+ * on. Code may catch that and repeat the step in a loop, which would otherwise hold the thread.
+ */
+export const REFUSALS_AT_ONCE = 10;
+export const REFUSAL_MS = 1_000;
+
 /** `call`: as people write it, for the error. Throws `TypeError`. */
 export function checkStepName(name: unknown, call: string): asserts name is string {
   if (typeof name === "string" && name !== "" && name.length <= STEP_NAME_CHARS_MAX) return;

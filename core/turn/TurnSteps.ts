@@ -27,6 +27,8 @@ export class TurnSteps {
   private readonly begun = new StepCounts();
   /** Steps whose functions run. */
   running = 0;
+  /** Steps that were refused (`AgentSteps`, rule 5). */
+  refused = 0;
   /** Those steps, until their results are stored. */
   inFlight = new Set<Promise<unknown>>();
   /** By key, in the order in which this run asked for them: how to undo them. */

@@ -18,7 +18,7 @@ import { describeThrown, reviveError, WorkflowCodeChanged, type StoredError } fr
 import { ReplayWatch } from "./ReplayWatch.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
 import type { ResolvedConfig } from "./stepConfig.ts";
-import { checkStepName } from "../step/stepKey.ts";
+import { checkStepName, REFUSAL_MS, REFUSALS_AT_ONCE } from "../step/stepKey.ts";
 import { undoKey, undoSteps } from "../step/undoSteps.ts";
 import { StepAttempts, type AttemptsHost } from "./StepAttempts.ts";
 import { StepOrder } from "./StepOrder.ts";
@@ -63,6 +63,13 @@ export class Execution {
   /** A step has ended in this life, and its end is stored. */
   private hasProgress = false;
   private onQuiet: Array<() => void> = [];
+  /** Steps that were refused because the run has failed. */
+  private refusals = 0;
+  private giveUp = (): void => undefined;
+  /** Resolves when code that has failed begins steps again and again: it is not waited for. */
+  readonly givenUp = new Promise<undefined>((resolve) => {
+    this.giveUp = () => resolve(undefined);
+  });
 
   constructor(private readonly host: ExecutionHost) {
     this.replay = new ReplayWatch(host.runtime.time, (error) => {
@@ -79,7 +86,7 @@ export class Execution {
       ...owner,
       waits: this.waits,
       hasProgress: () => this.hasProgress,
-      isFailing: ({ kind }) => this.undos.failure !== undefined && kind !== "undo",
+      isFailing: ({ kind }) => kind !== "undo" && (this.over || this.undos.failure !== undefined),
       begins: () => this.begins(),
       ended: () => void this.active--,
       lost: (error) => this.lost(error),
@@ -193,9 +200,16 @@ export class Execution {
           this.order.addReady(key, () => give(recorded));
           return;
         }
-        if (this.undos.failure !== undefined) {
+        const { failure } = this.undos;
+        if (failure !== undefined) {
           this.order.giveReady();
-          throw reviveError(this.undos.failure);
+          // Code may repeat the step in a loop: that does not hold the thread, and has an end.
+          if (++this.refusals <= REFUSALS_AT_ONCE) throw reviveError(failure);
+          this.giveUp();
+          this.host.runtime.time.after(REFUSAL_MS, () => {
+            if (!this.abandoned) reject(reviveError(failure));
+          });
+          return;
         }
         const record = recorded ?? this.newRecord(key, kind, fresh);
         if (recorded === undefined && undo !== undefined) this.undos.add(record, undo);

@@ -42,7 +42,7 @@ interface AttemptsOwner {
   isAbandoned(): boolean;
   /** A step has ended in this life, and its end is stored (rule 2). */
   hasProgress(): boolean;
-  /** The step is neither retried nor begun again: the run has failed. */
+  /** The step is neither retried nor begun again: the run has failed or ended. */
   isFailing(record: StepRecord): boolean;
   /** Called when an attempt begins. */
   begins(): void;
@@ -79,6 +79,7 @@ export class StepAttempts {
     // A pause that is recorded already has its wake.
     let isNew = false;
     for (;;) {
+      if (owner.isFailing(record)) return owner.look();
       if (record.dueMs !== null) await this.retryPause(record, isNew);
       isNew = true;
       if (isPaused()) await owner.waits.unpaused(record);

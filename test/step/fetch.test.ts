@@ -344,3 +344,15 @@ describe("a recording", () => {
     expect([ran, asked]).toEqual([0, []]);
   });
 });
+
+it("a request can be the options of another one", async () => {
+  work = async (caller) => {
+    const given = { method: "POST", headers: { "x-own": "1" }, body: "hello" };
+    const response = await caller.fetch(`${API}/to`, new Request(`${API}/from`, given));
+    return response.text();
+  };
+  expect((await send()).status).toBe(200);
+  const [request] = asked;
+  expect([request!.url, request!.method, request!.headers.get("x-own")]).toEqual([`${API}/to`, "POST", "1"]); // prettier-ignore
+  expect(await request!.text()).toBe("hello");
+});

@@ -408,6 +408,25 @@ describe("a step that fails", () => {
   });
 });
 
+it("code that repeats a step of its failed turn in a loop does not hold the thread", async () => {
+  let loops = 0;
+  const begun = makeLatch();
+  work["it"] = async (worker) => {
+    const fails = () => Promise.reject(new Error("no"));
+    const poll = async (): Promise<void> => {
+      // The loop would hold the test's thread.
+      while (++loops < 1_000) {
+        if (loops === 3) begun.open();
+        await worker.step("poll", fails, { retry: { maxAttempts: 1 } }).catch(() => undefined);
+      }
+    };
+    await Promise.all([poll(), begun.opened.then(fails)]);
+  };
+  await send("it");
+  await test.advance("1 minute");
+  expect(loops).toBeLessThan(1_000);
+});
+
 it("a sub-agent that an interrupted turn created stays listed, even if the turn's next run fails", async () => {
   work["it"] = async (worker, step) => {
     if (calls.length > 0) throw new Error("no");

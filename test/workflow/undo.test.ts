@@ -200,6 +200,38 @@ test("a running step is awaited and undone; one waiting for its retry is not ret
   expect(world.calls).toHaveLength(3);
 });
 
+test("code that repeats a refused step without end is left, and the steps are undone", async () => {
+  let loops = 0;
+  AnyWorkflow.code = async (_, step) => {
+    await paid(step, "reserve");
+    for (;;) {
+      if (++loops > 1_000) return; // the loop would hold the test's thread
+      await step.do("poll", { retries: RETRIES }, () => world.act("poll")).catch(() => undefined);
+    }
+  };
+  failing("poll");
+  await begin();
+  await rig.advance("10 s");
+  await binding().get("w").terminate({ rollback: true });
+  await rig.advance("1 minute");
+  expect(loops).toBeLessThan(200);
+  expect(world.calls.at(-1)).toBe("undo reserve done");
+  expect((await status()).status).toBe("terminated");
+});
+
+test("a step that waits for its retry when the workflow is complete is not tried again", async () => {
+  failing("charge");
+  AnyWorkflow.code = (_, step) => {
+    const retries = { limit: 5, delay: "5 seconds", backoff: "constant" } as const;
+    const charged = step.do("charge", { retries }, () => world.act("charge"));
+    return Promise.race([charged, step.sleep("timeout", "8 seconds")]);
+  };
+  await begin();
+  await rig.advance("1 hour");
+  expect((await status()).status).toBe("complete");
+  expect(world.calls).toEqual(["charge", "charge"]);
+});
+
 test("a paused workflow undoes nothing until it is resumed", async () => {
   const fails = makeLatch();
   AnyWorkflow.code = async (_, step) => {
