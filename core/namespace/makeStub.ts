@@ -33,7 +33,7 @@ export function makeStub<A>(
   id: AgentId,
   options: StubMaking = {},
 ): AgentStub<A> {
-  const { props, key: callKey, through = ITSELF, objectId } = options;
+  const { props, key: callKey, through = ITSELF, before, objectId } = options;
   const given = props === undefined ? {} : { props };
   const shownId = objectId ?? instanceId(id);
   const fetchAgent = async (
@@ -60,6 +60,7 @@ export function makeStub<A>(
   const call =
     (method: string) =>
     async (...args: unknown[]): Promise<unknown> => {
+      if (before !== undefined) await before();
       // Omitted trailing arguments stay omitted, so that the method's defaults apply.
       while (args.length > 0 && args.at(-1) === undefined) args.pop();
       if (args.length === 1 && args[0] instanceof Request && callKey === undefined)

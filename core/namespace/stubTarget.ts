@@ -68,6 +68,8 @@ export interface StubMaking {
   readonly key?: string;
   /** Its result is what the caller receives. Default: the answer itself. */
   readonly through?: <R>(method: string, answer: Promise<R>) => Promise<R>;
+  /** Called before each call of a method, which waits for it. */
+  readonly before?: () => Promise<void>;
   /** The id that a Durable Object's stub shows. */
   readonly objectId?: { readonly name?: string | undefined };
 }

@@ -140,16 +140,24 @@ export class QueueLane {
       retryOptions: JSON.stringify(retry),
       createdAt: Math.floor(agent.time.nowMs() / 1000),
     };
+    const replaced = options.id === undefined ? undefined : this.table.get(options.id);
     this.table.push(row);
     this.pushed.push(row);
     this.unstored.add(row.uid);
     agent.touch();
     agent.committer.afterCommit(() => {
       this.unstored.delete(row.uid);
+      if (replaced !== undefined) this.releaseReplaced(replaced);
       this.kick();
     });
     this.emit("create", { callback, id });
     return id;
+  }
+
+  /** Its trigger is done, unless the replacement was rolled back, or the item runs. */
+  private releaseReplaced(row: QueueRow): void {
+    if (!this.claimed.has(row.uid) && !this.table.hasUid(row.uid))
+      this.held.release(this.keyOf(row));
   }
 
   /** Throws `CeilingReached`. An item that replaces another needs none. */

@@ -13,7 +13,12 @@
  *
  * Made when first used, by `AgentApis`.
  */
-import { camelCaseToKebabCase, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
+import {
+  addressKey,
+  camelCaseToKebabCase,
+  InvalidAddress,
+  type AgentId,
+} from "../../schemas/Address.ts";
 import { agentPath, idOfPath, type AgentPathStep } from "../../schemas/AgentPath.ts";
 import type { Call } from "../../schemas/bus/Call.ts";
 import { AgentNamespace } from "../namespace/AgentNamespace.ts";
@@ -76,6 +81,8 @@ export class SubAgents implements DynamicAgents {
   readonly #env: unknown;
   readonly #table: SubAgentTable;
   #ending: Promise<void> | undefined;
+  /** Keys of those that are being deleted, and that nobody has asked for since. */
+  readonly #deleting = new Set<string>();
 
   /** `table`: where it lists them. */
   constructor(runtime: SubAgentRuntime, env: unknown, table = new SubAgentTable(runtime)) {
@@ -91,7 +98,7 @@ export class SubAgents implements DynamicAgents {
   ): Promise<SubAgentStub<A>> {
     const className = nameOf(agentClass);
     const id = this.#checked(className, name);
-    const isNew = this.#table.add(className, name);
+    const isNew = this.#list(className, name);
     try {
       await this.#ask(id, { kind: "state" });
     } catch (error) {
@@ -120,6 +127,8 @@ export class SubAgents implements DynamicAgents {
     const className = nameOf(agentClass);
     if (!this.#table.has(className, name)) return;
     const id = this.#idOf(className, name);
+    const key = addressKey(id);
+    this.#deleting.add(key);
     try {
       await this.#ask(id, { kind: "end" });
     } catch (error) {
@@ -130,7 +139,7 @@ export class SubAgents implements DynamicAgents {
       );
       await this.#ask(id, { kind: "erase" });
     }
-    this.#table.remove(className, name);
+    if (this.#deleting.delete(key)) this.#table.remove(className, name);
   }
 
   has(agentClass: SubAgentClass | string, name: string): boolean {
@@ -156,8 +165,14 @@ export class SubAgents implements DynamicAgents {
   /** Lists it (rule 2) and returns its address. Throws if that is impossible. */
   add(className: string, name: string): AgentId {
     const id = this.#checked(className, name);
-    this.#table.add(className, name);
+    this.#list(className, name);
     return id;
+  }
+
+  /** Returns false if it was listed. Stays listed if it is being deleted. */
+  #list(className: string, name: string): boolean {
+    this.#deleting.delete(addressKey(this.#idOf(className, name)));
+    return this.#table.add(className, name);
   }
 
   #checked(className: string, name: string): AgentId {

@@ -35,9 +35,9 @@ export async function routeSubAgentRequest(
 }
 
 /**
- * A handle on a sub-agent, for calls only. Each call asks the parent first, so a sub-agent that was
- * deleted is created and listed again. Does not ask `onBeforeSubAgent`. A first argument that is no
- * stub is a `TypeError`.
+ * A handle on a sub-agent, for calls only. Each call asks the parent first, and the parent's own
+ * parent before it, so a sub-agent that was deleted is created and listed again. Does not ask
+ * `onBeforeSubAgent`. A first argument that is no stub is a `TypeError`.
  */
 export async function getSubAgentByName<A extends AnyAgent>(
   parent: unknown,
@@ -49,27 +49,22 @@ export async function getSubAgentByName<A extends AnyAgent>(
     throw new TypeError(
       "getSubAgentByName: the first argument is not a stub. Get the parent's with getAgentByName(env.<Class>, name)",
     );
-  const { client, id } = target;
+  const { client, id, options } = target;
   const className = nameOf(agentClass);
-  const stub = makeStub<A>(client, idOfPath([...agentPath(id), { className, name }]));
-  const add = async (): Promise<void> => {
+  const before = async (): Promise<void> => {
+    await options.before?.();
     const how = { deadlineMs: ADD_DEADLINE_MS, repeatable: true };
     const { reply } = await client().call(id, { kind: "child", op: "add", className, name }, how);
     if (reply.kind === "error") throw decodeError(reply);
   };
+  const stub = makeStub<A>(client, idOfPath([...agentPath(id), { className, name }]), { before });
   return new Proxy(stub, {
     get: (of, key) => {
-      if (key === "fetch")
-        return () => {
-          throw new Error(
-            "getSubAgentByName returns an RPC-only stub: .fetch() is not supported. Use routeSubAgentRequest(), or the URL /agents/{parent}/{name}/sub/{child}/{name}",
-          );
-        };
-      const found: unknown = Reflect.get(of, key);
-      if (typeof found !== "function") return found;
-      return async (...args: unknown[]) => {
-        await add();
-        return (found as (...args: unknown[]) => unknown)(...args);
+      if (key !== "fetch") return Reflect.get(of, key) as unknown;
+      return () => {
+        throw new Error(
+          "getSubAgentByName returns an RPC-only stub: .fetch() is not supported. Use routeSubAgentRequest(), or the URL /agents/{parent}/{name}/sub/{child}/{name}",
+        );
       };
     },
   });

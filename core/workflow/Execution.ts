@@ -191,7 +191,8 @@ export class Execution {
     checkStepName(name, `step.${kind}`);
     return new Promise((resolve, reject) => {
       if (this.over) return;
-      const key = this.order.keyOf(name);
+      // SQLite stores an unpaired surrogate, as of a text that is cut in an emoji, as U+FFFD.
+      const key = this.order.keyOf(name.toWellFormed());
       try {
         const recorded = this.ask(key, kind);
         const give = giverOf(resolve, reject);

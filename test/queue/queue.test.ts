@@ -254,6 +254,16 @@ describe("pushing the same id again", () => {
     expect(rig.broker.inbox.depth).toBe(0);
   });
 
+  test("leaves no trigger of the replaced items in the inbox", async () => {
+    onItem = () => wait(60_000);
+    await call("add", "work", "first");
+    for (let n = 0; n < 20; n += 1) {
+      await call("add", "work", n, { id: "x" });
+      await rig.pass(100);
+    }
+    expect(rig.broker.inbox.depth).toBe(2);
+  });
+
   test("adds one more run, next, while that item is running", async () => {
     onItem = () => wait(1_000);
     await call("add", "work", "old", { id: "x" });

@@ -43,6 +43,11 @@ export class Supervisor extends Agent {
     const runner = await this.dynamicAgents.get(Runner, name);
     return runner.note(text);
   }
+  async remakeWhileDeleted(name: string): Promise<unknown> {
+    const deleted = this.deleteSubAgent(Runner, name);
+    await Promise.all([deleted, this.tell(name, "again")]);
+    return this.dynamicAgents.list().map((each) => `${each.className} ${each.name}`);
+  }
   async notesOf(name: string): Promise<unknown> {
     return (await this.subAgent(Runner, name)).notes();
   }

@@ -174,6 +174,19 @@ describe("its deletion", () => {
   });
 });
 
+test("a sub-agent that is asked for while it is deleted stays listed", async () => {
+  const one = await supervisor();
+  await one.tell("r", "a");
+  expect(await one.remakeWhileDeleted("r")).toEqual(["Runner r"]);
+});
+
+test("a sub-agent of a sub-agent is listed, as its parent is, when it is first called", async () => {
+  const one = await supervisor();
+  const tool = await getSubAgentByName(await runnerOf(one, "mid"), Tool, "leaf");
+  await tool.use();
+  expect(await one.list()).toEqual(["Runner mid"]);
+});
+
 describe("its address", () => {
   test("is not allowed as a user's name", async () => {
     expect(() => env["Runner"]!.getByName("/Supervisor/s/r")).toThrow(

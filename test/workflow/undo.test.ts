@@ -232,6 +232,22 @@ test("a step that waits for its retry when the workflow is complete is not tried
   expect(world.calls).toEqual(["charge", "charge"]);
 });
 
+test("a step's name may be a text that was cut in the middle of an emoji", async () => {
+  AnyWorkflow.code = async (_, step) => {
+    await step.do("notify \ud83d", () => world.act("notify"));
+    await step.sleep("a day", "1 day");
+    failing("ship");
+    await step.do("ship", { retries: { limit: 0, delay: 0 } }, () => world.act("ship"));
+  };
+  await begin();
+  await rig.advance("1 hour");
+  await rig.crash();
+  await rig.revive();
+  await rig.advance("2 days");
+  expect((await status()).error?.message).toBe("ship failed");
+  expect(world.calls).toEqual(["notify", "ship"]);
+});
+
 test("a paused workflow undoes nothing until it is resumed", async () => {
   const fails = makeLatch();
   AnyWorkflow.code = async (_, step) => {
