@@ -4,8 +4,9 @@
  *
  * 1. An answer belongs to the question that waits for it. Any other event is kept until a step asks
  *    for its type.
- * 2. An answer to a named question that is not open is dropped: it must not answer the next
- *    question of that name. One to `waitForApproval`, which has no name, is kept like any event.
+ * 2. An answer to a named question that is not open answers none: not the next question of that
+ *    name either. It is kept as an event, because the type may be an app's own. One to
+ *    `waitForApproval`, which has no name, is kept like any event.
  * 3. However a step's wait ends, its question ends with it, in the same commit.
  */
 import type { Approvals } from "../approval/Approvals.ts";
@@ -39,10 +40,11 @@ export class AwaitedEvents {
   arrive(type: string, payload: unknown, timeMs: number): void {
     const waiting = this.approvals.waitingFor(type);
     if (waiting !== undefined) return this.approvals.answer(waiting, answerOf(payload));
-    if (!type.startsWith(NAMED)) return this.table.addEvent(type, payload, timeMs);
-    this.log.warn("an answer was dropped, because no approval waits for it", {
-      approval: type.slice(NAMED.length),
-    });
+    this.table.addEvent(type, payload, timeMs);
+    if (type.startsWith(NAMED))
+      this.log.warn("an answer has no effect, because no approval waits for it", {
+        approval: type.slice(NAMED.length),
+      });
   }
 
   /** The step's result; undefined while it waits. */
@@ -50,6 +52,8 @@ export class AwaitedEvents {
     const type = record.eventType!;
     const answered = this.answer(record);
     if (answered !== undefined) return answered;
+    const isNamed = type.startsWith(NAMED) && this.approvals.byKey(record.key) !== undefined;
+    if (isNamed) return undefined; // rule 2
     const event = this.table.takeEvent(type);
     return event && toResult(type, event.payload, event.timeMs);
   }

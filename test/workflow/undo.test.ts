@@ -248,6 +248,24 @@ test("a step's name may be a text that was cut in the middle of an emoji", async
   expect(world.calls).toEqual(["notify", "ship"]);
 });
 
+test.each([0, 1])(
+  "an event's type may begin like those of answers (waits first: %i)",
+  async (first) => {
+    const type = "approval received";
+    AnyWorkflow.code = async (_, step) => {
+      await step.sleep("a while", "10 minutes");
+      return (await step.waitForEvent("finance", { type })).payload;
+    };
+    await begin();
+    await rig.advance(first === 1 ? "1 hour" : "1 s");
+    await binding()
+      .get("w")
+      .sendEvent({ type, payload: { ok: true } });
+    await rig.advance("1 hour");
+    expect(await status()).toMatchObject({ status: "complete", output: { ok: true } });
+  },
+);
+
 test("a paused workflow undoes nothing until it is resumed", async () => {
   const fails = makeLatch();
   AnyWorkflow.code = async (_, step) => {
