@@ -159,9 +159,9 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   /** Closes the connection at once; waiting calls reject. `reconnect()` opens it again. */
   override close(code?: number, reason?: string): void {
-    super.close(code, reason);
-    // Without an open socket there is no close event.
+    // Without an open socket there is no close event. A frame buffered after `close` logs a warning.
     this.#end();
+    super.close(code, reason);
   }
 
   /**

@@ -41,7 +41,12 @@ export const OnFork = (props: {
   const { all } = props;
   const forward = async (): Promise<string> => {
     if (all !== undefined) await all();
-    else for (const { id } of good) await props.one?.(id);
+    else
+      for (const { id } of good) {
+        await props.one?.(id);
+        // If the next one fails, this one is not sent again.
+        setFound((left) => left?.filter((each) => each.id !== id));
+      }
     setFound(all === undefined ? fails : undefined);
     setSaid(all === undefined ? `${many(good.length)} stored in the inbox again.` : "Released.");
     props.onDone?.();

@@ -59,9 +59,9 @@ describe("AgentClient", () => {
     ended.abort(new Error("not wanted"));
     await expect(aborted).rejects.toThrow("not wanted");
     await expect(timedOut).rejects.toThrow("timed out");
+    client.send('"kept"');
     client.close();
     await expect(closed).rejects.toThrow("Connection closed");
-    client.send('"kept"');
     client.reconnect();
     const asked = client.call("asked");
     const peer = await server.peer();

@@ -237,7 +237,9 @@ test("an erased agent leaves no base, and nothing in the archive", async () => {
   expect(held).toMatchObject({ code: 1 });
   expect(JSON.parse(held.out)).toMatchObject({ erased: false, found: [expect.stringMatching(/^the backup \S+saved of \S+ has/)] }); // prettier-ignore
   rmSync(saved, { recursive: true });
-  expect(await verify()).toMatchObject({ code: 0 });
+  const removed = await verify();
+  expect(removed).toMatchObject({ code: 0 });
+  expect(JSON.parse(removed.out)).toMatchObject({ notes: [expect.stringMatching(/^the backup \S+saved is not there, or can't be read/)] }); // prettier-ignore
   // As by a host that was frozen with the agent.
   await ports.snapshots.put(ID, base);
   const letter = { agent: [ID.class, ID.name], seq: 1, reason: "no", host: "h", time: 1 } as const;

@@ -63,7 +63,10 @@ async function verifyErasure(ports: ReadPorts, receipt: ErasureReceipt): Promise
   for (const { folder, id } of receipt.backups) {
     const ids = receipt.agents.map((agent) => agentId(agent.class, agent.name));
     const there = await backupsIn([folder]).catch(() => []);
-    const held = there.some((path) => path === folder) ? await holding(folder, ids) : undefined;
+    const isThere = there.some((path) => path === folder);
+    const held = isThere ? await holding(folder, ids) : undefined;
+    if (!isThere)
+      notes.push(`the backup ${folder} is not there, or can't be read: it was not searched`);
     if (held !== undefined && held.id === id)
       found.push(`the backup ${folder} of ${held.time} has ${held.lines} lines`);
   }
