@@ -159,8 +159,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   /** Closes the connection at once; waiting calls reject. `reconnect()` opens it again. */
   override close(code?: number, reason?: string): void {
-    // Without an open socket there is no close event. A frame buffered after `close` logs a warning.
-    this.#end();
+    // Without an open socket there is no close event.
+    this.#end(); // first: a frame that is buffered after `close` logs a warning
     super.close(code, reason);
   }
 
