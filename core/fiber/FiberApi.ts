@@ -99,10 +99,11 @@ export class FiberApi {
   #begunBefore(id: string | undefined, key: string | undefined): FiberRow | undefined {
     const { table } = this.#fibers;
     if (id?.trim() === "") throw new Error("fiberId must not be blank");
-    // SQLite would store another id.
-    if (id?.isWellFormed() === false)
-      throw new TypeError("fiberId must not contain an unpaired surrogate");
     if (key?.trim() === "") throw new Error("idempotencyKey must not be blank");
+    // SQLite would store another text.
+    for (const [option, text] of Object.entries({ fiberId: id, idempotencyKey: key }))
+      if (text?.isWellFormed() === false)
+        throw new TypeError(`${option} must not contain an unpaired surrogate`);
     const byId = id === undefined ? undefined : table.get(id);
     const byKey = key === undefined ? undefined : table.getByKey(key);
     if (byKey !== undefined && id !== undefined && byKey.id !== id)

@@ -113,6 +113,10 @@ export class Fibers {
     const running = this.add({ id, name, kept: false });
     // Fibers that begin without an await between share a commit.
     await Promise.resolve();
+    if (this.table.get(id) === undefined) {
+      this.#end(running);
+      throw new Error(`runFiber("${name}", …): the transaction that it was called in is undone`);
+    }
     await this.#runtime.flush();
     return this.#execute(running, f);
   }

@@ -244,6 +244,11 @@ export class Execution {
     this.waits.add(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}), question);
   }
 
+  /** Ends a step whose arguments are refused by what may differ in a replay. */
+  fail(record: StepRecord, error: Error): void {
+    void this.settle(record, { error: describeThrown(error) });
+  }
+
   /**
    * Ends a step that only reports: its end and what `send` writes are one commit. Waits while
    * paused, as a step does before it begins.
@@ -272,7 +277,7 @@ export class Execution {
 
   /** Rule 1. `also` is written in the same commit. */
   private async settle(record: StepRecord, outcome: Outcome, also?: () => void): Promise<void> {
-    const { runtime, table, wakes, events } = this.host;
+    const { runtime, wakes, events } = this.host;
     this.waits.remove(record.key);
     try {
       // The agent may have been lost since the step's function began.
@@ -283,7 +288,7 @@ export class Execution {
         record.dueMs = null;
         record.result = outcome.result ?? null;
         record.error = outcome.error ?? null;
-        table.put(record);
+        this.put(record);
         events.settled(record);
         also?.();
         await runtime.flush();
@@ -298,6 +303,19 @@ export class Execution {
     this.order.addReady(record.key, () => this.settlers.get(record.key)?.(record));
     this.replay.look(this.order);
     this.look();
+  }
+
+  /** A result that does not fit into the database fails its step. */
+  private put(record: StepRecord): void {
+    const { table } = this.host;
+    try {
+      table.put(record);
+    } catch (error) {
+      if (record.result === null) throw error;
+      record.result = null;
+      record.error = describeThrown(error);
+      table.put(record);
+    }
   }
 
   private begins(): void {

@@ -143,7 +143,8 @@ export class Steps implements WorkflowStep {
     if (typeof type !== "string" || type === "")
       throw new TypeError(`step.waitForEvent("${name}", …): the type of the event is missing`);
     const ms = durationMs(timeout, `step "${name}": timeout`);
-    checkSpan(name, ms);
+    const tooLong = spanError(name, ms);
+    if (tooLong !== undefined) throw tooLong;
     const none = new WorkflowTimeoutError(
       `step "${name}" waited ${timeout}${typeof timeout === "number" ? " ms" : ""} for an event of type "${type}", but none arrived`,
     );
@@ -178,8 +179,12 @@ export class Steps implements WorkflowStep {
   }
 
   async #sleepUntil(name: string, dueMs: number): Promise<void> {
-    checkSpan(name, dueMs - this.#host.nowMs());
-    const begin = (record: StepRecord, isNew: boolean): void => this.#execution.wait(record, isNew);
+    const begin = (record: StepRecord, isNew: boolean): void => {
+      // Recorded, because a later replay would find the time nearer.
+      const tooLong = isNew ? spanError(name, dueMs - this.#host.nowMs()) : undefined;
+      if (tooLong === undefined) this.#execution.wait(record, isNew);
+      else this.#execution.fail(record, tooLong);
+    };
     await this.#execution.step("sleep", name, begin, { dueMs });
   }
 
@@ -191,6 +196,5 @@ export class Steps implements WorkflowStep {
   }
 }
 
-function checkSpan(name: string, ms: number): void {
-  if (ms > WAIT_MS_MAX) throw new RangeError(`step "${name}" waits longer than a year`);
-}
+const spanError = (name: string, ms: number): RangeError | undefined =>
+  ms > WAIT_MS_MAX ? new RangeError(`step "${name}" waits longer than a year`) : undefined;

@@ -49,6 +49,18 @@ class Worker extends Agent {
       // The turn continues.
     }
   }
+  async runRolledBack(name: string) {
+    const runs: Promise<unknown>[] = [];
+    try {
+      this.ctx.storage.transactionSync(() => {
+        runs.push(this.runFiber(name, (context) => bodies[name]!(this, context)));
+        throw new Error("rolled back");
+      });
+    } catch {
+      // The turn continues.
+    }
+    return runs[0]!.then(String, String);
+  }
   async enqueue() {
     await this.queue("job");
   }
@@ -190,8 +202,17 @@ it("a fiber does not begin while a step of its turn runs, and runs once if the h
   expect(recovered).toEqual([]);
 });
 
-it("a fiberId that the database can't hold is refused", async () => {
-  await expect(agent().start("work", { fiberId: "job caf\ud83d" })).rejects.toThrow(
-    "fiberId must not contain an unpaired surrogate",
+it.each(["fiberId", "idempotencyKey"])("a %s that SQLite can't store is refused", async (key) => {
+  await expect(agent().start("work", { [key]: "job caf\ud83d" })).rejects.toThrow(
+    `${key} must not contain an unpaired surrogate`,
   );
+});
+
+it("a function does not run if the transaction that its runFiber was called in is undone", async () => {
+  const run: string[] = [];
+  bodies["work"] = async () => run.push("ran");
+  expect(await agent().runRolledBack("work")).toContain(
+    'runFiber("work", …): the transaction that it was called in is undone',
+  );
+  expect(run).toEqual([]);
 });

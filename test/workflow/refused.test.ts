@@ -1,0 +1,56 @@
+/** Steps whose end the run's record must say, whatever a replay finds. */
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { testAgents, type TestAgents } from "agents/testing";
+import { RunTable } from "../../core/workflow/RunTable.ts";
+import * as orders from "./orders.ts";
+import { AnyWorkflow, Shop, world } from "./orders.ts";
+
+let rig: TestAgents;
+beforeEach(async () => {
+  world.reset();
+  rig = await testAgents({ module: orders, now: "2098-12-30" });
+});
+afterEach(() => rig.close());
+
+const shop = () => rig.agent(Shop, "s1");
+
+test("a sleep of more than a year is refused in a replay that finds it shorter, too", async () => {
+  AnyWorkflow.code = async (_, step) => {
+    let refused = "";
+    try {
+      await step.sleepUntil("the new year", new Date("2100-01-01"));
+    } catch (error) {
+      refused = String(error);
+    }
+    await step.sleep("pause", "3 days");
+    return refused;
+  };
+  const id = await shop().start("AnyWorkflow", {});
+  await rig.advance("1 s");
+  await rig.crash();
+  await rig.revive();
+  await rig.advance("4 days");
+  expect(await shop().look("AnyWorkflow", id)).toEqual({
+    status: "complete",
+    output: 'RangeError: step "the new year" waits longer than a year',
+  });
+});
+
+test("a result that does not fit into the database fails its step, which ran once", async () => {
+  const { put } = RunTable.prototype;
+  using _ = vi.spyOn(RunTable.prototype, "put").mockImplementation(function (this: RunTable, step) {
+    if (step.result !== null) throw new Error("database or disk is full");
+    put.call(this, step);
+  });
+  AnyWorkflow.code = async (_, step) => {
+    const big = step.do("big", async () => world.act("big"));
+    return big.catch((error: unknown) => String(error));
+  };
+  const id = await shop().start("AnyWorkflow", {});
+  await rig.advance("1 hour");
+  expect(world.calls).toEqual(["big"]);
+  expect(await shop().look("AnyWorkflow", id)).toEqual({
+    status: "complete",
+    output: "Error: database or disk is full",
+  });
+});
