@@ -1,19 +1,18 @@
 /**
- * Runs the fibers of an agent in memory, and recovers those that an earlier owner left behind.
+ * Runs the fibers of an agent in memory. `FiberRecovery` recovers those that an earlier owner left.
  *
  * 1. A fiber's row is stored before its function begins, for `startFiber` in a commit that stands
  *    (`undoParts`), and is marked as owed until the function has ended. No turn waits for the
  *    function: the agent can be handed over in the middle of it, and its later writes are refused.
  * 2. While any fiber is owed, the agent has an alarm: a schedule that `getSchedules` hides. It
- *    wakes a new owner, which passes each fiber that it does not run to `onFiberRecovered`.
- * 3. The start of a recovery is stored first, so a recovery that keeps killing hosts is given up.
- * 4. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
+ *    wakes a new owner, which recovers each fiber that it does not run.
+ * 3. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
  *    that one's stash, approvals and steps, and with its metadata unless it has its own. A host's
  *    death there neither loses the work nor doubles it.
- * 5. A fiber whose function fails is undone first: the undos of its done steps run as its steps
+ * 4. A fiber whose function fails is undone first: the undos of its done steps run as its steps
  *    (`undoSteps`). It can't be cancelled meanwhile. One that is cancelled, or ends without its
  *    function, undoes nothing: its record names the steps that were done.
- * 6. An id may be used again while the function of a cancelled fiber still runs. Neither its end
+ * 5. An id may be used again while the function of a cancelled fiber still runs. Neither its end
  *    nor its stashes and steps change the new fiber.
  *
  * `FiberApi` reads the calls of `Agent`.
@@ -25,8 +24,6 @@ import type { AgentImage } from "../journal/AgentImage.ts";
 import { jsonText } from "../journal/jsonText.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
 import { messageOf } from "../errors/thrown.ts";
-import { notUndone } from "../step/undoSteps.ts";
-import { settlesWithin } from "../time/settlesWithin.ts";
 import {
   CAUSE_TYPE,
   FIBER_OPTIONS_DEFAULT,
@@ -35,20 +32,13 @@ import {
   type FiberContext,
   type FiberFunction,
   type FiberOptions,
-  type FiberRecoveryContext,
   type FiberRecoveryResult,
   type FiberStatus,
   type KeptOfFibers,
 } from "./Fiber.ts";
 import { FiberAlarm } from "./FiberAlarm.ts";
-import { contextOf, FiberTable, hasEnded, metadataOf, type FiberRow } from "./FiberTable.ts";
-
-/**
- * How often the recovery of a fiber may be interrupted before the fiber is given up. As often as a
- * workflow's step (`Execution`): most hosts died of something else, and work that is given up is
- * lost.
- */
-export const RECOVERIES_MAX = 20;
+import { FiberRecovery, type RecoveryOwner } from "./FiberRecovery.ts";
+import { FiberTable, hasEnded, metadataOf } from "./FiberTable.ts";
 
 /** One run of a fiber. */
 interface Running {
@@ -63,20 +53,13 @@ interface Running {
 }
 
 /** What the agent's class decides. */
-interface FiberOwner {
+interface FiberOwner extends RecoveryOwner {
   readonly options: FiberOptions;
   readonly kept: ReadonlyArray<KeptOfFibers>;
-  readonly steps: {
-    /** Keys of a fiber's done steps. */
-    done(fiber: string): ReadonlyArray<string>;
-    /** Why a fiber has failed, once it is being undone. */
-    failure(fiber: string): string | undefined;
+  readonly steps: RecoveryOwner["steps"] & {
     /** Undoes the steps of the running fiber. Resolves to the failure, and what was undone. */
     undo(failure: string): Promise<string>;
   };
-  readonly onRecovered: (
-    context: FiberRecoveryContext,
-  ) => Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
 }
 
 /** The agent that fibers run on. */
@@ -90,17 +73,23 @@ export class Fibers {
   readonly table: FiberTable;
   readonly #runtime: FiberRuntime;
   readonly #owner: FiberOwner;
-  readonly #options: Required<FiberOptions>;
+  readonly #recovery: FiberRecovery;
   readonly #alarm: FiberAlarm;
   readonly #running = new Map<string, Running>();
-  #recovering: Promise<void> | undefined;
 
   constructor(runtime: FiberRuntime, owner: FiberOwner) {
     this.table = new FiberTable(runtime);
     this.#runtime = runtime;
     this.#owner = owner;
-    this.#options = withDefaults<Required<FiberOptions>>(FIBER_OPTIONS_DEFAULT, owner.options);
-    this.#alarm = new FiberAlarm(runtime, this.#options.keepAliveIntervalMs);
+    const options = withDefaults<Required<FiberOptions>>(FIBER_OPTIONS_DEFAULT, owner.options);
+    this.#alarm = new FiberAlarm(runtime, options.keepAliveIntervalMs);
+    this.#recovery = new FiberRecovery(runtime, owner, options, {
+      table: this.table,
+      isRunning: (id) => this.#running.has(id),
+      resolve: (id, result) => this.resolve(id, result),
+      dropKept: (id) => this.#dropKept(id),
+      restIfDone: () => this.#restIfDone(),
+    });
     const { leaving } = runtime;
     leaving.onFire(() => {
       for (const { controller } of this.#running.values()) controller.abort(leaving.reason);
@@ -123,11 +112,11 @@ export class Fibers {
 
   /** Adds the fiber's row, in this turn. Follow it with `begin`. */
   add(row: Parameters<FiberTable["add"]>[0]): Running {
-    const before = this.#recoveredHere();
+    const before = this.#recovery.here();
     const { metadata = before && (metadataOf(before) ?? undefined) } = row;
     this.table.add({ ...row, metadata, snapshot: before?.snapshot ?? null });
     if (before !== undefined) {
-      this.table.recovered(before); // rule 4
+      this.table.recovered(before); // rule 3
       for (const kept of this.#owner.kept) kept.moved(before.id, row.id);
     }
     let settle = (): void => undefined;
@@ -151,7 +140,7 @@ export class Fibers {
   /** Resolves when it has ended. A fiber that nobody runs any more is recovered first. */
   async ended(id: string): Promise<void> {
     const running = this.#running.get(id);
-    if (running === undefined) return this.recover();
+    if (running === undefined) return this.#recovery.all();
     // Without this the commit would wait for the turn's end, and the turn waits for the fiber.
     await this.#runtime.flush();
     await running.settled;
@@ -161,7 +150,7 @@ export class Fibers {
   cancel(id: string, reason: string | undefined): boolean {
     const row = this.table.get(id);
     if (row === undefined || !row.kept || hasEnded(row.status)) return false;
-    if (this.#owner.steps.failure(id) !== undefined) return false; // rule 5
+    if (this.#owner.steps.failure(id) !== undefined) return false; // rule 4
     this.table.settle(id, "aborted", reason ?? null);
     const running = this.#running.get(id);
     running?.controller.abort(reason);
@@ -195,21 +184,13 @@ export class Fibers {
     const owed = this.table.owed();
     if (owed.length === 0) return;
     const idle = owed.filter(({ id }) => !this.#running.has(id));
-    if (idle.length > 0) void this.recover();
+    if (idle.length > 0) void this.#recovery.all();
     this.#alarm.set(this.#running.size > 0 ? 0 : Math.min(...owed.map((row) => row.failures)));
   }
 
-  /** Passes what an earlier owner left to `onFiberRecovered`, one by one. Never rejects. */
-  recover(): Promise<void> {
-    return (this.#recovering ??= this.#recoverAll().finally(() => (this.#recovering = undefined)));
-  }
-
-  /** As `recover`, for the agent's start, which waits for a limited time. */
-  async recoverFirst(): Promise<void> {
-    const { fiberRecoveryScanDeadlineMs: deadlineMs } = this.#options;
-    const recovered = this.recover();
-    if (deadlineMs > 0) await settlesWithin(this.#runtime.time, deadlineMs, recovered);
-    else await recovered;
+  /** For the agent's start, which waits for it for a limited time. */
+  recoverFirst(): Promise<void> {
+    return this.#recovery.first();
   }
 
   /** What it writes has the fiber as its cause, not an input. */
@@ -267,13 +248,13 @@ export class Fibers {
     running.settle();
   }
 
-  /** Rule 5. Resolves to the failure, and what was undone. */
+  /** Rule 4. Resolves to the failure, and what was undone. */
   #undo(id: string, error: unknown): Promise<string> {
     const { steps } = this.#owner;
     return steps.undo(steps.failure(id) ?? messageOf(error));
   }
 
-  /** Rule 6. */
+  /** Rule 5. */
   #isCurrent(running: Running): boolean {
     return this.#running.get(running.id) === running;
   }
@@ -295,107 +276,10 @@ export class Fibers {
     for (const kept of this.#owner.kept) kept.ended(id);
   }
 
-  /** The interrupted fiber in whose recovery this code runs, until another replaces it. */
-  #recoveredHere(): FiberRow | undefined {
-    const { type = "", id = "" } = this.#runtime.currentCause() ?? {};
-    const row = type.startsWith(RECOVERY_TYPE) ? this.table.get(id) : undefined;
-    return row?.owed === true ? row : undefined;
-  }
-
   #stash(id: string, data: unknown): void {
     const text = jsonText(data, "stash: the data");
     const { abandoned, leaving } = this.#runtime;
-    if (abandoned.fired && !leaving.fired) return; // rule 6
+    if (abandoned.fired && !leaving.fired) return; // rule 5
     this.table.stash(id, text ?? null);
   }
-
-  async #recoverAll(): Promise<void> {
-    try {
-      for (const { id } of this.table.owed()) {
-        // It may have been cancelled while another one was recovered.
-        const row = this.table.get(id);
-        if (row?.owed === true && !this.#running.has(id)) await this.#recover(row);
-      }
-      this.#restIfDone();
-    } catch (error) {
-      if (this.#runtime.leaving.fired) return;
-      this.#runtime.log.error("interrupted fibers could not be recovered; the alarm tries again", {
-        error: messageOf(error),
-      });
-    }
-  }
-
-  async #recover(row: FiberRow): Promise<void> {
-    const { id, kept } = row;
-    const runtime = this.#runtime;
-    const startedMs = runtime.time.nowMs();
-    const told = { fiberId: id, fiberName: row.name, managed: kept, recoveryReason: "interrupted" };
-    const emit = (type: string, more: object = {}, sinceMs = startedMs): void =>
-      runtime.emit(type, { ...told, ...more, elapsedMs: runtime.time.nowMs() - sinceMs });
-    if (row.recoveries === 0 && row.failures === 0) {
-      emit("fiber:recovery:detected", {}, row.createdMs);
-      emit("fiber:run:interrupted", {}, row.createdMs);
-    }
-    if (row.recoveries >= RECOVERIES_MAX) {
-      this.#giveUp(row, `its recovery was started ${row.recoveries} times and never ended`);
-      return emit("fiber:recovery:skipped", { reason: "max_attempts_exceeded" }, row.createdMs);
-    }
-    this.table.interrupt(id);
-    await runtime.flush(); // rule 3
-    const release = runtime.keepAlive();
-    emit("fiber:recovery:attempt");
-    try {
-      const cause = { kind: "background", type: `${RECOVERY_TYPE}${row.name}`, id } as const;
-      const result = await runtime.inBackground(
-        async () => this.#owner.onRecovered(contextOf(row)),
-        cause,
-      );
-      if (result !== undefined) this.resolve(id, result);
-      const failed = this.#owner.steps.failure(id);
-      if (failed !== undefined)
-        runtime.log.error("a fiber failed and was not begun again, so not all of it was undone", {
-          fiber: row.name,
-          id,
-          error: notUndone(failed, this.#owner.steps.done(id)),
-        });
-      this.table.recovered(row);
-      this.#dropKept(id);
-      emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
-    } catch (error) {
-      // The recovery did not fail: the next owner begins it again.
-      if (runtime.leaving.fired) throw error;
-      runtime.log.error("onFiberRecovered failed", {
-        fiber: row.name,
-        id,
-        error: messageOf(error),
-      });
-      this.#failed(row, error);
-      emit("fiber:recovery:failed", { error: messageOf(error), reason: "handler_error" });
-    } finally {
-      release();
-    }
-  }
-
-  /** A kept fiber records the error; any other is tried again until it is too old. */
-  #failed(row: FiberRow, error: unknown): void {
-    const { fiberRecoveryMaxAgeMs: maxAgeMs } = this.#options;
-    const tooOld = maxAgeMs > 0 && this.#runtime.time.nowMs() - row.createdMs > maxAgeMs;
-    if (row.kept || tooOld) this.#giveUp(row, messageOf(error));
-    else this.table.recoverLater(row.id);
-  }
-
-  #giveUp(row: FiberRow, why: string): void {
-    const { id, kept, name } = row;
-    const { steps } = this.#owner;
-    why = notUndone(steps.failure(id) ?? why, steps.done(id));
-    this.#runtime.log.error("an interrupted fiber is given up", { fiber: name, id, why });
-    this.#dropKept(id);
-    if (!kept) return this.table.remove(id);
-    this.table.interrupt(id);
-    this.resolve(id, { status: "error", error: why });
-    this.table.recovered(row);
-  }
 }
-
-/** Start of the cause's type in the journal for what a recovery did; the fiber's name follows. */
-const RECOVERY_TYPE = "recovery of fiber ";

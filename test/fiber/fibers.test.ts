@@ -12,7 +12,7 @@ import {
   type StartFiberOptions,
   type StartFiberResult,
 } from "agents";
-import { RECOVERIES_MAX } from "../../core/fiber/Fibers.ts";
+import { RECOVERIES_MAX } from "../../core/fiber/FiberRecovery.ts";
 import { JobRig } from "../queue/JobRig.ts";
 
 /** Longer than the alarm's time. */

@@ -42,7 +42,7 @@ test("a result that does not fit into the database fails its step, which ran onc
     if (step.result !== null) throw new Error("database or disk is full");
     put.call(this, step);
   });
-  AnyWorkflow.code = async (_, step) => {
+  AnyWorkflow.code = async (_workflow, step) => {
     const big = step.do("big", async () => world.act("big"));
     return big.catch((error: unknown) => String(error));
   };

@@ -3,6 +3,7 @@
  * place of an interrupted fiber, the results of its steps, and how they are undone.
  */
 import { Fibers } from "../../../core/fiber/Fibers.ts";
+import { FiberRecovery } from "../../../core/fiber/FiberRecovery.ts";
 import { FiberSteps } from "../../../core/fiber/FiberSteps.ts";
 import { FiberTable } from "../../../core/fiber/FiberTable.ts";
 import { AgentSteps } from "../../../core/step/AgentSteps.ts";
@@ -21,7 +22,7 @@ export const MARCH_BUGS: ReadonlyArray<PlantedBug> = [
     name: "an interrupted fiber is not looked for",
     caughtBy: 4,
     breaks: ["I16"],
-    install: () => patch(Fibers.prototype, "recover", () => () => Promise.resolve()),
+    install: () => patch(FiberRecovery.prototype, "all", () => () => Promise.resolve()),
   },
   {
     name: "a fiber that goes on in another's place runs its steps again",
