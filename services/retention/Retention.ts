@@ -80,7 +80,8 @@ export class Retention {
   private readonly stopped = new AbortController();
   private cancelRenewal = (): void => undefined;
   private running: Promise<void> = Promise.resolve();
-  private wake = (): void => undefined;
+  /** Ends each pause that is under way: several agents are trimmed at once (rule 5). */
+  private readonly resting = new Set<() => void>();
   private owedMs = 0;
   private failedLast = 0;
   private failedNow = 0;
@@ -89,7 +90,10 @@ export class Retention {
   private lastWalkMs = 0;
   /** Rule 6. */
   private clock = { wallMs: 0, monotonicMs: 0 };
-  /** Agents that were erased, and of which nothing is left. */
+  /**
+   * Agents that were erased, and of which nothing is left. Empty while another process leads, which
+   * may archive a later life of theirs.
+   */
   private readonly forgotten = new Set<string>();
 
   constructor(private readonly services: RetentionServices) {
@@ -115,7 +119,7 @@ export class Retention {
   async stop(): Promise<void> {
     this.stopped.abort();
     this.cancelRenewal();
-    this.wake();
+    for (const wake of this.resting) wake();
     await this.running;
     await this.ownLease.release();
   }
@@ -134,6 +138,7 @@ export class Retention {
             error: isAway || !(error instanceof Error) ? String(error) : error.stack,
           });
         });
+      if (!this.ownLease.isHeld) this.forgotten.clear();
       // A process that does not lead looks again as soon as the lease may be free.
       await this.rest(this.ownLease.isHeld ? PAUSE_MS : this.services.leases.ttlMs);
     }
@@ -146,15 +151,18 @@ export class Retention {
     const looks = new Set<Promise<void>>();
     const first = new AbortController();
     const fail = (error: unknown): void => first.abort(error);
-    for (const { className, limits } of this.services.classes())
-      for await (const entry of this.services.journal.list(className)) {
-        if (this.isOver || first.signal.aborted) break;
-        const look = this.look(entry, limits).catch(fail);
-        looks.add(look);
-        void look.finally(() => looks.delete(look));
-        await (looks.size < this.looksAtOnce ? this.pace(1000 / LOOKS_PER_SECOND) : look);
-      }
-    await Promise.all(looks);
+    try {
+      for (const { className, limits } of this.services.classes())
+        for await (const entry of this.services.journal.list(className)) {
+          if (this.isOver || first.signal.aborted) break;
+          const look = this.look(entry, limits).catch(fail);
+          looks.add(look);
+          void look.finally(() => looks.delete(look));
+          await (looks.size < this.looksAtOnce ? this.pace(1000 / LOOKS_PER_SECOND) : look);
+        }
+    } finally {
+      await Promise.all(looks);
+    }
     if (first.signal.aborted) throw first.signal.reason;
     if (this.isOver) return;
     this.waiting = undefined;
@@ -190,8 +198,9 @@ export class Retention {
 
   private async look(entry: JournalEntry, limits: HistoryLimits): Promise<void> {
     try {
-      if (entry.events === 1) await this.forget(entry.id);
-      else await this.trim(entry, limits);
+      if (entry.events === 1) return await this.forget(entry.id);
+      this.forgotten.delete(addressKey(entry.id)); // it lives again
+      await this.trim(entry, limits);
     } catch (error) {
       if (error instanceof BrokerUnavailable || error instanceof ArchiveUnavailable) throw error;
       // Rule 2.
@@ -206,7 +215,7 @@ export class Retention {
     }
   }
 
-  /** Once in this process: reading the indexes of an archive is work. */
+  /** Once while this process leads: reading the indexes of an archive is work. */
   private async forget(id: AgentId): Promise<void> {
     const key = addressKey(id);
     if (this.forgotten.has(key) || !(await isErasedNow(this.services.journal, id))) return;
@@ -266,12 +275,14 @@ export class Retention {
 
   private rest(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const cancel = this.services.time.after(ms, resolve);
-      this.wake = () => {
+      const cancel = this.services.time.after(ms, () => wake());
+      const wake = (): void => {
         cancel();
+        this.resting.delete(wake);
         resolve();
       };
-      if (this.stopped.signal.aborted) this.wake();
+      this.resting.add(wake);
+      if (this.stopped.signal.aborted) wake();
     });
   }
 }

@@ -2,6 +2,7 @@
  * One agent in a memory broker whose events tests write by hand: a state, and rows by real pages of
  * SQLite, so that what is rebuilt can be compared to the byte.
  */
+import { endLife } from "../../core/journal/endLife.ts";
 import { rebuildAgent, type RebuildSources } from "../../core/journal/rebuildAgent.ts";
 import { trimAgent, type TrimOptions, type TrimPorts } from "../../core/retention/trimAgent.ts";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
@@ -60,6 +61,15 @@ export class Journaled {
       );
     }
     return seqs;
+  }
+
+  /** Ends its life: only the event of its end is left. */
+  async erase(): Promise<void> {
+    const { journal } = this.ports;
+    const signal = AbortSignal.timeout(1_000);
+    const time = { id: () => `end-${++this.n}`, nowMs: this.time.nowMs };
+    const end = await endLife(ID, { journal, time, host: "erase", epoch: undefined, signal });
+    this.broker.journal.purge(ID, end);
   }
 
   trim(limits: TrimOptions["limits"], ports: Partial<TrimPorts> = {}) {

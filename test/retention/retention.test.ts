@@ -73,6 +73,34 @@ test("an agent that can't be trimmed keeps everything, and is named", async () =
   await stopped(agent, retention);
 });
 
+test("an agent that is erased a second time is removed from the archive again", async () => {
+  const agent = await Journaled.open();
+  let segments = 0;
+  const archived = new Set<string>();
+  const place = { offset: 0, bytes: 1, sha256: "" };
+  const { retention } = retentionOf(agent, {
+    put: async () => {
+      const segment = `s${++segments}`;
+      archived.add(segment);
+      return { ...place, segment };
+    },
+    erase: async () => {
+      archived.clear();
+      return [];
+    },
+  });
+  retention.start();
+  for (let life = 1; life <= 2; life++) {
+    await agent.write(10);
+    await agent.time.advance(ROUND_MS * 2);
+    expect(archived.size).toBeGreaterThan(0);
+    await agent.erase();
+    await agent.time.advance(ROUND_MS * 2);
+    expect(archived.size).toBe(0);
+  }
+  await stopped(agent, retention);
+});
+
 test("up to a tenth above a limit is kept, so that a base is not stored for each event", async () => {
   const agent = await Journaled.open();
   await agent.write(3);

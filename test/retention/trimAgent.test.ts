@@ -10,7 +10,6 @@ import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { baseAsEvent } from "../../services/cli/agents/baseAsEvent.ts";
 import { readFromBase } from "../../core/journal/Beginnings.ts";
-import { endLife } from "../../core/journal/endLife.ts";
 import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import { BaseDiffers, forgetErased, trimAgent } from "../../core/retention/trimAgent.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
@@ -343,17 +342,11 @@ test("an agent that is erased while it is trimmed keeps no base", async () => {
   const agent = await Journaled.open();
   await agent.write(10);
   await agent.time.advance(STEP_MS * 2);
-  const { journal, snapshots } = agent.ports;
-  const erase = async (): Promise<void> => {
-    const signal = AbortSignal.timeout(1_000);
-    const time = { id: () => "end", nowMs: agent.time.nowMs };
-    const end = await endLife(ID, { journal, time, host: "erase", epoch: undefined, signal });
-    agent.broker.journal.purge(ID, end);
-  };
+  const { snapshots } = agent.ports;
   const erasedBefore: SnapshotsShape = {
     ...snapshots,
     putBase: async (...args) => {
-      await erase();
+      await agent.erase();
       return snapshots.putBase(...args);
     },
   };
