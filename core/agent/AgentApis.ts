@@ -6,11 +6,7 @@
  * To add a method to `Agent`, write it in its domain's class and delegate to it in `Agent`. A new
  * domain gets a getter here.
  */
-import {
-  FIBER_ALARM,
-  type FiberRecoveryContext,
-  type FiberRecoveryResult,
-} from "../fiber/Fiber.ts";
+import type { FiberRecoveryContext, FiberRecoveryResult } from "../fiber/Fiber.ts";
 import { Approvals, type ApprovalsAgent } from "../approval/Approvals.ts";
 import type { Budgets } from "../budget/Budgets.ts";
 import { FiberApprovals } from "../fiber/FiberApprovals.ts";
@@ -23,16 +19,12 @@ import { ScheduleApi } from "../schedule/ScheduleApi.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import { AgentFetch } from "../step/AgentFetch.ts";
 import { AgentSteps, type StepsAgent } from "../step/AgentSteps.ts";
-import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
 import { StreamApi, type StreamsKept } from "../stream/StreamApi.ts";
 import type { SubAgentTable } from "../subAgent/SubAgentTable.ts";
 import { SubAgents } from "../subAgent/SubAgents.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
 import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
-
-/** Schedules that the runtime itself uses. */
-const OWN_ALARMS: ReadonlySet<string> = new Set([FIBER_ALARM, EXPIRY_ALARM]);
 
 /** What the APIs need of the agent in memory. */
 export interface ApisAgent
@@ -114,7 +106,7 @@ export class AgentApis {
     return (this.#mcp ??= new McpApi(this.#agent));
   }
   get schedules(): ScheduleApi {
-    return (this.#schedules ??= new ScheduleApi(this.#agent, OWN_ALARMS));
+    return (this.#schedules ??= new ScheduleApi(this.#agent));
   }
   get streams(): StreamApi {
     return (this.#streams ??= new StreamApi(this.#agent.keeping));

@@ -132,9 +132,6 @@ export const CAUSE_TYPE = "fiber ";
 export const fiberOf = (cause: Cause | undefined): string | undefined =>
   cause?.type?.startsWith(CAUSE_TYPE) === true ? cause.id : undefined;
 
-/** The agent's method that the alarm of its fibers calls (`Fibers`, rule 2). */
-export const FIBER_ALARM = "_checkFibers";
-
 /** Defaults of `static options`; the reference's numbers. */
 export const FIBER_OPTIONS_DEFAULT = {
   keepAliveIntervalMs: 30_000,

@@ -2,9 +2,10 @@
  * The alarm of an agent's fibers (`Fibers`, rule 2): a schedule that `getSchedules` hides. It wakes
  * whichever host owns the agent. `Fibers` says when it is set.
  */
+import { FIBER_ALARM } from "../schedule/ownAlarms.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
-import { FIBER_ALARM, FIBER_OPTIONS_DEFAULT } from "./Fiber.ts";
+import { FIBER_OPTIONS_DEFAULT } from "./Fiber.ts";
 
 /** A failed recovery is tried again with the next alarm. The wait doubles each time, up to this. */
 const ALARM_MS_MAX = 300_000;

@@ -13,7 +13,7 @@
 import { AgentDiscarded } from "../errors/errors.ts";
 import { messageOf } from "../errors/thrown.ts";
 import { CALL_KEYS, CallLane } from "../durableCall/CallLane.ts";
-import { FIBER_ALARM } from "../fiber/Fiber.ts";
+import { FIBER_ALARM } from "../schedule/ownAlarms.ts";
 import { AbortSource } from "../lazyFetch/AbortSource.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import { MAIL_KEYS, MailLane, type MailLaneParts } from "../outgoing/MailLane.ts";

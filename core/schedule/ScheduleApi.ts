@@ -4,6 +4,7 @@
  */
 import { timeOf } from "../errors/timeOf.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { OWN_ALARMS } from "./ownAlarms.ts";
 import { callOfNatural, type NaturalSchedule } from "./naturalSchedule.ts";
 import {
   checkSettings,
@@ -22,12 +23,9 @@ interface SchedulingAgent extends Pick<AgentTurns, "assertMayWrite"> {
 
 export class ScheduleApi {
   readonly #agent: SchedulingAgent;
-  readonly #hidden: ReadonlySet<string>;
 
-  /** `hidden`: the callbacks whose schedules are the runtime's own. */
-  constructor(agent: SchedulingAgent, hidden: ReadonlySet<string>) {
+  constructor(agent: SchedulingAgent) {
     this.#agent = agent;
-    this.#hidden = hidden;
   }
 
   /** Throws in the function of a step. */
@@ -66,7 +64,7 @@ export class ScheduleApi {
 
   get(id: string): Schedule | undefined {
     const row = this.#agent.scheduler.table.get(id);
-    return row === undefined || this.#hidden.has(row.callback) ? undefined : toSchedule(row);
+    return row === undefined || OWN_ALARMS.has(row.callback) ? undefined : toSchedule(row);
   }
 
   list({ id, type, timeRange }: ScheduleCriteria): Schedule[] {
@@ -74,7 +72,7 @@ export class ScheduleApi {
     const to = secondsOf("end", timeRange?.end) ?? Infinity;
     return this.#agent.scheduler.table
       .all()
-      .filter(({ callback }) => !this.#hidden.has(callback))
+      .filter(({ callback }) => !OWN_ALARMS.has(callback))
       .map(toSchedule)
       .filter(
         (schedule) =>

@@ -11,6 +11,7 @@ import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { SparseMap } from "../collections/sparse.ts";
+import { OWN_ALARMS } from "./ownAlarms.ts";
 import type { Misfire, Schedule, ScheduleCall, ScheduleType } from "./Schedule.ts";
 
 export const SCHEDULE_TABLE = "svc_agents_schedules";
@@ -172,14 +173,16 @@ export class ScheduleTable {
     );
   }
 
+  /** Without the runtime's own. */
   private count(): number {
     if (!this.exists) return 0;
-    return Number(this.database.query(`SELECT count(*) FROM ${SCHEDULE_TABLE}`, []).rows[0]![0]);
+    const sql = `SELECT count(*) FROM ${SCHEDULE_TABLE} WHERE callback IS NOT ? AND callback IS NOT ?`;
+    return Number(this.database.query(sql, [...OWN_ALARMS]).rows[0]![0]);
   }
 
-  /** Throws `CeilingReached`; never for the runtime's own, whose callbacks begin with "_". */
+  /** Throws `CeilingReached`; never for the runtime's own. */
   insert(row: ScheduleRow, idempotent: boolean): void {
-    if (!row.callback.startsWith("_"))
+    if (!OWN_ALARMS.has(row.callback))
       this.counted.add("schedulesMax", this.ceiling(), () => this.count());
     this.make();
     this.database.query(
@@ -196,13 +199,12 @@ export class ScheduleTable {
   remove(id: string): boolean {
     if (!this.exists) return false;
     this.unshown.delete(id);
-    const sql = `DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`;
-    const removed = this.database.query(sql, [id]).rowsWritten > 0;
-    if (removed) {
-      this.counted.removed(1);
-      this.remember(id, null);
-    }
-    return removed;
+    const sql = `DELETE FROM ${SCHEDULE_TABLE} WHERE id = ? RETURNING callback`;
+    const [removed] = this.database.query(sql, [id]).rows;
+    if (removed === undefined) return false;
+    if (!OWN_ALARMS.has(String(removed[0]))) this.counted.removed(1);
+    this.remember(id, null);
+    return true;
   }
 
   /** Null: not armed. */

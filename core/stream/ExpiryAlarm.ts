@@ -4,11 +4,10 @@
  * next.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
+import { EXPIRY_ALARM } from "../schedule/ownAlarms.ts";
 import { ScheduleTable, type SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { TimeShape } from "../time/Time.ts";
 
-/** The agent's method that the alarm calls. */
-export const EXPIRY_ALARM = "_expireKept";
 /**
  * What expires within this time of each other is removed in one turn, with one wake and one commit.
  */
@@ -32,7 +31,7 @@ export class ExpiryAlarm {
 
   /** The alarm has fired. `atMs`: when something expires next; undefined: never. */
   next(atMs: number | undefined): void {
-    if (atMs !== undefined) this.set(Math.max(atMs, this.agent.time.nowMs() + TOGETHER_MS));
+    if (atMs !== undefined) this.by(Math.max(atMs, this.agent.time.nowMs() + TOGETHER_MS));
   }
 
   private set(atMs: number): void {

@@ -94,7 +94,10 @@ export class WorkerTransport extends WebStandardStreamableHTTPServerTransport {
     given: { readonly parsedBody?: unknown; readonly authInfo?: AuthInfo } = {},
   ): Promise<Response> {
     if (request.method === "OPTIONS") return preflight(this.#corsOptions);
-    this.#restored ??= this.#restore();
+    this.#restored ??= this.#restore().catch((error: unknown) => {
+      this.#restored = undefined; // the next request tries it again
+      throw error;
+    });
     await this.#restored;
     const body = given.parsedBody ?? (await bodyOf(request));
     const taken = this.#takenBy(requestsOf(body));

@@ -25,7 +25,10 @@ class Ledger extends Agent<object, { readonly sum: number }> {
   readonly transport = new WorkerTransport({
     sessionIdGenerator: () => this.name,
     storage: {
-      get: () => this.ctx.storage.kv.get<TransportState>(KEY),
+      get: () => {
+        if (failures-- > 0) throw new Error("the storage is away");
+        return this.ctx.storage.kv.get<TransportState>(KEY);
+      },
       set: (state) => this.ctx.storage.kv.put(KEY, state),
     },
     eventStore: new DurableObjectEventStore(this.ctx.storage),
@@ -46,6 +49,9 @@ class Ledger extends Agent<object, { readonly sum: number }> {
     return this.handler(request, this.env, {});
   }
 }
+
+/** How often the storage of a `Ledger` fails before it answers. */
+let failures = 0;
 
 const systems = useSystems();
 let system: System;
@@ -68,6 +74,8 @@ describe("a WorkerTransport with storage", () => {
     await client.close();
     await pollUntil("the agent hibernates", () => system.host.host.agentsActive === 0);
     const list = { jsonrpc: "2.0", id: 2, method: "tools/list" };
+    failures = 1;
+    expect((await post(`${system.url}/mcp`, list, sessionId)).status).toBe(500);
     const answer = await post(`${system.url}/mcp`, list, sessionId);
     expect(await answer.text()).toContain("book");
     expect((await post(`${system.url}/mcp`, list, "another")).status).toBe(400);

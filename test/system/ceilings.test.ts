@@ -53,8 +53,12 @@ class Bounded extends Agent<Env> {
     // In one turn, so that none has run meanwhile.
     for (let n = 0; n < count; n++) await this.queue("nothing", n, id === undefined ? {} : { id });
   }
-  async plan(count: number, hours: number): Promise<void> {
-    for (let n = 0; n < count; n++) await this.schedule(hours * 3600 + n, "nothing", n);
+  async plan(count: number, hours: number, callback: "nothing" | "_own" = "nothing") {
+    for (let n = 0; n < count; n++) await this.schedule(hours * 3600 + n, callback, n);
+  }
+  /** Sets and removes the runtime's own alarm. */
+  async fibers(count: number): Promise<void> {
+    for (let n = 0; n < count; n++) await this.runFiber("short", async () => n);
   }
   async daily(): Promise<void> {
     await this.schedule("0 9 * * *", "nothing");
@@ -69,6 +73,7 @@ class Bounded extends Agent<Env> {
     return this.getSchedules().length;
   }
   nothing(): void {}
+  _own(): void {}
   @callable()
   ping(): string {
     return "pong";
@@ -133,7 +138,10 @@ describe("an agent", () => {
     await one.daily();
     expect(await one.planned()).toBe(3);
     await one.cancelAll();
-    await one.plan(3, 1);
+    await one.plan(3, 1, "_own");
+    await one.fibers(5);
+    await expect(one.plan(1, 2, "_own")).rejects.toMatchObject(refused("schedulesMax"));
+    expect(await one.planned()).toBe(3);
   });
 
   test("has at most outgoingMax unsent webhooks", async () => {
