@@ -28,6 +28,8 @@ export const SnapshotHead = Schema.Struct({
   time: Schema.Number,
   /** Absent while the state was never set. */
   state: Schema.optionalKey(Schema.Unknown),
+  /** The text of the state that splices refer to, where reading `state` would lead to another. */
+  stateText: Schema.optionalKey(Schema.String),
   /** The done set, oldest first: `[key, time in ms, journal seq]`. */
   done: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
   /** Inputs begun and not done: `[key, attempts so far, inbox sequence]`. */

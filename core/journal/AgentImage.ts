@@ -6,6 +6,7 @@ import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { encodeSnapshot, type ArchivePlace, type SnapshotHead } from "../../schemas/Snapshot.ts";
 import { DoneSet } from "./DoneSet.ts";
 import { OpenParts } from "./OpenParts.ts";
+import { needsText } from "./stateChange.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 /** An input that began and is not done. */
@@ -34,6 +35,8 @@ export class AgentImage {
   timeMs = 0;
   /** JSON text of the state; undefined when it was never set. */
   state: string | undefined = undefined;
+  /** False: this process wrote it whole, and replay may find another text (`diffState`). */
+  stateIsExact = true;
   done = new DoneSet();
   readonly begun = new SparseMap<string, Begun>();
   /** By the key of an input that is in `begun`. */
@@ -83,6 +86,7 @@ export class AgentImage {
       ...(this.parts === undefined ? {} : { parts: this.parts.toSnapshot() }),
       ...(this.life === 0 ? {} : { life: this.life }),
       ...(this.entity === undefined ? {} : { entity: this.entity }),
+      ...(this.stateIsExact && needsText(this.state) ? { stateText: this.state } : {}),
       pages: this.pages,
       ...(image !== undefined || this.eventsSince === 0
         ? {}
@@ -98,7 +102,7 @@ export class AgentImage {
     image.seq = head.seq as Sequence;
     image.epoch = head.epoch as Epoch;
     image.timeMs = head.time;
-    image.state = "state" in head ? JSON.stringify(head.state) : undefined;
+    image.state = head.stateText ?? ("state" in head ? JSON.stringify(head.state) : undefined);
     image.done = DoneSet.from(head.done);
     for (const [key, attempts, inboxSeq] of head.begun)
       image.begun.set(key, { attempts, inboxSeq });

@@ -8,7 +8,7 @@ import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { slugOf } from "../webhook/sluggedEntity.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { OpenParts } from "./OpenParts.ts";
-import { applyState } from "./stateChange.ts";
+import { applyState, type StateText } from "./stateChange.ts";
 
 /**
  * Throws `CorruptFrame` when the event can't follow: another agent's, or an epoch that goes back
@@ -19,7 +19,7 @@ export function applyEvent(
   image: AgentImage,
   seq: Sequence,
   head: JournalHead,
-  known?: { readonly text: string | undefined },
+  known?: StateText,
 ): void {
   const [className, name] = head.agent;
   if (className !== image.id.class || name !== image.id.name)
@@ -38,7 +38,8 @@ export function applyEvent(
     image.entity = undefined;
   }
   for (const turn of head.turns) {
-    if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
+    if (turn.state !== undefined)
+      setState(image, { text: applyState(image.state, turn.state), isExact: true });
     if (turn.restored !== undefined) forgetJobs(image);
     // The input that ended the agent's life does not count, but a base that begins a life anew does
     // (`eventOfBase`). In a fork, entities of the history do not match the fork's name.
@@ -54,13 +55,18 @@ export function applyEvent(
     if (turn.cause.kind !== "schedule" && turn.cause.kind !== "queue")
       for (const done of turn.done ?? []) image.done.add(done, head.time, seq);
   }
-  if (known !== undefined) image.state = known.text;
+  if (known !== undefined) setState(image, known);
   if (head.pages !== undefined) image.pages = head.pages;
   image.parts = OpenParts.after(image.parts, seq, head);
   image.done.trim(head.time);
   image.seq = seq;
   image.epoch = head.epoch as Epoch;
   image.timeMs = head.time;
+}
+
+function setState(image: AgentImage, { text, isExact }: StateText): void {
+  image.state = text;
+  image.stateIsExact = isExact;
 }
 
 /**

@@ -17,7 +17,7 @@ import {
   type StepRequest,
 } from "../../schemas/JournalEvent.ts";
 import type { AgentImage } from "./AgentImage.ts";
-import { diffState } from "./stateChange.ts";
+import { diffState, isSplice, type StateText } from "./stateChange.ts";
 import type { RowChanges } from "./RowChanges.ts";
 
 /** The outcome of a durable input once the turn's last commit is stored. */
@@ -67,7 +67,7 @@ export interface Commit {
   /** The head of a commit of turns, without their changes of state: `state` has those. */
   readonly head: JournalHead;
   /** JSON text after it; absent when it changes none. */
-  readonly state?: { readonly text: string | undefined };
+  readonly state?: StateText;
 }
 
 export function encodeCommit(options: {
@@ -92,9 +92,13 @@ export function encodeCommit(options: {
     const cause = record.told ? shortCause(turn.cause) : turn.cause;
     let json = `${turnsJson === "" ? "" : ","}{"cause":${JSON.stringify(cause)}`;
     if (record.state !== undefined) {
-      const before = state === undefined ? image.state : state.text;
-      json += `,"state":${diffState(before, record.state.text)}`;
-      state = record.state;
+      const { text } = record.state;
+      const change =
+        state === undefined
+          ? diffState(image.state, text, image.stateIsExact)
+          : diffState(state.text, text, state.isExact);
+      json += `,"state":${change}`;
+      state = { text, isExact: isSplice(change) };
     }
     // A hot path: field by field, without spreads.
     const told: Told = { cause };

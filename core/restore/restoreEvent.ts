@@ -55,7 +55,9 @@ export function restoreEvent(options: RestoreOptions): Restoring {
     const changed = now.length + then.length > 0;
     const delta = changed ? pageDeltaBetween(now, then) : new Uint8Array(0);
     const text = "state" in to.head ? JSON.stringify(to.head.state) : undefined;
-    const state = JSON.parse(diffState(image.state, text)) as TurnRecord["state"];
+    const state = JSON.parse(
+      diffState(image.state, text, image.stateIsExact),
+    ) as TurnRecord["state"];
     const [schedulesNow, schedulesThen] = [schedulesOf(database), schedulesOf(past)];
     const schedules = changesOf(schedulesNow.map(toSchedule), schedulesThen.map(toSchedule));
     const queue = changesOf(queueOf(database), queueOf(past));

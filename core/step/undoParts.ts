@@ -56,7 +56,9 @@ export async function undoParts(options: UndoOptions): Promise<Undoing> {
       return { cause, begun: true, undone: true };
     });
     const [first, ...others] = turns;
-    const state = JSON.parse(diffState(image.state, past.image.state)) as TurnRecord["state"];
+    const state = JSON.parse(
+      diffState(image.state, past.image.state, image.stateIsExact),
+    ) as TurnRecord["state"];
     const isSame = image.state === past.image.state;
     const head: JournalHead = {
       id: time.id(),

@@ -96,7 +96,9 @@ export class Fleet {
     const text = change.state === undefined ? live.state : JSON.stringify(change.state);
     const turn: TurnRecord = {
       cause: { kind: "request" },
-      ...(text === live.state ? {} : { state: JSON.parse(diffState(live.state, text)) as never }),
+      ...(text === live.state
+        ? {}
+        : { state: JSON.parse(diffState(live.state, text, true)) as never }),
       ...(change.error === undefined ? {} : { error: change.error }),
     };
     live.state = text;

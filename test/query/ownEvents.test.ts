@@ -50,7 +50,7 @@ function pass(id: (typeof AGENTS)[number]): void {
   const event = fleet.broker.journal.last(id)!;
   const { head } = decodeEvent(event.data);
   const isChanged = head.turns.some(({ state }) => state !== undefined);
-  const state = isChanged ? { state: { text: fleet.stateOf(id) } } : {};
+  const state = isChanged ? { state: { text: fleet.stateOf(id), isExact: true } } : {};
   own.add(id, event.seq, { head, ...state });
 }
 

@@ -64,7 +64,7 @@ const PLACE = {
   sha256: "00",
 };
 const SNAPSHOT: SnapshotHead = {
-  agent: AGENT, seq: 9, epoch: 3, time: TIME, state: { n: 1 }, done: [["github:1", TIME, 8]],
+  agent: AGENT, seq: 9, epoch: 3, time: TIME, state: { n: 1 }, stateText: '{"n":1.0}', done: [["github:1", TIME, 8]],
   begun: [["github:2", 1, 4]], steps: [["github:2", [["1:charge", { id: "ch" }], ["2:mail"]]]],
   parts: [8, [["github:2", "webhook"]]], life: 2, entity: "Acme/Site", pages: 2, since: [3, 400], archive: PLACE,
 }; // prettier-ignore
