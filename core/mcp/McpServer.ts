@@ -14,6 +14,7 @@
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
 import type { Elicitations } from "./Elicitations.ts";
+import { ChangedLists } from "./ChangedLists.ts";
 import { errorText } from "./errorText.ts";
 import {
   McpRequestFailed,
@@ -27,14 +28,11 @@ import { CLOSED, STILL_REFUSED, whyRefused, type McpConnectionResult, type McpDi
 import { NOTHING, readOffer, type Offer } from "./readOffer.ts";
 import { SharedRun } from "./SharedRun.ts";
 import { limitedSignal } from "../time/limitedSignal.ts";
-import { sleep } from "../time/sleep.ts";
 
 /** A working server answers in less time; a hanging one must not block its user for ever. */
 const CONNECT_TIMEOUT_MS = 30_000;
 /** As in `protocol.md` §9. */
 export const DISCOVER_TIMEOUT_MS = 15_000;
-/** A server that keeps reporting changed lists is asked this often. */
-const RELIST_MS = 1000;
 /** A connection that lasted this long did not break soon. */
 const STABLE_MS = 60_000;
 
@@ -71,12 +69,28 @@ export class McpServer {
   private closes = 0;
   /** Connections in a row that broke soon. */
   private breaks = 0;
-  private relisting = false;
-  private relistAgain = false;
+  private readonly changedLists: ChangedLists;
 
   constructor(row: McpServerRow, host: McpServerHost) {
     this.row = row;
     this.host = host;
+    this.changedLists = new ChangedLists(
+      {
+        current: () => this.connection,
+        state: () => this.state,
+        read: (connection) => this.ask(connection, DISCOVER_TIMEOUT_MS),
+        changed: (offer) => {
+          this.offer = offer;
+          host.changed();
+        },
+        failed: (error) =>
+          host.runtime.log.warn("an MCP server's changed lists were not read; the old ones stay", {
+            server: this.id,
+            error: errorText(error),
+          }),
+      },
+      host.runtime.time,
+    );
     if (row.auth_url !== null) this.state = "authenticating";
   }
 
@@ -294,7 +308,7 @@ export class McpServer {
         ...client.capabilities,
         ...(elicitation === undefined ? {} : { elicitation }),
       },
-      onListChanged: () => this.relist(),
+      onListChanged: () => void runtime.inBackground(() => this.changedLists.announced()),
       onClosed: (message) => {
         if (life.signal.aborted) return;
         this.host.emit("mcp:client:close", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
@@ -368,30 +382,6 @@ export class McpServer {
     } finally {
       free();
     }
-  }
-
-  /** Its lists have changed: reads them, one reading at a time and at a bounded rate. */
-  private relist(): void {
-    this.relistAgain = true;
-    if (this.relisting) return;
-    this.relisting = true;
-    void this.host.runtime.inBackground(async () => {
-      const { time, log } = this.host.runtime;
-      while (this.relistAgain && this.connection !== undefined) {
-        this.relistAgain = false;
-        const { connection } = this;
-        try {
-          const offer = await this.ask(connection, DISCOVER_TIMEOUT_MS);
-          if (this.connection !== connection || this.state !== "ready") break;
-          this.offer = offer;
-          this.host.changed();
-        } catch (error) {
-          log.warn("an MCP server's changed lists were not read; the old ones stay", { server: this.id, error: errorText(error) }); // prettier-ignore
-        }
-        await sleep(time, RELIST_MS);
-      }
-      this.relisting = false;
-    });
   }
 }
 

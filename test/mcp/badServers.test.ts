@@ -5,6 +5,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { RequestListener, ServerResponse } from "node:http";
+import { text as textOf } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { addressGuard, refusal } from "../../services/mcp/addressGuard.ts";
 import { guardedFetch } from "../../services/mcp/guardedFetch.ts";
@@ -42,7 +44,10 @@ const HELLO = {
   capabilities: { tools: {} },
   serverInfo: { name: "bad", version: "1" },
 };
-const TOOLS = { tools: [{ name: "t", inputSchema: { type: "object" } }] };
+const ANNOUNCES = { ...HELLO, capabilities: { tools: { listChanged: true } } };
+const CHANGED = `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n`;
+const toolNamed = (name: string) => ({ tools: [{ name, inputSchema: { type: "object" } }] });
+const TOOLS = toolNamed("t");
 
 /**
  * A server by hand: answers the handshake rightly, and the rest as the test says; `initialize` too
@@ -52,10 +57,8 @@ async function serve(answers: Readonly<Record<string, Answer>>, raw?: RequestLis
   const server = await listen((request, response) => {
     if (raw !== undefined) return raw(request, response);
     if (request.method !== "POST") return response.writeHead(405).end();
-    let text = "";
-    request.on("data", (part: Buffer) => (text += String(part)));
-    request.on("end", () => {
-      const message = JSON.parse(text) as Message;
+    return void textOf(request).then((body) => {
+      const message = JSON.parse(body) as Message;
       const answer = answers[message.method ?? ""];
       if (answer !== undefined) return answer(message, response);
       if (message.method === "initialize") return reply(response, result(message.id, HELLO));
@@ -246,25 +249,49 @@ describe("a server that", () => {
     expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
   });
 
+  test("announces changed tools while it is being listed: the change is seen", async () => {
+    let lists = 0;
+    let events: ServerResponse | undefined;
+    const server = await serve({}, (request, response) => {
+      if (request.method === "GET") {
+        events = response.writeHead(200, { "content-type": "text/event-stream" });
+        events.flushHeaders();
+        return;
+      }
+      void (async () => {
+        const { id, method } = JSON.parse((await textOf(request)) || "{}") as Message;
+        if (method === "initialize") return reply(response, result(id, ANNOUNCES));
+        if (method !== "tools/list") return void response.writeHead(202).end();
+        const tools = toolNamed(`t${++lists}`);
+        if (lists === 1) {
+          await pollUntil("its stream", () => events !== undefined);
+          events!.write(CHANGED);
+          await delay(500);
+        }
+        return reply(response, result(id, tools));
+      })();
+    });
+    const socket = await open("listing");
+    await rpc(socket, "add", "L", server.url, { id: "l" });
+    await untilMcp(socket, "the later list", ({ tools }) =>
+      tools.some(({ name }) => name === "t2"),
+    );
+  });
+
   test("constantly announces changed tools is asked at a limited rate, and the change is seen", async () => {
     let lists = 0;
     const server = await serve({}, (request, response) => {
       if (request.method === "GET") {
         response.writeHead(200, { "content-type": "text/event-stream" });
-        const line = `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n`;
-        response.write(line.repeat(150));
+        response.write(CHANGED.repeat(150));
         return;
       }
-      let text = "";
-      request.on("data", (part: Buffer) => (text += String(part)));
-      request.on("end", () => {
-        const { id, method } = JSON.parse(text || "{}") as Message;
-        if (method === "initialize")
-          reply(response, result(id, { ...HELLO, capabilities: { tools: { listChanged: true } } })); // prettier-ignore
-        else if (method === "tools/list")
-          reply(response, result(id, { tools: [{ name: `t${++lists}`, inputSchema: { type: "object" } }] })); // prettier-ignore
+      void (async () => {
+        const { id, method } = JSON.parse((await textOf(request)) || "{}") as Message;
+        if (method === "initialize") reply(response, result(id, ANNOUNCES));
+        else if (method === "tools/list") reply(response, result(id, toolNamed(`t${++lists}`)));
         else response.writeHead(202).end();
-      });
+      })();
     });
     const socket = await open("changing");
     await rpc(socket, "add", "C", server.url, { id: "c" });
