@@ -13,7 +13,7 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import type { WorkflowAnswerOptions } from "../approval/Approval.ts";
 import { checkAnswer, checkBy, type GivenAnswer } from "../approval/checkAnswer.ts";
 import { answerType } from "./AwaitedEvents.ts";
-import type { WorkflowStatus } from "./RunTable.ts";
+import { ENDED, type WorkflowStatus } from "./RunTable.ts";
 import type { SignalLane } from "./SignalLane.ts";
 import type { WorkflowBinding } from "./WorkflowBinding.ts";
 import { callbackOf, type WorkflowCallback } from "./WorkflowCallback.ts";
@@ -115,18 +115,19 @@ export class WorkflowApi {
   }
 
   async status(workflowName: string, workflowId: string): Promise<InstanceStatus> {
+    const before = this.#table.get(workflowId)?.status;
     const status = await this.#binding(workflowName).get(workflowId).status();
     const row = this.#table.get(workflowId);
     // The start has not reached the instance yet.
     if (status.status === "unknown" && row?.status === "queued") return { status: "queued" };
-    this.#refresh(workflowId, status);
+    this.#refresh(workflowId, status, before);
     return status;
   }
 
   async control(workflowId: string, action: ControlAction): Promise<void> {
-    const { workflowName } = this.#tracked(workflowId);
+    const { workflowName, status: before } = this.#tracked(workflowId);
     const status = await this.#binding(workflowName).get(workflowId).control(action);
-    this.#refresh(workflowId, status);
+    this.#refresh(workflowId, status, before);
     this.#agent.emit(CONTROL_EVENTS[action], { workflowId, workflowName });
   }
 
@@ -204,8 +205,15 @@ export class WorkflowApi {
     this.send(workflowName, workflowId, { type, payload });
   }
 
-  #refresh(workflowId: string, { status, error }: InstanceStatus): void {
-    if (this.#table.get(workflowId)?.status === status) return;
+  /** `before`: the tracked status when the instance was asked. A report of its end is newer. */
+  #refresh(
+    workflowId: string,
+    { status, error }: InstanceStatus,
+    before: WorkflowStatus | undefined,
+  ): void {
+    const tracked = this.#table.get(workflowId)?.status;
+    if (tracked === status) return;
+    if (tracked !== undefined && tracked !== before && ENDED.has(tracked)) return;
     const change = error === undefined ? {} : { error: error.message };
     this.#table.setStatus(workflowId, status, change);
   }
