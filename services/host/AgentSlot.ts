@@ -102,6 +102,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     return (
       this.live === undefined &&
       this.starts.pending === undefined &&
+      !this.starts.waits &&
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
       this.ended.empty &&
@@ -198,7 +199,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     const { live } = this;
     if (live === undefined || (await this.idle(RECYCLE_WAIT_MS)) !== live) return;
     this.hibernateNow(live);
-    if (this.outstanding.size > 0) this.starts.wake();
+    this.starts.wake();
   }
 
   /** The agent once it is idle. Undefined: it is out of memory, or busy for longer than `ms`. */
@@ -253,6 +254,7 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
 
   purge(): ReadonlyArray<SocketInfo> {
     this.outstanding.ackAll();
+    this.starts.cancel();
     if (this.live !== undefined) this.evict(this.live.agent);
     else this.context.services.databases.discard(this.id);
     const sockets = [...this.sockets.values()];
@@ -360,6 +362,6 @@ export class AgentSlot implements AgentSupervisor, MaintainedSlot, StartingSlot<
     this.sockets.hibernate(agent, { inOrder: false });
     this.live = undefined;
     this.suspicious = true;
-    if (this.hasInputs) this.starts.wake();
+    this.starts.wake();
   }
 }
