@@ -56,6 +56,8 @@ export class IsolatedSlot {
   private counting: "no" | "once" | "again" = "no";
   /** Nothing is passed any more. */
   private over = false;
+  /** Erasures under way. Inputs that arrive meanwhile wait for the agent's next life. */
+  private erasing = 0;
 
   constructor(
     readonly id: AgentId,
@@ -82,7 +84,8 @@ export class IsolatedSlot {
     if (call.kind === "input") return { reply: { kind: "notHere" } };
     if (call.kind === "close") this.sockets.delete(socketKey(call));
     if (call.kind === "resume") this.sockets.set(socketKey(call.socket), call.socket);
-    const reply = await this.ask({ kind: "call", data: toText(encodeMessage(call, body)) });
+    const ask = { kind: "call", data: toText(encodeMessage(call, body)) } as const;
+    const reply = await (call.kind === "erase" ? this.erase(ask) : this.ask(ask));
     if (reply.kind === "answered") {
       const { head, body: bytes } = decodeMessage<CallReply>(toBytes(reply.data));
       if (call.kind === "connect" && head.kind === "connected" && head.close === undefined) {
@@ -155,7 +158,28 @@ export class IsolatedSlot {
     return [...this.sockets.values()];
   }
 
+  /**
+   * The process drops the inputs and sockets that it has, and this slot those that it has not
+   * passed: they would begin a new life of the agent.
+   */
+  private async erase(ask: IsolatedAsk): Promise<IsolatedReply> {
+    const before = [...this.outstanding.keys()];
+    this.erasing++;
+    try {
+      const reply = await this.ask(ask);
+      if (reply.kind === "answered") {
+        for (const seq of before) this.settle(seq, (handle) => handle.ack());
+        this.sockets.clear();
+      }
+      return reply;
+    } finally {
+      this.erasing--;
+      this.pump();
+    }
+  }
+
   private pump(): void {
+    if (this.erasing > 0) return;
     for (const [seq, handle] of this.outstanding) {
       if (this.over || this.passed.size >= PASSED_MAX) return;
       if (this.passed.has(seq)) continue;
@@ -169,15 +193,20 @@ export class IsolatedSlot {
 
   private async pass({ seq, deliveries }: InputHandle): Promise<void> {
     const data = await this.read({ seq });
-    if (data === undefined) return;
+    // It is settled if it has no handle, or waits for the erasure.
+    if (data === undefined || !this.outstanding.has(seq) || this.erasing > 0) return;
     const reply = await this.ask({ kind: "deliver", seq, deliveries, data: toText(data) });
-    // A redelivery has replaced the handle.
+    if (this.context.signal.aborted) return;
+    if (reply.kind === "acked") this.settle(seq, (handle) => handle.ack());
+    // Rule 2 for other replies.
+    if (reply.kind === "nacked") this.settle(seq, (handle) => handle.nak(reply.delayMs));
+  }
+
+  /** By the latest handle: a redelivery replaces it. */
+  private settle(seq: Sequence, how: (handle: InputHandle) => void): void {
     const handle = this.outstanding.get(seq);
-    if (handle === undefined || this.context.signal.aborted) return;
-    if (reply.kind === "acked") handle.ack();
-    else if (reply.kind === "nacked") handle.nak(reply.delayMs);
-    else return; // rule 2
     this.outstanding.delete(seq);
+    if (handle !== undefined) how(handle);
   }
 
   /** Undefined: it was acked meanwhile, or comes again later. */
@@ -185,13 +214,12 @@ export class IsolatedSlot {
     try {
       const data = await this.context.services.inbox.get(this.id, seq);
       if (data === undefined) {
-        this.outstanding.get(seq)?.ack(); // it is not stored any more: only its handle is released
-        this.outstanding.delete(seq);
+        // It is not stored any more: only its handle is released.
+        this.settle(seq, (handle) => handle.ack());
       }
       return data;
     } catch {
-      this.outstanding.get(seq)?.nak(REREAD_MS);
-      this.outstanding.delete(seq);
+      this.settle(seq, (handle) => handle.nak(REREAD_MS));
       return undefined;
     }
   }
