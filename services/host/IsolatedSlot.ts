@@ -23,6 +23,7 @@ import {
   type Sequence,
   type ShardId,
 } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import { AgentDiscarded, CallEndedProcess } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
@@ -192,10 +193,11 @@ export class IsolatedSlot {
   }
 
   private async pass({ seq, deliveries }: InputHandle): Promise<void> {
-    const data = await this.read({ seq });
+    const data = await this.read(seq);
     // It is settled if it has no handle, or waits for the erasure.
     if (data === undefined || !this.outstanding.has(seq) || this.erasing > 0) return;
-    const reply = await this.ask({ kind: "deliver", seq, deliveries, data: toText(data) });
+    const bytes = data !== "lost" && { data: toText(data) };
+    const reply = await this.ask({ kind: "deliver", seq, deliveries, ...bytes });
     if (this.context.signal.aborted) return;
     if (reply.kind === "acked") this.settle(seq, (handle) => handle.ack());
     // Rule 2 for other replies.
@@ -209,8 +211,11 @@ export class IsolatedSlot {
     if (handle !== undefined) how(handle);
   }
 
-  /** Undefined: it was acked meanwhile, or comes again later. */
-  private async read({ seq }: Pick<InputHandle, "seq">): Promise<Uint8Array | undefined> {
+  /**
+   * Undefined: it was acked meanwhile, or comes again later. `lost`: its body is, so the process
+   * makes it a dead letter.
+   */
+  private async read(seq: Sequence): Promise<Uint8Array | "lost" | undefined> {
     try {
       const data = await this.context.services.inbox.get(this.id, seq);
       if (data === undefined) {
@@ -218,7 +223,8 @@ export class IsolatedSlot {
         this.settle(seq, (handle) => handle.ack());
       }
       return data;
-    } catch {
+    } catch (error) {
+      if (error instanceof CorruptFrame) return "lost";
       this.settle(seq, (handle) => handle.nak(REREAD_MS));
       return undefined;
     }

@@ -4,6 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { SlotCall } from "../../schemas/bus/Call.ts";
 import type { CallReply } from "../../schemas/bus/CallReply.ts";
 import { decodeMessage, encodeMessage } from "../../schemas/bus/message.ts";
@@ -66,7 +67,8 @@ class Alone {
 }
 
 function nameOf(ask: IsolatedAsk): string {
-  if (ask.kind === "deliver") return `deliver ${ask.seq}`;
+  if (ask.kind === "deliver")
+    return `deliver ${ask.seq}${ask.data === undefined ? " without bytes" : ""}`;
   if (ask.kind !== "call") return ask.kind;
   return decodeMessage<SlotCall>(Buffer.from(ask.data, "base64")).head.kind;
 }
@@ -115,5 +117,13 @@ test("an input that is being read when its agent is erased is not passed", async
   await alone.answerAll(answered({ kind: "result", value: 9 }));
   await erasing;
   expect(alone.asked).toEqual(["erase"]);
+  expect(alone.settled).toEqual(["ack 1"]);
+});
+
+test("an input whose body is lost is passed without it", async () => {
+  const alone = new Alone(() => Promise.reject(new CorruptFrame({ message: "the blob is gone" })));
+  await alone.deliver(1);
+  expect(alone.asked).toEqual(["deliver 1 without bytes"]);
+  await alone.answerAll({ kind: "acked" });
   expect(alone.settled).toEqual(["ack 1"]);
 });
