@@ -59,6 +59,8 @@ export class IsolatedSlot {
   private over = false;
   /** Erasures under way. Inputs that arrive meanwhile wait for the agent's next life. */
   private erasing = 0;
+  /** Calls under way. One may leave a socket, which the shard has to find in this slot. */
+  private calls = 0;
 
   constructor(
     readonly id: AgentId,
@@ -67,7 +69,12 @@ export class IsolatedSlot {
   ) {}
 
   get empty(): boolean {
-    return this.outstanding.size === 0 && this.sockets.size === 0 && this.successor === undefined;
+    return (
+      this.outstanding.size === 0 &&
+      this.sockets.size === 0 &&
+      this.calls === 0 &&
+      this.successor === undefined
+    );
   }
 
   deliver(delivery: Delivered): void {
@@ -80,6 +87,15 @@ export class IsolatedSlot {
 
   /** Rejects with `AgentDiscarded`, `CallEndedProcess` or the agent's error. */
   async call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
+    this.calls++;
+    try {
+      return await this.answer(call, body);
+    } finally {
+      this.calls--;
+    }
+  }
+
+  private async answer(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (this.successor !== undefined) return (await this.successor).call(call, body);
     // Rule 5.
     if (call.kind === "input") return { reply: { kind: "notHere" } };
