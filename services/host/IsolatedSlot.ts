@@ -29,6 +29,7 @@ import { AgentDiscarded, CallEndedProcess } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
+import { sleep } from "../../core/time/sleep.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { Delivered } from "./slot/OutstandingInputs.ts";
@@ -44,6 +45,11 @@ import type {
 const PASSED_MAX = 16;
 /** An input that could not be read (the broker is unavailable) is requested again after this. */
 const REREAD_MS = 1_000;
+/**
+ * An input whose process ended is passed again after this. The next process starts no sooner, but
+ * without a control process nothing else would pause (`ChannelIsolation`).
+ */
+const ENDED_PAUSE_MS = 200;
 
 export class IsolatedSlot {
   /** The agent is in the memory of another process. */
@@ -216,8 +222,9 @@ export class IsolatedSlot {
     const reply = await this.ask({ kind: "deliver", seq, deliveries, ...bytes });
     if (this.context.signal.aborted) return;
     if (reply.kind === "acked") this.settle(seq, (handle) => handle.ack());
-    // Rule 2 for other replies.
-    if (reply.kind === "nacked") this.settle(seq, (handle) => handle.nak(reply.delayMs));
+    else if (reply.kind === "nacked") this.settle(seq, (handle) => handle.nak(reply.delayMs));
+    // Rule 2.
+    else await sleep(this.context.services.time, ENDED_PAUSE_MS);
   }
 
   /** By the latest handle: a redelivery replaces it. */

@@ -25,13 +25,14 @@ class Alone {
   /** Acks and naks of inputs, in order: `ack 1`, `nak 1`. */
   readonly settled: string[] = [];
   readonly slot: IsolatedSlot;
-  private readonly open: Array<(reply: IsolatedReply) => void> = [];
+  private open: Array<{ readonly name: string; answer: (reply: IsolatedReply) => void }> = [];
 
   constructor(read: (seq: Sequence) => Promise<Uint8Array | undefined> = async () => NO_BODY) {
     const isolation = {
       ask: (_id, _owner, ask) => {
-        this.asked.push(nameOf(ask));
-        return new Promise<IsolatedReply>((resolve) => this.open.push(resolve));
+        const name = nameOf(ask);
+        this.asked.push(name);
+        return new Promise<IsolatedReply>((answer) => this.open.push({ name, answer }));
       },
       lost: () => undefined,
     } as Partial<Isolation> as Isolation;
@@ -59,9 +60,11 @@ class Alone {
     await this.time.settle();
   }
 
-  /** The process answers everything that it was asked. */
-  async answerAll(reply: IsolatedReply): Promise<void> {
-    for (const answer of this.open.splice(0)) answer(reply);
+  /** The process answers what it was asked: `deliver` all inputs, `erase` an erasure. */
+  async answer(what: "deliver" | "erase", reply: IsolatedReply): Promise<void> {
+    const { open } = this;
+    this.open = open.filter(({ name }) => !name.startsWith(what));
+    for (const { name, answer } of open) if (name.startsWith(what)) answer(reply);
     await this.time.settle();
   }
 }
@@ -73,12 +76,13 @@ function nameOf(ask: IsolatedAsk): string {
   return decodeMessage<SlotCall>(Buffer.from(ask.data, "base64")).head.kind;
 }
 
-const answered = (reply: CallReply): IsolatedReply => ({
-  kind: "answered",
-  data: Buffer.from(encodeMessage(reply, NO_BODY)).toString("base64"),
-});
 const SEQS = Array.from({ length: 20 }, (_, n) => n + 1);
 const ERASE: SlotCall = { kind: "erase" };
+const RESULT: CallReply = { kind: "result", value: 9 };
+const ERASED: IsolatedReply = {
+  kind: "answered",
+  data: Buffer.from(encodeMessage(RESULT, NO_BODY)).toString("base64"),
+};
 
 test("an erasure passes none of the inputs that wait, and those that arrive meanwhile afterwards", async () => {
   const alone = new Alone();
@@ -89,7 +93,9 @@ test("an erasure passes none of the inputs that wait, and those that arrive mean
   const erasing = alone.slot.call(ERASE, NO_BODY);
   await alone.deliver(21);
   expect(alone.asked).toEqual(["erase"]);
-  await alone.answerAll(answered({ kind: "result", value: 9 }));
+  await alone.answer("deliver", { kind: "acked" });
+  expect(alone.asked).toEqual(["erase"]);
+  await alone.answer("erase", ERASED);
   expect(await erasing).toMatchObject({ reply: { kind: "result", value: 9 } });
   await alone.time.settle();
   expect(alone.settled).toEqual(SEQS.map((seq) => `ack ${seq}`));
@@ -100,11 +106,13 @@ test("an erasure that its process did not answer drops no input", async () => {
   const alone = new Alone();
   await alone.deliver(...SEQS);
   const erasing = alone.slot.call(ERASE, NO_BODY).catch((error: unknown) => error);
+  await alone.time.settle();
   alone.asked.length = 0;
-  await alone.answerAll({ kind: "failed", transient: true, message: "a maintenance is under way" });
+  await alone.answer("erase", { kind: "failed", transient: true, message: "it is maintained" });
   expect(await erasing).toBeInstanceOf(AgentDiscarded);
   expect(alone.settled).toEqual([]);
-  expect(alone.asked).toEqual(SEQS.slice(0, 16).map((seq) => `deliver ${seq}`));
+  await alone.answer("deliver", { kind: "acked" });
+  expect(alone.asked).toEqual(SEQS.slice(16).map((seq) => `deliver ${seq}`));
 });
 
 test("an input that is being read when its agent is erased is not passed", async () => {
@@ -114,7 +122,7 @@ test("an input that is being read when its agent is erased is not passed", async
   const erasing = alone.slot.call(ERASE, NO_BODY);
   end(NO_BODY);
   await alone.time.settle();
-  await alone.answerAll(answered({ kind: "result", value: 9 }));
+  await alone.answer("erase", ERASED);
   await erasing;
   expect(alone.asked).toEqual(["erase"]);
   expect(alone.settled).toEqual(["ack 1"]);
@@ -124,6 +132,18 @@ test("an input whose body is lost is passed without it", async () => {
   const alone = new Alone(() => Promise.reject(new CorruptFrame({ message: "the blob is gone" })));
   await alone.deliver(1);
   expect(alone.asked).toEqual(["deliver 1 without bytes"]);
-  await alone.answerAll({ kind: "acked" });
+  await alone.answer("deliver", { kind: "acked" });
   expect(alone.settled).toEqual(["ack 1"]);
+});
+
+test("inputs of a process that ends at once are passed again after a pause", async () => {
+  const alone = new Alone();
+  await alone.deliver(1, 2);
+  for (let n = 0; n < 3; n++) {
+    await alone.answer("deliver", { kind: "ended" });
+    expect(alone.asked.splice(0)).toEqual(["deliver 1", "deliver 2"]);
+    await alone.time.settle();
+    expect(alone.asked).toEqual([]);
+    await alone.time.advance(1_000);
+  }
 });
